@@ -1,0 +1,91 @@
+/// What one webhook states about who holds a purchase. Built by the source's own file, judged by TransferResolution.
+package struct Fact: Hashable, Sendable {
+    package enum Kind: Hashable, Sendable {
+        /// ACTIVATE: `holder` has the purchase.
+        case gain
+        /// DEACTIVATE: `holder` has it no more.
+        case loss
+        /// A native SUBSCRIPTION_TRANSFERRED / ONE_TIME_PURCHASE_TRANSFERRED: told of the old holder.
+        case transferred
+        /// A native SUBSCRIPTION_RECEIVED / ONE_TIME_PURCHASE_RECEIVED: told of the new holder.
+        case received
+    }
+
+    package let kind: Kind
+    /// The holder the webhook is about: of `transferred` the old one, of `received` the new one.
+    package let holder: Holder
+    /// The other side of a native transfer, where the webhook names one.
+    package let counterpart: Holder?
+    /// Event time (`event_created_at_ms`): the only thing that orders facts.
+    package let at: Timestamp
+    /// `effective_next_renewal_at`: how long the paid period lasts. Absent: no end.
+    package let until: Timestamp?
+    /// `subscription_status` REVOKED.
+    package let isRevoked: Bool
+    /// `is_family_shared` of this event.
+    package let isFamilyShared: Bool
+
+    package init(
+        kind: Kind, holder: Holder, counterpart: Holder? = nil, at: Timestamp, until: Timestamp? = nil,
+        isRevoked: Bool = false, isFamilyShared: Bool = false
+    ) {
+        self.kind = kind
+        self.holder = holder
+        self.counterpart = counterpart
+        self.at = at
+        self.until = until
+        self.isRevoked = isRevoked
+        self.isFamilyShared = isFamilyShared
+    }
+}
+
+/// One webhook with a readable envelope, in the vocabulary that all sources share.
+package struct Event: Sendable {
+    package let scope: Scope
+    /// The vendor's own id of the event, where it sends one.
+    package let vendorEventID: String?
+    /// The vendor's own name of the event.
+    package let name: String
+    /// Purchasely's v3 name for it: what `events` globs match and `type` says.
+    package let type: String
+    package let holder: Holder
+    /// `event_created_at_ms`.
+    package let occurredAt: Timestamp
+    /// Absent where the envelope names no purchase at all.
+    package let purchase: Purchase?
+    package let transaction: Transaction?
+    /// What it states of holders; nil for a lifecycle event.
+    package let fact: Fact?
+    /// The body, byte for byte as it was signed.
+    package let body: [UInt8]
+
+    package init(
+        scope: Scope, vendorEventID: String?, name: String, type: String, holder: Holder, occurredAt: Timestamp,
+        purchase: Purchase?, transaction: Transaction?, fact: Fact?, body: [UInt8]
+    ) {
+        self.scope = scope
+        self.vendorEventID = vendorEventID
+        self.name = name
+        self.type = type
+        self.holder = holder
+        self.occurredAt = occurredAt
+        self.purchase = purchase
+        self.transaction = transaction
+        self.fact = fact
+        self.body = body
+    }
+}
+
+/// A body that was authentic but has no readable envelope: kept byte for byte, acknowledged, never lost.
+package struct QuarantinedBody: Sendable {
+    package let source: String
+    /// What was wrong, for a person; never quotes the body.
+    package let reason: String
+    package let body: [UInt8]
+
+    package init(source: String, reason: String, body: [UInt8]) {
+        self.source = source
+        self.reason = reason
+        self.body = body
+    }
+}

@@ -1,0 +1,49 @@
+/// Who holds a purchase: exactly one of a known user or an anonymous one.
+///
+/// In the database a holder is ONE coalesced text (`user:…` / `anon:…`), never two nullable columns: a UNIQUE over a
+/// NULL never fires.
+package enum Holder: Hashable, Sendable {
+    case user(String)
+    case anonymous(String)
+
+    /// `user:` or `anon:` before the vendor's id.
+    package var coalesced: String {
+        switch self {
+        case .user(let id): "user:" + id
+        case .anonymous(let id): "anon:" + id
+        }
+    }
+
+    /// Reads what `coalesced` wrote; nil for anything else.
+    package init?(coalesced: some StringProtocol) {
+        if coalesced.hasPrefix("user:") {
+            self = .user(String(coalesced.dropFirst(5)))
+        } else if coalesced.hasPrefix("anon:") {
+            self = .anonymous(String(coalesced.dropFirst(5)))
+        } else {
+            return nil
+        }
+    }
+
+    /// The vendor's id without its prefix.
+    package var id: String {
+        switch self {
+        case .user(let id), .anonymous(let id): id
+        }
+    }
+
+    package var isAnonymous: Bool {
+        if case .anonymous = self { true } else { false }
+    }
+
+    /// The key under which a holder is written in JSON, after Purchasely's field names.
+    package var fieldName: String { isAnonymous ? "anonymous_user_id" : "user_id" }
+}
+
+extension Holder: Comparable {
+    /// Anonymous holders sort first, then by id: the tie rule of tenures (design "Purchases, entitlements, transfers").
+    package static func < (left: Holder, right: Holder) -> Bool {
+        if left.isAnonymous != right.isAnonymous { return left.isAnonymous }
+        return left.id.utf8.lexicographicallyPrecedes(right.id.utf8)
+    }
+}

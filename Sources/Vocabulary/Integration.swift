@@ -1,0 +1,152 @@
+/// A configured receiver: one `[[integration]]`, checked.
+package struct Integration: Sendable {
+    package enum Format: String, Sendable, CaseIterable {
+        /// Standard Webhooks payload `{type, timestamp, data}`.
+        case standard
+        /// The source's own shape and bytes.
+        case source
+    }
+
+    package enum Order: String, Sendable, CaseIterable {
+        /// The next message of a purchase leaves only after the one before it is settled.
+        case purchase
+        case none
+    }
+
+    /// A key for Standard Webhooks signatures.
+    package enum SigningKey: Sendable, Hashable {
+        /// `whsec_…`: HMAC-SHA256, identifier `v1`.
+        case symmetric(Secret)
+    }
+
+    package let name: String
+    package let url: EndpointURL
+    /// Globs over `type`, `*` and `?`; at least one.
+    package let events: [Glob]
+    /// Empty: all.
+    package let environments: [String]
+    /// Names of sources; empty: all.
+    package let sources: [String]
+    package let format: Format
+    /// Each signs, so that one can be rotated while both hold.
+    package let signingKeys: [SigningKey]
+    /// Sent with every request. Values may be secrets.
+    package let headers: [(name: String, value: Secret)]
+    /// Bounds connect, head and body of one attempt together.
+    package let timeout: Duration
+    package let schedule: RetrySchedule
+    /// HTTP statuses that no retry will change.
+    package let permanentStatuses: Set<Int>
+    /// Attempts under way at once.
+    package let concurrency: Int
+    package let order: Order
+    package let allowsPrivateAddresses: Bool
+    /// PEM bundle of own CAs; absent: the system's.
+    package let certificateAuthorityFile: String?
+
+    package init(
+        name: String, url: EndpointURL, events: [Glob], environments: [String], sources: [String], format: Format,
+        signingKeys: [SigningKey], headers: [(name: String, value: Secret)], timeout: Duration,
+        schedule: RetrySchedule, permanentStatuses: Set<Int>, concurrency: Int, order: Order,
+        allowsPrivateAddresses: Bool, certificateAuthorityFile: String?
+    ) {
+        self.name = name
+        self.url = url
+        self.events = events
+        self.environments = environments
+        self.sources = sources
+        self.format = format
+        self.signingKeys = signingKeys
+        self.headers = headers
+        self.timeout = timeout
+        self.schedule = schedule
+        self.permanentStatuses = permanentStatuses
+        self.concurrency = concurrency
+        self.order = order
+        self.allowsPrivateAddresses = allowsPrivateAddresses
+        self.certificateAuthorityFile = certificateAuthorityFile
+    }
+
+    /// Whether a message of this type, source and environment goes here.
+    package func wants(type: String, source: String, environment: String) -> Bool {
+        (sources.isEmpty || sources.contains(source)) && (environments.isEmpty || environments.contains(environment))
+            && events.contains { $0.matches(type) }
+    }
+}
+
+/// The gaps between attempts, and when to stop.
+package struct RetrySchedule: Sendable, Hashable {
+    /// Gap k follows attempt k: n gaps, n + 1 attempts.
+    package let gaps: [Duration]
+    /// Each gap is spread by up to this share to both sides, 0…1.
+    package let jitter: Double
+    /// From the message's creation, outages included; nil: no deadline.
+    package let giveUpAfter: Duration?
+
+    package init(gaps: [Duration], jitter: Double, giveUpAfter: Duration?) {
+        self.gaps = gaps
+        self.jitter = jitter
+        self.giveUpAfter = giveUpAfter
+    }
+
+    /// 5 s, 5 m, 30 m, 2 h, 5 h, 10 h, 14 h, 20 h, 24 h after the first attempt (design "Deliveries").
+    package static let defaultGaps: [Duration] = [
+        .seconds(5), .seconds(300), .seconds(1_800), .seconds(7_200), .seconds(18_000), .seconds(36_000),
+        .seconds(50_400), .seconds(72_000), .seconds(86_400),
+    ]
+}
+
+/// An absolute http(s) URL, split where a request needs it split. Checked by the configuration.
+package struct EndpointURL: Sendable, Hashable {
+    package let isTLS: Bool
+    /// Without brackets for an IPv6 address.
+    package let host: String
+    package let port: Int
+    /// Path and query, starting with `/`.
+    package let target: String
+
+    package init(isTLS: Bool, host: String, port: Int, target: String) {
+        self.isTLS = isTLS
+        self.host = host
+        self.port = port
+        self.target = target
+    }
+
+    /// What the Host header says: the port only where it is not the scheme's own.
+    package var authority: String {
+        let name = host.contains(":") ? "[\(host)]" : host
+        return port == (isTLS ? 443 : 80) ? name : "\(name):\(port)"
+    }
+}
+
+/// `*` stands for any run of characters, `?` for one; all else for itself.
+package struct Glob: Sendable, Hashable {
+    package let pattern: String
+
+    package init(_ pattern: String) { self.pattern = pattern }
+
+    /// Linear in pattern × text at worst: one star is remembered, nothing recurses.
+    package func matches(_ text: String) -> Bool {
+        let pattern = Array(pattern.utf8)
+        let text = Array(text.utf8)
+        var p = 0
+        var t = 0
+        var star: (pattern: Int, text: Int)?
+        while t < text.count {
+            if p < pattern.count, pattern[p] == UInt8(ascii: "*") {
+                star = (p, t)
+                p += 1
+            } else if p < pattern.count, pattern[p] == text[t] || pattern[p] == UInt8(ascii: "?") {
+                p += 1
+                t += 1
+            } else if let last = star {
+                star = (last.pattern, last.text + 1)
+                p = last.pattern + 1
+                t = last.text + 1
+            } else {
+                return false
+            }
+        }
+        return pattern[p...].allSatisfy { $0 == UInt8(ascii: "*") }
+    }
+}

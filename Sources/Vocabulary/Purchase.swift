@@ -1,0 +1,64 @@
+/// What never touches anything else: a source, one of its apps, one environment. Part of every identity (invariant I4).
+package struct Scope: Hashable, Sendable {
+    /// The configured name of the source.
+    package let source: String
+    /// The source's `app` key, else the vendor's bundle id, else empty.
+    package let app: String
+    /// `PRODUCTION` or `SANDBOX`, or what the vendor says.
+    package let environment: String
+
+    package init(source: String, app: String, environment: String) {
+        self.source = source
+        self.app = app
+        self.environment = environment
+    }
+}
+
+/// One subscription line or one one-time purchase; its life spans many store transactions.
+package struct Purchase: Hashable, Sendable {
+    package enum Kind: String, Sendable {
+        case subscription
+        case oneTime = "one_time"
+    }
+
+    /// Unique inside scope and store; each source states its own rule in one place.
+    package let key: String
+    package let kind: Kind
+    package let store: String
+    package let product: String?
+    package let plan: String?
+    /// The vendor's own id of the subscription line (`subs_…`), where it sends one.
+    package let subscriptionID: String?
+
+    package init(key: String, kind: Kind, store: String, product: String?, plan: String?, subscriptionID: String?) {
+        self.key = key
+        self.kind = kind
+        self.store = store
+        self.product = product
+        self.plan = plan
+        self.subscriptionID = subscriptionID
+    }
+}
+
+/// One store transaction of a purchase. The row is mutable: a store may restate it (facts/purchasely §3).
+package struct Transaction: Hashable, Sendable {
+    package let storeTransactionID: String
+    package let storeOriginalTransactionID: String?
+    package let purchasedAt: Timestamp?
+    /// End of the paid period, grace and deferral included; absent: no end known.
+    package let effectiveNextRenewalAt: Timestamp?
+    package let offerType: String?
+    package let status: String?
+
+    package init(
+        storeTransactionID: String, storeOriginalTransactionID: String?, purchasedAt: Timestamp?,
+        effectiveNextRenewalAt: Timestamp?, offerType: String?, status: String?
+    ) {
+        self.storeTransactionID = storeTransactionID
+        self.storeOriginalTransactionID = storeOriginalTransactionID
+        self.purchasedAt = purchasedAt
+        self.effectiveNextRenewalAt = effectiveNextRenewalAt
+        self.offerType = offerType
+        self.status = status
+    }
+}
