@@ -9,11 +9,15 @@ package enum Observation: Sendable {
 
     /// An event was committed and acknowledged (`duplicate` false), or was known already.
     case eventRecorded(EventTrail, duplicate: Bool)
+    /// What one source sent in one second, above `[journal] detail_limit`; `count` includes the duplicates.
+    case eventsRecorded(source: String, count: Int, duplicates: Int)
     /// The identity of a known event arrived with other bytes; reported once an event.
     case duplicateDiffers(EventTrail)
     case quarantined(source: String, quarantine: Int64, reason: String)
     /// Refused before anything was stored: 401, 408, 413, 503 …
     case refused(source: String, status: Int, reason: String)
+    /// The refused requests of one second that got no entry of their own: a flood must not fill the journal.
+    case refusals(source: String, status: Int, count: Int)
     /// A transfer was told: exactly one of these for each transfer id.
     case transferResolved(TransferTrail)
     /// A late fact put a third holder between two that a transfer was already told of.

@@ -1,0 +1,98 @@
+/// One outbound statement: an event passed on, or a transfer message that the relay derived. Shared by its deliveries.
+package final class Message: Sendable {
+    /// Row of `messages`; ascending in the order of telling within a purchase.
+    package let row: Int64
+    /// `webhook-id`: stable over attempts and replays.
+    package let id: String
+    /// Row of `events` of the webhook that caused it.
+    package let event: Int64
+    /// The vendor's event id, else the relay's; of a derived message its own.
+    package let eventID: String
+    package let type: String
+    package let source: String
+    package let transaction: String?
+    package let purchase: Identifier?
+    package let purchaseKey: String?
+    package let transferID: String?
+    /// `{"type":…,"data":{…,"original":` – the standard payload up to the place of the source's own.
+    package let envelope: [UInt8]
+    /// The webhook's body, byte for byte.
+    package let original: [UInt8]
+    /// For a derived message: the original as the source itself would have stated it.
+    package let derivedBody: [UInt8]?
+
+    package init(
+        row: Int64, id: String, event: Int64, eventID: String, type: String, source: String, transaction: String?,
+        purchase: Identifier?, purchaseKey: String?, transferID: String?, envelope: [UInt8], original: [UInt8],
+        derivedBody: [UInt8]?
+    ) {
+        self.row = row
+        self.id = id
+        self.event = event
+        self.eventID = eventID
+        self.type = type
+        self.source = source
+        self.transaction = transaction
+        self.purchase = purchase
+        self.purchaseKey = purchaseKey
+        self.transferID = transferID
+        self.envelope = envelope
+        self.original = original
+        self.derivedBody = derivedBody
+    }
+
+    /// What closes the standard payload after the original.
+    package static let envelopeEnd: [UInt8] = Array("}}".utf8)
+
+    /// Bytes that it holds in memory, for the bounds of a lane.
+    package var bytes: Int { envelope.count + original.count + (derivedBody?.count ?? 0) }
+}
+
+/// One message to one integration, leased by this daemon.
+package struct Delivery: Sendable {
+    /// Row of `deliveries`.
+    package let id: Int64
+    package let integration: Int32
+    package let message: Message
+    /// Attempts that were made before.
+    package let attemptsMade: Int
+    /// Of the message: `give_up_after` counts from here.
+    package let createdAt: Timestamp
+
+    package init(id: Int64, integration: Int32, message: Message, attemptsMade: Int, createdAt: Timestamp) {
+        self.id = id
+        self.integration = integration
+        self.message = message
+        self.attemptsMade = attemptsMade
+        self.createdAt = createdAt
+    }
+}
+
+/// How one attempt ended, on its way into the ledger.
+package struct Settlement: Sendable {
+    package enum Verdict: Sendable {
+        case accepted
+        case retry(after: Duration)
+        /// Given up, with the reason that stays with the dead letter.
+        case dead(reason: String)
+        /// 410: the integration is paused and the delivery waits; uses up no attempt of the schedule.
+        case paused(reason: String)
+    }
+
+    package let delivery: Delivery
+    package let verdict: Verdict
+    package let httpStatus: Int?
+    package let latencyMilliseconds: Int
+    /// Why it was not accepted; no secret, an excerpt of the answer at most.
+    package let failure: String?
+
+    package init(
+        delivery: Delivery, verdict: Verdict, httpStatus: Int?, latencyMilliseconds: Int, failure: String?
+    ) {
+        self.delivery = delivery
+        self.verdict = verdict
+        self.httpStatus = httpStatus
+        self.latencyMilliseconds = latencyMilliseconds
+        self.failure = failure
+    }
+}
