@@ -76,7 +76,8 @@ package struct EventTrail: Sendable {
 
 package struct TransferTrail: Sendable {
     package var source: String
-    package var transfer: String
+    /// nil where several may be meant.
+    package var transfer: String?
     package var purchase: String
     package var transaction: String?
     package var event: String
@@ -84,7 +85,7 @@ package struct TransferTrail: Sendable {
     package var to: Holder
 
     package init(
-        source: String, transfer: String, purchase: String, transaction: String?, event: String, from: Holder,
+        source: String, transfer: String?, purchase: String, transaction: String?, event: String, from: Holder,
         to: Holder
     ) {
         self.source = source

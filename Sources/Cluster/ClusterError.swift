@@ -1,0 +1,103 @@
+internal import Glibc
+
+/// Why there is no private cluster. Each says what happened, where, and the way out.
+package enum ClusterError: Error, Sendable, Equatable, CustomStringConvertible {
+    /// No server binaries of a version that fits.
+    case binariesMissing(searched: [String])
+    /// The cluster was made by a major version whose binaries are not here.
+    case otherVersion(directory: String, version: Int, installed: [Int])
+    /// The cluster was made by a version that Posthouse does not run on.
+    case versionTooOld(directory: String, version: Int)
+    /// Something that is not ours lies where the cluster would.
+    case notACluster(directory: String)
+    /// The configured directory is itself a PostgreSQL data directory.
+    case foreignDataDirectory(directory: String)
+    /// As root, and there is no user to run the server as.
+    case noAccount
+    /// The cluster belongs to somebody else, and this process is not root.
+    case foreignOwner(directory: String, owner: UInt32)
+    /// The user that runs the server cannot pass through this directory.
+    case unsearchable(directory: String, account: String)
+    case pathTooLong(path: String, bytesMax: Int)
+    /// No directory for the socket: each candidate and what spoke against it.
+    case noSocketDirectory(tried: [String])
+    /// Another daemon keeps this cluster.
+    case inUse(directory: String, holder: String)
+    /// Processes of an earlier server that do not end, even killed.
+    case orphans(directory: String, pids: [Int32])
+    case diskFull(directory: String)
+    case initialisationFailed(directory: String, lines: [String])
+    case startFailed(log: String, reason: String, lines: [String])
+    case notReady(log: String, seconds: Int64, lines: [String])
+    /// The start was given up because the daemon is stopping.
+    case cancelled
+    case system(action: String, path: String, code: Int32)
+
+    package var description: String {
+        switch self {
+        case .binariesMissing(let searched):
+            "no PostgreSQL server of version \(ClusterLimits.majorVersionMin) or later (looked in "
+                + "\(searched.joined(separator: ", "))): apt install postgresql, or set [database] url"
+        case .otherVersion(let directory, let version, let installed):
+            "the private cluster in \(directory) was made by PostgreSQL \(version), and the versions here are "
+                + "\(installed.map(String.init).joined(separator: ", ")): apt install postgresql-\(version), or bring "
+                + "it to a newer version with pg_upgrade"
+        case .versionTooOld(let directory, let version):
+            "the private cluster in \(directory) is of PostgreSQL \(version); Posthouse needs "
+                + "\(ClusterLimits.majorVersionMin) or later: bring it there with pg_upgrade"
+        case .notACluster(let directory):
+            "\(directory) exists and is not a PostgreSQL data directory (no readable PG_VERSION): move it away, or "
+                + "name another [embedded] directory"
+        case .foreignDataDirectory(let directory):
+            "\(directory) is itself a PostgreSQL data directory: [embedded] directory is the directory in which "
+                + "Posthouse makes its own; name another, or use that server by [database] url"
+        case .noAccount:
+            "PostgreSQL does not run as root, and there is neither a user posthouse nor a user postgres: "
+                + "apt install postgresql makes the latter"
+        case .foreignOwner(let directory, let owner):
+            "\(directory) belongs to user id \(owner), not to the user of this process (\(geteuid())): run as its "
+                + "owner or as root"
+        case .unsearchable(let directory, let account):
+            "user \(account), who runs PostgreSQL, may not pass through \(directory): chmod o+x \(directory), or name "
+                + "another [embedded] directory"
+        case .pathTooLong(let path, let bytesMax):
+            "\(path) is \(path.utf8.count) bytes long, and PostgreSQL takes \(bytesMax): name a shorter [embedded] "
+                + "directory"
+        case .noSocketDirectory(let tried):
+            "no directory for PostgreSQL's socket: \(tried.joined(separator: "; "))"
+        case .inUse(let directory, let holder):
+            "the private cluster in \(directory) is kept by another posthouse (\(holder)): stop it, name another "
+                + "[embedded] directory, or share one database by [database] url"
+        case .orphans(let directory, let pids):
+            "processes \(pids.map(String.init).joined(separator: ", ")) of an earlier PostgreSQL on \(directory) do not "
+                + "end, even killed: is its disk still there?"
+        case .diskFull(let directory):
+            "no space left on the device of \(directory): free some (df -h \(directory)), then start again; nothing "
+                + "acknowledged is lost"
+        case .initialisationFailed(let directory, let lines):
+            "could not make the private cluster in \(directory):\(Self.quoted(lines))"
+        case .startFailed(let log, let reason, let lines):
+            "PostgreSQL did not start (\(reason)); the end of \(log):\(Self.quoted(lines))"
+        case .notReady(let log, let seconds, let lines):
+            "PostgreSQL was not ready after \(seconds) s; the end of \(log):\(Self.quoted(lines))"
+        case .cancelled:
+            "the start of the private cluster was given up: the daemon is stopping"
+        case .system(let action, let path, let code):
+            "could not \(action) \(path): \(Self.text(of: code))"
+        }
+    }
+
+    private static func quoted(_ lines: [String]) -> String {
+        lines.isEmpty ? " (empty)" : "\n  " + lines.joined(separator: "\n  ")
+    }
+
+    private static func text(of code: Int32) -> String {
+        guard let text = strerror(code) else { return "error \(code)" }
+        return String(cString: text)
+    }
+
+    /// An errno as an error; a full disk is named as such wherever it shows.
+    static func failed(_ action: String, _ path: String, _ code: Int32) -> ClusterError {
+        code == ENOSPC || code == EDQUOT ? .diskFull(directory: path) : .system(action: action, path: path, code: code)
+    }
+}

@@ -1,0 +1,56 @@
+/// Every wait and size of the private cluster, with its unit.
+enum ClusterLimits {
+    /// The oldest PostgreSQL that Posthouse runs on.
+    static let majorVersionMin = 15
+    /// From launching the server to its readiness. Recovery after a crash replays up to max_wal_size, on slow disks too.
+    static let readyTimeout: Duration = .seconds(600)
+    /// How often a start that takes long is told of.
+    static let progressInterval: Duration = .seconds(5)
+    /// How often readiness is looked for while the server starts.
+    static let readyPoll: Duration = .milliseconds(50)
+    /// How often the postmaster is looked at while it runs: one read of /proc/PID/stat.
+    static let watchInterval: Duration = .milliseconds(250)
+    /// A postmaster that was found running must answer on its socket within this.
+    static let answerTimeout: Duration = .seconds(5)
+    /// How often a postmaster that was found running is asked before it is taken for stuck.
+    static let answerAttempts = 3
+    /// A fast shutdown (SIGINT) writes a checkpoint; after this the immediate one (SIGQUIT) follows.
+    static let fastStopTimeout: Duration = .seconds(20)
+    /// An immediate shutdown has nothing to write; after this only SIGKILL is left.
+    static let immediateStopTimeout: Duration = .seconds(5)
+    /// Server processes that outlived their postmaster end by themselves when idle; after this they are told to.
+    static let orphanPatience: Duration = .seconds(2)
+    /// One that even SIGKILL does not end (it hangs in the kernel, on a dead disk) is an error after this.
+    static let orphanTimeout: Duration = .seconds(30)
+    /// A dead server is started again after the first, doubling up to the second.
+    static let restartBackoff: ClosedRange<Duration> = .milliseconds(100)...(.seconds(10))
+    /// A server that ran for this long begins the backoff anew when it dies.
+    static let restartBackoffReset: Duration = .seconds(60)
+    /// Bytes of the server's log that are kept; beyond, it starts over.
+    static let logBytesMax = 16 << 20
+    /// How often the log's size is looked at, in watch intervals (one minute).
+    static let logCheckTicks = 240
+    /// Bytes and lines of the server's log that an error quotes.
+    static let logTailBytesMax = 8 << 10
+    static let logTailLinesMax = 8
+    /// Bytes of the output of initdb that an error may quote from.
+    static let outputBytesMax = 256 << 10
+    /// Bytes of PG_VERSION, postmaster.pid and /proc files that are read.
+    static let smallFileBytesMax = 64 << 10
+    /// `sun_path` of unix(7) without its closing zero.
+    static let socketPathBytesMax = 107
+    /// PostgreSQL's MAXPGPATH (1024) less the longest name it appends.
+    static let dataPathBytesMax = 900
+}
+
+/// The gap before the next start of a server that died; pure, so that it can be tested without a server.
+struct RestartBackoff {
+    private var next = ClusterLimits.restartBackoff.lowerBound
+
+    /// `uptime` is how long the server ran before it died; nil when it did not come up at all.
+    mutating func gap(uptime: Duration?) -> Duration {
+        if let uptime, uptime >= ClusterLimits.restartBackoffReset { next = ClusterLimits.restartBackoff.lowerBound }
+        defer { next = min(next * 2, ClusterLimits.restartBackoff.upperBound) }
+        return next
+    }
+}

@@ -1,0 +1,76 @@
+internal import Glibc
+
+/// Makes a new cluster: beside its place, and renamed there as the last step. Whenever this is cut short, there is
+/// none, and the next start begins anew.
+enum Initialisation {
+    static func run(_ ground: Ground, _ account: Account, _ binaries: Binaries) async throws(ClusterError) {
+        let unfinished = try makeUnfinished(ground, account)
+        do throws(ClusterError) {
+            try await fill(unfinished, ground, account, binaries)
+            guard rename(unfinished, ground.data) == 0 else { throw .failed("rename", unfinished, errno) }
+            try Files.sync(directory: ground.directory)
+        } catch {
+            await remove(unfinished, account)
+            throw error
+        }
+    }
+
+    /// Removes what earlier, killed initialisations left. An initdb that outlived its daemon and still writes into
+    /// such a directory fails there; it can never reach the cluster.
+    static func removeLeftovers(_ ground: Ground, _ account: Account) async {
+        for name in Files.entries(ground.directory) ?? [] where name.hasPrefix(ground.unfinishedPrefix) {
+            await remove(ground.directory + "/" + name, account)
+        }
+    }
+
+    private static func makeUnfinished(_ ground: Ground, _ account: Account) throws(ClusterError) -> String {
+        var template = Array((ground.directory + "/" + ground.unfinishedPrefix + "XXXXXX").utf8CString)
+        guard mkdtemp(&template) != nil else { throw .failed("make a directory in", ground.directory, errno) }
+        let path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        guard !account.switches || lchown(path, account.userID, account.groupID) == 0 else {
+            throw .failed("chown", path, errno)
+        }
+        return path
+    }
+
+    private static func fill(
+        _ path: String, _ ground: Ground, _ account: Account, _ binaries: Binaries
+    ) async throws(ClusterError) {
+        do throws(Tool.Failure) {
+            // Byte order (C) never changes with a library, so no index is ever invalid after an upgrade of libc.
+            // Trust holds for the socket alone, which lies in a directory of 0700.
+            try await Tool.output(
+                of: binaries.initdb,
+                [
+                    "-D", path, "-U", Settings.role, "--encoding=UTF8", "--locale=C", "--auth-local=trust",
+                    "--auth-host=reject", "--data-checksums",
+                ], as: account)
+            // In single-user mode an error does not end the program by itself.
+            try await Tool.output(
+                of: binaries.postgres, ["--single", "-D", path, "-c", "exit_on_error=on", "template1"],
+                input: "CREATE DATABASE \(Settings.database)\n", as: account)
+        } catch {
+            if Task.isCancelled { throw .cancelled }
+            if Tool.tellsFullDisk(error.lines) { throw .diskFull(directory: ground.directory) }
+            throw .initialisationFailed(directory: ground.data, lines: error.lines)
+        }
+        let conf = path + "/postgresql.conf"
+        guard let text = Files.read(conf, limit: ClusterLimits.outputBytesMax) else {
+            throw .failed("read", conf, errno)
+        }
+        try Files.replace(
+            conf, with: Settings.withInclude(String(decoding: text, as: UTF8.self)), owner: account)
+        try Files.replace(path + "/" + Settings.includeFile, with: Settings.defaults, owner: account)
+        try Files.sync(directory: path)
+    }
+
+    /// As the account itself, so that no link in there leads root astray. What cannot be removed stays, harmless.
+    private static func remove(_ path: String, _ account: Account) async {
+        // In a task of its own: it also cleans up after a cancelled start.
+        await Task.detached {
+            _ = try? await Tool.output(of: "/bin/rm", ["-rf", "--one-file-system", "--", path], as: account)
+            // The directory above may not be the account's.
+            _ = rmdir(path)
+        }.value
+    }
+}

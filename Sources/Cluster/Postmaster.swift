@@ -1,0 +1,90 @@
+internal import Glibc
+
+/// `postmaster.pid`, which the server keeps in its data directory (PostgreSQL's miscadmin.h, "LOCK_FILE_LINE_…").
+struct PostmasterFile: Equatable {
+    let pid: pid_t
+    let socketDirectory: String?
+    /// `starting`, `stopping`, `ready` or `standby`, once the server has written it.
+    let status: String?
+
+    init?(in data: String) {
+        guard let text = Files.text(Self.path(in: data)) else { return nil }
+        self.init(parsing: text)
+    }
+
+    init?(parsing text: String) {
+        let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
+            .map { line in line.split(separator: " ", omittingEmptySubsequences: true).joined(separator: " ") }
+        // A standalone backend writes its number negated.
+        guard let first = lines.first, let number = pid_t(first), number != 0, number != .min else { return nil }
+        pid = abs(number)
+        socketDirectory = lines.count > 4 && !lines[4].isEmpty ? lines[4] : nil
+        status = lines.count > 7 && !lines[7].isEmpty ? lines[7] : nil
+    }
+
+    static func path(in data: String) -> String { data + "/postmaster.pid" }
+}
+
+/// What of an earlier server is still there, and how a way is made for the next.
+enum Predecessor {
+    /// The postmaster that runs on `data` right now.
+    static func postmaster(on data: String) -> ServerProcess? {
+        guard let file = PostmasterFile(in: data), ServerProcesses.isServer(file.pid, on: data) else { return nil }
+        return ServerProcess(running: file.pid)
+    }
+
+    /// Ends what a dead postmaster left running, and removes lock files that PostgreSQL would be misled by. To be
+    /// called only when there is no postmaster.
+    ///
+    /// PostgreSQL removes a stale lock file itself when kill(2) answers ESRCH for its pid; it refuses to start when
+    /// the pid is a zombie's or has gone to another process of this user, and while an old backend is attached to the
+    /// old shared memory.
+    static func clear(data: String, socketDirectory: String) async throws(ClusterError) {
+        let clock = ContinuousClock()
+        let begin = clock.now
+        var leftover = ServerProcesses.all(on: data)
+        while !leftover.isEmpty {
+            // Without a postmaster their work is void: recovery replays the log in any case.
+            let waited = clock.now - begin
+            if waited > ClusterLimits.orphanPatience { leftover.forEach { $0.signal(SIGKILL) } }
+            if waited > ClusterLimits.orphanTimeout {
+                throw .orphans(directory: data, pids: leftover.map(\.pid))
+            }
+            do { try await clock.sleep(for: ClusterLimits.readyPoll) } catch { throw .cancelled }
+            leftover = leftover.filter(\.isAlive)
+        }
+        let socketLock = socketDirectory + "/.s.PGSQL.\(SocketDirectory.port).lock"
+        for path in [PostmasterFile.path(in: data), socketLock] where misleads(path) { unlink(path) }
+    }
+
+    private static func misleads(_ path: String) -> Bool {
+        guard let text = Files.text(path) else { return false }
+        guard let file = PostmasterFile(parsing: text) else { return true }
+        return kill(file.pid, 0) == 0
+    }
+
+    /// Fast, then immediate, then SIGKILL: each step bounded, the end certain.
+    static func stop(_ process: ServerProcess) async {
+        let steps: [(signal: Int32, patience: Duration)] = [
+            (SIGINT, ClusterLimits.fastStopTimeout), (SIGQUIT, ClusterLimits.immediateStopTimeout),
+            (SIGKILL, ClusterLimits.immediateStopTimeout),
+        ]
+        for step in steps {
+            process.signal(step.signal)
+            if await end(of: process, within: step.patience) { return }
+        }
+    }
+
+    /// Waits in a task of its own: whoever stops the server may be cancelled, the stopping is not.
+    private static func end(of process: ServerProcess, within patience: Duration) async -> Bool {
+        await Task.detached {
+            let clock = ContinuousClock()
+            let deadline = clock.now + patience
+            while process.isAlive {
+                if clock.now >= deadline { return false }
+                try? await clock.sleep(for: .milliseconds(20))
+            }
+            return true
+        }.value
+    }
+}

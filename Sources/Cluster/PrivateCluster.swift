@@ -1,0 +1,141 @@
+internal import Glibc
+package import Vocabulary
+
+// The PostgreSQL that the daemon keeps when the configuration names none.
+//
+// Who owns what: the lock file says which daemon keeps the directory; `postmaster.pid` and /proc say which server runs
+// on it. The server is a child only by chance: it has a session of its own and survives a killed daemon, and the next
+// daemon takes it over. So nothing here rests on being its parent; a dead one is known by /proc.
+//
+// States: running → (the server dies) → restarting → running …, and from each → stopped by `stop`, for good.
+// A cluster that is dropped without `stop` leaves its server running, as a killed daemon would.
+
+/// How the private cluster stands.
+package enum ClusterState: Sendable, Equatable {
+    case running(pid: Int32)
+    /// The server died and is being started again, with growing gaps; `reason` is of the latest failure.
+    case restarting(reason: String)
+    case stopped
+}
+
+/// The private PostgreSQL cluster: started, supervised, stopped.
+package actor PrivateCluster {
+    /// For libpq, in keyword form; the same for the cluster's whole life, restarts included. Holds no password.
+    package nonisolated let connectionString: String
+    /// Whether the server had been running already.
+    package nonisolated let wasTakenOver: Bool
+    package private(set) var state: ClusterState
+
+    private let launcher: ServerLauncher
+    private var lock: DirectoryLock?
+    private var server: Server
+    private var startedAt: ContinuousClock.Instant
+    private var backoff = RestartBackoff()
+    private var supervisor: Task<Void, Never>?
+
+    /// Takes over the server that runs on `directory`, else starts it, made anew where there is none. Returns when it
+    /// accepts connections. Cancelling the task stops what it began.
+    ///
+    /// - Parameter directory: absolute; the cluster is a directory in it. Made where it is missing.
+    package static func start(
+        directory: String, observe: @escaping Observer, surroundings: Surroundings = .current
+    ) async throws(ClusterError) -> PrivateCluster {
+        let (ground, account) = try await Ground.prepare(directory)
+        let lock = try DirectoryLock(ground, account: account)
+        let existing = try ground.existingVersion()
+        let binaries = try await Binaries.find(for: existing, clusterDirectory: ground.data, in: surroundings)
+        await Initialisation.removeLeftovers(ground, account)
+        var launcher = ServerLauncher(
+            ground: ground, account: account, binaries: binaries,
+            socketDirectory: try SocketDirectory.make(for: ground, account: account, in: surroundings),
+            observe: observe)
+        if existing == nil { try await Initialisation.run(ground, account, binaries) }
+        let found = try await launcher.takeOver()
+        let server: Server
+        if let found {
+            // It lies where the surroundings of its own start put it, and stays there when it is started again.
+            launcher.socketDirectory = found.socketDirectory
+            server = found
+        } else {
+            server = try await launcher.launch()
+        }
+        let cluster = PrivateCluster(launcher, lock, server, wasTakenOver: found != nil)
+        await cluster.supervise()
+        observe(.clusterStarted(directory: ground.data, takenOver: found != nil))
+        return cluster
+    }
+
+    private init(_ launcher: ServerLauncher, _ lock: DirectoryLock, _ server: Server, wasTakenOver: Bool) {
+        self.launcher = launcher
+        self.lock = lock
+        self.server = server
+        self.wasTakenOver = wasTakenOver
+        startedAt = .now
+        state = .running(pid: server.process.pid)
+        connectionString =
+            "host=\(Settings.quotedConnectionValue(server.socketDirectory)) port=\(SocketDirectory.port) "
+            + "user=\(Settings.role) dbname=\(Settings.database)"
+    }
+
+    deinit { supervisor?.cancel() }
+
+    /// Stops the server: fast (a checkpoint, no waiting for clients), then harder; returns when it is gone. Within the
+    /// sum of the stop time-outs of `ClusterLimits`.
+    package func stop() async {
+        guard state != .stopped else { return }
+        state = .stopped
+        supervisor?.cancel()
+        await supervisor?.value
+        await Predecessor.stop(server.process)
+        lock = nil
+        launcher.observe(.clusterStopped)
+    }
+
+    // MARK: Supervision
+
+    private func supervise() {
+        let launcher = launcher
+        // Holds the cluster only while it starts the server again, so that dropping the cluster ends this task.
+        supervisor = Task { [weak self] in
+            while let watched = await self?.server, await Self.outlived(watched.process, launcher) {
+                guard let self, await self.recover(from: watched) else { return }
+            }
+        }
+    }
+
+    /// True when the process has ended, false when the watching is cancelled first.
+    private static func outlived(_ process: ServerProcess, _ launcher: ServerLauncher) async -> Bool {
+        var ticks = 0
+        while process.isAlive {
+            do { try await Task.sleep(for: ClusterLimits.watchInterval) } catch { return false }
+            ticks += 1
+            if ticks % ClusterLimits.logCheckTicks == 0 { launcher.boundLog() }
+        }
+        return !Task.isCancelled
+    }
+
+    /// Starts the server again until it runs; false when the cluster was stopped meanwhile.
+    private func recover(from dead: Server) async -> Bool {
+        var uptime: Duration? = ContinuousClock.now - startedAt
+        var reason = "PostgreSQL (process \(dead.process.pid)) died"
+        while state != .stopped {
+            state = .restarting(reason: reason)
+            let gap = backoff.gap(uptime: uptime)
+            launcher.observe(.warning("\(reason); starting it again in \(gap)"))
+            do {
+                try await Task.sleep(for: gap)
+                server = try await launcher.launch()
+                guard state != .stopped else { return false }
+                startedAt = .now
+                state = .running(pid: server.process.pid)
+                launcher.observe(.clusterStarted(directory: launcher.ground.data, takenOver: false))
+                return true
+            } catch {
+                if Task.isCancelled { return false }
+                reason = "\(error)"
+                uptime = nil
+            }
+        }
+        return false
+    }
+}

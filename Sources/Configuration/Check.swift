@@ -1,0 +1,119 @@
+internal import Vocabulary
+
+/// Goes through a document once, from top to bottom, and collects all that is wrong. The parts are extensions, one
+/// file for each group of tables.
+struct Check {
+    var report: Report
+    let secrets: SecretResolver
+    let isRoot: Bool
+
+    /// Nil where there is an error; what is wrong is in `report` either way.
+    mutating func configuration(from root: TomlNode) -> Configuration? {
+        SecretLines.withhold(in: root, from: &report.source)
+        let tables = topLevel(root.entries ?? [])
+        let server = server(tables.single[Schema.server.name])
+        let database = database(tables.single[Schema.database.name])
+        let embedded = embedded(tables.single[Schema.embedded.name])
+        let sources = sources(tables.repeated[Schema.source.name] ?? [])
+        let integrations = integrations(
+            tables.repeated[Schema.integration.name] ?? [], sourceNames: sources.names)
+        let journal = journal(tables.single[Schema.journal.name])
+        let retention = retention(tables.single[Schema.retention.name])
+        guard !report.hasErrors else { return nil }
+        return Configuration(
+            server: server, database: database, embedded: embedded, sources: sources.sources,
+            integrations: integrations, journal: journal, retention: retention)
+    }
+
+    private struct Tables {
+        var single: [String: TableView] = [:]
+        var repeated: [String: [TableView]] = [:]
+    }
+
+    private mutating func topLevel(_ entries: [TomlEntry]) -> Tables {
+        var tables = Tables()
+        for entry in entries {
+            guard let table = Schema.table(entry.key) else {
+                unknownAtTop(entry)
+                continue
+            }
+            let nodes = members(of: entry, table)
+            guard table.standing != .later else {
+                for node in nodes {
+                    report.error("`\(table.header)` is not supported by this version yet; remove it", at: node.span)
+                }
+                continue
+            }
+            let views = nodes.compactMap { view(of: $0, table) }
+            if table.isRepeated { tables.repeated[table.name] = views } else { tables.single[table.name] = views.first }
+        }
+        return tables
+    }
+
+    /// The tables under a name, with the number of brackets checked.
+    private mutating func members(of entry: TomlEntry, _ table: Schema.Table) -> [TomlNode] {
+        switch entry.node.value {
+        case .table where !table.isRepeated: return [entry.node]
+        case .array(let members) where table.isRepeated && members.allSatisfy({ $0.entries != nil }): return members
+        case .table:
+            report.error("`\(entry.key)` may stand more than once: write `\(table.header)`", at: entry.node.span)
+        case .array(let members) where members.allSatisfy({ $0.entries != nil }):
+            report.error("`\(entry.key)` stands once: write `\(table.header)`", at: entry.node.span)
+        default:
+            report.error("`\(entry.key)` must be a table: write `\(table.header)`", at: entry.keySpan)
+        }
+        return []
+    }
+
+    private mutating func unknownAtTop(_ entry: TomlEntry) {
+        let quoted = Quote.value(entry.key)
+        switch entry.node.value {
+        case .table, .array:
+            let near = NearMiss.find(entry.key, among: Schema.tables.map(\.name)).flatMap(Schema.table)
+            let hint = near.map { "; did you mean `\($0.header)`?" } ?? ""
+            report.error("unknown table \(quoted)\(hint)", at: entry.keySpan)
+        default:
+            report.error("unknown key \(quoted)\(home(of: entry.key, besides: nil))", at: entry.keySpan)
+        }
+    }
+
+    /// Names the table where a key belongs that stands elsewhere.
+    private func home(of key: String, besides table: Schema.Table?) -> String {
+        let homes = Schema.tables.filter { $0.name != table?.name && $0.key(key) != nil }.map { "`\($0.header)`" }
+        return homes.isEmpty ? "" : "; it belongs in \(homes.joined(separator: " or "))"
+    }
+
+    /// A table's keys, those that are unknown or missing already told. Nil where the node is no table.
+    mutating func view(of node: TomlNode, _ table: Schema.Table) -> TableView? {
+        guard let entries = node.entries else { return nil }
+        var known: [String: TomlEntry] = [:]
+        for entry in entries {
+            switch table.key(entry.key)?.standing {
+            case nil:
+                let near = NearMiss.suffix(entry.key, among: table.keys.map(\.name))
+                let hint = near.isEmpty ? home(of: entry.key, besides: table) : near
+                report.error("unknown key \(Quote.value(entry.key))\(hint)", at: entry.keySpan)
+            case .later:
+                report.error("`\(entry.key)` is not supported by this version yet; remove it", at: entry.keySpan)
+            case .optional, .required: known[entry.key] = entry
+            }
+        }
+        for key in table.keys where key.standing == .required && known[key.name] == nil {
+            report.error("`\(table.header)` needs `\(key.name)`: \(key.wants)", at: node.span)
+        }
+        return TableView(table: table, span: node.span, entries: known)
+    }
+}
+
+/// One table of the file with the keys that its schema knows.
+struct TableView {
+    let table: Schema.Table
+    /// Its header.
+    let span: Span
+    fileprivate let entries: [String: TomlEntry]
+
+    subscript(key: String) -> TomlEntry? { entries[key] }
+
+    /// What the value of `key` must be.
+    func wants(_ key: String) -> String { table.key(key)?.wants ?? "left out" }
+}

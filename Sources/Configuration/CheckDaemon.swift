@@ -1,0 +1,106 @@
+internal import Vocabulary
+
+// `[server]`, `[database]`, `[embedded]`, `[journal]` and `[retention]`: the daemon itself.
+
+extension Check {
+    mutating func server(_ view: TableView?) -> Configuration.Server {
+        guard let view else {
+            return Configuration.Server(
+                listen: .standard, apiListen: nil, maxBodyBytes: Limits.requestBodyBytesMax, tls: nil)
+        }
+        let listen = address("listen", of: view) ?? .standard
+        let apiListen = address("api_listen", of: view)
+        return Configuration.Server(
+            listen: listen, apiListen: apiListen == listen ? nil : apiListen,
+            maxBodyBytes: size("max_body", of: view, in: ConfigurationLimits.bodyBytes) ?? Limits.requestBodyBytesMax,
+            tls: tls(of: view))
+    }
+
+    private mutating func address(_ key: String, of view: TableView) -> ListenAddress? {
+        guard let text = string(key, of: view) else { return nil }
+        guard let address = ListenAddress(text.value) else {
+            report.error("`\(key)` must be \(view.wants(key)), not \(Quote.value(text.value))", at: text.span)
+            return nil
+        }
+        return address
+    }
+
+    private mutating func tls(of view: TableView) -> Configuration.TLSFiles? {
+        guard let entry = view["tls"] else { return nil }
+        guard let inner = self.view(of: entry.node, Schema.tls) else {
+            mismatch(entry, "tls", view)
+            return nil
+        }
+        let certificate = path("certificate", of: inner)
+        let key = path("key", of: inner)
+        if let certificate { readable(certificate, "certificate") }
+        if let key { readable(key, "key", isSecret: true) }
+        guard let certificate, let key else { return nil }
+        return Configuration.TLSFiles(certificate: certificate.value, key: key.value)
+    }
+
+    /// The database is left to libpq to understand: only a password in clear text is noticed.
+    mutating func database(_ view: TableView?) -> Configuration.Database {
+        let poolDefault = ConfigurationLimits.poolConnectionsDefault
+        guard let view else {
+            return Configuration.Database(
+                url: nil, usesPrivateCluster: true, poolConnections: poolDefault,
+                statementTimeout: Limits.statementTimeout)
+        }
+        let url: Secret?
+        if let entry = view["url"], entry.node.entries != nil {
+            url = secret(entry.node, key: "url")
+        } else if let text = string("url", of: view) {
+            url = Secret(Array(text.value.utf8))
+            if holdsPassword(text.value) {
+                report.warning(
+                    "`url` holds a password in clear text; better \(Schema.secretWants), or libpq's password file",
+                    at: text.span)
+            }
+        } else {
+            url = nil
+        }
+        return Configuration.Database(
+            url: url, usesPrivateCluster: view["url"] == nil,
+            poolConnections: integer("pool", of: view, in: ConfigurationLimits.poolConnections) ?? poolDefault,
+            statementTimeout: duration("statement_timeout", of: view, in: ConfigurationLimits.statementTimeout)
+                ?? Limits.statementTimeout)
+    }
+
+    /// `scheme://user:password@…` or `password=…` (PostgreSQL 15, 34.1.1 "Connection Strings").
+    private func holdsPassword(_ url: String) -> Bool {
+        let lowered = url.lowercased()
+        if lowered.firstRange(of: /(^|[^a-z])password\s*=\s*[^\s&]/) != nil { return true }
+        guard let mark = lowered.firstRange(of: "://") else { return false }
+        let authority = lowered[mark.upperBound...].prefix { $0 != "/" && $0 != "?" }
+        guard let at = authority.lastIndex(of: "@") else { return false }
+        return authority[..<at].contains(":")
+    }
+
+    mutating func embedded(_ view: TableView?) -> Configuration.Embedded {
+        let directory = view.flatMap { path("directory", of: $0) }?.value
+        return Configuration.Embedded(
+            directory: directory ?? StateDirectory.resolve(environment: secrets.reader.environment, isRoot: isRoot))
+    }
+
+    mutating func journal(_ view: TableView?) -> Configuration.Journal {
+        let detail = view.flatMap { integer("detail_limit", of: $0, in: ConfigurationLimits.detailPerSecond) }
+        return Configuration.Journal(detailPerSecond: detail ?? Limits.journalDetailPerSecond)
+    }
+
+    mutating func retention(_ view: TableView?) -> Configuration.Retention {
+        let kept = ConfigurationLimits.attemptsKept
+        let attempts = view.flatMap { duration("attempts", of: $0, in: kept) }
+        let events = view.flatMap { duration("events", of: $0, in: kept) } ?? ConfigurationLimits.eventsKeptDefault
+        let duplicates =
+            view.flatMap { duration("duplicates", of: $0, in: ConfigurationLimits.duplicatesKept) }
+            ?? ConfigurationLimits.duplicatesKeptDefault
+        if events < duplicates, let view, let span = (view["events"] ?? view["duplicates"])?.node.span {
+            report.error(
+                "`events` (\(DurationText.write(events))) must be at least `duplicates` "
+                    + "(\(DurationText.write(duplicates))): an event keeps its own identity", at: span)
+        }
+        return Configuration.Retention(
+            attempts: attempts ?? ConfigurationLimits.attemptsKeptDefault, events: events, duplicates: duplicates)
+    }
+}

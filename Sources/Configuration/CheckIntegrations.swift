@@ -1,0 +1,145 @@
+internal import Vocabulary
+
+// `[[integration]]`: who is told.
+
+extension Check {
+    mutating func integrations(_ views: [TableView], sourceNames: [String]) -> [Integration] {
+        var names: [String: Span] = [:]
+        let integrations = views.compactMap { view in
+            let name = name(of: view, taken: &names)
+            return integration(view, name: name, sourceNames: sourceNames)
+        }
+        if views.isEmpty {
+            report.warning("no `[[integration]]`: events are kept, and nobody is told of them", at: nil)
+        }
+        return integrations
+    }
+
+    private mutating func integration(
+        _ view: TableView, name: String?, sourceNames: [String]
+    ) -> Integration? {
+        let allowsPrivate = boolean("allow_private", of: view) ?? false
+        let url = endpoint(of: view, allowsPrivate: allowsPrivate)
+        let events = events(of: view)
+        let environments = environments(of: view)
+        let sources = sources(of: view, known: sourceNames)
+        let format = choice("format", of: view, as: Integration.Format.self)?.value
+        let keys = secretNodes(of: view, isRequired: true)
+            .compactMap { signingKey($0, key: view["secret"] == nil ? "secrets" : "secret") }
+        let headers = headers(of: view)
+        let timeout = duration("timeout", of: view, in: ConfigurationLimits.attemptTimeout)
+        let schedule = schedule(of: view)
+        let permanent = integers("permanent", of: view, in: 100...599)
+        let concurrency = integer("concurrency", of: view, in: 1...Limits.laneConcurrencyMax)
+        let order = choice("order", of: view, as: Integration.Order.self)?.value
+        let authorities = path("ca_file", of: view)
+        if let authorities { readable(authorities, "ca_file") }
+        guard let name, let url, let events else { return nil }
+        return Integration(
+            name: name, url: url, events: events, environments: environments, sources: sources,
+            format: format ?? .standard, signingKeys: keys, headers: headers,
+            timeout: timeout ?? Limits.attemptTimeout, schedule: schedule, permanentStatuses: Set(permanent ?? []),
+            concurrency: concurrency ?? Limits.laneConcurrency, order: order ?? .purchase,
+            allowsPrivateAddresses: allowsPrivate, certificateAuthorityFile: authorities?.value)
+    }
+
+    private mutating func endpoint(of view: TableView, allowsPrivate: Bool) -> EndpointURL? {
+        guard let text = string("url", of: view) else { return nil }
+        let url: EndpointURL
+        do throws(EndpointError) {
+            url = try EndpointText.read(text.value)
+        } catch {
+            report.error("`url` \(error.text)", at: text.span)
+            return nil
+        }
+        if !url.isTLS, !url.isLocal {
+            report.warning("`url` is http://: what it is sent can be read and changed on the way", at: text.span)
+        }
+        if url.isInternal, !allowsPrivate {
+            report.warning(
+                "\(Quote.value(url.host)) is inside: deliveries are refused unless `allow_private = true`", at: text.span)
+        }
+        return url
+    }
+
+    private mutating func events(of view: TableView) -> [Glob]? {
+        guard let texts = strings("events", of: view) else { return nil }
+        if texts.isEmpty, let entry = view["events"], case .array(let members) = entry.node.value, members.isEmpty {
+            report.error("`events` is empty: this integration would be told nothing; [\"*\"] means all", at: entry.node.span)
+        }
+        for text in texts {
+            guard text.value.unicodeScalars.count <= ConfigurationLimits.patternCharactersMax else {
+                report.error(
+                    "an event glob may have \(ConfigurationLimits.patternCharactersMax) characters", at: text.span)
+                continue
+            }
+            let glob = Glob(text.value)
+            if !EventTypes.known.contains(where: glob.matches) {
+                report.warning(
+                    "\(Quote.value(text.value)) matches no event type that this version knows"
+                        + NearMiss.suffix(text.value, among: EventTypes.known), at: text.span)
+            }
+        }
+        return texts.map { Glob($0.value) }
+    }
+
+    private mutating func environments(of view: TableView) -> [String] {
+        let texts = strings("environments", of: view) ?? []
+        if let entry = view["environments"], case .array(let members) = entry.node.value, members.isEmpty {
+            report.error("`environments` is empty; leave it out for all", at: entry.node.span)
+        }
+        for text in texts { environmentIsKnown(text) }
+        return texts.map(\.value)
+    }
+
+    private mutating func sources(of view: TableView, known: [String]) -> [String] {
+        let texts = strings("sources", of: view) ?? []
+        if let entry = view["sources"], case .array(let members) = entry.node.value, members.isEmpty {
+            report.error("`sources` is empty; leave it out for all", at: entry.node.span)
+        }
+        for text in texts where !known.contains(text.value) {
+            report.error(
+                "no `[[source]]` has the name \(Quote.value(text.value))"
+                    + NearMiss.suffix(text.value, among: known), at: text.span)
+        }
+        return texts.map(\.value)
+    }
+
+    private mutating func schedule(of view: TableView) -> RetrySchedule {
+        let gaps = durations("schedule", of: view, in: ConfigurationLimits.gap)
+        if let entry = view["schedule"], let gaps, gaps.count > ConfigurationLimits.scheduleGapsMax {
+            report.error(
+                "`schedule` has \(gaps.count) gaps; \(ConfigurationLimits.scheduleGapsMax) are allowed",
+                at: entry.node.span)
+        }
+        return RetrySchedule(
+            gaps: gaps ?? RetrySchedule.defaultGaps,
+            jitter: number("jitter", of: view, in: 0...1) ?? ConfigurationLimits.jitterDefault,
+            giveUpAfter: duration("give_up_after", of: view, in: ConfigurationLimits.giveUpAfter))
+    }
+}
+
+/// The types that a message can have: Purchasely's v3 names (docs.purchasely.com, "Server events"). Others are passed
+/// on as well; a glob that none of these matches is most likely a slip.
+enum EventTypes {
+    static let known =
+        [
+            "ACTIVATE", "DEACTIVATE",
+            "SUBSCRIPTION_STARTED", "SUBSCRIPTION_RENEWED", "SUBSCRIPTION_REACTIVATED", "SUBSCRIPTION_DEFERRED",
+            "SUBSCRIPTION_CROSSGRADED", "SUBSCRIPTION_DOWNGRADED", "SUBSCRIPTION_UPGRADED",
+            "RENEWAL_DISABLED", "RENEWAL_ENABLED", "RETENTION_MESSAGE_REQUESTED",
+            "SUBSCRIPTION_TERMINATED", "SUBSCRIPTION_EXPIRED", "FAMILY_SHARED_REVOKED",
+            "SUBSCRIPTION_REFUNDED_REVOKED",
+            "GRACE_PERIOD_STARTED", "GRACE_PERIOD_TERMINATED", "ENTERED_BILLING_RETRY",
+            "SUBSCRIPTION_CANCELLED_DURING_GRACE_PERIOD", "SUBSCRIPTION_RECOVERED_FROM_GRACE_PERIOD",
+            "SUBSCRIPTION_RECOVERED_FROM_BILLING_RETRY",
+            "SUBSCRIPTION_WILL_PAUSE", "SUBSCRIPTION_PAUSED", "SUBSCRIPTION_UNPAUSED",
+            "SUBSCRIPTION_CANCELLED_DURING_PAUSE", "SUBSCRIPTION_WILL_NOT_PAUSE",
+            "SUBSCRIPTION_TRANSFERRED", "SUBSCRIPTION_RECEIVED",
+            "ONE_TIME_PURCHASE_TRANSFERRED", "ONE_TIME_PURCHASE_RECEIVED",
+            "TRANSACTION_PROCESSED", "INSTALLMENT_PAID", "INSTALLMENT_REFUNDED", "PURCHASE_VALIDATED",
+        ]
+        + ["TRIAL", "INTRO_OFFER", "PROMO_CODE", "PROMOTIONAL_OFFER"].flatMap { offer in
+            ["STARTED", "CONVERTED", "NOT_CONVERTED"].map { "\(offer)_\($0)" }
+        }
+}

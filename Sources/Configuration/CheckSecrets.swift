@@ -1,0 +1,155 @@
+internal import Vocabulary
+
+// Secrets: where they lie, what they hold. No message here or elsewhere quotes one.
+
+extension Check {
+    /// What the daemon needs of `secret` or `secrets`: the references of either, in order.
+    mutating func secretNodes(of view: TableView, isRequired: Bool) -> [TomlNode] {
+        switch (view["secret"], view["secrets"]) {
+        case (let one?, let many?):
+            report.error(
+                "`secrets` stands beside `secret`; write one of them", at: many.keySpan,
+                note: ("`secret` is here", one.keySpan))
+            return []
+        case (let one?, nil): return [one.node]
+        case (nil, let many?):
+            guard case .array(let members) = many.node.value else {
+                mismatch(many, "secrets", view)
+                return []
+            }
+            guard !members.isEmpty, members.count <= ConfigurationLimits.secretsMax else {
+                report.error(
+                    "`secrets` must have from 1 to \(ConfigurationLimits.secretsMax) members", at: many.node.span)
+                return []
+            }
+            return members
+        case (nil, nil):
+            if isRequired {
+                report.error("`\(view.table.header)` needs `secret`: \(Schema.secretWants)", at: view.span)
+            }
+            return []
+        }
+    }
+
+    /// Reads the secret that `node` refers to; nil after an error, or under `.check` after a warning.
+    mutating func secret(_ node: TomlNode, key: String) -> Secret? {
+        guard let reference = reference(node, key: key) else { return nil }
+        switch secrets.resolve(reference) {
+        case .read(let secret, let isReadableByOthers):
+            if isReadableByOthers {
+                report.warning(
+                    "\(reference.text) can be read by everyone on this machine; chmod o-r would end that", at: node.span)
+            }
+            return secret
+        case .empty:
+            report.error("\(reference.text) is empty; `\(key)` needs a secret", at: node.span)
+        case .unreadable(let reason, isExcused: true):
+            report.warning("\(reference.text) cannot be read here: \(reason)", at: node.span)
+        case .unreadable(let reason, isExcused: false):
+            report.error("\(reference.text) cannot be read: \(reason)", at: node.span)
+        }
+        return nil
+    }
+
+    /// A key of Standard Webhooks: `whsec_` and the base64 of 24 to 64 bytes (Standard Webhooks 1.0, "Signature scheme").
+    mutating func signingKey(_ node: TomlNode, key: String) -> Integration.SigningKey? {
+        guard let secret = secret(node, key: key) else { return nil }
+        switch SigningKeyText.read(secret) {
+        case .success(let key): return key
+        case .failure(let error):
+            report.error("`\(key)` must be `whsec_` and the base64 of 24 to 64 bytes; \(error.text)", at: node.span)
+            return nil
+        }
+    }
+
+    private mutating func reference(_ node: TomlNode, key: String) -> SecretReference? {
+        guard let entries = node.entries else {
+            if case .string = node.value {
+                report.error(
+                    "`\(key)` must not stand in this file in clear text; write \(Schema.secretWants)", at: node.span)
+            } else {
+                report.error("`\(key)` must be \(Schema.secretWants), not \(node.kindName)", at: node.span)
+            }
+            return nil
+        }
+        guard let entry = entries.first, entries.count == 1, Schema.secretForms.contains(entry.key) else {
+            let stray = entries.first { !Schema.secretForms.contains($0.key) }
+            let near = stray.map { NearMiss.suffix($0.key, among: Schema.secretForms) } ?? ""
+            report.error("`\(key)` must be one of \(Schema.secretWants)\(near)", at: stray?.keySpan ?? node.span)
+            return nil
+        }
+        guard case .string(let text) = entry.node.value, isName(text, form: entry.key) else {
+            report.error("`\(entry.key)` must be \(Self.nameWanted[entry.key] ?? "a string")", at: entry.node.span)
+            return nil
+        }
+        switch entry.key {
+        case "credential": return .credential(text)
+        case "env": return .environment(text)
+        default: return .file(text)
+        }
+    }
+
+    private static let nameWanted = [
+        "credential": "the name of a systemd credential, without a slash",
+        "env": "the name of an environment variable",
+        "file": "the path of a file",
+    ]
+
+    private func isName(_ text: String, form: String) -> Bool {
+        guard !text.isEmpty, text.utf8.allSatisfy({ $0 >= 0x20 && $0 != 0x7F }) else { return false }
+        switch form {
+        case "credential": return text.utf8.count <= 255 && !text.contains("/") && text != "." && text != ".."
+        case "env": return !text.contains("=")
+        default: return true
+        }
+    }
+
+    /// A file that the daemon opens later, by its path.
+    mutating func readable(_ path: Located<String>, _ key: String, isSecret: Bool = false) {
+        switch secrets.reader.readFile(path.value, ConfigurationLimits.certificateBytesMax) {
+        case .success(let file):
+            if isSecret, file.isReadableByOthers {
+                report.warning(
+                    "the file \(Quote.value(path.value)) can be read by everyone on this machine; chmod o-r would end that",
+                    at: path.span)
+            }
+            if file.bytes.firstRange(of: "-----BEGIN ".utf8) == nil {
+                report.error("`\(key)` must be \("the path of a PEM file"); this file has no PEM block", at: path.span)
+            }
+        case .failure(.notPermitted) where secrets.purpose == .check:
+            report.warning("the file \(Quote.value(path.value)) cannot be read here: permission denied", at: path.span)
+        case .failure(let failure):
+            report.error("the file \(Quote.value(path.value)) cannot be read: \(failure.text)", at: path.span)
+        }
+    }
+}
+
+/// Reads the text form of a key that signs deliveries.
+enum SigningKeyText {
+    enum Failure: Error, Hashable {
+        case prefix
+        case asymmetric
+        case base64
+        case length(Int)
+
+        var text: String {
+            switch self {
+            case .prefix: "this one does not begin with `whsec_`"
+            case .asymmetric: "`whsk_` (ed25519) is not supported by this version yet"
+            case .base64: "this one is not base64 with padding (RFC 4648)"
+            case .length(let count): "this one has \(count)"
+            }
+        }
+    }
+
+    static func read(_ secret: Secret) -> Result<Integration.SigningKey, Failure> {
+        secret.withBytes { bytes in
+            if bytes.starts(with: "whsk_".utf8) { return .failure(.asymmetric) }
+            guard bytes.starts(with: "whsec_".utf8) else { return .failure(.prefix) }
+            let text = String(decoding: bytes.dropFirst("whsec_".utf8.count), as: UTF8.self)
+            guard let key = Base64.decode(text) else { return .failure(.base64) }
+            guard (24...64).contains(key.count) else { return .failure(.length(key.count)) }
+            return .success(.symmetric(Secret(key)))
+        }
+    }
+}

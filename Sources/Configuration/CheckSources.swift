@@ -1,0 +1,134 @@
+internal import Vocabulary
+
+// `[[source]]`: who may send webhooks.
+
+extension Check {
+    /// The sources, and every name that the file gives one: an integration may name a source that has an error of its
+    /// own without a second error.
+    mutating func sources(_ views: [TableView]) -> (sources: [Source], names: [String]) {
+        var names: [String: Span] = [:]
+        var order: [String] = []
+        var sources: [Source] = []
+        for view in views {
+            let name = name(of: view, taken: &names)
+            if let name { order.append(name) }
+            if let source = source(view, name: name) { sources.append(source) }
+        }
+        if views.isEmpty {
+            report.warning("no `[[source]]`: nobody can send webhooks here", at: nil)
+        }
+        return (sources, order)
+    }
+
+    private mutating func source(_ view: TableView, name: String?) -> Source? {
+        let kind = kind(of: view)
+        let authentication = authentication(of: view)
+        let secrets = secretNodes(of: view, isRequired: authentication != Source.Authentication.none)
+            .compactMap { secret($0, key: view["secret"] == nil ? "secrets" : "secret") }
+        let app = identifier("app", of: view)
+        let environment = identifier("environment", of: view)
+        if let environment { environmentIsKnown(environment) }
+        ownership(of: view)
+        let freshness = freshness(of: view)
+        guard let name, let kind else { return nil }
+        return Source(
+            name: name, kind: kind, authentication: authentication, secrets: secrets, app: app?.value,
+            defaultEnvironment: environment?.value ?? Environments.standard, freshness: freshness)
+    }
+
+    /// Names stand in paths (`/ingest/NAME`), in journal fields and in every identity.
+    mutating func name(of view: TableView, taken: inout [String: Span]) -> String? {
+        guard let name = string("name", of: view) else { return nil }
+        let isPlain = name.value.utf8.allSatisfy { byte in
+            switch byte {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"), UInt8(ascii: "."), UInt8(ascii: "-"):
+                true
+            default: false
+            }
+        }
+        // "." and ".." would be taken out of a path by clients and proxies (RFC 3986 §5.2.4).
+        guard isPlain, name.value.utf8.count <= ConfigurationLimits.nameCharactersMax, name.value != ".",
+            name.value != ".."
+        else {
+            report.error(
+                "`name` must be 1 to \(ConfigurationLimits.nameCharactersMax) of A-Z a-z 0-9 _ . -, "
+                    + "not \(Quote.value(name.value))", at: name.span)
+            return nil
+        }
+        if let first = taken[name.value] {
+            report.error(
+                "another `\(view.table.header)` has the name \(Quote.value(name.value))", at: name.span,
+                note: ("the first one is here", first))
+            return nil
+        }
+        taken[name.value] = name.span
+        return name.value
+    }
+
+    private mutating func kind(of view: TableView) -> SourceKind? {
+        guard let text = string("kind", of: view) else { return nil }
+        if let kind = SourceKind(rawValue: text.value) { return kind }
+        if Schema.laterKinds.contains(text.value) {
+            report.error(
+                "kind \(Quote.value(text.value)) is not supported by this version yet; remove this source", at: text.span)
+        } else {
+            let near = NearMiss.suffix(text.value, among: SourceKind.allCases.map(\.rawValue) + Schema.laterKinds)
+            report.error("unknown kind \(Quote.value(text.value))\(near)", at: text.span)
+        }
+        return nil
+    }
+
+    /// Purchasely signs every webhook and knows no token; doing without must be said, and is told.
+    private mutating func authentication(of view: TableView) -> Source.Authentication {
+        guard let choice = choice("auth", of: view, as: Source.Authentication.self) else { return .signature }
+        switch choice.value {
+        case .signature: break
+        case .token:
+            report.error("`auth` of a purchasely source must be \"signature\" or \"none\", not \"token\"", at: choice.span)
+        case .none:
+            report.warning("`auth = \"none\"`: anyone who reaches this source can grant purchases", at: choice.span)
+        }
+        return choice.value
+    }
+
+    private mutating func ownership(of view: TableView) {
+        guard let text = string("ownership", of: view), text.value != Schema.ownership else { return }
+        if Schema.laterOwnership.contains(text.value) {
+            report.error(
+                "`ownership` \(Quote.value(text.value)) is not supported by this version yet; remove it", at: text.span)
+        } else {
+            let near = NearMiss.suffix(text.value, among: [Schema.ownership] + Schema.laterOwnership)
+            report.error(
+                "`ownership` must be \(view.wants("ownership")), not \(Quote.value(text.value))\(near)", at: text.span)
+        }
+    }
+
+    private mutating func freshness(of view: TableView) -> Duration? {
+        guard let text = string("freshness", of: view), text.value != "off" else { return nil }
+        return duration(text, "freshness", view, in: ConfigurationLimits.freshness)
+    }
+
+    private mutating func identifier(_ key: String, of view: TableView) -> Located<String>? {
+        guard let text = string(key, of: view) else { return nil }
+        guard text.value.utf8.count <= Limits.identifierBytesMax else {
+            report.error("`\(key)` is longer than \(Limits.identifierBytesMax) bytes", at: text.span)
+            return nil
+        }
+        return text
+    }
+
+    /// Environments are part of every identity and compared byte for byte: `production` is not `PRODUCTION`.
+    mutating func environmentIsKnown(_ environment: Located<String>) {
+        guard !Environments.known.contains(environment.value) else { return }
+        let near = NearMiss.suffix(environment.value, among: Environments.known)
+        report.warning("no source sends the environment \(Quote.value(environment.value))\(near)", at: environment.span)
+    }
+}
+
+/// What the sources write into `environment`.
+enum Environments {
+    /// Of a source whose events name none.
+    static let standard = "PRODUCTION"
+    static let known = [standard, "SANDBOX"]
+}

@@ -1,0 +1,173 @@
+// How a key's value is read: nil where the key is left out, and nil after an error where the value is wrong. Whoever
+// asks puts the default in the place of either, for with an error there is no configuration.
+
+extension Check {
+    /// A text without control characters, not empty.
+    mutating func string(_ key: String, of view: TableView) -> Located<String>? {
+        guard let entry = view[key] else { return nil }
+        guard case .string(let text) = entry.node.value else {
+            mismatch(entry, key, view)
+            return nil
+        }
+        return plain(text, key, at: entry.node.span)
+    }
+
+    mutating func strings(_ key: String, of view: TableView) -> [Located<String>]? {
+        guard let members = array(key, of: view) else { return nil }
+        var out: [Located<String>] = []
+        for member in members {
+            guard case .string(let text) = member.value else {
+                report.error("`\(key)` must be \(view.wants(key)); this is \(member.kindName)", at: member.span)
+                continue
+            }
+            if let text = plain(text, key, at: member.span) { out.append(text) }
+        }
+        return out
+    }
+
+    mutating func integer(_ key: String, of view: TableView, in range: ClosedRange<Int>) -> Int? {
+        guard let entry = view[key] else { return nil }
+        guard case .integer(let number) = entry.node.value else {
+            mismatch(entry, key, view)
+            return nil
+        }
+        guard range.contains(number) else {
+            report.error(
+                "`\(key)` must be from \(range.lowerBound) to \(range.upperBound), not \(number)", at: entry.node.span)
+            return nil
+        }
+        return number
+    }
+
+    mutating func integers(_ key: String, of view: TableView, in range: ClosedRange<Int>) -> [Int]? {
+        guard let members = array(key, of: view) else { return nil }
+        var out: [Int] = []
+        for member in members {
+            if case .integer(let number) = member.value, range.contains(number) {
+                out.append(number)
+            } else {
+                report.error(
+                    "`\(key)` must be \(view.wants(key)), each from \(range.lowerBound) to \(range.upperBound)",
+                    at: member.span)
+            }
+        }
+        return out
+    }
+
+    /// A float or an integer, finite.
+    mutating func number(_ key: String, of view: TableView, in range: ClosedRange<Double>) -> Double? {
+        guard let entry = view[key] else { return nil }
+        let number: Double
+        switch entry.node.value {
+        case .integer(let integer): number = Double(integer)
+        case .real(let real): number = real
+        default:
+            mismatch(entry, key, view)
+            return nil
+        }
+        guard range.contains(number) else {
+            report.error("`\(key)` must be \(view.wants(key)), not \(number)", at: entry.node.span)
+            return nil
+        }
+        return number
+    }
+
+    mutating func boolean(_ key: String, of view: TableView) -> Bool? {
+        guard let entry = view[key] else { return nil }
+        guard case .boolean(let flag) = entry.node.value else {
+            mismatch(entry, key, view)
+            return nil
+        }
+        return flag
+    }
+
+    mutating func duration(_ key: String, of view: TableView, in range: ClosedRange<Duration>) -> Duration? {
+        string(key, of: view).flatMap { duration($0, key, view, in: range) }
+    }
+
+    mutating func durations(_ key: String, of view: TableView, in range: ClosedRange<Duration>) -> [Duration]? {
+        strings(key, of: view).map { texts in texts.compactMap { duration($0, key, view, in: range) } }
+    }
+
+    mutating func duration(
+        _ text: Located<String>, _ key: String, _ view: TableView, in range: ClosedRange<Duration>
+    ) -> Duration? {
+        guard let duration = DurationText.read(text.value) else {
+            report.error(
+                "`\(key)` must be \(view.wants(key)), not \(Quote.value(text.value)); the units are ms, s, m, h and d",
+                at: text.span)
+            return nil
+        }
+        guard range.contains(duration) else {
+            let bounds = "\(DurationText.write(range.lowerBound)) to \(DurationText.write(range.upperBound))"
+            report.error("`\(key)` must be from \(bounds), not \(DurationText.write(duration))", at: text.span)
+            return nil
+        }
+        return duration
+    }
+
+    mutating func size(_ key: String, of view: TableView, in range: ClosedRange<Int>) -> Int? {
+        guard let text = string(key, of: view) else { return nil }
+        guard let bytes = SizeText.read(text.value) else {
+            report.error(
+                "`\(key)` must be \(view.wants(key)), not \(Quote.value(text.value)); the units are B, KiB, MiB and GiB",
+                at: text.span)
+            return nil
+        }
+        guard range.contains(bytes) else {
+            let bounds = "\(SizeText.write(range.lowerBound)) to \(SizeText.write(range.upperBound))"
+            report.error("`\(key)` must be from \(bounds), not \(SizeText.write(bytes))", at: text.span)
+            return nil
+        }
+        return bytes
+    }
+
+    /// One of the words that an enumeration has.
+    mutating func choice<Choice: RawRepresentable & CaseIterable>(
+        _ key: String, of view: TableView, as type: Choice.Type
+    ) -> Located<Choice>? where Choice.RawValue == String {
+        guard let text = string(key, of: view) else { return nil }
+        guard let choice = Choice(rawValue: text.value) else {
+            let near = NearMiss.suffix(text.value, among: Choice.allCases.map(\.rawValue))
+            report.error("`\(key)` must be \(view.wants(key)), not \(Quote.value(text.value))\(near)", at: text.span)
+            return nil
+        }
+        return Located(value: choice, span: text.span)
+    }
+
+    /// A path; a relative one counts from the directory of the configuration file.
+    mutating func path(_ key: String, of view: TableView) -> Located<String>? {
+        string(key, of: view).map { Located(value: secrets.path($0.value), span: $0.span) }
+    }
+
+    private mutating func array(_ key: String, of view: TableView) -> [TomlNode]? {
+        guard let entry = view[key] else { return nil }
+        guard case .array(let members) = entry.node.value else {
+            mismatch(entry, key, view)
+            return nil
+        }
+        guard members.count <= ConfigurationLimits.listMembersMax else {
+            report.error(
+                "`\(key)` has \(members.count) members; \(ConfigurationLimits.listMembersMax) are allowed",
+                at: entry.node.span)
+            return nil
+        }
+        return members
+    }
+
+    private mutating func plain(_ text: String, _ key: String, at span: Span) -> Located<String>? {
+        guard !text.isEmpty else {
+            report.error("`\(key)` must not be empty", at: span)
+            return nil
+        }
+        guard text.unicodeScalars.allSatisfy({ $0.value >= 0x20 && $0.value != 0x7F }) else {
+            report.error("`\(key)` must not hold control characters", at: span)
+            return nil
+        }
+        return Located(value: text, span: span)
+    }
+
+    mutating func mismatch(_ entry: TomlEntry, _ key: String, _ view: TableView) {
+        report.error("`\(key)` must be \(view.wants(key)), not \(entry.node.kindName)", at: entry.node.span)
+    }
+}

@@ -1,0 +1,56 @@
+package import Vocabulary
+
+/// A checked configuration: whatever is in one of these can be served. Made by `ConfigurationFile` alone.
+package struct Configuration: Sendable {
+    package struct Server: Sendable, Hashable {
+        package let listen: ListenAddress
+        /// Nil: the API answers on `listen`.
+        package let apiListen: ListenAddress?
+        /// Bytes of one webhook's body.
+        package let maxBodyBytes: Int
+        /// Nil: plain HTTP, as behind a proxy.
+        package let tls: TLSFiles?
+    }
+
+    /// PEM files, each path absolute or relative to the working directory.
+    package struct TLSFiles: Sendable, Hashable {
+        package let certificate: String
+        package let key: String
+    }
+
+    package struct Database: Sendable {
+        /// Any libpq connection string, a secret because it may hold a password. Nil: the private cluster, or, under
+        /// `.check` alone, a secret that could not be read here (`usesPrivateCluster` tells them apart).
+        package let url: Secret?
+        package let usesPrivateCluster: Bool
+        package let poolConnections: Int
+        package let statementTimeout: Duration
+    }
+
+    package struct Embedded: Sendable, Hashable {
+        /// Where the private cluster lies.
+        package let directory: String
+    }
+
+    package struct Journal: Sendable, Hashable {
+        /// Successes a second that each get an entry.
+        package let detailPerSecond: Int
+    }
+
+    /// How long what is done stays in the database.
+    package struct Retention: Sendable, Hashable {
+        package let attempts: Duration
+        package let events: Duration
+        package let duplicates: Duration
+    }
+
+    package let server: Server
+    package let database: Database
+    package let embedded: Embedded
+    /// In the order of the file; names are unique. Under `.check` a secret that could not be read here is missing.
+    package let sources: [Source]
+    /// In the order of the file; names are unique. Under `.check` a secret that could not be read here is missing.
+    package let integrations: [Integration]
+    package let journal: Journal
+    package let retention: Retention
+}

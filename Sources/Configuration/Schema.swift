@@ -1,0 +1,148 @@
+/// Every table and key of the contract, one row each: what is required, what may not be shown, what this version does
+/// not do yet. To add a key that is recognised only: add a row. To make it work: drop `.later` and read it.
+enum Schema {
+    enum Standing: Sendable, Hashable {
+        case optional
+        case required
+        /// In the contract, not in this version.
+        case later
+    }
+
+    struct Key: Sendable {
+        let name: String
+        /// After "must be ".
+        let wants: String
+        let standing: Standing
+        /// A line with a text of this key in it is never shown.
+        let mayHoldSecret: Bool
+        /// Where the value is a table: its keys.
+        let inner: [Key]
+
+        init(
+            _ name: String, _ wants: String, _ standing: Standing = .optional, mayHoldSecret: Bool = false,
+            inner: [Key] = []
+        ) {
+            self.name = name
+            self.wants = wants
+            self.standing = standing
+            self.mayHoldSecret = mayHoldSecret
+            self.inner = inner
+        }
+    }
+
+    struct Table: Sendable {
+        let name: String
+        /// `[[name]]`, any number of them.
+        let isRepeated: Bool
+        let standing: Standing
+        let keys: [Key]
+
+        init(_ name: String, isRepeated: Bool = false, _ standing: Standing = .optional, keys: [Key]) {
+            self.name = name
+            self.isRepeated = isRepeated
+            self.standing = standing
+            self.keys = keys
+        }
+
+        var header: String { isRepeated ? "[[\(name)]]" : "[\(name)]" }
+
+        func key(_ name: String) -> Key? { keys.first { $0.name == name } }
+    }
+
+    static func table(_ name: String) -> Table? { tables.first { $0.name == name } }
+
+    private static let address = #"an address such as "127.0.0.1:8080", "[::1]:8080" or "unix:/run/posthouse/http""#
+    private static let secret = #"{ credential = "…" }, { env = "…" } or { file = "…" }"#
+    private static let someSecrets = #"an array of { credential = "…" }, { env = "…" } or { file = "…" }"#
+    private static func duration(_ example: String) -> String { "a duration such as \"\(example)\"" }
+
+    static let server = Table(
+        "server",
+        keys: [
+            Key("listen", address),
+            Key("api_listen", address),
+            Key("max_body", #"a size such as "1MiB" or "64KiB""#),
+            Key("tls", #"{ certificate = "…", key = "…" }, both paths of PEM files"#, inner: tls.keys),
+        ])
+    /// The inside of `[server] tls`.
+    static let tls = Table(
+        "server.tls",
+        keys: [
+            Key("certificate", "the path of a PEM file", .required),
+            Key("key", "the path of a PEM file", .required),
+        ])
+    static let database = Table(
+        "database",
+        keys: [
+            Key("url", #"a libpq connection string such as "postgresql:///posthouse""#, mayHoldSecret: true),
+            Key("pool", "a number of connections such as 8"),
+            Key("statement_timeout", duration("30s")),
+        ])
+    static let embedded = Table("embedded", keys: [Key("directory", "the path of a directory")])
+    static let source = Table(
+        "source", isRepeated: true,
+        keys: [
+            Key("name", #"a name such as "purchasely""#, .required),
+            Key("kind", #"a kind of source such as "purchasely""#, .required),
+            Key("secret", secret, mayHoldSecret: true),
+            Key("secrets", someSecrets, mayHoldSecret: true),
+            Key("auth", #""signature", "token" or "none""#),
+            Key("app", "a string"),
+            Key("environment", #"a string such as "PRODUCTION""#),
+            Key("ownership", #""exclusive""#),
+            Key("restore", #""transfer" or "copy""#, .later),
+            Key("merge", "true or false", .later),
+            Key("freshness", duration("5m") + #" or "off""#),
+        ])
+    static let integration = Table(
+        "integration", isRepeated: true,
+        keys: [
+            Key("name", #"a name such as "backend""#, .required),
+            Key("url", #"a URL such as "https://api.example.com/hooks""#, .required),
+            Key("events", #"an array of globs over event types such as ["SUBSCRIPTION_*"]"#, .required),
+            Key("environments", #"an array of environments such as ["PRODUCTION"]"#),
+            Key("sources", #"an array of names of sources such as ["purchasely"]"#),
+            Key("format", #""standard" or "source""#),
+            Key("secret", secret, mayHoldSecret: true),
+            Key("secrets", someSecrets, mayHoldSecret: true),
+            Key(
+                "headers", #"a table of strings or secrets such as { Authorization = { env = "…" } }"#,
+                mayHoldSecret: true),
+            Key("timeout", duration("15s")),
+            Key("schedule", #"an array of durations such as ["5s", "5m", "2h"]"#),
+            Key("jitter", "a number from 0 to 1 such as 0.2"),
+            Key("give_up_after", duration("7d")),
+            Key("permanent", "an array of HTTP statuses such as [400, 422]"),
+            Key("concurrency", "a number of attempts such as 16"),
+            Key("rate", #"a rate such as "100/s""#, .later),
+            Key("order", #""purchase" or "none""#),
+            Key("confirm", "true or false", .later),
+            Key("confirm_timeout", duration("5s"), .later),
+            Key("allow_private", "true or false"),
+            Key("ca_file", "the path of a PEM file"),
+        ])
+    static let subscriptionGroup = Table("subscription_group", isRepeated: true, .later, keys: [])
+    static let apiToken = Table("api_token", isRepeated: true, .later, keys: [])
+    static let journal = Table("journal", keys: [Key("detail_limit", "a number of entries a second such as 2000")])
+    static let retention = Table(
+        "retention",
+        keys: [
+            Key("attempts", duration("30d")),
+            Key("events", duration("400d")),
+            Key("duplicates", duration("60d")),
+        ])
+
+    static let tables = [
+        server, database, embedded, source, integration, subscriptionGroup, apiToken, journal, retention,
+    ]
+
+    /// Kinds of source that the design names and this version does not have.
+    static let laterKinds = ["qonversion", "apphud", "revenuecat", "adapty", "sessions"]
+    /// Policies of ownership that this version does not have.
+    static let laterOwnership = ["install_and_identity"]
+    static let ownership = "exclusive"
+
+    /// The forms of a secret; everything else in its place is clear text.
+    static let secretForms = ["credential", "env", "file"]
+    static let secretWants = secret
+}

@@ -1,0 +1,101 @@
+internal import Glibc
+
+/// The only ways of the configuration to what lies outside its text. Tests give their own.
+package struct SecretReader: Sendable {
+    package struct File: Sendable {
+        package let bytes: [UInt8]
+        /// Anyone on the machine may read it (mode & 0004).
+        package let isReadableByOthers: Bool
+
+        package init(bytes: [UInt8], isReadableByOthers: Bool = false) {
+            self.bytes = bytes
+            self.isReadableByOthers = isReadableByOthers
+        }
+    }
+
+    package enum Failure: Error, Sendable, Hashable {
+        case notFound
+        case notPermitted
+        case notARegularFile
+        case larger(thanBytes: Int)
+        case failed(errno: Int32)
+
+        /// After "cannot be read: ".
+        package var text: String {
+            switch self {
+            case .notFound: "no such file"
+            case .notPermitted: "permission denied"
+            case .notARegularFile: "not a regular file"
+            case .larger(let limit): "larger than \(SizeText.write(limit))"
+            case .failed(let code): String(cString: strerror(code))
+            }
+        }
+    }
+
+    package let environment: @Sendable (_ name: String) -> String?
+    package let readFile: @Sendable (_ path: String, _ bytesMax: Int) -> Result<File, Failure>
+
+    package init(
+        environment: @escaping @Sendable (_ name: String) -> String?,
+        readFile: @escaping @Sendable (_ path: String, _ bytesMax: Int) -> Result<File, Failure>
+    ) {
+        self.environment = environment
+        self.readFile = readFile
+    }
+
+    /// The process's own environment and the file system.
+    package static let system = SecretReader(
+        environment: { name in getenv(name).map { String(cString: $0) } },
+        readFile: { path, bytesMax in
+            do throws(Failure) {
+                return .success(try readRegularFile(path, bytesMax: bytesMax))
+            } catch {
+                return .failure(error)
+            }
+        })
+
+    /// Only regular files, and opened without blocking: a FIFO in the place of a secret must not hold up a start.
+    private static func readRegularFile(_ path: String, bytesMax: Int) throws(Failure) -> File {
+        let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
+        guard descriptor >= 0 else { throw failure(errno) }
+        defer { close(descriptor) }
+        var status = stat()
+        guard fstat(descriptor, &status) == 0 else { throw failure(errno) }
+        guard status.st_mode & S_IFMT == S_IFREG else { throw .notARegularFile }
+        var bytes = [UInt8](repeating: 0, count: bytesMax + 1)
+        var filled = 0
+        while filled < bytes.count {
+            let count = bytes.withUnsafeMutableBytes { raw in
+                read(descriptor, raw.baseAddress?.advanced(by: filled), raw.count - filled)
+            }
+            if count < 0, errno == EINTR { continue }
+            guard count >= 0 else { throw failure(errno) }
+            if count == 0 { break }
+            filled += count
+        }
+        guard filled <= bytesMax else { throw .larger(thanBytes: bytesMax) }
+        return File(bytes: Array(bytes[..<filled]), isReadableByOthers: status.st_mode & S_IROTH != 0)
+    }
+
+    private static func failure(_ code: Int32) -> Failure {
+        switch code {
+        case ENOENT, ENOTDIR: .notFound
+        case EACCES, EPERM: .notPermitted
+        default: .failed(errno: code)
+        }
+    }
+}
+
+/// Where the daemon keeps what it must keep, unless `[embedded] directory` says otherwise.
+package enum StateDirectory {
+    /// `$STATE_DIRECTORY` (systemd; the first of several, systemd.exec(5)); else, as root, /var/lib/posthouse; else
+    /// `$XDG_STATE_HOME/posthouse` (ignored unless absolute, XDG Base Directory 0.8) or `~/.local/state/posthouse`.
+    package static func resolve(environment: (_ name: String) -> String?, isRoot: Bool) -> String {
+        if let first = environment("STATE_DIRECTORY")?.split(separator: ":").first { return String(first) }
+        if !isRoot {
+            if let state = environment("XDG_STATE_HOME"), state.hasPrefix("/") { return state + "/posthouse" }
+            if let home = environment("HOME"), home.hasPrefix("/") { return home + "/.local/state/posthouse" }
+        }
+        return "/var/lib/posthouse"
+    }
+}

@@ -1,0 +1,86 @@
+internal import Vocabulary
+
+/// What a configuration is read for.
+package enum Purpose: Sendable, Hashable {
+    /// A person looks at it, perhaps outside the unit: what cannot be read here is a warning, and missing.
+    case check
+    /// The daemon runs by it: what cannot be read is an error.
+    case serve
+}
+
+/// The three places where a secret may lie.
+enum SecretReference: Sendable, Hashable {
+    case credential(String)
+    case environment(String)
+    case file(String)
+
+    /// Names the place, never what lies there.
+    var text: String {
+        switch self {
+        case .credential(let name): "the credential \(Quote.value(name))"
+        case .environment(let name): "the environment variable \(Quote.value(name))"
+        case .file(let path): "the file \(Quote.value(path))"
+        }
+    }
+}
+
+/// Fetches what a reference names.
+struct SecretResolver: Sendable {
+    enum Outcome: Sendable {
+        case read(Secret, isReadableByOthers: Bool)
+        /// `isExcused`: under `.check` it may well be readable where the daemon runs.
+        case unreadable(reason: String, isExcused: Bool)
+        case empty
+    }
+
+    let purpose: Purpose
+    let reader: SecretReader
+    /// Of the configuration file, without a slash at the end; nil: the working directory.
+    let directory: String?
+
+    /// A relative path counts from the configuration file.
+    func path(_ text: String) -> String {
+        guard let directory, !text.hasPrefix("/") else { return text }
+        return directory + "/" + text
+    }
+
+    func resolve(_ reference: SecretReference) -> Outcome {
+        switch reference {
+        case .environment(let name):
+            guard let value = reader.environment(name) else {
+                return .unreadable(reason: "it is not set", isExcused: purpose == .check)
+            }
+            return outcome(Array(value.utf8), isReadableByOthers: false)
+        case .credential(let name):
+            // Set by systemd for LoadCredential= and SetCredential= (systemd.exec(5)).
+            guard let credentials = reader.environment("CREDENTIALS_DIRECTORY") else {
+                return .unreadable(
+                    reason: "$CREDENTIALS_DIRECTORY is not set, as it is outside the unit",
+                    isExcused: purpose == .check)
+            }
+            return file(credentials + "/" + name, isExcused: false, judgesMode: false)
+        case .file(let path):
+            return file(self.path(path), isExcused: nil, judgesMode: true)
+        }
+    }
+
+    private func file(_ path: String, isExcused: Bool?, judgesMode: Bool) -> Outcome {
+        switch reader.readFile(path, ConfigurationLimits.secretBytesMax) {
+        case .success(let file): outcome(file.bytes, isReadableByOthers: judgesMode && file.isReadableByOthers)
+        case .failure(let failure):
+            // The daemon's user may read what a person may not; a file that is not there is missing for both.
+            .unreadable(
+                reason: failure.text, isExcused: isExcused ?? (purpose == .check && failure == .notPermitted))
+        }
+    }
+
+    /// Strips the one newline that editors and `echo` leave.
+    private func outcome(_ bytes: [UInt8], isReadableByOthers: Bool) -> Outcome {
+        var bytes = bytes[...]
+        if bytes.last == UInt8(ascii: "\n") {
+            bytes.removeLast()
+            if bytes.last == UInt8(ascii: "\r") { bytes.removeLast() }
+        }
+        return bytes.isEmpty ? .empty : .read(Secret(Array(bytes)), isReadableByOthers: isReadableByOthers)
+    }
+}

@@ -1,0 +1,52 @@
+import NIOCore
+
+/// Counts the connections in and stops accepting while there are as many as allowed: the rest wait in the kernel's
+/// queue, where they cost nothing and are served when one leaves. Sits in the listening channel, before the handler
+/// that hands connections out.
+final class AcceptGate: ChannelDuplexHandler {
+    typealias InboundIn = any Channel
+    typealias InboundOut = any Channel
+    typealias OutboundIn = Never
+    typealias OutboundOut = Never
+
+    private let connections: Connections
+    private let connectionsMax: Int
+    /// Connections that one read may bring; the gate shuts this early.
+    private let batch: Int
+    private var isReadHeld = false
+
+    init(_ connections: Connections, limits: FrontLimits) {
+        self.connections = connections
+        connectionsMax = limits.connectionsMax
+        batch = Self.batch(connectionsMax: limits.connectionsMax)
+    }
+
+    /// Up to 16 at once, but never more than a 64th of the limit, so that small limits are exact.
+    static func batch(connectionsMax: Int) -> Int { max(1, min(16, connectionsMax / 64)) }
+
+    func read(context: ChannelHandlerContext) {
+        if connections.openCount + batch > connectionsMax {
+            isReadHeld = true
+        } else {
+            context.read()
+        }
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        let child = unwrapInboundIn(data)
+        let (connections, loop) = (connections, context.eventLoop)
+        connections.joined(child)
+        let gate = NIOLoopBound((self, context), eventLoop: loop)
+        child.closeFuture.whenComplete { _ in
+            connections.left(child)
+            if loop.inEventLoop { gate.value.0.reopen(gate.value.1) } else { loop.execute { gate.value.0.reopen(gate.value.1) } }
+        }
+        context.fireChannelRead(data)
+    }
+
+    private func reopen(_ context: ChannelHandlerContext) {
+        guard isReadHeld else { return }
+        isReadHeld = false
+        read(context: context)
+    }
+}

@@ -1,0 +1,308 @@
+import NIOCore
+
+/// The state machine of one connection: which request is under way, how long it may still take, what comes next. It
+/// does no I/O and reads no clock; `FrontConnection` feeds it and does what it says.
+///
+///     idle → head → body → answering → idle …            a request that is served
+///                 ↘ discarding → idle …                  refused, with a body small enough to be dropped
+///     any → leaving → lingering → closed                 the last answer of the connection
+///
+/// Requests are served one after another. What a client sends ahead (pipelining) is kept back by the shell until the
+/// answer before it is written, so that a phase never holds two requests.
+struct Exchange {
+    enum Phase {
+        /// Nothing of a next request has come.
+        case idle
+        /// Some of a head has come.
+        case head(firstByte: NIODeadline)
+        case body(Receiving)
+        case discarding(FrontAnswer)
+        /// The handler has the request.
+        case answering(Pending)
+        /// The last answer is being written; what still comes is dropped.
+        case leaving(lingers: Bool)
+        /// It is written and our side is shut; the client's is read to its end, within bounds.
+        case lingering(bytesLeft: Int)
+        case closed
+    }
+
+    /// A body that is coming in.
+    struct Receiving {
+        let head: FrontHead
+        let startedAt: NIODeadline
+        var bytes: [UInt8] = []
+        /// What content-length announced; nil of a chunked body.
+        let announced: Int?
+        let bytesMax: Int
+        let answerBy: NIODeadline
+        let timeoutAnswer: FrontAnswer
+    }
+
+    /// A request that waits for its handler.
+    struct Pending {
+        let head: FrontHead
+        let sequence: UInt64
+        let timeoutAnswer: FrontAnswer
+        /// Bytes of the next request were seen meanwhile.
+        var nextBegan = false
+    }
+
+    /// What the shell is to do.
+    enum Action {
+        case nothing
+        case respond(FrontRequest, sequence: UInt64)
+        /// 100 Continue.
+        case goAhead
+        case send(FrontAnswer, AnswerStyle)
+        /// The same, and the handler is told that it was not asked.
+        case turnAway(FrontAnswer, AnswerStyle, FrontHead?, reason: String)
+        case shutOutput
+        case close
+    }
+
+    private(set) var phase = Phase.idle
+    /// When `timeIsUp` has something to say.
+    private(set) var deadline: NIODeadline
+    private let waits: Waits
+    private let lingerBytesMax: Int
+    private let discardBytesMax: Int
+    private var sequence: UInt64 = 0
+    /// No request has come yet.
+    private var isFresh = true
+    private var isDraining = false
+    /// Of the request under way.
+    private var style = AnswerStyle()
+
+    init(now: NIODeadline, waits: Waits, limits: FrontLimits) {
+        self.waits = waits
+        lingerBytesMax = limits.lingerBytesMax
+        discardBytesMax = limits.discardBytesMax
+        deadline = now + waits.head
+    }
+
+    /// Whether a part can be taken now, or must wait for the answer under way.
+    var takesParts: Bool { if case .answering = phase { false } else { true } }
+
+    /// The connection has had its last answer.
+    var isEnding: Bool {
+        switch phase {
+        case .leaving, .lingering, .closed: true
+        default: false
+        }
+    }
+
+    /// Bytes of an unfinished body.
+    var heldBytes: Int { if case .body(let receiving) = phase { receiving.bytes.count } else { 0 } }
+}
+
+// MARK: What the client sends
+
+extension Exchange {
+    /// Bytes of a next request came that make no head yet, or that have to wait for the answer under way.
+    mutating func bytesCame(now: NIODeadline) {
+        switch phase {
+        case .idle:
+            phase = .head(firstByte: now)
+            // A connection's first head is timed from the connection's start.
+            if !isFresh { deadline = now + waits.head }
+        case .answering(var pending):
+            pending.nextBegan = true
+            phase = .answering(pending)
+        default: break
+        }
+    }
+
+    /// A head that can be served came, at `arrived`; it is `now` its turn.
+    mutating func headCame(
+        _ head: FrontHead, _ framing: Framing, _ admission: Admission, arrived: NIODeadline, now: NIODeadline
+    ) -> Action {
+        let startedAt: NIODeadline
+        switch phase {
+        case .idle: startedAt = arrived
+        case .head(let firstByte): startedAt = min(firstByte, arrived)
+        default: return .nothing
+        }
+        isFresh = false
+        style = AnswerStyle(
+            omitsBody: framing.isHead, isOldVersion: framing.isOldVersion, closes: !framing.keepsAlive)
+        switch admission {
+        case .refuse(let answer): return refuse(answer, framing, now: now)
+        case .accept(let bytesMax, let timeout, let timeoutAnswer):
+            if case .length(let bytes) = framing.body, bytes > bytesMax {
+                return turnAway(
+                    .bodyTooLarge(bytesMax: bytesMax), head, "the body is larger than \(bytesMax) bytes", now: now)
+            }
+            let answerBy = startedAt + TimeAmount(timeout)
+            deadline = min(answerBy, now + waits.body)
+            var announced: Int?
+            if case .length(let bytes) = framing.body { announced = bytes }
+            phase = .body(
+                Receiving(
+                    head: head, startedAt: startedAt, announced: announced, bytesMax: bytesMax, answerBy: answerBy,
+                    timeoutAnswer: timeoutAnswer))
+            return framing.expectsContinue ? .goAhead : .nothing
+        }
+    }
+
+    private mutating func refuse(_ answer: FrontAnswer, _ framing: Framing, now: NIODeadline) -> Action {
+        let canDiscard =
+            switch framing.body {
+            case .none: true
+            case .length(let bytes): bytes <= discardBytesMax && !framing.expectsContinue
+            case .chunked: false
+            }
+        guard canDiscard else { return leave(answer, lingers: true, now: now) }
+        deadline = now + waits.body
+        phase = .discarding(answer)
+        return .nothing
+    }
+
+    mutating func bodyCame(_ part: ByteBuffer, now: NIODeadline) -> Action {
+        switch phase {
+        case .body(var receiving):
+            phase = .idle  // lets go of the bytes, so that they are appended to in place
+            guard part.readableBytes <= receiving.bytesMax - receiving.bytes.count else {
+                let max = receiving.bytesMax
+                return turnAway(
+                    .bodyTooLarge(bytesMax: max), receiving.head, "the body is larger than \(max) bytes", now: now)
+            }
+            if receiving.bytes.isEmpty, part.readableBytes == receiving.announced {
+                receiving.bytes = Array(buffer: part)
+            } else {
+                if receiving.bytes.isEmpty, let announced = receiving.announced {
+                    receiving.bytes.reserveCapacity(announced)
+                }
+                receiving.bytes.append(contentsOf: part.readableBytesView)
+            }
+            phase = .body(receiving)
+            return .nothing
+        case .lingering: return dropped(bytes: part.readableBytes)
+        default: return .nothing
+        }
+    }
+
+    mutating func messageEnded(now: NIODeadline) -> Action {
+        switch phase {
+        case .body(let receiving):
+            sequence += 1
+            phase = .answering(
+                Pending(head: receiving.head, sequence: sequence, timeoutAnswer: receiving.timeoutAnswer))
+            deadline = receiving.answerBy
+            let request = FrontRequest(
+                head: receiving.head, body: receiving.bytes, startedAt: receiving.startedAt)
+            return .respond(request, sequence: sequence)
+        case .discarding(let answer): return finish(answer, nextBegan: false, now: now)
+        default: return .nothing
+        }
+    }
+
+    /// What came is no HTTP, or a head that must not be served.
+    mutating func unservable(_ error: Unservable, now: NIODeadline) -> Action {
+        if isEnding { return .nothing }
+        var head: FrontHead?
+        if case .body(let receiving) = phase { head = receiving.head }
+        return turnAway(error.answer, head, error.reason, now: now)
+    }
+
+    /// All unfinished bodies together have become too much, and this is one of them.
+    mutating func bodiesOverflowed(now: NIODeadline) -> Action {
+        guard case .body(let receiving) = phase else { return .nothing }
+        return turnAway(.bodiesTooMany, receiving.head, "too many unfinished bodies", now: now)
+    }
+
+    /// Bytes were read that nobody will look at.
+    mutating func dropped(bytes: Int) -> Action {
+        guard case .lingering(let left) = phase else { return .nothing }
+        if bytes > left { return close() }
+        phase = .lingering(bytesLeft: left - bytes)
+        return .nothing
+    }
+
+    /// The client will send nothing more.
+    mutating func inputEnded() -> Action {
+        switch phase {
+        case .leaving: .nothing
+        default: close()
+        }
+    }
+}
+
+// MARK: What is answered
+
+extension Exchange {
+    /// The handler's answer. One that is not waited for (any more) is dropped.
+    mutating func answered(_ answer: FrontAnswer, to number: UInt64, now: NIODeadline) -> Action {
+        guard case .answering(let pending) = phase, pending.sequence == number else { return .nothing }
+        return finish(answer, nextBegan: pending.nextBegan, now: now)
+    }
+
+    /// The last answer is with the kernel.
+    mutating func lastAnswerWritten(now: NIODeadline) -> Action {
+        guard case .leaving(let lingers) = phase else { return .nothing }
+        guard lingers else { return close() }
+        phase = .lingering(bytesLeft: lingerBytesMax)
+        deadline = now + waits.linger
+        return .shutOutput
+    }
+
+    mutating func timeIsUp(now: NIODeadline) -> Action {
+        guard now >= deadline else { return .nothing }
+        switch phase {
+        case .idle, .leaving, .lingering: return close()
+        case .head: return turnAway(.headTimeout, nil, "the head did not come in time", now: now)
+        case .body(let receiving):
+            if now >= receiving.answerBy {
+                return turnAway(receiving.timeoutAnswer, receiving.head, "the answer's time is up", now: now)
+            }
+            return turnAway(.bodyTimeout, receiving.head, "the body did not come in time", now: now)
+        case .discarding: return turnAway(.bodyTimeout, nil, "the body did not come in time", now: now)
+        case .answering(let pending):
+            let action = finish(pending.timeoutAnswer, nextBegan: pending.nextBegan, now: now)
+            guard case .send(let answer, let style) = action else { return action }
+            return .turnAway(answer, style, pending.head, reason: "the answer's time is up")
+        case .closed: return .nothing
+        }
+    }
+
+    /// From now on each answer is the last of its connection.
+    mutating func drain(now: NIODeadline) {
+        isDraining = true
+        if case .idle = phase { deadline = min(deadline, now + waits.drainIdle) }
+    }
+
+    /// The answer of a request that was read whole.
+    private mutating func finish(_ answer: FrontAnswer, nextBegan: Bool, now: NIODeadline) -> Action {
+        if answer.closes || style.closes || isDraining { return leave(answer, lingers: nextBegan, now: now) }
+        let style = style
+        self.style = AnswerStyle()
+        if nextBegan {
+            phase = .head(firstByte: now)
+            deadline = now + waits.head
+        } else {
+            phase = .idle
+            deadline = now + waits.idle
+        }
+        return .send(answer, style)
+    }
+
+    /// `lingers`: bytes of the client may be unread, and closing on them would reset the answer away.
+    private mutating func leave(_ answer: FrontAnswer, lingers: Bool, now: NIODeadline) -> Action {
+        style.closes = true
+        phase = .leaving(lingers: lingers)
+        deadline = now + waits.lastAnswer
+        return .send(answer, style)
+    }
+
+    private mutating func turnAway(
+        _ answer: FrontAnswer, _ head: FrontHead?, _ reason: String, now: NIODeadline
+    ) -> Action {
+        guard case .send(let answer, let style) = leave(answer, lingers: true, now: now) else { return .close }
+        return .turnAway(answer, style, head, reason: reason)
+    }
+
+    private mutating func close() -> Action {
+        phase = .closed
+        deadline = .distantFuture
+        return .close
+    }
+}

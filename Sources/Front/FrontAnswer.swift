@@ -1,0 +1,120 @@
+import NIOCore
+import NIOHTTP1
+
+/// An answer, whole: this front streams nothing.
+package struct FrontAnswer: Sendable {
+    package var status: Int
+    /// Without content-length, transfer-encoding and connection: those are the front's, and left out if given.
+    package var headers: [(String, String)]
+    package var body: [UInt8]
+    /// The connection ends with this answer.
+    package var closes: Bool
+
+    package init(status: Int, headers: [(String, String)] = [], body: [UInt8] = [], closes: Bool = false) {
+        self.status = status
+        self.headers = headers
+        self.body = body
+        self.closes = closes
+    }
+
+    /// Plain text; by custom it ends in a line feed, so that it reads well in a terminal.
+    package static func text(_ status: Int, _ text: String, headers: [(String, String)] = []) -> FrontAnswer {
+        FrontAnswer(
+            status: status, headers: [("content-type", "text/plain; charset=utf-8")] + headers, body: Array(text.utf8))
+    }
+
+    package static func json(_ status: Int, _ body: [UInt8], headers: [(String, String)] = []) -> FrontAnswer {
+        FrontAnswer(status: status, headers: [("content-type", "application/json")] + headers, body: body)
+    }
+}
+
+/// How an answer goes onto the wire: what the request and the connection's state decide.
+struct AnswerStyle: Hashable {
+    /// The request was HEAD: everything but the body.
+    var omitsBody = false
+    /// The client speaks HTTP/1.0 and must be told that the connection is kept.
+    var isOldVersion = false
+    var closes = false
+}
+
+extension FrontAnswer {
+    /// 1xx aside, which are never answers, these have no content and 204 must not state a length (RFC 9110 section 8.6).
+    private var hasContent: Bool { status != 204 && status != 304 }
+
+    /// The whole answer as bytes, in one buffer: one write, one system call.
+    func render(_ style: AnswerStyle, into buffer: inout ByteBuffer) {
+        buffer.writeStaticString("HTTP/1.1 ")
+        buffer.writeString(String(status))
+        buffer.writeStaticString(" ")
+        buffer.writeString(HTTPResponseStatus(statusCode: status).reasonPhrase)
+        buffer.writeStaticString("\r\n")
+        for (name, value) in headers where !Self.isFraming(name) {
+            Self.write(name, into: &buffer)
+            buffer.writeStaticString(": ")
+            Self.write(value, into: &buffer)
+            buffer.writeStaticString("\r\n")
+        }
+        if hasContent {
+            buffer.writeStaticString("content-length: ")
+            buffer.writeString(String(body.count))
+            buffer.writeStaticString("\r\n")
+        }
+        if style.closes {
+            buffer.writeStaticString("connection: close\r\n")
+        } else if style.isOldVersion {
+            buffer.writeStaticString("connection: keep-alive\r\n")
+        }
+        buffer.writeStaticString("\r\n")
+        if hasContent, !style.omitsBody { buffer.writeBytes(body) }
+    }
+
+    /// A bound for the rendered bytes that spares the buffer from growing.
+    func renderedBytesEstimate(_ style: AnswerStyle) -> Int {
+        var bytes = 128
+        for (name, value) in headers { bytes += name.utf8.count + value.utf8.count + 4 }
+        return style.omitsBody ? bytes : bytes + body.count
+    }
+
+    private static func isFraming(_ name: String) -> Bool {
+        switch name.utf8.count {
+        case 10: name.lowercased() == "connection"
+        case 14: name.lowercased() == "content-length"
+        case 17: name.lowercased() == "transfer-encoding"
+        default: false
+        }
+    }
+
+    /// A control character would end the line and let a value write headers of its own: it becomes a question mark.
+    private static func write(_ text: String, into buffer: inout ByteBuffer) {
+        if text.utf8.contains(where: { $0 < 0x20 && $0 != 0x09 || $0 == 0x7F }) {
+            buffer.writeBytes(text.utf8.map { $0 < 0x20 && $0 != 0x09 || $0 == 0x7F ? UInt8(ascii: "?") : $0 })
+        } else {
+            buffer.writeString(text)
+        }
+    }
+}
+
+/// The answers that the front gives by itself.
+extension FrontAnswer {
+    static func refusal(_ status: Int, _ text: String) -> FrontAnswer {
+        var answer = FrontAnswer.text(status, text + "\n")
+        answer.closes = true
+        return answer
+    }
+
+    static let headTimeout = refusal(408, "the head of the request did not come in time")
+    static let bodyTimeout = refusal(408, "the body of the request did not come in time")
+    static let headTooLarge = refusal(431, "the head of the request is too large")
+    static let malformed = refusal(400, "this is not a request of HTTP/1.1")
+    static let versionNotSupported = refusal(505, "HTTP/1.1 and HTTP/1.0 are understood here")
+
+    static func bodyTooLarge(bytesMax: Int) -> FrontAnswer {
+        refusal(413, "the body of a request may have at most \(bytesMax) bytes here")
+    }
+
+    static let bodiesTooMany: FrontAnswer = {
+        var answer = refusal(503, "too many unfinished requests, try again")
+        answer.headers.append(("retry-after", "1"))
+        return answer
+    }()
+}

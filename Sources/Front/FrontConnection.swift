@@ -1,0 +1,274 @@
+import NIOCore
+import NIOHTTP1
+import NIOSSL
+
+/// One connection: carries what the parser reads to `Exchange` and does what that decides. Lives on its event loop.
+final class FrontConnection: ChannelDuplexHandler {
+    typealias InboundIn = HTTPServerRequestPart
+    typealias OutboundIn = Never
+    typealias OutboundOut = ByteBuffer
+
+    /// What came before its turn: bounded by one burst of reading, for with something kept back nothing more is read.
+    private enum Kept {
+        case head(HTTPRequestHead, arrived: NIODeadline)
+        case body(ByteBuffer)
+        case end
+        case unservable(Unservable)
+        case inputEnd
+    }
+
+    private let handler: any FrontHandler
+    private let connections: Connections
+    private let partialBodiesBytesMax: Int
+    private var exchange: Exchange
+    private var context: ChannelHandlerContext?
+    private var kept = CircularBuffer<Kept>()
+    /// What of this connection counts in `Connections.holdBodyBytes`.
+    private var heldBytes = 0
+    /// Between the parts of one read and its end: answers are flushed together then.
+    private var isReading = false
+    private var sawPart = false
+    private var needsFlush = false
+    private var isReadHeld = false
+    private var isWorkingOffKept = false
+    /// One timer, never later than the exchange's deadline. It is left alone while deadlines move into the future, so
+    /// that a busy connection sets one every few seconds and not one a request.
+    private var timer: Scheduled<Void>?
+    private var timerAt = NIODeadline.distantFuture
+
+    init(handler: any FrontHandler, connections: Connections, limits: FrontLimits, waits: Waits, now: NIODeadline) {
+        self.handler = handler
+        self.connections = connections
+        partialBodiesBytesMax = limits.partialBodiesBytesMax
+        exchange = Exchange(now: now, waits: waits, limits: limits)
+    }
+
+    func handlerAdded(context: ChannelHandlerContext) {
+        self.context = context
+        if connections.isDraining { exchange.drain(now: .now()) }
+        setTimer()
+    }
+
+    func handlerRemoved(context: ChannelHandlerContext) {
+        self.context = nil
+        kept.removeAll()
+        countHeldBytes(0)
+        timer?.cancel()
+        timer = nil
+    }
+
+    // MARK: Reading
+
+    /// The channel wants to read on: not while something is kept back or the client does not take its answers.
+    func read(context: ChannelHandlerContext) {
+        if canRead { context.read() } else { isReadHeld = true }
+    }
+
+    private var canRead: Bool { kept.isEmpty && (context?.channel.isWritable ?? false) }
+
+    private func readOn() {
+        guard isReadHeld, canRead else { return }
+        isReadHeld = false
+        context?.read()
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        isReading = true
+        sawPart = true
+        switch unwrapInboundIn(data) {
+        case .head(let head): take(.head(head, arrived: .now()))
+        case .body(let bytes): take(.body(bytes))
+        case .end: take(.end)
+        }
+    }
+
+    func channelReadComplete(context: ChannelHandlerContext) {
+        if !sawPart { exchange.bytesCame(now: .now()) }
+        isReading = false
+        sawPart = false
+        countHeldBytes(exchange.heldBytes)
+        settle()
+        context.fireChannelReadComplete()
+    }
+
+    func channelWritabilityChanged(context: ChannelHandlerContext) {
+        if context.channel.isWritable {
+            workOffKept()
+            settle()
+        }
+        context.fireChannelWritabilityChanged()
+    }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        switch event {
+        case ChannelEvent.inputClosed:
+            take(.inputEnd)
+            settle()
+        case is DrainRequest:
+            exchange.drain(now: .now())
+            settle()
+        default: context.fireUserInboundEventTriggered(event)
+        }
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        switch error {
+        case let error as HTTPParserError:
+            take(.unservable(Unservable(error)))
+        case is ByteToMessageDecoderError.PayloadTooLargeError:
+            take(.unservable(Unservable(.headTooLarge, "the head is too large")))
+        case ByteToMessageDecoderError.dataReceivedInErrorState(_, let bytes):
+            perform(exchange.dropped(bytes: bytes.readableBytes))
+        default:
+            // The connection itself failed (reset, TLS): there is nobody left to answer.
+            context.close(promise: nil)
+        }
+        settle()
+    }
+
+    private func take(_ part: Kept) {
+        if kept.isEmpty, exchange.takesParts, context?.channel.isWritable ?? false || exchange.isEnding {
+            process(part)
+        } else {
+            exchange.bytesCame(now: .now())
+            kept.append(part)
+        }
+    }
+
+    private func workOffKept() {
+        guard !isWorkingOffKept else { return }
+        isWorkingOffKept = true
+        while let context, exchange.takesParts, context.channel.isWritable || exchange.isEnding, !kept.isEmpty {
+            process(kept.removeFirst())
+        }
+        isWorkingOffKept = false
+    }
+
+    private func process(_ part: Kept) {
+        switch part {
+        case .head(let head, let arrived): process(head, arrived: arrived)
+        case .body(let bytes): perform(exchange.bodyCame(bytes, now: .now()))
+        case .end: perform(exchange.messageEnded(now: .now()))
+        case .unservable(let error): perform(exchange.unservable(error, now: .now()))
+        case .inputEnd: perform(exchange.inputEnded())
+        }
+    }
+
+    private func process(_ head: HTTPRequestHead, arrived: NIODeadline) {
+        guard !exchange.isEnding else { return }
+        let framing: Framing
+        do { framing = try Framing(head) } catch {
+            perform(exchange.unservable(error, now: .now()))
+            return
+        }
+        connections.countRequest()
+        let method = framing.isHead ? "GET" : head.method.rawValue
+        let frontHead = FrontHead(method: method, target: framing.target, headers: head.headers)
+        perform(exchange.headCame(frontHead, framing, handler.admit(frontHead), arrived: arrived, now: .now()))
+    }
+
+    // MARK: Answering
+
+    /// From `Responder`, on the loop.
+    func answer(_ answer: FrontAnswer, to sequence: UInt64) {
+        guard context != nil else { return }
+        perform(exchange.answered(answer, to: sequence, now: .now()))
+        workOffKept()
+        settle()
+    }
+
+    private func perform(_ action: Exchange.Action) {
+        guard let context else { return }
+        switch action {
+        case .nothing: break
+        case .respond(let request, let sequence):
+            handler.respond(to: request, with: Responder(self, on: context.eventLoop, sequence: sequence))
+        case .goAhead:
+            write(ByteBuffer(staticString: "HTTP/1.1 100 Continue\r\n\r\n"), in: context)
+        case .send(let answer, let style): send(answer, style, in: context)
+        case .turnAway(let answer, let style, let head, let reason):
+            connections.countTurnedAway()
+            handler.turnedAway(head, status: answer.status, reason: reason)
+            send(answer, style, in: context)
+        case .shutOutput: context.close(mode: .output, promise: nil)
+        case .close: context.close(promise: nil)
+        }
+    }
+
+    private func send(_ answer: FrontAnswer, _ style: AnswerStyle, in context: ChannelHandlerContext) {
+        var buffer = context.channel.allocator.buffer(capacity: answer.renderedBytesEstimate(style))
+        answer.render(style, into: &buffer)
+        guard style.closes else { return write(buffer, in: context) }
+        // What was kept back will not be answered any more.
+        kept.removeAll()
+        let written = context.eventLoop.makePromise(of: Void.self)
+        written.futureResult.assumeIsolated().whenComplete { result in
+            switch result {
+            case .success: self.perform(self.exchange.lastAnswerWritten(now: .now()))
+            case .failure: self.context?.close(promise: nil)
+            }
+            self.settle()
+        }
+        write(buffer, promise: written, in: context)
+    }
+
+    private func write(_ buffer: ByteBuffer, promise: EventLoopPromise<Void>? = nil, in context: ChannelHandlerContext) {
+        context.write(wrapOutboundOut(buffer), promise: promise)
+        needsFlush = true
+    }
+
+    // MARK: After each happening
+
+    /// Flushes what was written, lets reading go on, and sees to it that the timer is early enough.
+    private func settle() {
+        if needsFlush, !isReading {
+            needsFlush = false
+            context?.flush()
+        }
+        readOn()
+        setTimer()
+    }
+
+    private func setTimer() {
+        guard exchange.deadline < timerAt, let context else { return }
+        timer?.cancel()
+        timerAt = exchange.deadline
+        timer = context.eventLoop.assumeIsolated().scheduleTask(deadline: timerAt) { self.timerFired() }
+    }
+
+    private func timerFired() {
+        timer = nil
+        timerAt = .distantFuture
+        perform(exchange.timeIsUp(now: .now()))
+        workOffKept()
+        settle()
+    }
+
+    /// Keeps the listener's sum of unfinished bodies. A body that came in one read never gets here.
+    private func countHeldBytes(_ bytes: Int) {
+        guard bytes != heldBytes else { return }
+        let sum = connections.holdBodyBytes(bytes - heldBytes)
+        let grew = bytes > heldBytes
+        heldBytes = bytes
+        if grew, sum > partialBodiesBytesMax {
+            perform(exchange.bodiesOverflowed(now: .now()))
+            countHeldBytes(exchange.heldBytes)
+        }
+    }
+}
+
+extension Unservable {
+    init(_ answer: FrontAnswer, _ reason: String) {
+        self.answer = answer
+        self.reason = reason
+    }
+
+    /// What the parser did not take.
+    init(_ error: HTTPParserError) {
+        switch error {
+        case .headerOverflow: self.init(.headTooLarge, "the head is too large")
+        case .invalidVersion: self.init(.versionNotSupported, "the version is not HTTP/1")
+        default: self.init(.malformed, "the parser refused it: \(error)")
+        }
+    }
+}

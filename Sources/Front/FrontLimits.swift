@@ -1,0 +1,54 @@
+import NIOCore
+import Vocabulary
+
+/// What one listener allows its clients. Tests pass shorter waits; everything else takes the defaults.
+package struct FrontLimits: Sendable {
+    /// Bytes of a head: names, values and the request target. The lines' separators come on top, at most four bytes a
+    /// field, and what is buffered of an unfinished head is held to the same number.
+    package var headBytesMax = Limits.requestHeadBytesMax
+    /// Header fields of one request, trailers included.
+    package var headFieldsMax = 100
+    /// From the first byte of a head (or the connection's start) to its end.
+    package var headTimeout = Limits.requestHeadTimeout
+    /// From the end of the head to the end of the body.
+    package var bodyTimeout = Limits.requestBodyTimeout
+    /// How long a kept-alive connection may be idle.
+    package var keepAliveIdleTimeout = Limits.keepAliveIdleTimeout
+    /// Open connections of the listener; further ones wait in the kernel's queue.
+    package var connectionsMax = Limits.connectionsMax
+    /// Length of that queue.
+    package var backlog = Limits.listenBacklog
+    /// Bytes of a refused request's body that are read and dropped so that the connection can be kept.
+    package var discardBytesMax = 64 << 10
+    /// Bytes of all unfinished bodies of the listener together; the request that goes beyond is answered 503.
+    package var partialBodiesBytesMax = 64 << 20
+    /// How long the last answer of a connection may take to be written out.
+    package var lastAnswerTimeout: Duration = .seconds(20)
+    /// After an answer that came before the request was read: how long and how much is still read and dropped, so that
+    /// the answer is not lost to a reset (RFC 9112 section 9.6).
+    package var lingerTimeout: Duration = .seconds(2)
+    package var lingerBytesMax = 1 << 20
+    /// While draining: how long an idle connection stays, for the request that is on its way already.
+    package var drainIdleGrace: Duration = .milliseconds(200)
+
+    package init() {}
+}
+
+/// The waits of `FrontLimits` in NIO's unit, converted once a listener and not once a request.
+struct Waits: Sendable {
+    let head: TimeAmount
+    let body: TimeAmount
+    let idle: TimeAmount
+    let lastAnswer: TimeAmount
+    let linger: TimeAmount
+    let drainIdle: TimeAmount
+
+    init(_ limits: FrontLimits) {
+        head = TimeAmount(limits.headTimeout)
+        body = TimeAmount(limits.bodyTimeout)
+        idle = TimeAmount(limits.keepAliveIdleTimeout)
+        lastAnswer = TimeAmount(limits.lastAnswerTimeout)
+        linger = TimeAmount(limits.lingerTimeout)
+        drainIdle = TimeAmount(limits.drainIdleGrace)
+    }
+}

@@ -1,0 +1,154 @@
+package import NIOCore
+import NIOHTTP1
+import NIOPosix
+import NIOSSL
+import Synchronization
+
+/// One listener with its connections.
+package final class FrontServer: Sendable {
+    /// "127.0.0.1:8080", "[::1]:8080" or "unix:/path", with the port that the kernel chose where it was 0.
+    package let boundAddress: String
+
+    private let channel: any Channel
+    private let connections: Connections
+    private let certificates: Certificates
+    private let socketFile: SocketFile?
+
+    private init(
+        channel: any Channel, boundAddress: String, connections: Connections, certificates: Certificates,
+        socketFile: SocketFile?
+    ) {
+        self.channel = channel
+        self.boundAddress = boundAddress
+        self.connections = connections
+        self.certificates = certificates
+        self.socketFile = socketFile
+    }
+
+    package var figures: FrontFigures { connections.figures }
+    package var openConnections: Int { connections.openCount }
+
+    /// Listens, and serves from then on. Connections are spread over the loops of `group`, which stays the caller's.
+    package static func start(
+        listener: Listen, handler: some FrontHandler, group: any EventLoopGroup, tls: TLSFiles? = nil,
+        limits: FrontLimits = FrontLimits()
+    ) async throws(FrontError) -> FrontServer {
+        let connections = Connections()
+        let certificates = Certificates(try tls?.context())
+        let bootstrap = bootstrap(
+            handler: handler, group: group, connections: connections, certificates: certificates, limits: limits)
+        let channel = try await bind(bootstrap, to: listener)
+        var file: SocketFile?
+        if case .unix(let path) = listener {
+            do { file = try SocketFile(bound: path) } catch {
+                channel.close(mode: .all, promise: nil)
+                throw error
+            }
+        }
+        return FrontServer(
+            channel: channel, boundAddress: channel.localAddress?.listenText ?? listener.description,
+            connections: connections, certificates: certificates, socketFile: file)
+    }
+
+    /// New connections get this certificate; those that are open keep theirs. Only for a listener started with TLS.
+    package func replaceTLS(_ files: TLSFiles) throws(FrontError) {
+        precondition(certificates.current != nil, "the listener was started without TLS")
+        certificates.replace(try files.context())
+    }
+
+    /// Stops accepting, lets requests under way be answered with `Connection: close`, closes idle connections, and
+    /// returns when none is left. At the deadline the rest is cut; returns how many that were.
+    @discardableResult
+    package func drain(upTo limit: Duration) async -> Int {
+        // Fails only if it is closed already, by an earlier drain.
+        try? await channel.close(mode: .all).get()
+        socketFile?.remove()
+        let loop = channel.eventLoop
+        let gone = loop.makePromise(of: Void.self)
+        let cut = loop.scheduleTask(in: TimeAmount(limit)) { [connections] in connections.cut() }
+        connections.whenEmpty(gone)
+        connections.drain()
+        try? await gone.futureResult.get()
+        cut.cancel()
+        // Cancelled in time: nobody was cut. A cancelled task fails its future.
+        return (try? await cut.futureResult.get()) ?? 0
+    }
+}
+
+// MARK: Setting up
+
+extension FrontServer {
+    private static func bootstrap(
+        handler: some FrontHandler, group: any EventLoopGroup, connections: Connections, certificates: Certificates,
+        limits: FrontLimits
+    ) -> ServerBootstrap {
+        let waits = Waits(limits)
+        let acceptBatch = AcceptGate.batch(connectionsMax: limits.connectionsMax)
+        return ServerBootstrap(group: group)
+            .serverChannelOption(.backlog, value: Int32(clamping: limits.backlog))
+            .serverChannelOption(.maxMessagesPerRead, value: UInt(acceptBatch))
+            .serverChannelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    try channel.pipeline.syncOperations.addHandler(AcceptGate(connections, limits: limits))
+                }
+            }
+            // A client may end its side once it has asked; it still gets its answer.
+            .childChannelOption(.allowRemoteHalfClosure, value: true)
+            .childChannelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    let pipeline = channel.pipeline.syncOperations
+                    if let context = certificates.current { try pipeline.addHandler(NIOSSLServerHandler(context: context)) }
+                    try pipeline.addHandler(
+                        ByteToMessageHandler(
+                            HTTPRequestDecoder(limitConfiguration: limits.decoder),
+                            maximumBufferSize: limits.headBytesMax))
+                    try pipeline.addHandler(
+                        FrontConnection(
+                            handler: handler, connections: connections, limits: limits, waits: waits, now: .now()))
+                }
+            }
+    }
+
+    private static func bind(
+        _ bootstrap: ServerBootstrap, to listener: Listen
+    ) async throws(FrontError) -> any Channel {
+        do {
+            switch listener {
+            case .tcp(let host, let port):
+                return try await bootstrap.serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
+                    .bind(to: SocketAddress(ipAddress: host, port: port)).get()
+            case .unix(let path):
+                try SocketFile.makeWay(at: path)
+                return try await bootstrap.bind(unixDomainSocketPath: path).get()
+            case .inherited(let descriptor):
+                try InheritedSocket.check(descriptor)
+                return try await bootstrap.withBoundSocket(descriptor).get()
+            }
+        } catch let error as FrontError {
+            throw error
+        } catch {
+            throw FrontError(binding: listener, error)
+        }
+    }
+}
+
+/// The certificate of a listener, replaceable while it serves.
+private final class Certificates: Sendable {
+    private let context: Mutex<NIOSSLContext?>
+
+    init(_ context: NIOSSLContext?) { self.context = Mutex(context) }
+
+    var current: NIOSSLContext? { context.withLock { $0 } }
+
+    func replace(_ next: NIOSSLContext) { context.withLock { $0 = next } }
+}
+
+extension FrontLimits {
+    fileprivate var decoder: NIOHTTPDecoderLimitConfiguration {
+        var configuration = NIOHTTPDecoderLimitConfiguration()
+        configuration.maxHeaderFieldSize = headBytesMax
+        configuration.maxHeaderListSize = headBytesMax
+        configuration.maxHeaderFieldCount = headFieldsMax
+        return configuration
+    }
+}

@@ -1,0 +1,37 @@
+import Glibc
+import NIOCore
+
+/// Checks on a descriptor that somebody else opened, before an event loop owns it: a wrong number must be a clear
+/// error and not a crash inside the loop.
+enum InheritedSocket {
+    static func check(_ descriptor: CInt) throws(FrontError) {
+        func option(_ name: CInt) throws(FrontError) -> CInt {
+            var value: CInt = 0
+            var size = socklen_t(MemoryLayout<CInt>.size)
+            guard getsockopt(descriptor, SOL_SOCKET, name, &value, &size) == 0 else {
+                let reason = errno == EBADF ? "it is not open" : "it is not a socket"
+                throw .notAListeningSocket(descriptor, reason: reason)
+            }
+            return value
+        }
+        guard try option(SO_TYPE) == CInt(SOCK_STREAM.rawValue) else {
+            throw .notAListeningSocket(descriptor, reason: "it is not a stream socket; the unit needs ListenStream=")
+        }
+        guard try option(SO_ACCEPTCONN) == 1 else {
+            throw .notAListeningSocket(descriptor, reason: "it does not listen; the unit needs Accept=no")
+        }
+    }
+}
+
+extension SocketAddress {
+    /// As `Listen` is written.
+    var listenText: String? {
+        switch self {
+        case .v4, .v6:
+            guard let ipAddress, let port else { return nil }
+            return Listen.tcp(host: ipAddress, port: port).description
+        case .unixDomainSocket:
+            return pathname.map { "unix:\($0)" }
+        }
+    }
+}

@@ -1,0 +1,31 @@
+import NIOSSL
+
+/// PEM files of a listener that speaks TLS itself.
+package struct TLSFiles: Hashable, Sendable {
+    /// The certificate, followed by those that lead to its root.
+    package let certificate: String
+    package let key: String
+
+    package init(certificate: String, key: String) {
+        self.certificate = certificate
+        self.key = key
+    }
+
+    /// Reads both files; TLS 1.2 and later.
+    func context() throws(FrontError) -> NIOSSLContext {
+        do {
+            let chain = try NIOSSLCertificate.fromPEMFile(certificate)
+            guard !chain.isEmpty else { throw FrontError.tls(self, reason: "the certificate file holds no certificate") }
+            var configuration = TLSConfiguration.makeServerConfiguration(
+                certificateChain: chain.map { .certificate($0) },
+                privateKey: .privateKey(try NIOSSLPrivateKey(file: key, format: .pem)))
+            configuration.minimumTLSVersion = .tlsv12
+            configuration.applicationProtocols = ["http/1.1"]
+            return try NIOSSLContext(configuration: configuration)
+        } catch let error as FrontError {
+            throw error
+        } catch {
+            throw .tls(self, reason: "\(error); both must be readable PEM files that belong together")
+        }
+    }
+}

@@ -1,0 +1,94 @@
+internal import JSONText
+package import Vocabulary
+
+/// Purchasely, api_version 3 (docs.purchasely.com/docs/webhook, /server-events-attributes). Body, signature and
+/// catalogue as confirmed by its own samples; where its pages contradict one another the comment says what holds.
+package struct Purchasely: SourceAdapter {
+    package init() {}
+
+    package var authentications: [Source.Authentication] { [.signature, .none] }
+
+    package var knownEventNames: [String] { PurchaselyNames.all }
+
+    package func authenticate(
+        header: (String) -> String?, body: [UInt8], source: Source, now: Timestamp
+    ) -> Authenticity {
+        switch source.authentication {
+        case .none: .authentic
+        case .signature: PurchaselySignature.authenticate(header: header, body: body, source: source, now: now)
+        case .token: .refused(.unsupportedAuthentication)
+        }
+    }
+
+    package func normalise(_ body: [UInt8], from source: Source) throws(Unreadable) -> Event {
+        let fields = try PurchaselyFields(body)
+        let name = try fields.requiredName()
+        let holder = try fields.requiredHolder()
+        let occurredAt = try fields.requiredEventTime()
+        let purchase = try purchase(in: fields, eventName: name)
+        let app = if let app = source.app { app } else { try fields.text("store_app_bundle_id") ?? "" }
+        let environment = try fields.text("environment") ?? source.defaultEnvironment
+        return Event(
+            scope: Scope(source: source.name, app: app, environment: environment),
+            vendorEventID: try fields.text("event_id"),
+            name: name,
+            type: PurchaselyNames.type(of: name),
+            holder: holder,
+            occurredAt: occurredAt,
+            purchase: purchase,
+            transaction: try transaction(in: fields),
+            fact: purchase == nil ? nil : try fact(in: fields, eventName: name, holder: holder, at: occurredAt),
+            body: body)
+    }
+
+    /// The rule of what a purchase is, in one place (design "Purchases").
+    private func purchase(in fields: PurchaselyFields, eventName: String) throws(Unreadable) -> Purchase? {
+        let subscription = try fields.text("purchasely_subscription_id")
+        let oneTime = try fields.text("purchasely_one_time_purchase_id")
+        let original = try fields.text("store_original_transaction_id")
+        let transaction = try fields.text("store_transaction_id")
+        guard let key = subscription ?? oneTime ?? original ?? transaction else { return nil }
+        let kind: Purchase.Kind
+        switch try fields.text("purchase_type") {
+        case "CONSUMABLE", "NON_CONSUMABLE": kind = .oneTime
+        case "RENEWING_SUBSCRIPTION", "NON_RENEWING_SUBSCRIPTION": kind = .subscription
+        // Absent in 3.x bodies, or a type that Purchasely has added since: the ids tell.
+        default:
+            let isOneTime = subscription == nil && oneTime != nil
+            kind = isOneTime || eventName.hasPrefix(PurchaselyNames.oneTimePrefix) ? .oneTime : .subscription
+        }
+        return Purchase(
+            key: key, kind: kind, store: PurchaselyNames.store(try fields.text("store") ?? ""),
+            product: try fields.text("product"), plan: try fields.text("plan"), subscriptionID: subscription)
+    }
+
+    private func transaction(in fields: PurchaselyFields) throws(Unreadable) -> Transaction? {
+        guard let id = try fields.text("store_transaction_id") else { return nil }
+        return Transaction(
+            storeTransactionID: id,
+            storeOriginalTransactionID: try fields.text("store_original_transaction_id"),
+            purchasedAt: fields.time("purchased_at"),
+            effectiveNextRenewalAt: fields.time("effective_next_renewal_at"),
+            offerType: try fields.text("offer_type"),
+            status: try fields.text("subscription_status"))
+    }
+
+    /// What the event states of holders. `until` is `effective_next_renewal_at` alone, which grace and deferral are
+    /// part of; without one there is no end.
+    private func fact(
+        in fields: PurchaselyFields, eventName: String, holder: Holder, at occurredAt: Timestamp
+    ) throws(Unreadable) -> Fact? {
+        guard let kind = PurchaselyNames.factKind(of: eventName) else { return nil }
+        let counterpart: Holder? =
+            switch kind {
+            case .gain, .loss: nil
+            case .transferred: try fields.counterpart("transferred_to")
+            case .received: try fields.counterpart("transferred_from")
+            }
+        return Fact(
+            kind: kind, holder: holder, counterpart: counterpart, at: occurredAt,
+            until: fields.time("effective_next_renewal_at"),
+            isRevoked: try fields.text("subscription_status") == "REVOKED",
+            isFamilyShared: fields.flag("is_family_shared"))
+    }
+}

@@ -1,0 +1,30 @@
+/// Whether a webhook comes from its source. Decided over the raw bytes, before any parsing.
+package enum Authenticity: Hashable, Sendable {
+    case authentic
+    case refused(Refusal)
+
+    /// Why a webhook is answered 401. For the journal: it names headers, never what they or the secret hold.
+    package enum Refusal: String, Hashable, Sendable, CaseIterable {
+        case missingSignature
+        case malformedSignature
+        case missingTimestamp
+        case malformedTimestamp
+        case wrongSignature
+        case staleTimestamp
+        case unsupportedAuthentication
+    }
+}
+
+extension Authenticity.Refusal: CustomStringConvertible {
+    package var description: String {
+        switch self {
+        case .missingSignature: "no signature header"
+        case .malformedSignature: "the signature header is not 64 hex digits"
+        case .missingTimestamp: "no timestamp header"
+        case .malformedTimestamp: "the timestamp header is not 1 to 20 digits"
+        case .wrongSignature: "the signature matches none of the source's secrets"
+        case .staleTimestamp: "the signed timestamp is outside the source's freshness window"
+        case .unsupportedAuthentication: "this kind of source has no such authentication; check the source's auth key"
+        }
+    }
+}

@@ -1,0 +1,52 @@
+internal import Crypto
+internal import Vocabulary
+
+/// HMAC-SHA256 in hex over a prefix and a body, which are never joined in memory.
+enum HexSignature {
+    /// Hex digits of an HMAC-SHA256.
+    private static let digits = 64
+
+    /// Lower-case hex of HMAC-SHA256(`secret`, `prefix` ++ `body`).
+    static func sign(prefix: [UInt8], body: [UInt8], secret: Secret) -> String {
+        Identifier.hex(of: code(prefix: prefix, body: body, secret: secret))
+    }
+
+    /// The bytes that `text` writes in hex, either case; nil unless it is one HMAC-SHA256 long.
+    static func decode(_ text: String) -> [UInt8]? {
+        guard text.utf8.count == digits else { return nil }
+        var bytes = [UInt8]()
+        bytes.reserveCapacity(digits / 2)
+        var high: UInt8?
+        for character in text.utf8 {
+            guard let value = value(ofHexDigit: character) else { return nil }
+            if let half = high {
+                bytes.append(half << 4 | value)
+                high = nil
+            } else {
+                high = value
+            }
+        }
+        return bytes
+    }
+
+    /// Whether any of `secrets` made `signature`. Each comparison takes the same time whatever differs.
+    static func matches(_ signature: [UInt8], prefix: [UInt8], body: [UInt8], secrets: [Secret]) -> Bool {
+        secrets.contains { code(prefix: prefix, body: body, secret: $0) == signature }
+    }
+
+    private static func code(prefix: [UInt8], body: [UInt8], secret: Secret) -> HMAC<SHA256>.MAC {
+        var hmac = HMAC<SHA256>(key: secret.withBytes { SymmetricKey(data: $0) })
+        hmac.update(data: prefix)
+        hmac.update(data: body)
+        return hmac.finalize()
+    }
+
+    private static func value(ofHexDigit character: UInt8) -> UInt8? {
+        switch character {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): character - UInt8(ascii: "0")
+        case UInt8(ascii: "a")...UInt8(ascii: "f"): character - UInt8(ascii: "a") + 10
+        case UInt8(ascii: "A")...UInt8(ascii: "F"): character - UInt8(ascii: "A") + 10
+        default: nil
+        }
+    }
+}

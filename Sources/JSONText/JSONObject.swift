@@ -1,0 +1,86 @@
+/// An object of a scanned text: where its members lie, and their values, decoded when they are asked for.
+///
+/// Every accessor gives nil for a member that is absent or null, and throws for one of another type; the error names
+/// the member's offset and nothing of its content.
+package struct JSONObject: Sendable {
+    /// The whole text, byte for byte.
+    package let bytes: [UInt8]
+    /// From the opening brace to behind the closing one.
+    package let range: Range<Int>
+    let members: [JSONMember]
+
+    init(bytes: [UInt8], range: Range<Int>, members: [JSONMember]) {
+        self.bytes = bytes
+        self.range = range
+        self.members = members
+    }
+
+    /// `{}`.
+    package static let empty = JSONObject(bytes: Array("{}".utf8), range: 0..<2, members: [])
+
+    /// How many members there are, null ones counted.
+    package var count: Int { members.count }
+
+    /// The decoded keys, in the order of the text.
+    package var keys: [String] { members.map { JSONString.decoded(bytes, $0.key) } }
+
+    /// Where the value of `key` lies, null as much as any other; nil only where the member is absent.
+    package func rawRange(_ key: String) -> Range<Int>? {
+        JSONMember.named(key, among: members, in: bytes.span)?.value
+    }
+
+    /// The value of `key` as it stands in the text.
+    package func raw(_ key: String) -> ArraySlice<UInt8>? { rawRange(key).map { bytes[$0] } }
+
+    package func string(_ key: String) throws(JSONError) -> String? {
+        guard let range = present(key) else { return nil }
+        guard bytes[range.lowerBound] == UInt8(ascii: "\"") else { throw JSONError(.notAString, at: range.lowerBound) }
+        return JSONString.decoded(bytes, (range.lowerBound + 1)..<(range.upperBound - 1))
+    }
+
+    /// An integer, exact. `1.0` and `1e3` are not taken for one: no vendor writes an id or a time so, and what would
+    /// have to be guessed is better kept aside.
+    package func integer(_ key: String) throws(JSONError) -> Int64? {
+        guard let range = present(key) else { return nil }
+        guard isInteger(range), let value = Int64(String(decoding: bytes[range], as: UTF8.self)) else {
+            throw JSONError(.notAnInteger, at: range.lowerBound)
+        }
+        return value
+    }
+
+    /// An id: the text of a string, or an integer number digit for digit, of any length and never through a float
+    /// (design "Identity").
+    package func digits(_ key: String) throws(JSONError) -> String? {
+        guard let range = present(key) else { return nil }
+        if bytes[range.lowerBound] == UInt8(ascii: "\"") {
+            return JSONString.decoded(bytes, (range.lowerBound + 1)..<(range.upperBound - 1))
+        }
+        guard isInteger(range) else { throw JSONError(.notAnIdentifier, at: range.lowerBound) }
+        return String(decoding: bytes[range], as: UTF8.self)
+    }
+
+    package func bool(_ key: String) throws(JSONError) -> Bool? {
+        guard let range = present(key) else { return nil }
+        switch bytes[range.lowerBound] {
+        case UInt8(ascii: "t"): return true
+        case UInt8(ascii: "f"): return false
+        default: throw JSONError(.notABoolean, at: range.lowerBound)
+        }
+    }
+
+    package func object(_ key: String) throws(JSONError) -> JSONObject? {
+        guard let range = present(key) else { return nil }
+        return try JSONScan.nestedObject(bytes, at: range.lowerBound)
+    }
+
+    /// Where a value that is not null lies.
+    private func present(_ key: String) -> Range<Int>? {
+        guard let range = rawRange(key), bytes[range.lowerBound] != UInt8(ascii: "n") else { return nil }
+        return range
+    }
+
+    private func isInteger(_ range: Range<Int>) -> Bool {
+        let digits = bytes[range.lowerBound] == UInt8(ascii: "-") ? range.dropFirst() : range
+        return !digits.isEmpty && digits.allSatisfy { JSONToken.isDigit(bytes[$0]) }
+    }
+}

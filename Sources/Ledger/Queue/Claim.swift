@@ -1,0 +1,76 @@
+package import Postgres
+package import Vocabulary
+
+/// Where a lane's walk along its due index stands. Retried, rescued and released rows are given a later due time, so a
+/// walk that goes on from here misses nothing but what was due long before and committed late: a walk that finds less
+/// than it asked for starts again from the beginning.
+package struct ClaimCursor: Sendable {
+    var dueMicroseconds: Int64 = .min / 4
+    var id: Int64 = 0
+
+    package init() {}
+}
+
+extension Queue {
+    /// Takes up to `limit` due deliveries of one lane, leased to this daemon, as far as the lane has room.
+    ///
+    /// - Returns: the deliveries, handed to nobody yet, and whether the walk reached the end of what is due.
+    package func claim(
+        _ integration: Int32, upTo limit: Int, cursor: inout ClaimCursor
+    ) async throws -> (deliveries: [Delivery], isDrained: Bool) {
+        let slots = handOver.reserve(integration, upTo: limit)
+        guard slots > 0 else { return ([], false) }
+        do {
+            let lease = try await registration.current()
+            let from = cursor
+            let rows = try await pool.withSession { session in
+                let rows = try session.transaction {
+                    try session.run(
+                        QueueStatements.claim, (integration, lease, from.dueMicroseconds, from.id, Int32(slots)))
+                }
+                handOver.hold(rows.map(\.0))
+                return try (rows, messages(rows.map(\.1), on: session))
+            }
+            handOver.free(integration, slots - rows.0.count)
+            let last = rows.0.max { ($0.4, $0.0) < ($1.4, $1.0) }
+            if rows.0.count == slots, let last {
+                cursor.dueMicroseconds = last.4
+                cursor.id = last.0
+            } else {
+                cursor = ClaimCursor()
+            }
+            let deliveries = rows.0.sorted { ($0.4, $0.0) < ($1.4, $1.0) }.compactMap { row in
+                rows.1[row.1].map { message in
+                    Delivery(
+                        id: row.0, integration: integration, message: message, attemptsMade: Int(row.2),
+                        createdAt: Timestamp(milliseconds: row.3))
+                }
+            }
+            return (deliveries, rows.0.count < slots)
+        } catch {
+            handOver.free(integration, slots)
+            throw error
+        }
+    }
+
+    /// The lanes, of those asked about, that have something due and unleased.
+    package func lanesWithDue(_ integrations: [Int32]) async throws -> Set<Int32> {
+        guard !integrations.isEmpty else { return [] }
+        return Set(try await pool.withSession { session in try session.run(QueueStatements.due, integrations) })
+    }
+
+    /// Messages by their row, bodies included.
+    func messages(_ rows: [Int64], on session: Session) throws(DatabaseError) -> [Int64: Message] {
+        guard !rows.isEmpty else { return [:] }
+        var found: [Int64: Message] = [:]
+        for row in try session.run(QueueStatements.messages, Array(Set(rows))) {
+            let isDerived = row.13 != nil
+            found[row.0] = Message(
+                row: row.0, id: row.1.messageID, event: row.2,
+                eventID: isDerived ? row.1.eventID : row.5 ?? row.6.eventID, type: row.3, source: row.4,
+                transaction: row.7, purchase: row.8, purchaseKey: row.9, transferID: row.10?.transferID,
+                envelope: row.11, original: row.12, derivedBody: row.13)
+        }
+        return found
+    }
+}

@@ -1,0 +1,82 @@
+import Synchronization
+package import Vocabulary
+
+/// The bounded place in memory where deliveries that this daemon has leased wait for their lane.
+///
+/// Recording and claiming put deliveries in, lanes take them out; both sides see only this, so that inbound and
+/// outbound still meet in nothing but the ledger. The truth stays in the table: what is here is leased there, and what
+/// finds no slot here is left there, unleased, for a claim.
+package final class HandOver: Sendable {
+    /// Called from any thread with deliveries whose slots were reserved; must not block.
+    package typealias Receive = @Sendable ([Delivery]) -> Void
+
+    private struct Lane {
+        var waiting = 0
+        var receive: Receive
+    }
+
+    private struct State {
+        var lanes: [Int32: Lane] = [:]
+        /// Every delivery that this process leased and has not settled: what the table calls ours and is not in here
+        /// was leaked by a lost answer (see `Queue.sweep`).
+        var held: Set<Int64> = []
+    }
+
+    private let slotsPerLane: Int
+    private let state = Mutex(State())
+
+    package init(slotsPerLane: Int = Limits.laneDeliveriesMax) { self.slotsPerLane = slotsPerLane }
+
+    /// A lane begins to take deliveries.
+    package func open(_ integration: Int32, receive: @escaping Receive) {
+        state.withLock { $0.lanes[integration] = Lane(receive: receive) }
+    }
+
+    /// A lane takes no more (paused, removed, stopping); slots already reserved are still delivered to it.
+    package func close(_ integration: Int32) {
+        _ = state.withLock { $0.lanes.removeValue(forKey: integration) }
+    }
+
+    /// Up to `wanted` slots; 0 when the lane is closed or full.
+    func reserve(_ integration: Int32, upTo wanted: Int) -> Int {
+        state.withLock { state in
+            guard let lane = state.lanes[integration] else { return 0 }
+            let granted = max(0, min(wanted, slotsPerLane - lane.waiting))
+            state.lanes[integration]?.waiting += granted
+            return granted
+        }
+    }
+
+    /// Slots that were reserved and not used, or whose delivery left the lane's queue.
+    package func free(_ integration: Int32, _ count: Int) {
+        state.withLock { $0.lanes[integration]?.waiting -= count }
+    }
+
+    /// Names ids before their lease is committed, so that a sweep in between does not take them for leaked.
+    func hold(_ ids: some Sequence<Int64>) { state.withLock { $0.held.formUnion(ids) } }
+
+    /// Settled, released, or never committed.
+    func drop(_ ids: some Sequence<Int64>) { state.withLock { $0.held.subtract(ids) } }
+
+    func holds(_ id: Int64) -> Bool { state.withLock { $0.held.contains(id) } }
+
+    /// Everything held is forgotten: the lease it was held under is lost.
+    func dropAll() { state.withLock { $0.held.removeAll() } }
+
+    package var heldCount: Int { state.withLock { $0.held.count } }
+
+    /// Gives leased deliveries to their lanes; returns those whose lane has closed meanwhile.
+    func hand(_ deliveries: [Delivery]) -> [Delivery] {
+        guard !deliveries.isEmpty else { return [] }
+        let byLane = Dictionary(grouping: deliveries, by: \.integration)
+        var refused: [Delivery] = []
+        for (integration, group) in byLane {
+            guard let receive = state.withLock({ $0.lanes[integration]?.receive }) else {
+                refused += group
+                continue
+            }
+            receive(group)
+        }
+        return refused
+    }
+}

@@ -1,0 +1,84 @@
+package import Postgres
+import Synchronization
+package import Vocabulary
+
+/// The queue of deliveries.
+///
+/// The table owns the truth: a row is to do, and leaves when it is settled. What lies in memory (HandOver) is leased in
+/// the table to this daemon. Three things can go wrong, and each has its rule:
+/// - a daemon dies: its registration ends and `keepAlive` of any other gives its deliveries back;
+/// - a daemon is frozen past its lease: it is fenced (Registration) and starts again under a new id;
+/// - an answer of the database is lost, so that a row is leased here and nobody knows: `sweep` finds what the table calls
+///   ours and memory does not hold, twice in a row, and gives it back.
+package struct Queue: Sendable {
+    let pool: Pool
+    let handOver: HandOver
+    let registration: Registration
+    let routes: Routes
+    let observe: Observer
+
+    package init(
+        pool: Pool, handOver: HandOver, registration: Registration, routes: Routes, observe: @escaping Observer
+    ) {
+        self.pool = pool
+        self.handOver = handOver
+        self.registration = registration
+        self.routes = routes
+        self.observe = observe
+    }
+
+    /// Names the configured integrations in the database and routes new messages to them.
+    package func route(_ integrations: [Integration]) async throws -> [RoutedIntegration] {
+        let names = integrations.map(\.name).sorted()
+        let rows = try await pool.withSession { session in
+            _ = try session.execute(QueueStatements.nameIntegrations, names)
+            return try session.run(QueueStatements.integrations, names)
+        }
+        let byName = Dictionary(rows.map { ($0.1, $0.0) }, uniquingKeysWith: { first, _ in first })
+        let routed = integrations.compactMap { integration in
+            byName[integration.name].map { RoutedIntegration(row: $0, integration: integration) }
+        }
+        routes.replace(routed)
+        return routed
+    }
+
+    /// The integrations that are paused, with the reason.
+    package func pauses() async throws -> [Int32: String] {
+        let rows = try await pool.withSession { session in try session.run(QueueStatements.pauses, ()) }
+        return Dictionary(rows.map { ($0.0, $0.1 ?? "") }, uniquingKeysWith: { first, _ in first })
+    }
+
+    /// Gives deliveries back that were leased and not tried.
+    package func release(_ deliveries: [Delivery]) async throws {
+        guard !deliveries.isEmpty, let lease = registration.known else { return }
+        let ids = deliveries.map(\.id).sorted()
+        try await pool.withSession { session in
+            _ = try session.execute(QueueStatements.release, (ids, lease))
+        }
+        handOver.drop(ids)
+    }
+
+    /// The last act: every lease is given back, the registration goes. Nothing may be leased after it.
+    package func leave() async throws {
+        guard let lease = registration.known else { return }
+        registration.leave()
+        try await pool.withSession { session in
+            try session.transaction {
+                _ = try session.execute(QueueStatements.releaseAll, lease)
+                _ = try session.execute(QueueStatements.leave, lease)
+            }
+        }
+        handOver.dropAll()
+    }
+}
+
+/// Where new messages go: read by every batch, replaced as a whole.
+package final class Routes: Sendable {
+    private let routed = Mutex<[RoutedIntegration]>([])
+
+    package init() {}
+
+    package var current: [RoutedIntegration] { routed.withLock { $0 } }
+
+    func replace(_ new: [RoutedIntegration]) { routed.withLock { $0 = new } }
+}

@@ -1,0 +1,172 @@
+import Postgres
+import Vocabulary
+
+/// The SQL of the queue: leases, claims, settles. `deliveries` holds what is to do and nothing else.
+enum QueueStatements {
+    static let register = Statement<(String, Int32, Int64, String, Int64), (Int64, Int64)>(
+        "queue_register",
+        """
+        INSERT INTO daemons (place, process_id, process_started, version, expires_at)
+        VALUES ($1, $2, $3, $4, now() + $5 * interval '1 millisecond')
+        RETURNING id, (extract(epoch FROM now()) * 1000)::bigint
+        """)
+
+    static let renew = Statement<(Int64, Int64), Int64>(
+        "queue_renew",
+        """
+        UPDATE daemons SET expires_at = now() + $2 * interval '1 millisecond' WHERE id = $1
+        RETURNING (extract(epoch FROM now()) * 1000)::bigint
+        """)
+
+    /// Daemons of this machine, for the one who looks whether they still run.
+    static let neighbours = Statement<String, (Int64, Int32, Int64)>(
+        "queue_neighbours", "SELECT id, process_id, process_started FROM daemons WHERE place = $1")
+
+    /// Ends the leases that have run out, and those of processes known to be gone.
+    static let bury = Statement<[Int64], Int64>(
+        "queue_bury", "DELETE FROM daemons WHERE expires_at < now() OR id = ANY ($1) RETURNING id")
+
+    static let leave = Statement<Int64, ()>("queue_leave", "DELETE FROM daemons WHERE id = $1")
+
+    /// Takes over what no living daemon has leased: of those just buried, and of any that was buried while it wrote.
+    static let rescue = Statement<(), Int64>(
+        "queue_rescue",
+        """
+        UPDATE deliveries SET leased_by = NULL, due_at = now()
+        WHERE leased_by IS NOT NULL AND NOT EXISTS (SELECT FROM daemons WHERE id = leased_by) RETURNING id
+        """)
+
+    static let leased = Statement<Int64, Int64>("queue_leased", "SELECT id FROM deliveries WHERE leased_by = $1")
+
+    /// Gives deliveries back unharmed: nobody tried them.
+    static let release = Statement<([Int64], Int64), ()>(
+        "queue_release",
+        "UPDATE deliveries SET leased_by = NULL, due_at = now() WHERE id = ANY ($1) AND leased_by = $2")
+
+    static let releaseAll = Statement<Int64, ()>(
+        "queue_release_all", "UPDATE deliveries SET leased_by = NULL WHERE leased_by = $1")
+
+    /// Blocked deliveries with nothing before them: there should be none, and if there are they are freed.
+    static let unblock = Statement<(), Int64>(
+        "queue_unblock",
+        """
+        UPDATE deliveries d SET blocked = false, due_at = now()
+        WHERE d.blocked AND d.leased_by IS NULL AND NOT EXISTS (
+            SELECT FROM deliveries e WHERE e.purchase = d.purchase AND e.integration = d.integration AND e.id < d.id)
+        RETURNING d.id
+        """)
+
+    /// Which of the lanes have something due; one cheap look for all of them.
+    static let due = Statement<[Int32], Int32>(
+        "queue_due",
+        """
+        SELECT i.id FROM unnest($1) AS i (id) WHERE EXISTS (
+            SELECT FROM deliveries d
+            WHERE d.integration = i.id AND d.leased_by IS NULL AND NOT d.blocked AND d.due_at <= now())
+        """)
+
+    /// Walks the due index from a cursor ($3 microseconds, $4 id) on, past what others have locked.
+    static let claim = Statement<
+        (Int32, Int64, Int64, Int64, Int32), (Int64, Int64, Int16, Int64, Int64)
+    >(
+        "queue_claim",
+        """
+        WITH due AS MATERIALIZED (
+            SELECT id, due_at FROM deliveries
+            WHERE integration = $1 AND leased_by IS NULL AND NOT blocked AND due_at <= now()
+              AND (due_at, id) > (timestamptz 'epoch' + $3 * interval '1 microsecond', $4)
+            ORDER BY due_at, id LIMIT $5 FOR UPDATE SKIP LOCKED)
+        UPDATE deliveries d SET leased_by = $2 FROM due WHERE d.id = due.id
+        RETURNING d.id, d.message, d.attempts, (extract(epoch FROM d.created_at) * 1000)::bigint,
+                  (extract(epoch FROM due.due_at) * 1000000)::bigint
+        """)
+
+    /// What a claimed delivery sends. Joined apart from the claim, so that its plan stays a walk of one index.
+    static let messages = Statement<
+        [Int64],
+        (
+            Int64, Identifier, Int64, String, String, String?, Identifier, String?, Identifier?, String?, Identifier?,
+            [UInt8], [UInt8], [UInt8]?
+        )
+    >(
+        "queue_messages",
+        """
+        SELECT m.id, m.key, m.event, m.type, e.source, e.vendor_event_id, e.key, e.store_transaction_id, e.purchase,
+               p.key, m.transfer, m.envelope, e.body, m.derived_body
+        FROM messages m JOIN events e ON e.id = m.event LEFT JOIN purchases p ON p.id = e.purchase
+        WHERE m.id = ANY ($1)
+        """)
+
+    static let settled = Statement<([Int64], Int64), (Int64, Int32, Identifier?)>(
+        "queue_settled",
+        "DELETE FROM deliveries WHERE id = ANY ($1) AND leased_by = $2 RETURNING id, integration, purchase")
+
+    static let retry = Statement<([Int64], [Int16], [Int64], Int64), Int64>(
+        "queue_retry",
+        """
+        UPDATE deliveries d
+        SET leased_by = NULL, attempts = r.attempts, due_at = now() + r.delay_ms * interval '1 millisecond'
+        FROM unnest($1, $2, $3) AS r (id, attempts, delay_ms)
+        WHERE d.id = r.id AND d.leased_by = $4 RETURNING d.id
+        """)
+
+    static let attempts = Statement<
+        ([Int64], [Int64], [Int32], [Int16], [String], [Int16?], [Int32], [String?]), ()
+    >(
+        "queue_attempts",
+        """
+        INSERT INTO attempts (delivery, message, integration, attempt, outcome, http_status, latency_ms, failure)
+        SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8)
+        """)
+
+    static let deadLetters = Statement<
+        ([Int64], [Int64], [Int32], [Identifier?], [Int16], [String], [Int16?], [Int64]), ()
+    >(
+        "queue_dead_letters",
+        """
+        INSERT INTO dead_letters (delivery, message, integration, purchase, attempts, reason, http_status, created_at)
+        SELECT delivery, message, integration, purchase, attempts, reason, http_status,
+               timestamptz 'epoch' + created_ms * interval '1 millisecond'
+        FROM unnest($1, $2, $3, $4, $5, $6, $7, $8)
+            AS t (delivery, message, integration, purchase, attempts, reason, http_status, created_ms)
+        """)
+
+    /// The next of each lane whose head was settled. Runs after the deletes, with a snapshot of its own: whoever wrote
+    /// behind a head held a share lock on it until it had committed (`RecordStatements.occupied`).
+    static let releaseNext = Statement<
+        ([Int32], [Identifier], [Int64?]), (Int64, Int64, Int32, Int16, Int64, Int64?)
+    >(
+        "queue_release_next",
+        """
+        UPDATE deliveries d SET blocked = false, due_at = now(), leased_by = done.lease
+        FROM unnest($1, $2, $3) AS done (integration, purchase, lease) CROSS JOIN LATERAL (
+            SELECT id, blocked FROM deliveries n
+            WHERE n.purchase = done.purchase AND n.integration = done.integration ORDER BY n.id LIMIT 1) AS next
+        WHERE d.id = next.id AND next.blocked
+        RETURNING d.id, d.message, d.integration, d.attempts, (extract(epoch FROM d.created_at) * 1000)::bigint,
+                  d.leased_by
+        """)
+
+    static let pause = Statement<(Int32, String), Int32>(
+        "queue_pause",
+        """
+        UPDATE integrations SET paused_at = now(), pause_reason = $2 WHERE id = $1 AND paused_at IS NULL RETURNING id
+        """)
+
+    static let resume = Statement<String, Int32>(
+        "queue_resume",
+        """
+        UPDATE integrations SET paused_at = NULL, pause_reason = NULL WHERE name = $1 AND paused_at IS NOT NULL
+        RETURNING id
+        """)
+
+    static let pauses = Statement<(), (Int32, String?)>(
+        "queue_pauses", "SELECT id, pause_reason FROM integrations WHERE paused_at IS NOT NULL")
+
+    static let nameIntegrations = Statement<[String], ()>(
+        "queue_name_integrations",
+        "INSERT INTO integrations (name) SELECT unnest($1) ON CONFLICT (name) DO NOTHING")
+
+    static let integrations = Statement<[String], (Int32, String)>(
+        "queue_integrations", "SELECT id, name FROM integrations WHERE name = ANY ($1)")
+}

@@ -1,0 +1,110 @@
+package import Postgres
+import Synchronization
+package import Vocabulary
+
+/// This daemon's lease: one row of `daemons`, renewed as a whole instead of each delivery's.
+///
+/// - Whoever finds the row expired deletes it and takes the deliveries over; everything this daemon then tries to settle
+///   under the old id finds nothing (the fence). It registers again under a new id.
+/// - A daemon that was frozen does not know it: `mayStart` looks at its own monotonic clock before each attempt.
+/// - A process of the same boot and namespace that is gone is dead at once, without waiting for its lease to end.
+package final class Registration: Sendable {
+    private struct Lease {
+        var id: Int64
+        /// On this machine's monotonic clock, counted from before the renewal was sent.
+        var endsAt: ContinuousClock.Instant
+    }
+
+    private enum State {
+        case unregistered
+        case registered(Lease)
+        case left
+    }
+
+    private let pool: Pool
+    private let identity: ProcessIdentity
+    private let version: String
+    private let clock: DatabaseClock
+    private let state = Mutex(State.unregistered)
+
+    package init(pool: Pool, identity: ProcessIdentity, version: String, clock: DatabaseClock) {
+        self.pool = pool
+        self.identity = identity
+        self.version = version
+        self.clock = clock
+    }
+
+    /// Whether an attempt that starts now is covered by the lease.
+    package var mayStart: Bool {
+        state.withLock { state in
+            if case .registered(let lease) = state { lease.endsAt - Limits.leaseMargin > .now } else { false }
+        }
+    }
+
+    /// The id that leases are written under.
+    func current() async throws -> Int64 {
+        if let id = known { return id }
+        return try await register()
+    }
+
+    var known: Int64? { state.withLock { if case .registered(let lease) = $0 { lease.id } else { nil } } }
+
+    /// Registers anew; two callers at once leave a row too many, which expires.
+    @discardableResult
+    package func register() async throws -> Int64 {
+        let asked = ContinuousClock.Instant.now
+        let row = (identity.place, identity.processID, identity.startedTicks, version, Self.leaseMilliseconds)
+        let registered = try await pool.withSession { session in
+            try session.run(QueueStatements.register, row)
+        }
+        guard let (id, time) = registered.first else { throw RegistrationLost() }
+        clock.note(Timestamp(milliseconds: time))
+        state.withLock { state in
+            if case .left = state { return }
+            state = .registered(Lease(id: id, endsAt: asked + Limits.leaseDuration))
+        }
+        return id
+    }
+
+    /// Renews the lease. False: the row is gone, this daemon was taken for dead.
+    func renew() async throws -> Bool {
+        guard let id = known else { return false }
+        let asked = ContinuousClock.Instant.now
+        let renewed = try await pool.withSession { session in
+            try session.run(QueueStatements.renew, (id, Self.leaseMilliseconds))
+        }
+        guard let time = renewed.first else {
+            state.withLock { $0 = .unregistered }
+            return false
+        }
+        clock.note(Timestamp(milliseconds: time))
+        state.withLock { state in
+            if case .registered(let lease) = state, lease.id == id {
+                state = .registered(Lease(id: id, endsAt: asked + Limits.leaseDuration))
+            }
+        }
+        return true
+    }
+
+    /// No new leases from here on.
+    func leave() { state.withLock { $0 = .left } }
+
+    private static let leaseMilliseconds = Limits.leaseDuration.wholeMilliseconds
+}
+
+package struct RegistrationLost: Error {}
+
+/// Names a process so that another on the same machine can tell whether it still runs.
+package struct ProcessIdentity: Sendable {
+    /// Boot id and process namespace: where `processID` means something.
+    package let place: String
+    package let processID: Int32
+    /// Field 22 of /proc/PID/stat (proc(5)): a process id alone is used again.
+    package let startedTicks: Int64
+
+    package init(place: String, processID: Int32, startedTicks: Int64) {
+        self.place = place
+        self.processID = processID
+        self.startedTicks = startedTicks
+    }
+}

@@ -1,0 +1,162 @@
+package import Postgres
+package import Vocabulary
+
+/// What settling a batch came to.
+package struct Settled: Sendable {
+    /// Deliveries that came free behind those settled, leased and already in their lanes' count.
+    package var released: [Delivery] = []
+    /// Integrations that this batch paused, with the reason.
+    package var paused: [(integration: Int32, reason: String)] = []
+}
+
+extension Queue {
+    /// Writes how a batch of attempts ended, in one transaction: history, dead letters, what leaves the queue, what
+    /// waits for its next attempt, what comes free behind it. Conditional on the lease: a delivery that was taken over
+    /// meanwhile is left to who has it now; its attempt is still history.
+    package func settle(_ batch: [Settlement]) async throws -> Settled {
+        let lease = try await registration.current()
+        let ordered = Set(routes.current.filter { $0.integration.order == .purchase }.map(\.row))
+        let (result, slots) = try await pool.withSession { session in
+            var slots: [Int32: Int] = [:]
+            let result = Result {
+                try session.transaction {
+                    try write(batch, lease: lease, ordered: ordered, slots: &slots, on: session)
+                }
+            }
+            return (result, slots)
+        }
+        switch result {
+        case .success(let settled):
+            handOver.drop(batch.map(\.delivery.id))
+            var unused = slots
+            for delivery in settled.released { unused[delivery.integration, default: 0] -= 1 }
+            for (integration, count) in unused { handOver.free(integration, count) }
+            return settled
+        case .failure(let error):
+            for (integration, count) in slots { handOver.free(integration, count) }
+            throw error
+        }
+    }
+
+    private func write(
+        _ batch: [Settlement], lease: Int64, ordered: Set<Int32>, slots: inout [Int32: Int], on session: Session
+    ) throws(DatabaseError) -> Settled {
+        var settled = Settled()
+        try writeAttempts(batch, on: session)
+        try writeRetries(batch, lease: lease, on: session)
+        settled.paused = try writePauses(batch, on: session)
+        let done = batch.filter(\.verdict.isFinal).sorted { $0.delivery.id < $1.delivery.id }
+        guard !done.isEmpty else { return settled }
+        let gone = try session.run(QueueStatements.settled, (done.map(\.delivery.id), lease))
+        let goneIDs = Set(gone.map(\.0))
+        try writeDeadLetters(done.filter { goneIDs.contains($0.delivery.id) }, on: session)
+        let heads = gone.compactMap { row in row.2.map { (integration: row.1, purchase: $0) } }
+            .filter { ordered.contains($0.integration) }
+            .sorted { ($0.purchase, $0.integration) < ($1.purchase, $1.integration) }
+        settled.released = try releaseNext(heads, lease: lease, slots: &slots, on: session)
+        return settled
+    }
+
+    private func releaseNext(
+        _ heads: [(integration: Int32, purchase: Identifier)], lease: Int64, slots: inout [Int32: Int],
+        on session: Session
+    ) throws(DatabaseError) -> [Delivery] {
+        guard !heads.isEmpty else { return [] }
+        var leases: [Int64?] = []
+        for head in heads {
+            let granted = handOver.reserve(head.integration, upTo: 1) == 1
+            if granted { slots[head.integration, default: 0] += 1 }
+            leases.append(granted ? lease : nil)
+        }
+        let rows = try session.run(
+            QueueStatements.releaseNext, (heads.map(\.integration), heads.map(\.purchase), leases))
+        let leased = rows.filter { $0.5 != nil }
+        handOver.hold(leased.map(\.0))
+        let messages = try messages(leased.map(\.1), on: session)
+        return leased.compactMap { row in
+            messages[row.1].map { message in
+                Delivery(
+                    id: row.0, integration: row.2, message: message, attemptsMade: Int(row.3),
+                    createdAt: Timestamp(milliseconds: row.4))
+            }
+        }
+    }
+
+    private func writeAttempts(_ batch: [Settlement], on session: Session) throws(DatabaseError) {
+        let deliveries = batch.map(\.delivery)
+        _ = try session.execute(
+            QueueStatements.attempts,
+            (
+                deliveries.map(\.id), deliveries.map(\.message.row), deliveries.map(\.integration),
+                deliveries.map { Int16(clamping: $0.attemptsMade + 1) }, batch.map(\.verdict.outcome.rawValue),
+                batch.map { $0.httpStatus.map { Int16(clamping: $0) } },
+                batch.map { Int32(clamping: $0.latencyMilliseconds) }, batch.map(\.failure)
+            ))
+    }
+
+    /// A pause uses up no gap: the delivery waits as it was.
+    private func writeRetries(_ batch: [Settlement], lease: Int64, on session: Session) throws(DatabaseError) {
+        let waiting: [(Int64, Int16, Int64)] = batch.compactMap { settlement in
+            let made = settlement.delivery.attemptsMade
+            return switch settlement.verdict {
+            case .retry(let delay): (settlement.delivery.id, Int16(clamping: made + 1), delay.wholeMilliseconds)
+            case .paused: (settlement.delivery.id, Int16(clamping: made), 0)
+            case .accepted, .dead: nil
+            }
+        }.sorted { $0.0 < $1.0 }
+        guard !waiting.isEmpty else { return }
+        _ = try session.run(
+            QueueStatements.retry, (waiting.map(\.0), waiting.map(\.1), waiting.map(\.2), lease))
+    }
+
+    private func writePauses(
+        _ batch: [Settlement], on session: Session
+    ) throws(DatabaseError) -> [(integration: Int32, reason: String)] {
+        var reasons: [Int32: String] = [:]
+        for settlement in batch {
+            if case .paused(let reason) = settlement.verdict { reasons[settlement.delivery.integration] = reason }
+        }
+        var paused: [(integration: Int32, reason: String)] = []
+        for (integration, reason) in reasons.sorted(by: { $0.key < $1.key }) {
+            let isNew = try !session.run(QueueStatements.pause, (integration, reason)).isEmpty
+            if isNew { paused.append((integration, reason)) }
+        }
+        return paused
+    }
+
+    private func writeDeadLetters(_ dead: [Settlement], on session: Session) throws(DatabaseError) {
+        let letters: [(Settlement, String)] = dead.compactMap { settlement in
+            if case .dead(let reason) = settlement.verdict { (settlement, reason) } else { nil }
+        }
+        guard !letters.isEmpty else { return }
+        let deliveries = letters.map(\.0.delivery)
+        _ = try session.execute(
+            QueueStatements.deadLetters,
+            (
+                deliveries.map(\.id), deliveries.map(\.message.row), deliveries.map(\.integration),
+                deliveries.map(\.message.purchase), deliveries.map { Int16(clamping: $0.attemptsMade + 1) },
+                letters.map { letter in letter.0.failure.map { "\(letter.1): \($0)" } ?? letter.1 },
+                letters.map { $0.0.httpStatus.map { Int16(clamping: $0) } },
+                deliveries.map(\.createdAt.milliseconds)
+            ))
+    }
+}
+
+extension Settlement.Verdict {
+    /// Settled means accepted or dead: the delivery leaves the queue.
+    package var isFinal: Bool {
+        switch self {
+        case .accepted, .dead: true
+        case .retry, .paused: false
+        }
+    }
+
+    package var outcome: Outcome {
+        switch self {
+        case .accepted: .accepted
+        case .retry: .retry
+        case .dead: .dead
+        case .paused: .paused
+        }
+    }
+}

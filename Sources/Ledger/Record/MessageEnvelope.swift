@@ -1,0 +1,85 @@
+import JSONText
+import Vocabulary
+
+/// The `standard` payload, one vocabulary for all sources (contract "Events and messages"):
+/// `{type, timestamp, data: {event_id, event_name, source, environment, holder, resolved_user_id, transfer, purchase,
+/// transaction, original}}`. Absent is null. Written once, at recording, so that every attempt and replay sends the
+/// same bytes; it ends where the source's own body is embedded as it came.
+enum MessageEnvelope {
+    /// What a message states beyond the event that caused it.
+    struct Statement {
+        var type: String
+        var eventID: String
+        var eventName: String
+        var holder: Holder
+        /// The user that an anonymous holder is known to be (invariant I5).
+        var resolvedUserID: String?
+        var transfer: (id: String, from: Holder, to: Holder)?
+    }
+
+    static func write(_ statement: Statement, causedBy event: Event) -> [UInt8] {
+        var json = JSONWriter(reservingCapacity: 1_024)
+        json.object { json in
+            json.member("type", statement.type)
+            json.member("timestamp", event.occurredAt.iso8601)
+            json.key("data")
+            json.object { json in
+                json.member("event_id", statement.eventID)
+                json.member("event_name", statement.eventName)
+                json.member("source", event.scope.source)
+                json.member("environment", event.scope.environment)
+                json.key("holder")
+                write(statement.holder, into: &json)
+                json.member("resolved_user_id", statement.resolvedUserID)
+                write(statement.transfer, into: &json)
+                write(event.purchase, app: event.scope.app, into: &json)
+                write(event.transaction, into: &json)
+            }
+        }
+        // Reopened before its two closing braces: `Message.envelopeEnd` closes it after the original.
+        return json.bytes.dropLast(Message.envelopeEnd.count) + Array(#","original":"#.utf8)
+    }
+
+    private static func write(_ holder: Holder, into json: inout JSONWriter) {
+        json.object { json in json.member(holder.fieldName, holder.id) }
+    }
+
+    private static func write(_ transfer: (id: String, from: Holder, to: Holder)?, into json: inout JSONWriter) {
+        json.key("transfer")
+        guard let transfer else { return json.null() }
+        json.object { json in
+            json.member("id", transfer.id)
+            json.key("from")
+            write(transfer.from, into: &json)
+            json.key("to")
+            write(transfer.to, into: &json)
+        }
+    }
+
+    private static func write(_ purchase: Purchase?, app: String, into json: inout JSONWriter) {
+        json.key("purchase")
+        guard let purchase else { return json.null() }
+        json.object { json in
+            json.member("key", purchase.key)
+            json.member("kind", purchase.kind.rawValue)
+            json.member("product", purchase.product)
+            json.member("plan", purchase.plan)
+            json.member("store", purchase.store)
+            json.member("app", app)
+            json.member("subscription_id", purchase.subscriptionID)
+        }
+    }
+
+    private static func write(_ transaction: Transaction?, into json: inout JSONWriter) {
+        json.key("transaction")
+        guard let transaction else { return json.null() }
+        json.object { json in
+            json.member("store_transaction_id", transaction.storeTransactionID)
+            json.member("store_original_transaction_id", transaction.storeOriginalTransactionID)
+            json.member("purchased_at_ms", transaction.purchasedAt?.milliseconds)
+            json.member("effective_next_renewal_at_ms", transaction.effectiveNextRenewalAt?.milliseconds)
+            json.member("offer_type", transaction.offerType)
+            json.member("status", transaction.status)
+        }
+    }
+}

@@ -1,0 +1,149 @@
+import Postgres
+import Vocabulary
+
+/// One batch of events in ONE transaction: dedupe, resolve, fan out. Nothing is half-written, and what is committed
+/// misses no receiver.
+///
+/// Order of locks: identities (ascending keys), existing purchases (ascending), then inserts. A circle of two batches
+/// is still possible through a purchase that both create; PostgreSQL breaks it and the batch is run again.
+struct RecordEvents {
+    /// What became of one event of the batch, in its order.
+    enum Outcome: Sendable {
+        case recorded(EventTrail)
+        case duplicate(EventTrail, differsNow: Bool)
+    }
+
+    struct Committed: Sendable {
+        var outcomes: [Outcome] = []
+        var handedOver: [Delivery] = []
+        var happenings: [Observation] = []
+        /// The database's time at the start of the transaction.
+        var databaseTime: Timestamp?
+    }
+
+    /// Another batch created one of the purchases first: run this one again.
+    struct PurchaseRace: Error {}
+
+    let routes: [RoutedIntegration]
+    let shapes: [String: any SourceShape]
+    let handOver: HandOver
+    /// Leases are written under this daemon.
+    let daemon: Int64
+
+    /// Runs inside a transaction of `session`; the caller commits. `reserved` collects what must be given back if it
+    /// does not come to that.
+    func run(_ events: [Event], on session: Session, reserved: inout Reservations) throws -> Committed {
+        let keys = events.map(Identity.event)
+        let digests = events.map { Identity.body($0.body) }
+        let drawn = try session.run(RecordStatements.eventIDs, Int32(events.count))
+        var firstByKey: [Identifier: Int] = [:]
+        for (index, key) in keys.enumerated() where firstByKey[key] == nil { firstByKey[key] = index }
+        let admitted = try admit(firstByKey, digests: digests, rows: drawn.map(\.0), on: session)
+        var news: [RecordPlan.New] = []
+        for (index, event) in events.enumerated() where firstByKey[keys[index]] == index {
+            guard admitted.contains(keys[index]) else { continue }
+            news.append(RecordPlan.New(row: drawn[index].0, key: keys[index], event: event))
+        }
+        var committed = Committed()
+        committed.databaseTime = drawn.first.map { Timestamp(milliseconds: $0.1) }
+        var caused: [Identifier: (messages: Int, deliveries: Int)] = [:]
+        if !news.isEmpty {
+            var plan = try load(for: news, on: session)
+            for new in news { plan.add(new) }
+            let write = RecordWrite(plan: plan, recorder: self, createdAt: committed.databaseTime)
+            caused = try write.run(on: session, reserved: &reserved, into: &committed)
+        }
+        let differing = try differing(events, keys: keys, digests: digests, admitted: admitted, first: firstByKey, on: session)
+        for (index, event) in events.enumerated() {
+            let isNew = admitted.contains(keys[index]) && firstByKey[keys[index]] == index
+            let counts = isNew ? caused[keys[index]] ?? (0, 0) : (0, 0)
+            let trail = EventTrail(
+                source: event.scope.source, event: event.vendorEventID ?? keys[index].eventID, name: event.name,
+                transaction: event.transaction?.storeTransactionID, purchase: event.purchase?.key,
+                messages: counts.0, deliveries: counts.1)
+            committed.outcomes.append(
+                isNew ? .recorded(trail) : .duplicate(trail, differsNow: differing.contains(keys[index])))
+        }
+        return committed
+    }
+
+    private func admit(
+        _ firstByKey: [Identifier: Int], digests: [Identifier], rows: [Int64], on session: Session
+    ) throws -> Set<Identifier> {
+        let sorted = firstByKey.sorted { $0.key < $1.key }
+        return Set(
+            try session.run(
+                RecordStatements.admit,
+                (sorted.map(\.key), sorted.map { rows[$0.value] }, sorted.map { digests[$0.value] })))
+    }
+
+    private func differing(
+        _ events: [Event], keys: [Identifier], digests: [Identifier], admitted: Set<Identifier>,
+        first: [Identifier: Int], on session: Session
+    ) throws -> Set<Identifier> {
+        let repeated = events.indices.filter { !(admitted.contains(keys[$0]) && first[keys[$0]] == $0) }
+            .sorted { keys[$0] < keys[$1] }
+        guard !repeated.isEmpty else { return [] }
+        return Set(
+            try session.run(RecordStatements.differing, (repeated.map { keys[$0] }, repeated.map { digests[$0] })))
+    }
+
+    /// Locks and reads the purchases that exist, and the links of the anonymous holders.
+    private func load(for news: [RecordPlan.New], on session: Session) throws -> RecordPlan {
+        var wanted: Set<Identifier> = []
+        var anonymous: Set<RecordPlan.LinkKey> = []
+        for new in news {
+            if let purchase = new.event.purchase { wanted.insert(Identity.purchase(purchase, in: new.event.scope)) }
+            for holder in [new.event.holder, new.event.fact?.counterpart].compactMap({ $0 }) where holder.isAnonymous {
+                anonymous.insert(RecordPlan.LinkKey(scope: new.event.scope, anonymousUserID: holder.id))
+            }
+        }
+        var purchases: [Identifier: RecordPlan.PurchaseRow] = [:]
+        if !wanted.isEmpty {
+            for row in try session.run(RecordStatements.lockPurchases, wanted.sorted()) {
+                purchases[row.0] = try purchase(from: row)
+            }
+        }
+        var links: [RecordPlan.LinkKey: (userID: String, asOf: Timestamp)] = [:]
+        if !anonymous.isEmpty {
+            let keys = Array(anonymous)
+            let found = try session.run(
+                RecordStatements.links,
+                (
+                    keys.map(\.scope.source), keys.map(\.scope.app), keys.map(\.scope.environment),
+                    keys.map(\.anonymousUserID)
+                ))
+            for row in found {
+                let scope = Scope(source: row.0, app: row.1, environment: row.2)
+                links[RecordPlan.LinkKey(scope: scope, anonymousUserID: row.3)] = (
+                    row.4, Timestamp(milliseconds: row.5)
+                )
+            }
+        }
+        return RecordPlan(purchases: purchases, links: links, shapes: shapes)
+    }
+
+    private func purchase(
+        from row: (
+            Identifier, String, String, String, String, String, String, String?, String?, String?, Int64, [UInt8]
+        )
+    ) throws -> RecordPlan.PurchaseRow {
+        RecordPlan.PurchaseRow(
+            scope: Scope(source: row.1, app: row.2, environment: row.3),
+            purchase: Purchase(
+                key: row.5, kind: Purchase.Kind(rawValue: row.6) ?? .subscription, store: row.4, product: row.7,
+                plan: row.8, subscriptionID: row.9),
+            asOf: Timestamp(milliseconds: row.10), state: try PurchaseState(bytes: row.11), isNew: false)
+    }
+}
+
+/// Slots of the hand-over and ids that a transaction has taken in advance.
+struct Reservations {
+    private(set) var slots: [Int32: Int] = [:]
+    private(set) var ids: [Int64] = []
+
+    mutating func take(_ integration: Int32, delivery: Int64) {
+        slots[integration, default: 0] += 1
+        ids.append(delivery)
+    }
+}

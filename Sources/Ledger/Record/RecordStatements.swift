@@ -1,0 +1,183 @@
+import Postgres
+import Vocabulary
+
+/// The SQL of recording: a batch in a handful of wide statements, each over `unnest` of arrays. Rows are named in one
+/// order everywhere (ascending keys), so that two batches never wait for each other in a circle.
+enum RecordStatements {
+    /// `$1` ids for events, in order of arrival, and the database's time in milliseconds.
+    static let eventIDs = Statement<Int32, (Int64, Int64)>(
+        "record_event_ids",
+        """
+        SELECT nextval('event_ids'), (extract(epoch FROM now()) * 1000)::bigint FROM generate_series(1, $1)
+        """)
+
+    /// The gate: what comes back is new, what does not was here before.
+    static let admit = Statement<([Identifier], [Int64], [Identifier]), Identifier>(
+        "record_admit",
+        """
+        INSERT INTO identities (key, event, body_digest)
+        SELECT * FROM unnest($1, $2, $3)
+        ON CONFLICT (key) DO NOTHING RETURNING key
+        """)
+
+    /// Known identities that came with other bytes, each reported once.
+    static let differing = Statement<([Identifier], [Identifier]), Identifier>(
+        "record_differing",
+        """
+        UPDATE identities i SET differs = true FROM unnest($1, $2) AS d (key, digest)
+        WHERE i.key = d.key AND i.body_digest <> d.digest AND NOT i.differs RETURNING i.key
+        """)
+
+    /// Locks the purchases of the batch that exist already.
+    static let lockPurchases = Statement<
+        [Identifier],
+        (Identifier, String, String, String, String, String, String, String?, String?, String?, Int64, [UInt8])
+    >(
+        "record_lock_purchases",
+        """
+        SELECT id, source, app, environment, store, key, kind, product, plan, subscription_id, as_of_ms, state
+        FROM purchases WHERE id = ANY ($1) ORDER BY id FOR UPDATE
+        """)
+
+    static let links = Statement<([String], [String], [String], [String]), (String, String, String, String, String, Int64)>(
+        "record_links",
+        """
+        SELECT l.source, l.app, l.environment, l.anonymous_user_id, l.user_id, l.as_of_ms
+        FROM unnest($1, $2, $3, $4) AS w (source, app, environment, anonymous_user_id)
+        JOIN holder_links l USING (anonymous_user_id, source, app, environment)
+        """)
+
+    /// Row ids, ascending in the order of telling: the order of a purchase's deliveries hangs on it, and its lock is
+    /// held while they are drawn.
+    static let rowIDs = Statement<(Int32, Int32), ([Int64], [Int64])>(
+        "record_row_ids",
+        """
+        SELECT ARRAY (SELECT nextval('message_ids') FROM generate_series(1, $1)),
+               ARRAY (SELECT nextval('delivery_ids') FROM generate_series(1, $2))
+        """)
+
+    /// The last unsettled delivery of each lane. The share lock makes its settling wait for this batch, so that the
+    /// settling sees what this batch puts behind it; and if it is settled already, it is not found here.
+    static let occupied = Statement<([Identifier], [Int32]), (Identifier, Int32)>(
+        "record_occupied",
+        """
+        SELECT p.id, i.id
+        FROM unnest($1) AS p (id) CROSS JOIN unnest($2) AS i (id)
+        CROSS JOIN LATERAL (
+            SELECT 1 FROM deliveries d WHERE d.purchase = p.id AND d.integration = i.id
+            ORDER BY d.id DESC LIMIT 1 FOR KEY SHARE
+        ) AS last
+        """)
+
+    static let events = Statement<
+        (
+            [Int64], [Identifier], [String], [String], [String], [String?], [String], [String], [String], [Int64],
+            [Identifier?], [String?], [[UInt8]]
+        ), ()
+    >(
+        "record_events",
+        """
+        INSERT INTO events (id, key, source, app, environment, vendor_event_id, name, type, holder, occurred_at_ms,
+                            purchase, store_transaction_id, body)
+        SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
+        """)
+
+    /// New purchases; fewer rows than asked for means that another batch was quicker and this one starts again.
+    static let insertPurchases = Statement<
+        (
+            [Identifier], [String], [String], [String], [String], [String], [String], [String?], [String?], [String?],
+            [Int64], [[UInt8]]
+        ), ()
+    >(
+        "record_insert_purchases",
+        """
+        INSERT INTO purchases (id, source, app, environment, store, key, kind, product, plan, subscription_id,
+                               as_of_ms, state)
+        SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+        ON CONFLICT (id) DO NOTHING
+        """)
+
+    static let updatePurchases = Statement<
+        ([Identifier], [String?], [String?], [String?], [Int64], [[UInt8]]), ()
+    >(
+        "record_update_purchases",
+        """
+        UPDATE purchases p
+        SET product = n.product, plan = n.plan, subscription_id = n.subscription_id, as_of_ms = n.as_of_ms,
+            state = n.state
+        FROM unnest($1, $2, $3, $4, $5, $6) AS n (id, product, plan, subscription_id, as_of_ms, state)
+        WHERE p.id = n.id
+        """)
+
+    static let transactions = Statement<
+        (
+            [String], [Identifier], [String?], [Int64?], [Int64?], [String?], [String?], [Int64], [Identifier]
+        ), ()
+    >(
+        "record_transactions",
+        """
+        INSERT INTO transactions AS t (store_transaction_id, purchase, store_original_transaction_id, purchased_at_ms,
+                                       effective_next_renewal_at_ms, offer_type, status, as_of_ms, as_of_event)
+        SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9)
+        ON CONFLICT (store_transaction_id, purchase) DO UPDATE
+        SET store_original_transaction_id = excluded.store_original_transaction_id,
+            purchased_at_ms = excluded.purchased_at_ms,
+            effective_next_renewal_at_ms = excluded.effective_next_renewal_at_ms,
+            offer_type = excluded.offer_type, status = excluded.status,
+            as_of_ms = excluded.as_of_ms, as_of_event = excluded.as_of_event
+        WHERE (t.as_of_ms, t.as_of_event) < (excluded.as_of_ms, excluded.as_of_event)
+        """)
+
+    static let entitlements = Statement<([String], [Identifier], [Bool], [Int64]), ()>(
+        "record_entitlements",
+        """
+        INSERT INTO entitlements AS e (holder, purchase, active, as_of_ms)
+        SELECT * FROM unnest($1, $2, $3, $4)
+        ON CONFLICT (holder, purchase) DO UPDATE
+        SET active = excluded.active, as_of_ms = excluded.as_of_ms, changed_at = now()
+        WHERE (e.active, e.as_of_ms) IS DISTINCT FROM (excluded.active, excluded.as_of_ms)
+        """)
+
+    static let transfers = Statement<([Identifier], [Identifier], [String], [String], [Int32], [Int64]), ()>(
+        "record_transfers",
+        """
+        INSERT INTO transfers (id, purchase, from_holder, to_holder, ordinal, event)
+        SELECT * FROM unnest($1, $2, $3, $4, $5, $6)
+        """)
+
+    static let learnLinks = Statement<([String], [String], [String], [String], [String], [Int64]), ()>(
+        "record_learn_links",
+        """
+        INSERT INTO holder_links AS l (source, app, environment, anonymous_user_id, user_id, as_of_ms)
+        SELECT * FROM unnest($1, $2, $3, $4, $5, $6)
+        ON CONFLICT (anonymous_user_id, source, app, environment) DO UPDATE
+        SET user_id = excluded.user_id, as_of_ms = excluded.as_of_ms WHERE l.as_of_ms <= excluded.as_of_ms
+        """)
+
+    /// A message that exists already (its event's identity was pruned and it came again) is not told again.
+    static let messages = Statement<
+        ([Int64], [Identifier], [Int64], [String], [Identifier?], [[UInt8]], [[UInt8]?]), Int64
+    >(
+        "record_messages",
+        """
+        INSERT INTO messages (id, key, event, type, transfer, envelope, derived_body)
+        SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7)
+        ON CONFLICT (key) DO NOTHING RETURNING id
+        """)
+
+    static let deliveries = Statement<([Int64], [Int64], [Int32], [Identifier?], [Bool], [Int64?]), ()>(
+        "record_deliveries",
+        """
+        INSERT INTO deliveries (id, message, integration, purchase, blocked, leased_by)
+        SELECT * FROM unnest($1, $2, $3, $4, $5, $6)
+        """)
+
+    static let quarantine = Statement<(String, String, Identifier, [UInt8]), Int64>(
+        "record_quarantine",
+        """
+        INSERT INTO quarantine (source, reason, body_digest, body) VALUES ($1, $2, $3, $4)
+        ON CONFLICT (source, body_digest) DO UPDATE SET reason = excluded.reason RETURNING id
+        """)
+
+    static let notify = Statement<String, ()>("record_notify", "SELECT FROM pg_notify('posthouse_deliveries', $1)")
+}

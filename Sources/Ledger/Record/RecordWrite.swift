@@ -1,0 +1,197 @@
+import Postgres
+import Vocabulary
+
+/// Writes a plan: messages and their deliveries first (they decide what is handed over), then the rest.
+struct RecordWrite {
+    let plan: RecordPlan
+    let recorder: RecordEvents
+    let createdAt: Timestamp?
+
+    /// Returns what each event caused, by its key.
+    func run(
+        on session: Session, reserved: inout Reservations, into committed: inout RecordEvents.Committed
+    ) throws -> [Identifier: (messages: Int, deliveries: Int)] {
+        try writePurchases(on: session)
+        let planned = try fanOut(on: session)
+        let rows = try session.run(
+            RecordStatements.rowIDs, (Int32(plan.messages.count), Int32(planned.count)))
+        let (messageRows, deliveryRows) = rows.first ?? ([], [])
+        let told = try writeMessages(messageRows, on: session)
+        try writeEvents(on: session)
+        var caused: [Identifier: (messages: Int, deliveries: Int)] = [:]
+        for (index, message) in plan.messages.enumerated() where told.contains(messageRows[index]) {
+            caused[plan.events[message.cause].key, default: (0, 0)].messages += 1
+        }
+        let kept = zip(deliveryRows, planned).filter { told.contains(messageRows[$0.1.message]) }
+        for (_, delivery) in kept {
+            caused[plan.events[plan.messages[delivery.message].cause].key, default: (0, 0)].deliveries += 1
+        }
+        try writeDeliveries(kept, messageRows: messageRows, on: session, reserved: &reserved, into: &committed)
+        try writeRest(on: session)
+        committed.happenings += plan.transfers.map { .transferResolved($0.trail) } + plan.notes
+        return caused
+    }
+
+    private func fanOut(on session: Session) throws -> [FanOut.Planned] {
+        let known = plan.touched.filter { plan.purchases[$0]?.isNew == false }.sorted()
+        let ordered = recorder.routes.filter { $0.integration.order == .purchase }.map(\.row)
+        var occupied: Set<FanOut.Lane> = []
+        if !known.isEmpty, !ordered.isEmpty {
+            for row in try session.run(RecordStatements.occupied, (known, ordered)) {
+                occupied.insert(FanOut.Lane(purchase: row.0, integration: row.1))
+            }
+        }
+        var fanOut = FanOut(routes: recorder.routes, occupied: occupied)
+        return plan.messages.indices.flatMap { index in
+            let message = plan.messages[index]
+            let event = plan.events[message.cause].event
+            return fanOut.plan(
+                message: index, type: message.type, scope: event.scope,
+                purchase: event.purchase.map { Identity.purchase($0, in: event.scope) })
+        }
+    }
+
+    private func writeMessages(_ rows: [Int64], on session: Session) throws -> Set<Int64> {
+        guard !rows.isEmpty else { return [] }
+        let messages = plan.messages
+        return Set(
+            try session.run(
+                RecordStatements.messages,
+                (
+                    rows, messages.map(\.key), messages.map { plan.events[$0.cause].row }, messages.map(\.type),
+                    messages.map(\.transfer), messages.map(\.envelope), messages.map(\.derivedBody)
+                )))
+    }
+
+    private func writeEvents(on session: Session) throws {
+        let events = plan.events.map(\.event)
+        _ = try session.execute(
+            RecordStatements.events,
+            (
+                plan.events.map(\.row), plan.events.map(\.key), events.map(\.scope.source), events.map(\.scope.app),
+                events.map(\.scope.environment), events.map(\.vendorEventID), events.map(\.name), events.map(\.type),
+                events.map(\.holder.coalesced), events.map(\.occurredAt.milliseconds),
+                events.map { event in event.purchase.map { Identity.purchase($0, in: event.scope) } },
+                events.map { $0.transaction?.storeTransactionID }, events.map(\.body)
+            ))
+    }
+
+    /// Those of an open lane with a free slot are leased and handed over after the commit; the rest waits in the table.
+    private func writeDeliveries(
+        _ kept: [(Int64, FanOut.Planned)], messageRows: [Int64], on session: Session, reserved: inout Reservations,
+        into committed: inout RecordEvents.Committed
+    ) throws {
+        guard !kept.isEmpty else { return }
+        var shared: [Int: Message] = [:]
+        var leases: [Int64?] = []
+        var isLeftForOthers = false
+        for (id, delivery) in kept {
+            guard !delivery.isBlocked, recorder.handOver.reserve(delivery.integration, upTo: 1) == 1 else {
+                leases.append(nil)
+                isLeftForOthers = isLeftForOthers || !delivery.isBlocked
+                continue
+            }
+            reserved.take(delivery.integration, delivery: id)
+            leases.append(recorder.daemon)
+            let message = shared[delivery.message] ?? self.message(delivery.message, row: messageRows[delivery.message])
+            shared[delivery.message] = message
+            committed.handedOver.append(
+                Delivery(
+                    id: id, integration: delivery.integration, message: message, attemptsMade: 0,
+                    createdAt: createdAt ?? Timestamp(milliseconds: 0)))
+        }
+        recorder.handOver.hold(reserved.ids)
+        _ = try session.execute(
+            RecordStatements.deliveries,
+            (
+                kept.map(\.0), kept.map { messageRows[$0.1.message] }, kept.map(\.1.integration),
+                kept.map(\.1.purchase), kept.map(\.1.isBlocked), leases
+            ))
+        // NOTIFY takes a lock that all commits share: only for what nobody has in memory.
+        if isLeftForOthers { _ = try session.execute(RecordStatements.notify, "") }
+    }
+
+    private func message(_ index: Int, row: Int64) -> Message {
+        let message = plan.messages[index]
+        let new = plan.events[message.cause]
+        return Message(
+            row: row, id: message.key.messageID, event: new.row, eventID: message.eventID, type: message.type,
+            source: new.event.scope.source, transaction: new.event.transaction?.storeTransactionID,
+            purchase: new.event.purchase.map { Identity.purchase($0, in: new.event.scope) },
+            purchaseKey: new.event.purchase?.key, transferID: message.transfer?.transferID,
+            envelope: message.envelope, original: new.event.body, derivedBody: message.derivedBody)
+    }
+
+    private func writePurchases(on session: Session) throws {
+        let touched = plan.touched.sorted().compactMap { id in plan.purchases[id].map { (id, $0) } }
+        let known = touched.filter { !$0.1.isNew }
+        if !known.isEmpty {
+            _ = try session.execute(
+                RecordStatements.updatePurchases,
+                (
+                    known.map(\.0), known.map(\.1.purchase.product), known.map(\.1.purchase.plan),
+                    known.map(\.1.purchase.subscriptionID), known.map(\.1.asOf.milliseconds),
+                    known.map { $0.1.state.bytes }
+                ))
+        }
+        let new = touched.filter(\.1.isNew)
+        guard !new.isEmpty else { return }
+        let inserted = try session.execute(
+            RecordStatements.insertPurchases,
+            (
+                new.map(\.0), new.map(\.1.scope.source), new.map(\.1.scope.app), new.map(\.1.scope.environment),
+                new.map(\.1.purchase.store), new.map(\.1.purchase.key), new.map(\.1.purchase.kind.rawValue),
+                new.map(\.1.purchase.product), new.map(\.1.purchase.plan), new.map(\.1.purchase.subscriptionID),
+                new.map(\.1.asOf.milliseconds), new.map { $0.1.state.bytes }
+            ))
+        if inserted != new.count { throw RecordEvents.PurchaseRace() }
+    }
+
+    private func writeRest(on session: Session) throws {
+        let transactions = plan.transactions.values.sorted {
+            ($0.transaction.storeTransactionID, $0.purchase) < ($1.transaction.storeTransactionID, $1.purchase)
+        }
+        if !transactions.isEmpty {
+            _ = try session.execute(
+                RecordStatements.transactions,
+                (
+                    transactions.map(\.transaction.storeTransactionID), transactions.map(\.purchase),
+                    transactions.map(\.transaction.storeOriginalTransactionID),
+                    transactions.map { $0.transaction.purchasedAt?.milliseconds },
+                    transactions.map { $0.transaction.effectiveNextRenewalAt?.milliseconds },
+                    transactions.map(\.transaction.offerType), transactions.map(\.transaction.status),
+                    transactions.map(\.asOf.milliseconds), transactions.map(\.asOfEvent)
+                ))
+        }
+        let access = plan.entitlements.sorted { ($0.key.holder, $0.key.purchase) < ($1.key.holder, $1.key.purchase) }
+        if !access.isEmpty {
+            _ = try session.execute(
+                RecordStatements.entitlements,
+                (
+                    access.map(\.key.holder.coalesced), access.map(\.key.purchase), access.map(\.value.isActive),
+                    access.map(\.value.asOf.milliseconds)
+                ))
+        }
+        try writeTransfers(on: session)
+    }
+
+    private func writeTransfers(on session: Session) throws {
+        guard !plan.transfers.isEmpty else { return }
+        let transfers = plan.transfers
+        _ = try session.execute(
+            RecordStatements.transfers,
+            (
+                transfers.map(\.id), transfers.map(\.purchase), transfers.map(\.from.coalesced),
+                transfers.map(\.to.coalesced), transfers.map { Int32($0.ordinal) }, transfers.map(\.event)
+            ))
+        let learned = plan.learnedLinks.compactMap { key in plan.links[key].map { (key, $0) } }
+            .sorted { $0.0.anonymousUserID < $1.0.anonymousUserID }
+        guard !learned.isEmpty else { return }
+        _ = try session.execute(
+            RecordStatements.learnLinks,
+            (
+                learned.map(\.0.scope.source), learned.map(\.0.scope.app), learned.map(\.0.scope.environment),
+                learned.map(\.0.anonymousUserID), learned.map(\.1.userID), learned.map(\.1.asOf.milliseconds)
+            ))
+    }
+}

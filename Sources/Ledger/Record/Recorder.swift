@@ -1,0 +1,146 @@
+package import Postgres
+package import Vocabulary
+
+/// Group commit: what arrives while one batch is being committed forms the next. `Limits.recordWriters` batches are
+/// under way at once, each on a connection of its own.
+///
+/// What can fail: the database may be gone (everybody is told to come back), two batches may collide (run again), one
+/// event may be impossible to store (the batch falls back to one transaction an event, and that one is quarantined).
+package struct Recorder: Sendable {
+    /// How often a batch that collided with another is run again before its events are told to come back.
+    static let collisionsMax = 10
+
+    let queue: RecordQueue
+    let pool: Pool
+    let handOver: HandOver
+    let registration: Registration
+    let routes: Routes
+    let shapes: [String: any SourceShape]
+    let clock: DatabaseClock
+    let observe: Observer
+
+    package init(
+        queue: RecordQueue, pool: Pool, handOver: HandOver, registration: Registration, routes: Routes,
+        shapes: [String: any SourceShape], clock: DatabaseClock, observe: @escaping Observer
+    ) {
+        self.queue = queue
+        self.pool = pool
+        self.handOver = handOver
+        self.registration = registration
+        self.routes = routes
+        self.shapes = shapes
+        self.clock = clock
+        self.observe = observe
+    }
+
+    /// Records until the queue is closed and empty.
+    package func run() async {
+        await withTaskGroup { group in
+            for _ in 0..<Limits.recordWriters {
+                group.addTask {
+                    while let batch = await queue.next(upTo: Limits.recordBatchEventsMax) {
+                        await record(batch)
+                    }
+                }
+            }
+        }
+    }
+
+    private func record(_ batch: [RecordQueue.Pending]) async {
+        // Whoever has waited too long has been answered 503 already: recording it would be sound, but pointless.
+        let oldest = ContinuousClock.Instant.now - Limits.acknowledgementTimeout
+        var events: [(Event, RecordQueue.Completion)] = []
+        for pending in batch {
+            switch pending.item {
+            case _ where pending.enqueued < oldest: pending.completion(.unavailable)
+            case .event(let event): events.append((event, pending.completion))
+            case .quarantine(let body): await quarantine(body, completion: pending.completion)
+            }
+        }
+        if !events.isEmpty { await record(events) }
+    }
+
+    private func record(_ events: [(Event, RecordQueue.Completion)]) async {
+        do {
+            let committed = try await commit(events.map(\.0))
+            for (_, completion) in events { completion(.stored) }
+            for outcome in committed.outcomes { observe(outcome) }
+            for happening in committed.happenings { observe(happening) }
+        } catch let error as DatabaseError where Self.mayBeOneEvent(error) {
+            if events.count > 1 {
+                for event in events { await record([event]) }
+            } else if let (event, completion) = events.first {
+                let reason = "the database cannot store it: \(error)"
+                let body = QuarantinedBody(source: event.scope.source, reason: reason, body: event.body)
+                await quarantine(body, completion: completion)
+            }
+        } catch {
+            for (_, completion) in events { completion(.unavailable) }
+            observe(.warning("\(events.count) webhooks were answered 503: \(error)"))
+        }
+    }
+
+    /// What the event's own content can cause; all else is the database's trouble and passes.
+    private static func mayBeOneEvent(_ error: DatabaseError) -> Bool { error.isDataError }
+
+    private func commit(_ events: [Event]) async throws -> RecordEvents.Committed {
+        for attempt in 1... {
+            let lease = try await registration.current()
+            let recorder = RecordEvents(
+                routes: routes.current, shapes: shapes, handOver: handOver, daemon: lease)
+            do {
+                return try await run(recorder, events)
+            } catch is RecordEvents.PurchaseRace where attempt < Self.collisionsMax {
+                continue
+            } catch let error as DatabaseError where error.isRetryable && attempt < Self.collisionsMax {
+                continue
+            }
+        }
+        preconditionFailure("the loop ends by returning or throwing")
+    }
+
+    private func run(_ recorder: RecordEvents, _ events: [Event]) async throws -> RecordEvents.Committed {
+        let (result, reserved) = try await pool.withSession { session in
+            var reserved = Reservations()
+            let result = Result {
+                try session.transaction { try recorder.run(events, on: session, reserved: &reserved) }
+            }
+            return (result, reserved)
+        }
+        switch result {
+        case .success(let committed):
+            if let time = committed.databaseTime { clock.note(time) }
+            let refused = handOver.hand(committed.handedOver)
+            // Their lane closed in between: the sweep finds them leased and not held, and gives them back.
+            handOver.drop(refused.map(\.id))
+            return committed
+        case .failure(let error):
+            for (integration, count) in reserved.slots { handOver.free(integration, count) }
+            // If the commit took effect after all, the sweep finds them leased and not held.
+            handOver.drop(reserved.ids)
+            throw error
+        }
+    }
+
+    private func quarantine(_ body: QuarantinedBody, completion: RecordQueue.Completion) async {
+        do {
+            let digest = Identity.body(body.body)
+            let rows = try await pool.withSession { session in
+                try session.run(RecordStatements.quarantine, (body.source, body.reason, digest, body.body))
+            }
+            completion(.stored)
+            observe(.quarantined(source: body.source, quarantine: rows.first ?? 0, reason: body.reason))
+        } catch {
+            completion(.unavailable)
+        }
+    }
+
+    private func observe(_ outcome: RecordEvents.Outcome) {
+        switch outcome {
+        case .recorded(let trail): observe(.eventRecorded(trail, duplicate: false))
+        case .duplicate(let trail, let differsNow):
+            observe(.eventRecorded(trail, duplicate: true))
+            if differsNow { observe(.duplicateDiffers(trail)) }
+        }
+    }
+}

@@ -1,0 +1,108 @@
+import Vocabulary
+
+extension PurchaseState {
+    /// Drops what no webhook inside the retry horizon can depend on, then what exceeds the limits. The counts that the
+    /// dropped facts stood for are kept as numbers, so that no drop changes a number of transfers.
+    ///
+    /// - Parameter timeline: of the facts as they are.
+    /// - Returns: the registers that had to go.
+    mutating func compact(_ timeline: Timeline) -> [Register] {
+        let count = facts.count
+        dropInnerFacts()
+        dropOldestFacts()
+        if facts.count != count { settleChanges(timeline) }
+        settleNatives()
+        forgetPairs()
+        return forgetRegisters(newest: timeline.newestGranted)
+    }
+
+    /// Between two facts of one holder with nobody else's in between, a third says nothing more, once no webhook can
+    /// come between them: the later one is older than the retry horizon (and the minute by which a loss reaches back),
+    /// counted from the newest event time, for there is no clock. The first gain of such a run stays: it makes the
+    /// tenure granted. A revocation stays: it changes what facts before it mean.
+    private mutating func dropInnerFacts() {
+        guard facts.count > 2, let newest = facts.last?.at else { return }
+        let horizon = newest.advanced(
+            byMilliseconds: -(Limits.retryHorizonMilliseconds + Limits.ungrantedTenureMilliseconds))
+        guard facts[2].at < horizon else { return }
+        var kept: [KeptFact] = []
+        kept.reserveCapacity(facts.count)
+        for (index, fact) in facts.enumerated() {
+            guard let previous = kept.last, index + 1 < facts.endIndex, facts[index + 1].at < horizon,
+                previous.holder == fact.holder, facts[index + 1].holder == fact.holder,
+                !previous.isRevoked, !fact.isRevoked, fact.kind == .loss || previous.kind == .gain
+            else {
+                kept.append(fact)
+                continue
+            }
+            kept[kept.endIndex - 1].until = max(previous.until, fact.until)
+        }
+        facts = kept
+    }
+
+    /// The newest gain stays whatever its age: it says who has the purchase.
+    private mutating func dropOldestFacts() {
+        while facts.count > Self.factsMax {
+            let newestGain = facts.lastIndex { $0.kind == .gain }
+            facts.remove(at: newestGain == facts.startIndex ? facts.startIndex + 1 : facts.startIndex)
+        }
+    }
+
+    private mutating func settleChanges(_ full: Timeline) {
+        let kept = Timeline(facts)
+        for index in told.indices {
+            let (from, to) = (told[index].from, told[index].to)
+            told[index].settledChanges += full.count(from: from, to: to) - kept.count(from: from, to: to)
+        }
+        // A change that only the remaining facts show, of a pair never told, needs an entry that takes it back.
+        for change in kept.changes where !told.contains(where: { $0.from == change.from && $0.to == change.to }) {
+            takeBack(change, count: kept.count(from: change.from, to: change.to))
+        }
+    }
+
+    private mutating func takeBack(_ change: Timeline.Change, count: Int) {
+        let entry = ToldPair(
+            from: change.from, to: change.to, number: forgottenNumber, settledChanges: forgottenNumber - count,
+            settledTransferred: forgottenNumber, settledReceived: forgottenNumber)
+        let index = told.firstIndex { !(($0.from, $0.to) < (entry.from, entry.to)) } ?? told.endIndex
+        told.insert(entry, at: index)
+    }
+
+    private mutating func settleNatives() {
+        while natives.count > Self.nativesMax {
+            let native = natives.removeFirst()
+            for index in told.indices where told[index].from == native.from && told[index].to == native.to {
+                switch native.kind {
+                case .transferred: told[index].settledTransferred += 1
+                case .received: told[index].settledReceived += 1
+                }
+            }
+        }
+    }
+
+    private mutating func forgetPairs() {
+        while told.count > Self.pairsMax {
+            // There is one: fewer than `pairsMax` pairs have a kept native or two neighbouring tenures.
+            let changes = Timeline(facts).changes
+            let index = told.firstIndex { entry in
+                !natives.contains { $0.from == entry.from && $0.to == entry.to }
+                    && !changes.contains { $0.from == entry.from && $0.to == entry.to }
+            }
+            let forgotten = told.remove(at: index ?? told.startIndex)
+            forgottenNumber = max(forgottenNumber, forgotten.number)
+        }
+    }
+
+    private mutating func forgetRegisters(newest: Holder?) -> [Register] {
+        var forgotten: [Register] = []
+        while registers.count > Self.registersMax {
+            let idle = registers.indices.filter { index in
+                !registers[index].isOn || !(registers[index].isTenureFree || registers[index].holder == newest)
+            }
+            let candidates = idle.isEmpty ? Array(registers.indices) : idle
+            guard let oldest = candidates.min(by: { registers[$0].at < registers[$1].at }) else { break }
+            forgotten.append(registers.remove(at: oldest))
+        }
+        return forgotten
+    }
+}

@@ -1,0 +1,102 @@
+import Vocabulary
+
+/// What one webhook adds to the state of its purchase, read once.
+struct FactReading {
+    /// A native that names one holder on both sides: states nothing.
+    let isIgnored: Bool
+    private(set) var facts: [KeptFact] = []
+    private(set) var native: KeptNative?
+    private(set) var registers: [Register] = []
+    let isRevoked: Bool
+    let at: Timestamp
+
+    init(_ fact: Fact, kind: Purchase.Kind) {
+        at = fact.at
+        isRevoked = fact.isRevoked
+        // ACTIVATE and DEACTIVATE speak of one holder, whatever else the body names.
+        let isNative = fact.kind == .transferred || fact.kind == .received
+        let counterpart = isNative ? fact.counterpart : nil
+        isIgnored = counterpart == fact.holder
+        if isIgnored { return }
+
+        let isOldHolder = fact.kind == .loss || fact.kind == .transferred
+        let loser = isOldHolder ? fact.holder : counterpart
+        let gainer = isOldHolder ? counterpart : fact.holder
+        let isTenureFree = fact.isFamilyShared || kind == .oneTime
+        // Of a hand-over the status speaks of the subscription, not of a period that was taken back.
+        let isRevocation = fact.isRevoked && counterpart == nil
+
+        if let loser {
+            if !isTenureFree { facts.append(.loss(of: loser, fact, isRevocation: isRevocation)) }
+            registers.append(Register(holder: loser, at: fact.at, isOn: false, isTenureFree: isTenureFree))
+        }
+        if let gainer {
+            if !isTenureFree { facts.append(.gain(of: gainer, fact, isRevocation: isRevocation)) }
+            // A native switches on only while the paid period lasts, by its own event time: a clock would make the
+            // answer depend on the day of arrival. ACTIVATE always does: access follows event names.
+            let isPaid = !fact.isRevoked && (fact.until.map { $0 > fact.at } ?? true)
+            if !isNative || isPaid {
+                registers.append(Register(holder: gainer, at: fact.at, isOn: true, isTenureFree: isTenureFree))
+            }
+        }
+        if let loser, let gainer {
+            let kind: KeptNative.Kind = fact.kind == .transferred ? .transferred : .received
+            native = KeptNative(at: fact.at, kind: kind, from: loser, to: gainer)
+        }
+    }
+}
+
+extension KeptFact {
+    fileprivate static func gain(of holder: Holder, _ fact: Fact, isRevocation: Bool) -> KeptFact {
+        let until = fact.until ?? Timestamp(milliseconds: .max)
+        return KeptFact(
+            at: fact.at, holder: holder, isRevoked: isRevocation, kind: .gain,
+            until: isRevocation ? fact.at.advanced(byMilliseconds: -1) : until)
+    }
+
+    fileprivate static func loss(of holder: Holder, _ fact: Fact, isRevocation: Bool) -> KeptFact {
+        let least = fact.at.advanced(byMilliseconds: Limits.ungrantedTenureMilliseconds)
+        let until = max(fact.until ?? least, least)
+        return KeptFact(
+            at: fact.at, holder: holder, isRevoked: isRevocation, kind: .loss,
+            until: isRevocation ? fact.at.advanced(byMilliseconds: -1) : until)
+    }
+}
+
+extension PurchaseState {
+    /// Adds what a webhook states. Commutative and idempotent: the heart of confluence.
+    mutating func record(_ reading: FactReading) {
+        for fact in reading.facts { insert(fact) }
+        if let native = reading.native {
+            let index = natives.firstIndex { $0 >= native } ?? natives.endIndex
+            if index == natives.endIndex || natives[index] != native { natives.insert(native, at: index) }
+        }
+        for register in reading.registers { write(register) }
+    }
+
+    private mutating func insert(_ fact: KeptFact) {
+        let index = facts.firstIndex { !($0 < fact) } ?? facts.endIndex
+        if index < facts.endIndex, facts[index].isSameStatement(as: fact) {
+            facts[index].until = max(facts[index].until, fact.until)
+        } else {
+            facts.insert(fact, at: index)
+        }
+    }
+
+    /// The later event time wins; on equal times the loss, then the one that is free of tenures.
+    private mutating func write(_ register: Register) {
+        let index = registers.firstIndex { !($0.holder < register.holder) } ?? registers.endIndex
+        guard index < registers.endIndex, registers[index].holder == register.holder else {
+            registers.insert(register, at: index)
+            return
+        }
+        let known = registers[index]
+        if register.at != known.at {
+            if register.at > known.at { registers[index] = register }
+        } else if register.isOn != known.isOn {
+            if known.isOn { registers[index] = register }
+        } else if register.isTenureFree {
+            registers[index] = register
+        }
+    }
+}

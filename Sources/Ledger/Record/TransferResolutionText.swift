@@ -1,0 +1,115 @@
+import Vocabulary
+
+/// `PurchaseState` as stored: UTF-8 lines, tab separated, one a fact, in the canonical order.
+///
+///     1                                             the version of this format
+///     fact    AT  gain|loss  UNTIL  revoked|-  HOLDER
+///     native  AT  transferred|received  FROM  TO
+///     register  AT  on|off  free|tenure  HOLDER
+///     told    NUMBER  CHANGES  TRANSFERRED  RECEIVED  VOIDED,…  FROM  TO
+///     forgotten  NUMBER                             only where it is not 0
+///
+/// Times are milliseconds since 1970. A holder is `user:ID` or `anon:ID`; in it a backslash, tab, newline and carriage
+/// return are written `\\`, `\t`, `\n`, `\r`, and all else stands for itself, so that an id can be found by search.
+/// Reading is strict: what this build would not write, it refuses, and never guesses.
+extension PurchaseState {
+    /// Bytes that are not a state: damaged, or written by another version of Posthouse.
+    package struct Unreadable: Error, Equatable, CustomStringConvertible {
+        /// Counted from 1. The line itself is not quoted: it holds ids of people.
+        package let line: Int
+        package let reason: String
+
+        package var description: String {
+            "the stored state of a purchase cannot be read, line \(line): \(reason); was it written by a newer version?"
+        }
+    }
+
+    package var bytes: [UInt8] {
+        var text = LineWriter()
+        text.line(["1"])
+        for fact in facts {
+            text.line(
+                [
+                    "fact", "\(fact.at.milliseconds)", fact.kind == .gain ? "gain" : "loss",
+                    "\(fact.until.milliseconds)", fact.isRevoked ? "revoked" : "-",
+                ], fact.holder)
+        }
+        for native in natives {
+            let kind = native.kind == .transferred ? "transferred" : "received"
+            text.line(["native", "\(native.at.milliseconds)", kind], native.from, native.to)
+        }
+        for register in registers {
+            text.line(
+                [
+                    "register", "\(register.at.milliseconds)", register.isOn ? "on" : "off",
+                    register.isTenureFree ? "free" : "tenure",
+                ], register.holder)
+        }
+        for pair in told {
+            text.line(
+                [
+                    "told", "\(pair.number)", "\(pair.settledChanges)", "\(pair.settledTransferred)",
+                    "\(pair.settledReceived)", pair.voided.map { "\($0.milliseconds)" }.joined(separator: ","),
+                ], pair.from, pair.to)
+        }
+        if forgottenNumber != 0 { text.line(["forgotten", "\(forgottenNumber)"]) }
+        return text.bytes
+    }
+
+    package init(bytes: [UInt8]) throws(Unreadable) {
+        self.init()
+        var number = 0
+        var rank = 0
+        var rest = bytes[...]
+        while !rest.isEmpty {
+            number += 1
+            guard let end = rest.firstIndex(of: UInt8(ascii: "\n")) else {
+                throw Unreadable(line: number, reason: "it does not end")
+            }
+            var fields = LineFields(rest[..<end], line: number)
+            rest = rest[(end + 1)...]
+            if number == 1 {
+                try fields.version()
+            } else {
+                let kind = try read(&fields)
+                if kind < rank { throw Unreadable(line: number, reason: "out of order") }
+                rank = kind
+            }
+            try fields.end()
+        }
+        if number == 0 { throw Unreadable(line: 1, reason: "empty") }
+    }
+
+    /// Reads one line after the first; the result is the rank of its kind.
+    private mutating func read(_ fields: inout LineFields) throws(Unreadable) -> Int {
+        switch try fields.word() {
+        case "fact":
+            let fact = try fields.fact()
+            try fields.check(facts.last.map { $0 < fact } ?? true)
+            facts.append(fact)
+            return 1
+        case "native":
+            let native = try fields.native()
+            try fields.check(natives.last.map { $0 < native } ?? true)
+            natives.append(native)
+            return 2
+        case "register":
+            let register = try fields.register()
+            try fields.check(registers.last.map { $0.holder < register.holder } ?? true)
+            registers.append(register)
+            return 3
+        case "told":
+            let pair = try fields.pair()
+            try fields.check(told.last.map { ($0.from, $0.to) < (pair.from, pair.to) } ?? true)
+            told.append(pair)
+            return 4
+        case "forgotten":
+            let value = try fields.int()
+            try fields.check(forgottenNumber == 0 && value > 0)
+            forgottenNumber = value
+            return 5
+        default:
+            throw fields.unreadable("unknown kind of line")
+        }
+    }
+}

@@ -1,0 +1,110 @@
+import Vocabulary
+
+/// The tenures of one purchase, read off its facts. Recomputed from the whole for each event: there are at most
+/// `PurchaseState.factsMax` facts, and typically one to five.
+struct Timeline {
+    /// A run of one holder.
+    struct Tenure {
+        let holder: Holder
+        /// Its first gain; nil: ungranted.
+        var firstGain: Timestamp?
+    }
+
+    /// The purchase passing from one holder to another while it was paid for.
+    struct Change: Equatable {
+        let from: Holder
+        let to: Holder
+        /// The new holder's first gain.
+        let at: Timestamp
+    }
+
+    private(set) var tenures: [Tenure] = []
+    private(set) var changes: [Change] = []
+    /// The holder of the newest granted tenure: the one that has it.
+    private(set) var newestGranted: Holder?
+
+    /// - Parameter facts: in canonical order.
+    init(_ facts: [KeptFact]) {
+        for point in Self.points(of: facts) {
+            if point.isGain { newestGranted = point.holder }
+            if let last = tenures.indices.last, tenures[last].holder == point.holder {
+                if point.isGain, tenures[last].firstGain == nil { tenures[last].firstGain = point.at }
+            } else {
+                tenures.append(Tenure(holder: point.holder, firstGain: point.isGain ? point.at : nil))
+            }
+        }
+        for (old, new) in zip(tenures, tenures.dropFirst()) {
+            guard let start = new.firstGain, Self.reaches(old.holder, start, facts) else { continue }
+            changes.append(Change(from: old.holder, to: new.holder, at: start))
+        }
+    }
+
+    func count(from: Holder, to: Holder) -> Int { changes.count { $0.from == from && $0.to == to } }
+
+    /// Where the newest change of a pair stands among all, for the order of telling.
+    func lastIndex(from: Holder, to: Holder) -> Int? { changes.lastIndex { $0.from == from && $0.to == to } }
+
+    /// Who had it directly before the tenure that `holder` began at or before `start`.
+    func predecessor(of holder: Holder, at start: Timestamp) -> Holder? {
+        let index = tenures.lastIndex { tenure in
+            tenure.holder == holder && (tenure.firstGain.map { $0 <= start } ?? false)
+        }
+        guard let index, index > 0 else { return nil }
+        return tenures[index - 1].holder
+    }
+
+    // MARK: Points
+
+    private struct Point {
+        let at: Timestamp
+        let holder: Holder
+        let isGain: Bool
+    }
+
+    /// The instants at which somebody is known to hold the purchase, in order.
+    private static func points(of facts: [KeptFact]) -> [Point] {
+        var points: [Point] = []
+        points.reserveCapacity(facts.count)
+        for (index, fact) in facts.enumerated() {
+            switch fact.kind {
+            case .gain:
+                points.append(Point(at: fact.at, holder: fact.holder, isGain: true))
+            case .loss:
+                if let start = ungrantedStart(of: fact, after: facts[..<index]) {
+                    points.append(Point(at: start, holder: fact.holder, isGain: false))
+                }
+            }
+        }
+        points.sort { $0.at != $1.at ? $0.at < $1.at : $0.holder < $1.holder }
+        return points
+    }
+
+    /// Where the holder of this loss must have held it, if nothing known before says so; nil where something does.
+    private static func ungrantedStart(of loss: KeptFact, after earlier: ArraySlice<KeptFact>) -> Timestamp? {
+        if loss.isRevoked { return nil }
+        let start = loss.at.advanced(byMilliseconds: -Limits.ungrantedTenureMilliseconds)
+        var latest: Timestamp?
+        for fact in earlier where fact.holder == loss.holder { latest = fact.period(after: latest) }
+        if let latest, latest >= start { return nil }
+        return start
+    }
+
+    /// Whether the period known of `holder` lasts to `start`, the first gain of the one after it.
+    private static func reaches(_ holder: Holder, _ start: Timestamp, _ facts: [KeptFact]) -> Bool {
+        let lossesEnd = start.advanced(byMilliseconds: Limits.ungrantedTenureMilliseconds)
+        var latest: Timestamp?
+        for fact in facts where fact.holder == holder && fact.at <= (fact.kind == .gain ? start : lossesEnd) {
+            // A revocation after the hand-over takes nothing back from it, and states that the period lasted till then.
+            latest = fact.at > start ? max(latest ?? fact.until, fact.until) : fact.period(after: latest)
+        }
+        return latest.map { $0 >= start } ?? false
+    }
+}
+
+extension KeptFact {
+    /// The period known after this fact, given the one known before it.
+    fileprivate func period(after latest: Timestamp?) -> Timestamp {
+        guard let latest, !isRevoked else { return until }
+        return max(latest, until)
+    }
+}

@@ -1,0 +1,18 @@
+package import Postgres
+package import Vocabulary
+
+/// An identifier travels as `uuid`: 16 bytes, no text.
+extension Identifier: PostgresScalar {
+    package static var oid: UInt32 { 2950 }
+    package static var arrayOID: UInt32 { 2951 }
+
+    package func encode(into writer: inout ValueWriter) {
+        writer.append(bigEndian: high)
+        writer.append(bigEndian: low)
+    }
+
+    package init(binary bytes: UnsafeRawBufferPointer) throws(DecodingFailure) {
+        guard bytes.count == 16 else { throw DecodingFailure(.wrongLength) }
+        self.init(bytes: bytes)
+    }
+}

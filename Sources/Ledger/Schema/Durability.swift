@@ -1,0 +1,42 @@
+package import Postgres
+
+/// "An acknowledged event is never lost" is a promise that PostgreSQL keeps, so its settings are looked at first.
+package enum Durability {
+    package enum Refusal: Error, CustomStringConvertible {
+        case unsafe(setting: String, value: String)
+        case tooOld(version: Int32)
+        case pooled
+
+        package var description: String {
+            switch self {
+            case .unsafe(let setting, let value):
+                "the database has \(setting) = \(value): an acknowledged webhook could be lost in a crash; "
+                    + "set \(setting) = on (ALTER SYSTEM SET \(setting) = on; SELECT pg_reload_conf())"
+            case .tooOld(let version):
+                "the database is PostgreSQL \(version / 10_000); posthouse needs 15 or later"
+            case .pooled:
+                "the connection goes through a proxy that changes the server session between transactions "
+                    + "(PgBouncer in transaction mode?); connect to PostgreSQL itself or use session pooling"
+            }
+        }
+    }
+
+    static let settings = Statement<(), (String, String, Int32)>(
+        "durability_settings",
+        """
+        SELECT current_setting('fsync'), current_setting('synchronous_commit'),
+               current_setting('server_version_num')::integer
+        """)
+    static let backend = Statement<(), Int32>("durability_backend", "SELECT pg_backend_pid()")
+
+    package static func check(on session: Session) throws {
+        guard let (fsync, synchronousCommit, version) = try session.run(settings, ()).first else { return }
+        if version < 150_000 { throw Refusal.tooOld(version: version) }
+        if fsync != "on" { throw Refusal.unsafe(setting: "fsync", value: fsync) }
+        // "local" and above are durable on this server; "off" acknowledges what may still be lost.
+        if synchronousCommit == "off" { throw Refusal.unsafe(setting: "synchronous_commit", value: synchronousCommit) }
+        var backends: Set<Int32> = []
+        for _ in 0..<4 { backends.formUnion(try session.run(backend, ())) }
+        if backends.count > 1 { throw Refusal.pooled }
+    }
+}

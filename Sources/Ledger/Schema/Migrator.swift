@@ -1,0 +1,88 @@
+import Crypto
+package import Postgres
+import Vocabulary
+
+/// One migration: forward only. Adjacent versions of the relay run side by side on one schema (rolling upgrade), so a
+/// migration adds before a later one removes.
+struct Migration: Sendable {
+    let version: Int32
+    let name: String
+    let sql: String
+
+    /// SHA-256 of the text, so that a migration which was changed after it ran is noticed.
+    var checksum: [UInt8] { Array(SHA256.hash(data: Array(sql.utf8))) }
+
+    static let all: [Migration] = [
+        Migration(
+            version: 1, name: "ledger", sql: String(decoding: PackageResources.M0001_ledger_sql, as: UTF8.self))
+    ]
+}
+
+package enum MigrationError: Error, CustomStringConvertible {
+    case changed(version: Int32, name: String)
+    case newer(database: Int32, program: Int32)
+    case failed(version: Int32, name: String, DatabaseError)
+
+    package var description: String {
+        switch self {
+        case .changed(let version, let name):
+            "migration \(version) (\(name)) was applied in another form than this program carries; "
+                + "run the version of posthouse that made this database, or restore a backup"
+        case .newer(let database, let program):
+            "the database is at migration \(database), this program knows only \(program); install the newer posthouse"
+        case .failed(let version, let name, let error): "migration \(version) (\(name)) failed: \(error)"
+        }
+    }
+}
+
+/// Brings the schema up to date under an advisory lock, so that daemons which start together take turns.
+package enum Migrator {
+    /// The key of the advisory lock: "posthous" as bytes.
+    private static let lock: Int64 = 0x706F_7374_686F_7573
+
+    static let lockStatement = Statement<Int64, ()>("migrate_lock", "SELECT FROM pg_advisory_xact_lock($1)")
+    static let exists = Statement<(), Bool>(
+        "migrate_exists", "SELECT to_regclass('schema_migrations') IS NOT NULL")
+    static let applied = Statement<(), (Int32, [UInt8])>(
+        "migrate_applied", "SELECT version, checksum FROM schema_migrations ORDER BY version")
+    static let record = Statement<(Int32, String, [UInt8]), ()>(
+        "migrate_record", "INSERT INTO schema_migrations (version, name, checksum) VALUES ($1, $2, $3)")
+
+    /// - Returns: the versions before and after.
+    package static func migrate(on session: Session) throws -> (from: Int, to: Int) {
+        try session.transaction {
+            _ = try session.run(lockStatement, lock)
+            if try session.run(exists, ()).first != true {
+                try session.script(
+                    """
+                    CREATE TABLE schema_migrations (
+                        version integer PRIMARY KEY, name text NOT NULL, checksum bytea NOT NULL,
+                        applied_at timestamptz NOT NULL DEFAULT now())
+                    """)
+            }
+            let known = try session.run(applied, ())
+            let newest = Migration.all.last?.version ?? 0
+            if let last = known.last?.0, last > newest { throw MigrationError.newer(database: last, program: newest) }
+            let checksums = Dictionary(known.map { ($0.0, $0.1) }, uniquingKeysWith: { first, _ in first })
+            for migration in Migration.all {
+                if let checksum = checksums[migration.version] {
+                    guard checksum == migration.checksum else {
+                        throw MigrationError.changed(version: migration.version, name: migration.name)
+                    }
+                } else {
+                    try apply(migration, on: session)
+                }
+            }
+            return (Int(known.last?.0 ?? 0), Int(newest))
+        }
+    }
+
+    private static func apply(_ migration: Migration, on session: Session) throws {
+        do {
+            try session.script(migration.sql)
+            _ = try session.execute(record, (migration.version, migration.name, migration.checksum))
+        } catch let error as DatabaseError {
+            throw MigrationError.failed(version: migration.version, name: migration.name, error)
+        }
+    }
+}

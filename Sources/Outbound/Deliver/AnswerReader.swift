@@ -1,0 +1,81 @@
+import NIOCore
+import Vocabulary
+
+/// Reads the answer to one request: pure, fed with what the HTTP decoder says. It bounds what an answer may cost and
+/// keeps the excerpt. An answer counts once its body has ended or has grown past the limit.
+struct AnswerReader {
+    private enum State {
+        case head
+        case body
+        case finished
+    }
+
+    private var state: State = .head
+    private var status = 0
+    private var retryAfter: String?
+    private var keepsAlive = false
+    private var excerpt = [UInt8]()
+    private var rawBytes = 0
+    private var bodyBytes = 0
+
+    /// No byte of an answer has come: a request on a kept-alive connection may be sent again.
+    var isUntouched: Bool { rawBytes == 0 }
+
+    var isFinished: Bool { state == .finished }
+
+    var hasHead: Bool { state != .head }
+
+    /// The answer, and whether its connection can carry another request; nil while there is more to come.
+    var answer: (answer: EndpointAnswer, keepsAlive: Bool)? {
+        guard state == .finished else { return nil }
+        return (EndpointAnswer(status: status, retryAfter: retryAfter, excerpt: excerpt), keepsAlive)
+    }
+
+    /// Counts bytes as they come off the connection, before they are decoded.
+    mutating func count(rawBytes count: Int) { rawBytes += count }
+
+    mutating func head(status: Int, keepsAlive: Bool, retryAfter: String?) throws(DeliveryFailure) {
+        guard state == .head else { return distrust() }
+        guard (200...599).contains(status) else {
+            throw .malformedAnswer("status \(status), which does not answer a POST")
+        }
+        state = .body
+        self.status = status
+        self.keepsAlive = keepsAlive
+        self.retryAfter = retryAfter
+    }
+
+    mutating func body(_ bytes: ByteBufferView) {
+        guard state == .body else { return distrust() }
+        bodyBytes += bytes.count
+        let room = Limits.responseExcerptBytesMax - excerpt.count
+        if room > 0 { excerpt.append(contentsOf: bytes.prefix(room)) }
+        if bodyBytes > Limits.responseBodyBytesMax { cutShort() }
+    }
+
+    mutating func end() {
+        guard state == .body else { return distrust() }
+        state = .finished
+    }
+
+    /// At the end of each read. Bounds what no decoded part shows: interim answers, reason phrases, chunk extensions.
+    mutating func readComplete() throws(DeliveryFailure) {
+        switch state {
+        case .head where rawBytes > Limits.responseHeadBytesMax:
+            throw .malformedAnswer("its head is longer than \(Limits.responseHeadBytesMax) bytes")
+        case .body where rawBytes > Limits.responseHeadBytesMax + Limits.responseBodyBytesMax:
+            cutShort()
+        case .head, .body, .finished:
+            return
+        }
+    }
+
+    /// The status stands; the rest of the body is left on a connection that nobody uses again.
+    private mutating func cutShort() {
+        state = .finished
+        keepsAlive = false
+    }
+
+    /// Something came that this request did not ask for: whoever comes next must not take it for an answer.
+    mutating func distrust() { keepsAlive = false }
+}

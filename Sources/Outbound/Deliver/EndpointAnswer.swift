@@ -1,0 +1,72 @@
+/// What a receiver answered.
+package struct EndpointAnswer: Sendable, Equatable {
+    package let status: Int
+    /// The value of Retry-After as it came; `RetryAfter.parse` reads it.
+    package let retryAfter: String?
+    /// The first `Limits.responseExcerptBytesMax` bytes of the body.
+    package let excerpt: [UInt8]
+
+    package init(status: Int, retryAfter: String? = nil, excerpt: [UInt8] = []) {
+        self.status = status
+        self.retryAfter = retryAfter
+        self.excerpt = excerpt
+    }
+}
+
+/// How far an attempt had come.
+package enum DeliveryStage: String, Sendable, CaseIterable {
+    /// For a connection of its own: all that the integration may have were busy.
+    case waiting
+    case resolving
+    case connecting
+    case handshaking
+    /// The receiver has not taken all of the request.
+    case sending
+    /// The request is sent: the receiver may have acted on it.
+    case head
+    case body
+
+    /// After "timed out" or "the connection was lost".
+    package var phrase: String {
+        switch self {
+        case .waiting: "while it waited for a free connection"
+        case .resolving: "while the host name was looked up"
+        case .connecting: "while connecting"
+        case .handshaking: "during the TLS handshake"
+        case .sending: "while the request was being sent"
+        case .head: "before an answer came"
+        case .body: "in the body of the answer"
+        }
+    }
+}
+
+/// Why an attempt brought no answer, by stage. No case carries a header value, a body or user information.
+package enum DeliveryFailure: Error, Sendable, Equatable {
+    /// The egress guard left no address of the host.
+    case refusedAddress(String)
+    case unresolvable(String)
+    case connectFailed(String)
+    case tlsFailed(String)
+    case timedOut(DeliveryStage)
+    case connectionLost(DeliveryStage)
+    case malformedAnswer(String)
+    /// A header of ours that no HTTP request can carry.
+    case unsendable(String)
+    /// This daemon gave the attempt up; the receiver is not to blame.
+    case cancelled
+
+    /// One line for the journal.
+    package var explanation: String {
+        switch self {
+        case .refusedAddress(let what): "refused by the egress guard: \(what)"
+        case .unresolvable(let what): "the host name cannot be resolved: \(what)"
+        case .connectFailed(let what): "cannot connect: \(what)"
+        case .tlsFailed(let what): "TLS failed: \(what)"
+        case .timedOut(let stage): "timed out \(stage.phrase)"
+        case .connectionLost(let stage): "the connection was lost \(stage.phrase)"
+        case .malformedAnswer(let what): "the answer is malformed: \(what)"
+        case .unsendable(let what): "the request cannot be sent: \(what)"
+        case .cancelled: "given up by this daemon"
+        }
+    }
+}

@@ -1,0 +1,210 @@
+package import NIOCore
+import NIOSSL
+package import Vocabulary
+
+/// The HTTP/1.1 client of one endpoint on one event loop. Everything happens on that loop: no locks, no tasks.
+///
+/// It sends POST requests over kept-alive connections and reports one answer or one failure for each. One deadline
+/// covers waiting, look-up, connect, TLS, request, head and body. Redirects are answers like any other. A request on a
+/// kept-alive connection that the receiver closes before any byte of an answer is sent once more on a fresh
+/// connection, within the deadline: deliveries are at-least-once anyway, and this race is the common case.
+///
+/// Who is told what: a `Dial` ends in `connected` or `dialFailed`, a connection in `answered`, `lost` or `left`.
+package final class EndpointClient {
+    package let eventLoop: any EventLoop
+    let endpoint: EndpointURL
+    let allowsPrivateAddresses: Bool
+    private let requestHead: RequestHead
+    private let trust: EndpointTrust
+    private let resolver: AddressResolver
+    private let allocator = ByteBufferAllocator()
+    private var pool: ConnectionPool<EndpointConnection, Exchange>
+    private var connections: [ObjectIdentifier: EndpointConnection] = [:]
+    private var dials: [ObjectIdentifier: Exchange] = [:]
+    /// Those that wait for the one look-up under way; nil: none is.
+    private var lookUps: [(Result<[SocketAddress], DeliveryFailure>) -> Void]?
+    /// Made by the first `close`.
+    private var drained: EventLoopPromise<Void>?
+
+    /// Use it on `eventLoop` only. `connectionsMax` counts opening, busy and idle ones.
+    package init(
+        endpoint: EndpointURL, requestHead: RequestHead, allowsPrivateAddresses: Bool, trust: EndpointTrust,
+        resolver: AddressResolver, connectionsMax: Int, eventLoop: any EventLoop
+    ) {
+        self.endpoint = endpoint
+        self.requestHead = requestHead
+        self.allowsPrivateAddresses = allowsPrivateAddresses
+        self.trust = trust
+        self.resolver = resolver
+        self.eventLoop = eventLoop
+        pool = ConnectionPool(connectionsMax: connectionsMax, waitingMax: DeliverLimits.requestsWaitingMax)
+    }
+
+    /// Connections that are opening, busy or idle.
+    package var connectionCount: Int { pool.open }
+
+    /// Sends one POST. `body` is written in sequence. `completion` is called on the loop, exactly once.
+    package func send(
+        headers: [(String, String)], body: [ByteBuffer], timeout: TimeAmount,
+        completion: @escaping (Result<EndpointAnswer, DeliveryFailure>) -> Void
+    ) {
+        eventLoop.preconditionInEventLoop()
+        let bytes = body.reduce(0) { $0 + $1.readableBytes }
+        let coalesces = bytes <= DeliverLimits.coalescedBodyBytesMax
+        var head: ByteBuffer
+        do throws(UnsendableHeader) {
+            head = try requestHead.render(
+                headers: headers, bodyBytes: bytes, reserve: coalesces ? bytes : 0, allocator: allocator)
+        } catch {
+            return completion(.failure(.unsendable(error.reason)))
+        }
+        if coalesces { for part in body { head.writeImmutableBuffer(part) } }
+        place(
+            Exchange(
+                head: head, body: coalesces ? [] : body, deadline: eventLoop.now + timeout, completion: completion))
+    }
+
+    /// Takes no new request, closes what is idle, lets what is under way finish. Done when no connection is left.
+    @discardableResult
+    package func close() -> EventLoopFuture<Void> {
+        eventLoop.preconditionInEventLoop()
+        for connection in pool.close() {
+            connection.close()
+            forget(connection)
+        }
+        let promise = drained ?? eventLoop.makePromise(of: Void.self)
+        drained = promise
+        finishDraining()
+        return promise.futureResult
+    }
+
+    /// Closes, and ends what is under way with `.cancelled`.
+    package func cancelAll() {
+        close()
+        for exchange in pool.takeWaiting() { exchange.finish(.failure(.cancelled)) }
+        for exchange in Array(dials.values) {
+            exchange.dial?.abandon()
+            dialFailed(exchange, .cancelled)
+        }
+        for connection in Array(connections.values) { connection.cancel() }
+        finishDraining()
+    }
+
+    // MARK: Placing a request
+
+    private func place(_ exchange: Exchange) {
+        switch pool.demand(for: exchange) {
+        case .use(let connection): connection.start(exchange)
+        case .open:
+            watch(exchange)
+            dial(exchange)
+        case .wait: watch(exchange)
+        case .refuse where pool.isClosing: exchange.finish(.failure(.cancelled))
+        case .refuse: exchange.finish(.failure(.connectFailed("too many requests wait for a connection")))
+        }
+    }
+
+    /// Until it has a connection.
+    private func watch(_ exchange: Exchange) {
+        guard exchange.timer == nil else { return }
+        exchange.timer = eventLoop.assumeIsolated().scheduleTask(deadline: exchange.deadline) { [self] in
+            let failure = DeliveryFailure.timedOut(exchange.stage)
+            if let dial = exchange.dial {
+                dial.abandon()
+                dialFailed(exchange, failure)
+            } else {
+                pool.forget(waiting: exchange)
+                exchange.finish(.failure(failure))
+            }
+        }
+    }
+
+    private func dial(_ exchange: Exchange) {
+        dials[ObjectIdentifier(exchange)] = exchange
+        Dial(client: self, exchange: exchange).start()
+    }
+
+    /// A name is looked up for each new connection, but only once at a time: look-ups that hang must not pile up.
+    func lookUp(_ completion: @escaping (Result<[SocketAddress], DeliveryFailure>) -> Void) {
+        guard lookUps == nil else {
+            lookUps?.append(completion)
+            return
+        }
+        lookUps = [completion]
+        resolver.resolve(endpoint.host, endpoint.port, eventLoop).assumeIsolated().whenComplete { [self] result in
+            let waiting = lookUps ?? []
+            lookUps = nil
+            let host = endpoint.host
+            let answer = result.mapError { error in
+                DeliveryFailure.unresolvable("\(host): \((error as? ResolutionError)?.reason ?? "\(error)")")
+            }
+            for completion in waiting { completion(answer) }
+        }
+    }
+
+    func makeTLSHandler() throws -> NIOSSLClientHandler? {
+        guard endpoint.isTLS else { return nil }
+        // Without a name NIOSSL checks the peer's address against the certificate's IP addresses: what a literal needs.
+        let isLiteral = (try? SocketAddress(ipAddress: endpoint.host, port: endpoint.port)) != nil
+        return try NIOSSLClientHandler(context: trust.context, serverHostname: isLiteral ? nil : endpoint.host)
+    }
+
+    // MARK: What a dial or a connection tells
+
+    func connected(_ connection: EndpointConnection, _ exchange: Exchange) {
+        dials[ObjectIdentifier(exchange)] = nil
+        connections[ObjectIdentifier(connection)] = connection
+        connection.start(exchange)
+    }
+
+    func dialFailed(_ exchange: Exchange, _ failure: DeliveryFailure) {
+        dials[ObjectIdentifier(exchange)] = nil
+        freeSlot()
+        exchange.finish(.failure(failure))
+        finishDraining()
+    }
+
+    func answered(_ connection: EndpointConnection, _ exchange: Exchange, _ answer: EndpointAnswer, reusable: Bool) {
+        switch pool.release(connection, reusable: reusable) {
+        case .keep: connection.becomeIdle()
+        case .serve(let next): connection.start(next)
+        case .close:
+            connection.close()
+            forget(connection)
+        }
+        exchange.finish(.success(answer))
+        finishDraining()
+    }
+
+    func lost(_ connection: EndpointConnection, _ exchange: Exchange, _ failure: DeliveryFailure, mayRepeat: Bool) {
+        if mayRepeat, !exchange.isRepeated {
+            exchange.isRepeated = true
+            connections[ObjectIdentifier(connection)] = nil
+            // The dead connection's place goes to the fresh one.
+            watch(exchange)
+            return dial(exchange)
+        }
+        forget(connection)
+        exchange.finish(.failure(failure))
+        finishDraining()
+    }
+
+    func left(_ connection: EndpointConnection) {
+        pool.forget(idle: connection)
+        forget(connection)
+        finishDraining()
+    }
+
+    private func forget(_ connection: EndpointConnection) {
+        guard connections.removeValue(forKey: ObjectIdentifier(connection)) != nil else { return }
+        freeSlot()
+    }
+
+    private func freeSlot() {
+        if let next = pool.slotFreed() { dial(next) }
+    }
+
+    private func finishDraining() {
+        if pool.isDrained { drained?.succeed() }
+    }
+}

@@ -1,0 +1,216 @@
+import NIOCore
+import NIOHTTP1
+import NIOSSL
+import NIOTLS
+import Vocabulary
+
+/// One connection: sends one request at a time and reads its answer, the last handler of its pipeline.
+///
+/// States: opened → busy → idle → busy … → gone. The client owns it while it is not gone; `gone` is told once. An
+/// answer is handed over at the end of the read that completed it, never in the middle: what else lies in the same
+/// bytes was sent unasked, and must not be taken for the answer to the next request.
+final class EndpointConnection: ChannelInboundHandler {
+    typealias InboundIn = HTTPClientResponsePart
+    typealias OutboundOut = HTTPClientRequestPart
+
+    private enum State {
+        /// No request yet.
+        case opened
+        case busy(Exchange)
+        case idle(until: NIODeadline)
+        case gone
+    }
+
+    private let client: EndpointClient
+    private var state: State = .opened
+    private var reader = AnswerReader()
+    private var requests = 0
+    private var isHandshaking: Bool
+    private var context: ChannelHandlerContext?
+    /// One timer for all requests: it is not moved when a deadline moves back, it looks again when it fires.
+    private var timer: (at: NIODeadline, callback: NIOScheduledCallback)?
+
+    init(client: EndpointClient, isTLS: Bool) {
+        self.client = client
+        isHandshaking = isTLS
+    }
+
+    /// Builds the pipeline of a new channel, this handler last.
+    func install(on channel: any Channel, tls: NIOSSLClientHandler?) throws {
+        let pipeline = channel.pipeline.syncOperations
+        if let tls { try pipeline.addHandler(tls) }
+        try pipeline.addHandler(RequestBytes { [unowned self] in reader.count(rawBytes: $0) })
+        var limits = NIOHTTPDecoderLimitConfiguration()
+        limits.maxHeaderFieldSize = Limits.responseHeadBytesMax
+        limits.maxHeaderListSize = Limits.responseHeadBytesMax
+        limits.maxHeaderFieldCount = DeliverLimits.responseFieldsMax
+        let decoder = HTTPResponseDecoder(limitConfiguration: limits)
+        try pipeline.addHandler(ByteToMessageHandler(decoder))
+        try pipeline.addHandler(self)
+    }
+
+    // MARK: What the client asks
+
+    /// Sends a request. If the connection has died unnoticed, that is told like any other loss.
+    func start(_ exchange: Exchange) {
+        switch state {
+        case .opened, .idle: break
+        case .busy: preconditionFailure("a connection carries one request at a time")
+        case .gone:
+            client.lost(self, exchange, .connectionLost(.connecting), mayRepeat: requests > 0)
+            return
+        }
+        exchange.placed()
+        state = .busy(exchange)
+        reader = AnswerReader()
+        requests += 1
+        guard let context else { return fail(.connectionLost(.connecting)) }
+        watch(exchange.deadline)
+        context.write(wrapOutboundOut(.head(Self.announcement)), promise: nil)
+        context.write(wrapOutboundOut(.body(.byteBuffer(exchange.head))), promise: nil)
+        for buffer in exchange.body { context.write(wrapOutboundOut(.body(.byteBuffer(buffer))), promise: nil) }
+        context.flush()
+    }
+
+    /// The decoder must know that an answer is due, and to which method; the bytes do not come from this.
+    private static let announcement = HTTPRequestHead(version: .http1_1, method: .POST, uri: "/")
+
+    func becomeIdle() {
+        let until = client.eventLoop.now + TimeAmount(Limits.receiverIdleTimeout)
+        state = .idle(until: until)
+        watch(until)
+    }
+
+    /// Ends it, and the request on it with `.cancelled`.
+    func cancel() {
+        if case .busy = state { fail(.cancelled) } else { close() }
+    }
+
+    /// Ends it without a word to the client.
+    func close() {
+        state = .gone
+        timer?.callback.cancel()
+        timer = nil
+        context?.close(promise: nil)
+    }
+
+    // MARK: What the channel tells
+
+    func handlerAdded(context: ChannelHandlerContext) { self.context = context }
+
+    func handlerRemoved(context: ChannelHandlerContext) { self.context = nil }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        if case TLSUserEvent.handshakeCompleted = event { isHandshaking = false }
+        context.fireUserInboundEventTriggered(event)
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        guard case .busy = state else {
+            if case .idle = state { leave() }
+            return
+        }
+        do throws(DeliveryFailure) {
+            switch unwrapInboundIn(data) {
+            case .head(let head):
+                let retryAfter = head.status.code < 400 ? nil : head.headers.first(name: "retry-after")
+                try reader.head(status: Int(head.status.code), keepsAlive: head.isKeepAlive, retryAfter: retryAfter)
+            case .body(let bytes): reader.body(bytes.readableBytesView)
+            case .end: reader.end()
+            }
+        } catch {
+            fail(error)
+        }
+    }
+
+    func channelReadComplete(context: ChannelHandlerContext) {
+        guard case .busy = state else { return }
+        do throws(DeliveryFailure) { try reader.readComplete() } catch { return fail(error) }
+        handOver(isOpen: true)
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        switch state {
+        case .busy:
+            if reader.isFinished { handOver(isOpen: false) } else { fail(.connectionLost(stage)) }
+        case .opened, .idle: leave()
+        case .gone: break
+        }
+        context.fireChannelInactive()
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        // A peer that hangs up without TLS's goodbye: `channelInactive` follows and knows whether the body was whole.
+        if case NIOSSLError.uncleanShutdown = error { return }
+        switch state {
+        case .busy where reader.isFinished: reader.distrust()
+        case .busy: fail(failure(for: error))
+        case .opened, .idle: leave()
+        case .gone: break
+        }
+    }
+
+    // MARK: Endings
+
+    private func handOver(isOpen: Bool) {
+        guard case .busy(let exchange) = state, let (answer, keepsAlive) = reader.answer else { return }
+        // A receiver may answer before it has read everything: what is still unsent would garble the next request.
+        let unsent = (try? context?.channel.syncOptions?.getOption(.bufferedWritableBytes)) ?? 0
+        state = .opened
+        client.answered(self, exchange, answer, reusable: isOpen && keepsAlive && unsent == 0)
+    }
+
+    private func fail(_ failure: DeliveryFailure) {
+        guard case .busy(let exchange) = state else { return }
+        var mayRepeat = false
+        if case .connectionLost = failure { mayRepeat = requests > 1 && reader.isUntouched }
+        close()
+        client.lost(self, exchange, failure, mayRepeat: mayRepeat)
+    }
+
+    /// Gone without a request.
+    private func leave() {
+        close()
+        client.left(self)
+    }
+
+    private func failure(for error: any Error) -> DeliveryFailure {
+        if let reason = EndpointTrust.explain(error), reader.isUntouched { return .tlsFailed(reason) }
+        switch error {
+        case HTTPParserError.invalidEOFState: return .connectionLost(stage)
+        case let error as HTTPParserError: return .malformedAnswer("not HTTP/1.1 (\(error))")
+        case is NIOHTTPDecoderError: return .malformedAnswer("two answers to one request")
+        default: return .connectionLost(stage)
+        }
+    }
+
+    private var stage: DeliveryStage {
+        if isHandshaking { return .handshaking }
+        if reader.hasHead { return .body }
+        let unsent = (try? context?.channel.syncOptions?.getOption(.bufferedWritableBytes)) ?? 0
+        return unsent > 0 && reader.isUntouched ? .sending : .head
+    }
+}
+
+extension EndpointConnection: NIOScheduledCallbackHandler {
+    private func watch(_ deadline: NIODeadline) {
+        if let timer {
+            if timer.at <= deadline { return }
+            timer.callback.cancel()
+        }
+        // Throws only while the event loop shuts down, which closes every channel.
+        timer = try? (deadline, client.eventLoop.assumeIsolated().scheduleCallback(at: deadline, handler: self))
+    }
+
+    func handleScheduledCallback(eventLoop: some EventLoop) {
+        timer = nil
+        let now = client.eventLoop.now
+        switch state {
+        case .busy(let exchange):
+            if now >= exchange.deadline { fail(.timedOut(stage)) } else { watch(exchange.deadline) }
+        case .idle(let until):
+            if now >= until { leave() } else { watch(until) }
+        case .opened, .gone: break
+        }
+    }
+}

@@ -1,0 +1,79 @@
+import NIOCore
+package import NIOSSL
+
+/// Whom a TLS connection trusts: made once per `ca_file` and shared, because reading the system's bundle is slow.
+package struct EndpointTrust: Sendable {
+    package let context: NIOSSLContext
+
+    /// What is wrong with a `ca_file`, or with the system's bundle.
+    package struct Unusable: Error, Sendable, Equatable {
+        package let reason: String
+    }
+
+    /// The system's certificate authorities.
+    package static func system() throws(Unusable) -> EndpointTrust {
+        try make(roots: .default, named: "the system's certificate authorities")
+    }
+
+    /// Only the authorities of a PEM bundle.
+    package static func authorities(file: String) throws(Unusable) -> EndpointTrust {
+        let certificates: [NIOSSLCertificate]
+        do {
+            certificates = try NIOSSLCertificate.fromPEMFile(file)
+        } catch {
+            throw Unusable(reason: "ca_file \(file) cannot be read as PEM certificates")
+        }
+        guard !certificates.isEmpty else { throw Unusable(reason: "ca_file \(file) holds no certificate") }
+        return try make(roots: .certificates(certificates), named: "ca_file \(file)")
+    }
+
+    private static func make(roots: NIOSSLTrustRoots, named name: String) throws(Unusable) -> EndpointTrust {
+        var configuration = TLSConfiguration.makeClientConfiguration()
+        configuration.minimumTLSVersion = .tlsv12
+        configuration.certificateVerification = .fullVerification
+        configuration.trustRoots = roots
+        configuration.applicationProtocols = ["http/1.1"]
+        configuration.shutdownTimeout = .milliseconds(DeliverLimits.tlsGoodbyeMilliseconds)
+        do {
+            return EndpointTrust(context: try NIOSSLContext(configuration: configuration))
+        } catch {
+            throw Unusable(reason: "\(name) cannot be loaded: \(error)")
+        }
+    }
+
+    /// What a TLS error means, for a person; nil if it is none of TLS.
+    static func explain(_ error: any Error) -> String? {
+        switch error {
+        case let extra as NIOSSLExtraError where extra == .failedToValidateHostname:
+            "the certificate is not for this host"
+        case let extra as NIOSSLExtraError where extra == .serverHostnameImpossibleToMatch:
+            "no certificate can be for this host name"
+        case is NIOSSLExtraError: "\(error)"
+        case NIOSSLError.handshakeFailed(let inner): explain(inner)
+        case BoringSSLError.sslError(let stack):
+            if stack.contains(where: { $0 == .eofDuringHandshake }) {
+                "the receiver closed the connection during the handshake"
+            } else if stack.contains(where: { $0.description.contains("CERTIFICATE_VERIFY_FAILED") }) {
+                "the certificate is expired or not signed by a trusted authority"
+            } else {
+                stack.map(code).joined(separator: ", ")
+            }
+        case is NIOSSLError, is BoringSSLError: "\(error)"
+        default: nil
+        }
+    }
+
+    /// BoringSSL's own words without its source file: `error:…:SSL routines:OPENSSL_internal:WRONG_VERSION_NUMBER`.
+    private static func code(of error: BoringSSLInternalError) -> String {
+        let text = error.description.prefix { $0 != "\n" }
+        let withoutPlace = text.range(separator: " at ").map { text[..<$0] } ?? text
+        return withoutPlace.split(separator: ":").last.map(String.init) ?? String(withoutPlace)
+    }
+}
+
+extension Substring {
+    /// Where `separator` first stands.
+    fileprivate func range(separator: String) -> Substring.Index? {
+        indices.first { self[$0...].hasPrefix(separator) }
+    }
+}

@@ -1,0 +1,80 @@
+package import Vocabulary
+
+/// What follows from one attempt (contract "Delivery"). Pure: time and chance are passed in.
+package enum DeliveryDecision: Sendable, Equatable {
+    case accepted
+    case retry(at: Timestamp, reason: String)
+    case dead(DeathReason)
+    /// The receiver answered 410: no attempt to it until somebody resumes it. The delivery waits, with its gap unused.
+    case pauseIntegration(reason: String)
+
+    /// Why no further attempt is made.
+    package enum DeathReason: Sendable, Equatable {
+        /// The last gap is used up.
+        case exhausted(attempts: Int, last: String)
+        /// A status that the integration lists in `permanent`.
+        case permanent(status: Int)
+        /// The next attempt would come after `give_up_after`.
+        case pastDeadline(last: String)
+
+        /// One line for the journal and the dead letter.
+        package var explanation: String {
+            switch self {
+            case .exhausted(let attempts, let last):
+                "\(last); given up after \(attempts) attempt\(attempts == 1 ? "" : "s")"
+            case .permanent(let status): "answered \(status), which the integration lists as permanent"
+            case .pastDeadline(let last): "\(last); the next attempt would come after give_up_after"
+            }
+        }
+    }
+
+    /// - Parameters:
+    ///   - attempt: the number of the attempt that brought `result`, from 1.
+    ///   - createdAt: when the message was made: `give_up_after` counts from there.
+    ///   - random: 0…1, spreads the gap over its jitter.
+    package static func decide(
+        _ result: Result<EndpointAnswer, DeliveryFailure>, attempt: Int, schedule: RetrySchedule,
+        permanentStatuses: Set<Int>, createdAt: Timestamp, now: Timestamp, random: Double
+    ) -> DeliveryDecision {
+        precondition(attempt >= 1, "attempts are counted from 1")
+        let reason: String
+        var asked: Duration = .zero
+        switch result {
+        case .success(let answer) where (200..<300).contains(answer.status): return .accepted
+        case .success(let answer) where answer.status == 410:
+            return .pauseIntegration(reason: "answered 410: the receiver says that it is gone")
+        case .success(let answer) where permanentStatuses.contains(answer.status):
+            return .dead(.permanent(status: answer.status))
+        case .success(let answer):
+            reason = describe(answer.status)
+            if answer.status == 429 || answer.status == 503, let header = answer.retryAfter {
+                asked = RetryAfter.parse(header, now: now) ?? .zero
+            }
+        case .failure(.cancelled):
+            // Ours, not the receiver's: it uses up nothing.
+            return .retry(at: now, reason: DeliveryFailure.cancelled.explanation)
+        case .failure(let failure): reason = failure.explanation
+        }
+        guard attempt <= schedule.gaps.count else { return .dead(.exhausted(attempts: attempt, last: reason)) }
+        let gap = spread(schedule.gaps[attempt - 1], share: schedule.jitter, random: random)
+        let next = now.advanced(byMilliseconds: milliseconds(max(gap, min(asked, Limits.retryAfterMax))))
+        if let limit = schedule.giveUpAfter, next > createdAt.advanced(byMilliseconds: milliseconds(limit)) {
+            return .dead(.pastDeadline(last: reason))
+        }
+        return .retry(at: next, reason: reason)
+    }
+
+    private static func describe(_ status: Int) -> String {
+        (300..<400).contains(status) ? "answered \(status): redirects are not followed" : "answered \(status)"
+    }
+
+    private static func spread(_ gap: Duration, share: Double, random: Double) -> Duration {
+        gap * (1 + min(max(share, 0), 1) * (2 * min(max(random, 0), 1) - 1))
+    }
+
+    private static func milliseconds(_ duration: Duration) -> Int64 {
+        let (seconds, attoseconds) = duration.components
+        let (whole, overflow) = seconds.multipliedReportingOverflow(by: 1_000)
+        return overflow ? .max : whole + attoseconds / 1_000_000_000_000_000
+    }
+}

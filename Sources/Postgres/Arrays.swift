@@ -1,0 +1,83 @@
+// Arrays, in the binary form of PostgreSQL's array_send (src/backend/utils/adt/arrayfuncs.c): dimensions, a flag for
+// NULLs, the element's oid, then for each dimension its length and lower bound, then each element behind its length.
+
+extension Array: PostgresValue where Element: PostgresElement {
+    package static var oid: UInt32 { Element.arrayOID }
+
+    package func encode(into writer: inout ValueWriter) { Element.encodeArray(self, into: &writer) }
+
+    package static func decode(_ bytes: UnsafeRawBufferPointer?) throws(DecodingFailure) -> Self {
+        guard let bytes else { throw DecodingFailure(.unexpectedNull) }
+        return try Element.decodeArray(bytes)
+    }
+}
+
+/// `[UInt8]` is bytea: its bytes as they are.
+extension UInt8: PostgresElement {
+    package static var arrayOID: UInt32 { 17 }
+    package static func encodeArray(_ elements: [UInt8], into writer: inout ValueWriter) { writer.append(elements) }
+    package static func decodeArray(_ bytes: UnsafeRawBufferPointer) throws(DecodingFailure) -> [UInt8] {
+        Array(bytes)
+    }
+}
+
+/// `[[UInt8]]` is bytea[].
+extension Array: PostgresElement where Element == UInt8 {
+    package static var arrayOID: UInt32 { 1001 }
+}
+
+extension PostgresElement where Self: PostgresValue {
+    package static func encodeArray(_ elements: [Self], into writer: inout ValueWriter) {
+        // 20 bytes of head, 4 of frame and commonly at least 8 of value an element.
+        writer.reserve(20 + elements.count * 12)
+        // An array without elements has no dimension; array_recv ignores the flag and looks at the frames.
+        writer.append(bigEndian: Int32(elements.isEmpty ? 0 : 1))
+        writer.append(bigEndian: Int32(0))
+        writer.append(bigEndian: Self.oid)
+        guard !elements.isEmpty else { return }
+        writer.append(bigEndian: Int32(truncatingIfNeeded: elements.count))
+        writer.append(bigEndian: Int32(1))
+        for element in elements { writer.writeFramed(element) }
+    }
+
+    package static func decodeArray(_ bytes: UnsafeRawBufferPointer) throws(DecodingFailure) -> [Self] {
+        var reader = ArrayReader(bytes)
+        let dimensions = try reader.next(Int32.self)
+        _ = try reader.next(Int32.self)
+        guard try reader.next(UInt32.self) == Self.oid else { throw DecodingFailure(.malformed) }
+        if dimensions == 0 { return [] }
+        guard dimensions == 1 else { throw DecodingFailure(.malformed) }
+        let count = Int(try reader.next(Int32.self))
+        _ = try reader.next(Int32.self)
+        // Each element takes at least its frame: a larger count is not believed.
+        guard count >= 0, count <= bytes.count / 4 else { throw DecodingFailure(.malformed) }
+        var elements: [Self] = []
+        elements.reserveCapacity(count)
+        for _ in 0..<count { elements.append(try Self.decode(try reader.nextFramed())) }
+        return elements
+    }
+}
+
+/// A forward reader over the bytes of one array.
+private struct ArrayReader {
+    private let bytes: UnsafeRawBufferPointer
+    private var offset = 0
+
+    init(_ bytes: UnsafeRawBufferPointer) { self.bytes = bytes }
+
+    mutating func next<Value: FixedWidthInteger>(_: Value.Type) throws(DecodingFailure) -> Value {
+        try Value(bigEndianBytes: try take(MemoryLayout<Value>.size))
+    }
+
+    /// The next element's bytes; nil for NULL.
+    mutating func nextFramed() throws(DecodingFailure) -> UnsafeRawBufferPointer? {
+        let length = try next(Int32.self)
+        return length == -1 ? nil : try take(Int(length))
+    }
+
+    private mutating func take(_ count: Int) throws(DecodingFailure) -> UnsafeRawBufferPointer {
+        guard count >= 0, bytes.count - offset >= count else { throw DecodingFailure(.malformed) }
+        defer { offset += count }
+        return UnsafeRawBufferPointer(rebasing: bytes[offset..<(offset + count)])
+    }
+}

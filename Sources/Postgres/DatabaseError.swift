@@ -1,0 +1,122 @@
+/// A failure, cut by what the caller must decide. Printing one shows no row's data: see `Refusal`.
+package enum DatabaseError: Error, Hashable, Sendable {
+    /// No connection could be made, or the database is known to be out of reach.
+    case connectFailed(reason: String)
+    /// The connection is gone. Outside a transaction the statement may or may not have taken effect.
+    case connectionLost(reason: String)
+    /// Our own deadline passed. The connection was closed; outside a transaction the outcome is unknown as above.
+    case timedOut(after: Duration)
+    /// The server refused a statement; it had no effect.
+    case refused(Refusal)
+    /// COMMIT was sent and not plainly confirmed: the transaction may be there, may be lost later, or never was.
+    case commitUnknown(reason: String)
+    /// Server and program disagree about a statement's types, or the program misused the session.
+    case protocolViolation(reason: String)
+
+    /// The connection or the server is the trouble, not the statement: another connection, later, may serve.
+    package var isConnectionLevel: Bool {
+        switch self {
+        case .connectFailed, .connectionLost, .timedOut: true
+        case .refused(let refusal): refusal.sqlState.isConnectionLevel
+        case .commitUnknown, .protocolViolation: false
+        }
+    }
+
+    /// The same transaction may succeed when it is run again (on a connection that is left as it is).
+    package var isRetryable: Bool {
+        guard case .refused(let refusal) = self else { return false }
+        return refusal.sqlState.isRetryable
+    }
+
+    /// The data is the trouble: running it again fails again.
+    package var isDataError: Bool {
+        guard case .refused(let refusal) = self else { return false }
+        return refusal.sqlState.isDataError
+    }
+}
+
+/// The server's ERROR. Its description leaves out DETAIL (which quotes rows) and what class 22 quotes in its message
+/// (which quotes values); both stay reachable for a caller that knows where they go.
+package struct Refusal: Hashable, Sendable {
+    package let sqlState: SQLState
+    /// The primary message as sent.
+    package let message: String
+    /// May quote rows.
+    package let detail: String?
+    package let constraint: String?
+    /// The name of the statement that was refused; nil for a script.
+    package let statement: String?
+
+    package init(
+        sqlState: SQLState, message: String, detail: String? = nil, constraint: String? = nil,
+        statement: String? = nil
+    ) {
+        self.sqlState = sqlState
+        self.message = message
+        self.detail = detail
+        self.constraint = constraint
+        self.statement = statement
+    }
+}
+
+/// A five-character SQLSTATE (PostgreSQL's appendix A, "Error Codes").
+package struct SQLState: Hashable, Sendable, ExpressibleByStringLiteral, CustomStringConvertible {
+    package let code: String
+
+    package init(_ code: String) { self.code = code }
+    package init(stringLiteral code: String) { self.code = code }
+
+    /// The first two characters.
+    package var conditionClass: Substring { code.prefix(2) }
+
+    package var description: String { code }
+
+    /// Connection exceptions, a server that shuts down, crashed or starts, too many connections; and 25006: this server
+    /// is a standby now, a new connection finds the primary.
+    package var isConnectionLevel: Bool {
+        conditionClass == "08" || ["57P01", "57P02", "57P03", "53300", "25006"].contains(code)
+    }
+
+    /// Serialisation failure, deadlock, insufficient resources, lock not available, cancelled by a time-out.
+    package var isRetryable: Bool {
+        conditionClass == "53" || ["40001", "40P01", "55P03", "57014"].contains(code)
+    }
+
+    /// Data exceptions and violated constraints.
+    package var isDataError: Bool { conditionClass == "22" || conditionClass == "23" }
+}
+
+extension Refusal: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+    package var description: String {
+        let subject = statement.map { "statement \($0)" } ?? "the script"
+        let shown = sqlState.conditionClass == "22" ? withoutQuotations(message) : message
+        return "the database refused \(subject): \(sqlState) \(shown)"
+            + (constraint.map { " (constraint \($0))" } ?? "")
+    }
+
+    package var debugDescription: String { description }
+
+    /// Nothing to look into: reflection would print `detail`.
+    package var customMirror: Mirror { Mirror(self, children: EmptyCollection<Mirror.Child>()) }
+}
+
+extension DatabaseError: CustomStringConvertible, CustomDebugStringConvertible {
+    package var description: String {
+        switch self {
+        case .connectFailed(let reason): "no connection to the database: \(reason)"
+        case .connectionLost(let reason): "the connection to the database was lost: \(reason)"
+        case .timedOut(let duration): "the database did not answer within \(duration); the connection was closed"
+        case .refused(let refusal): refusal.description
+        case .commitUnknown(let reason): "it is not known whether the transaction was committed: \(reason)"
+        case .protocolViolation(let reason): "the database and the program disagree: \(reason)"
+        }
+    }
+
+    package var debugDescription: String { description }
+}
+
+/// `text` without what stands between its first and its last quotation mark: servers and libpq quote values there.
+func withoutQuotations(_ text: String) -> String {
+    guard let first = text.firstIndex(of: "\""), let last = text.lastIndex(of: "\""), first < last else { return text }
+    return text[..<first] + "\"…\"" + text[text.index(after: last)...]
+}

@@ -1,0 +1,49 @@
+import CLibpq
+
+/// What the server says beside its results, for the command that runs.
+///
+/// A COMMIT whose wait for a synchronous standby is cut short succeeds with a WARNING (PostgreSQL,
+/// src/backend/replication/syncrep.c, SyncRepWaitForLSN): it is committed here and may be lost in a failover.
+final class Notices {
+    struct Warning {
+        let sqlState: String
+        let message: String
+    }
+
+    /// More than a few tell nothing new.
+    private static let warningsMax = 16
+
+    private(set) var warnings: [Warning] = []
+    /// The last words of a server that closes an idle connection.
+    private(set) var fatal: String?
+
+    func clear() { warnings.removeAll(keepingCapacity: true) }
+
+    /// Has `connection` report here. This object must outlive it.
+    func listen(to connection: OpaquePointer) {
+        _ = PQsetNoticeReceiver(
+            connection,
+            { argument, result in
+                guard let argument, let result else { return }
+                Unmanaged<Notices>.fromOpaque(argument).takeUnretainedValue().take(result)
+            }, Unmanaged.passUnretained(self).toOpaque())
+    }
+
+    private func take(_ result: OpaquePointer) {
+        func field(_ code: Int32) -> String { PQresultErrorField(result, code).map { String(cString: $0) } ?? "" }
+        let state = field(posthouse_diag_sqlstate)
+        let message = field(posthouse_diag_message_primary)
+        switch field(posthouse_diag_severity) {
+        case "WARNING" where warnings.count < Self.warningsMax: warnings.append(Warning(sqlState: state, message: message))
+        case "FATAL", "PANIC": fatal = "\(state) \(message)"
+        default: break
+        }
+    }
+
+    /// Why a transaction that the server calls committed is no acknowledgement; nil if it is one.
+    /// - Parameter commitAlone: the command was COMMIT, so that any warning is about it. Elsewhere only those SQLSTATEs
+    ///   count with which syncrep.c warns.
+    func doubtAboutCommit(commitAlone: Bool) -> String? {
+        warnings.first { commitAlone || ["01000", "57P01"].contains($0.sqlState) }?.message
+    }
+}

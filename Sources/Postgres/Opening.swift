@@ -1,0 +1,81 @@
+import CLibpq
+import Glibc
+
+extension Wire {
+    /// Connects to the first host that will have us and prepares the session.
+    func open() throws(DatabaseError) {
+        var reasons: [String] = []
+        for candidate in settings.candidates {
+            switch connect(candidate) {
+            case .connected:
+                return try prepareSession()
+            case .failed(let reason):
+                reasons.append(reason)
+            }
+        }
+        throw .connectFailed(reason: reasons.joined(separator: "; "))
+    }
+
+    private enum Attempt {
+        case connected
+        case failed(reason: String)
+    }
+
+    private func connect(_ candidate: ConnectionSettings.Candidate) -> Attempt {
+        let deadline = begin(settings.connectTimeout)
+        guard let pointer = startConnecting(candidate.keywords) else { return .failed(reason: "out of memory") }
+        let handle = ConnectionHandle(pointer: pointer)
+        notices.listen(to: pointer)
+        // libpq: "the state is as if PQconnectPoll had last returned PGRES_POLLING_WRITING".
+        var state = PQstatus(pointer) == CONNECTION_BAD ? PGRES_POLLING_FAILED : PGRES_POLLING_WRITING
+        while state != PGRES_POLLING_OK {
+            guard state != PGRES_POLLING_FAILED else {
+                return .failed(reason: oneLine(String(cString: PQerrorMessage(pointer))))
+            }
+            // The socket may be another one after each step.
+            let events = state == PGRES_POLLING_READING ? POLLIN : POLLOUT
+            var entries = [pollfd(fd: PQsocket(pointer), events: Int16(events), revents: 0)]
+            guard poll(&entries, until: deadline) else {
+                return .failed(reason: "\(candidate.name) did not answer within \(deadline.limit)")
+            }
+            state = PQconnectPoll(pointer)
+        }
+        guard PQsetnonblocking(pointer, 1) == 0 else { return .failed(reason: "the socket cannot be made non-blocking") }
+        // libpq's own text is used only for lost connections: terse, it holds no DETAIL.
+        _ = PQsetErrorVerbosity(pointer, PQERRORS_TERSE)
+        adopt(handle)
+        return .connected
+    }
+
+    private func startConnecting(_ keywords: [(key: String, value: String)]) -> OpaquePointer? {
+        // Copies of the C strings, each array ended by a null pointer; libpq keeps its own.
+        let keys = keywords.map { strdup($0.key) }
+        let values = keywords.map { strdup($0.value) }
+        defer { (keys + values).forEach { free($0) } }
+        let keyPointers = keys.map { UnsafePointer($0) } + [nil]
+        let valuePointers = values.map { UnsafePointer($0) } + [nil]
+        return PQconnectStartParams(keyPointers, valuePointers, 0)
+    }
+
+    /// One round trip for what every session relies on.
+    private func prepareSession() throws(DatabaseError) {
+        // A transaction that this process leaves open (frozen, say) must not hold its locks for longer than a statement.
+        // A warning at COMMIT must reach us whatever role or database say of client_min_messages.
+        let sql = """
+            SET statement_timeout = \(milliseconds(settings.statementTimeout));
+            SET idle_in_transaction_session_timeout = \(max(1, milliseconds(settings.statementDeadline)));
+            SET client_min_messages = warning
+            """
+        do throws(DatabaseError) {
+            let result = try roundTrip(statement: nil, within: settings.connectTimeout) { PQsendQuery($0, sql) }
+            _ = consume result
+        } catch {
+            end("\(error)")
+            throw .connectFailed(reason: "the session could not be prepared: \(error)")
+        }
+    }
+
+    private func milliseconds(_ duration: Duration) -> Int64 {
+        duration.components.seconds * 1_000 + duration.components.attoseconds / 1_000_000_000_000_000
+    }
+}

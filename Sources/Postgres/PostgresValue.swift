@@ -1,0 +1,108 @@
+/// A Swift type that travels to and from PostgreSQL in its binary form. Another target may conform its own types: for
+/// one that is also an array's element, conform to `PostgresScalar`.
+///
+/// The binary forms are those of PostgreSQL's `…send`/`…recv` functions: integers big-endian, text as UTF-8, bytea and
+/// uuid as they are.
+package protocol PostgresValue: Sendable {
+    /// The type's oid in pg_type. Only types whose oid is fixed in PostgreSQL's catalogue can be declared.
+    static var oid: UInt32 { get }
+    /// Appends the binary form, or calls `writer.writeNull()` and nothing else.
+    func encode(into writer: inout ValueWriter)
+    /// `bytes` is nil for NULL, and valid for this call only.
+    static func decode(_ bytes: UnsafeRawBufferPointer?) throws(DecodingFailure) -> Self
+}
+
+/// A type that an array can be made of. Separate from `PostgresValue` because `[UInt8]` is bytea, not an array of
+/// anything: `UInt8` is an element without being a value.
+package protocol PostgresElement: Sendable {
+    /// The oid of what `[Self]` is in PostgreSQL.
+    static var arrayOID: UInt32 { get }
+    static func encodeArray(_ elements: [Self], into writer: inout ValueWriter)
+    static func decodeArray(_ bytes: UnsafeRawBufferPointer) throws(DecodingFailure) -> [Self]
+}
+
+/// A plain type with an array type of its own. Conforming needs `oid`, `arrayOID`, `encode(into:)` and `init(binary:)`.
+package protocol PostgresScalar: PostgresValue, PostgresElement {
+    /// Reads the binary form of a value that is not NULL.
+    init(binary bytes: UnsafeRawBufferPointer) throws(DecodingFailure)
+}
+
+extension PostgresScalar {
+    package static func decode(_ bytes: UnsafeRawBufferPointer?) throws(DecodingFailure) -> Self {
+        guard let bytes else { throw DecodingFailure(.unexpectedNull) }
+        return try Self(binary: bytes)
+    }
+}
+
+extension Optional: PostgresValue where Wrapped: PostgresValue {
+    package static var oid: UInt32 { Wrapped.oid }
+
+    package func encode(into writer: inout ValueWriter) {
+        if let self { self.encode(into: &writer) } else { writer.writeNull() }
+    }
+
+    package static func decode(_ bytes: UnsafeRawBufferPointer?) throws(DecodingFailure) -> Self {
+        guard let bytes else { return nil }
+        return try Wrapped.decode(bytes)
+    }
+}
+
+extension Optional: PostgresElement where Wrapped: PostgresValue & PostgresElement {
+    package static var arrayOID: UInt32 { Wrapped.arrayOID }
+}
+
+/// The bytes of a statement's parameters: one growing array for all of them.
+package struct ValueWriter: Sendable {
+    private(set) var bytes: [UInt8] = []
+    /// The value being written was NULL; whoever frames the value reads it and lowers it again.
+    private var wroteNull = false
+
+    package mutating func append(_ byte: UInt8) { bytes.append(byte) }
+
+    package mutating func append(_ more: some Sequence<UInt8>) { bytes.append(contentsOf: more) }
+
+    /// Appends an integer big-endian.
+    package mutating func append<Value: FixedWidthInteger>(bigEndian value: Value) {
+        withUnsafeBytes(of: value.bigEndian) { bytes.append(contentsOf: $0) }
+    }
+
+    package mutating func writeNull() { wroteNull = true }
+
+    mutating func reserve(_ count: Int) { bytes.reserveCapacity(bytes.count + count) }
+
+    mutating func removeAll(keepingCapacity: Bool) { bytes.removeAll(keepingCapacity: keepingCapacity) }
+
+    /// Writes `value` without a frame; its length in bytes, or nil for NULL.
+    mutating func write(_ value: some PostgresValue) -> Int? {
+        let start = bytes.count
+        value.encode(into: &self)
+        defer { wroteNull = false }
+        return wroteNull ? nil : bytes.count - start
+    }
+
+    /// Writes `value` behind its length as an Int32, −1 for NULL: the frame of an array's element.
+    mutating func writeFramed(_ value: some PostgresValue) {
+        let frame = bytes.count
+        append(bigEndian: Int32(-1))
+        guard let length = write(value) else { return }
+        overwrite(at: frame, with: Int32(truncatingIfNeeded: length))
+    }
+
+    mutating func overwrite(at offset: Int, with value: Int32) {
+        let pattern = UInt32(bitPattern: value)
+        for index in 0..<4 { bytes[offset + index] = UInt8(truncatingIfNeeded: pattern >> (24 - 8 * UInt32(index))) }
+    }
+}
+
+/// The bytes of a result are not what the declared type says. Carries no data.
+package struct DecodingFailure: Error, Hashable {
+    package enum Reason: String, Sendable {
+        case unexpectedNull = "NULL where a value was declared"
+        case wrongLength = "a value of the wrong length"
+        case malformed = "a malformed value"
+    }
+
+    package let reason: Reason
+
+    package init(_ reason: Reason) { self.reason = reason }
+}

@@ -1,0 +1,60 @@
+// The types of PostgreSQL's catalogue that the relay uses; the oids are those of src/include/catalog/pg_type.dat.
+
+extension FixedWidthInteger {
+    /// The big-endian integer that `bytes` is.
+    init(bigEndianBytes bytes: UnsafeRawBufferPointer) throws(DecodingFailure) {
+        guard bytes.count == MemoryLayout<Self>.size else { throw DecodingFailure(.wrongLength) }
+        self.init(bigEndian: bytes.loadUnaligned(as: Self.self))
+    }
+}
+
+extension Int16: PostgresScalar {
+    package static var oid: UInt32 { 21 }
+    package static var arrayOID: UInt32 { 1005 }
+    package func encode(into writer: inout ValueWriter) { writer.append(bigEndian: self) }
+    package init(binary bytes: UnsafeRawBufferPointer) throws(DecodingFailure) { try self.init(bigEndianBytes: bytes) }
+}
+
+extension Int32: PostgresScalar {
+    package static var oid: UInt32 { 23 }
+    package static var arrayOID: UInt32 { 1007 }
+    package func encode(into writer: inout ValueWriter) { writer.append(bigEndian: self) }
+    package init(binary bytes: UnsafeRawBufferPointer) throws(DecodingFailure) { try self.init(bigEndianBytes: bytes) }
+}
+
+extension Int64: PostgresScalar {
+    package static var oid: UInt32 { 20 }
+    package static var arrayOID: UInt32 { 1016 }
+    package func encode(into writer: inout ValueWriter) { writer.append(bigEndian: self) }
+    package init(binary bytes: UnsafeRawBufferPointer) throws(DecodingFailure) { try self.init(bigEndianBytes: bytes) }
+}
+
+extension Bool: PostgresScalar {
+    package static var oid: UInt32 { 16 }
+    package static var arrayOID: UInt32 { 1000 }
+    package func encode(into writer: inout ValueWriter) { writer.append(self ? 1 : 0) }
+    package init(binary bytes: UnsafeRawBufferPointer) throws(DecodingFailure) {
+        guard bytes.count == 1 else { throw DecodingFailure(.wrongLength) }
+        self = bytes[0] != 0
+    }
+}
+
+extension Double: PostgresScalar {
+    package static var oid: UInt32 { 701 }
+    package static var arrayOID: UInt32 { 1022 }
+    package func encode(into writer: inout ValueWriter) { writer.append(bigEndian: bitPattern) }
+    package init(binary bytes: UnsafeRawBufferPointer) throws(DecodingFailure) {
+        self.init(bitPattern: try UInt64(bigEndianBytes: bytes))
+    }
+}
+
+/// `text`. PostgreSQL keeps no NUL in text: a string with one is refused with SQLSTATE 22021.
+extension String: PostgresScalar {
+    package static var oid: UInt32 { 25 }
+    package static var arrayOID: UInt32 { 1009 }
+    package func encode(into writer: inout ValueWriter) { writer.append(utf8) }
+    package init(binary bytes: UnsafeRawBufferPointer) throws(DecodingFailure) {
+        // The session's client_encoding is UTF8 (Opening.swift), so the server vouches for the bytes.
+        self.init(decoding: bytes, as: UTF8.self)
+    }
+}

@@ -1,0 +1,132 @@
+import CLibpq
+
+/// A connection in use: what a closure of `Connection.withSession` or `Pool.withSession` may do with it. Every call
+/// blocks the connection's thread until the server has answered or the deadline has passed.
+///
+/// It cannot be copied and cannot leave the closure.
+package struct Session: ~Copyable {
+    let wire: Wire
+
+    init(wire: Wire) { self.wire = wire }
+
+    /// PostgreSQL's version as libpq writes it: 150018 is 15.18.
+    package var serverVersion: Int {
+        get throws(DatabaseError) { Int(PQserverVersion(try wire.pointer())) }
+    }
+
+    /// Runs a statement and returns its rows.
+    package func run<Parameters, Row>(
+        _ statement: Statement<Parameters, Row>, _ parameters: Parameters
+    ) throws(DatabaseError) -> [Row] {
+        let result = try send(statement, parameters)
+        let columns = result.columnOIDs
+        guard columns == statement.resultOIDs else {
+            throw .protocolViolation(
+                reason: "statement \(statement.name) returns the types \(columns), declared are \(statement.resultOIDs)")
+        }
+        do throws(DecodingFailure) {
+            return try result.rows(statement.decode)
+        } catch {
+            throw .protocolViolation(reason: "statement \(statement.name) returned \(error.reason.rawValue)")
+        }
+    }
+
+    /// Runs a statement and returns the number of rows that it touched; rows that it returns are dropped.
+    @discardableResult
+    package func execute<Parameters, Row>(
+        _ statement: Statement<Parameters, Row>, _ parameters: Parameters
+    ) throws(DatabaseError) -> Int {
+        try send(statement, parameters).affectedRows
+    }
+
+    /// Runs SQL of one or several statements without parameters: for migrations and settings. Several are one
+    /// transaction unless they say BEGIN and COMMIT themselves.
+    /// - Parameter limit: how long to wait for it instead of the settings' deadline. The server's own limit is the SQL's
+    ///   to lift.
+    package func script(_ sql: String, upTo limit: Duration? = nil) throws(DatabaseError) {
+        try acknowledged {
+            () throws(DatabaseError) in
+            try wire.roundTrip(statement: nil, within: limit ?? wire.settings.statementDeadline) {
+                PQsendQuery($0, sql)
+            }
+        }
+    }
+
+    /// Prepares a statement and asks the server for the types of its parameters and columns.
+    package func describe<Parameters, Row>(
+        _ statement: Statement<Parameters, Row>
+    ) throws(DatabaseError) -> StatementDescription {
+        try prepare(statement)
+        let result = try wire.roundTrip(statement: statement.name, within: wire.settings.statementDeadline) {
+            PQsendDescribePrepared($0, statement.name)
+        }
+        return StatementDescription(parameterOIDs: result.parameterOIDs, resultOIDs: result.columnOIDs)
+    }
+
+    // MARK: The way of a statement
+
+    private func send<Parameters, Row>(
+        _ statement: Statement<Parameters, Row>, _ parameters: Parameters
+    ) throws(DatabaseError) -> ResultHandle {
+        try prepare(statement)
+        try encode(statement, parameters)
+        return try acknowledged {
+            () throws(DatabaseError) in
+            try wire.roundTrip(statement: statement.name, within: wire.settings.statementDeadline) { connection in
+                wire.queueExecution(of: statement.name, on: connection)
+            }
+        }
+    }
+
+    func encode<Parameters, Row>(
+        _ statement: Statement<Parameters, Row>, _ parameters: Parameters
+    ) throws(DatabaseError) {
+        wire.parameters.reset(keeping: Wire.parameterBytesKept)
+        statement.encode(parameters, &wire.parameters)
+        guard wire.parameters.byteCount <= Wire.parameterBytesMax else {
+            throw .protocolViolation(reason: "the parameters of \(statement.name) exceed \(Wire.parameterBytesMax) bytes")
+        }
+    }
+
+    /// Prepares the statement unless this connection has it.
+    func prepare<Parameters, Row>(_ statement: Statement<Parameters, Row>) throws(DatabaseError) {
+        if let sql = wire.prepared[statement.name] {
+            guard sql == statement.sql else {
+                throw .protocolViolation(reason: "two statements are named \(statement.name)")
+            }
+            return
+        }
+        let result = try wire.roundTrip(statement: statement.name, within: wire.settings.statementDeadline) {
+            PQsendPrepare($0, statement.name, statement.sql, Int32(statement.parameterOIDs.count), statement.parameterOIDs)
+        }
+        _ = consume result
+        wire.prepared[statement.name] = statement.sql
+    }
+
+    /// Outside a transaction a command commits itself: a warning about that commit makes it no acknowledgement.
+    @discardableResult
+    private func acknowledged(
+        _ command: () throws(DatabaseError) -> ResultHandle
+    ) throws(DatabaseError) -> ResultHandle {
+        let commitsItself = wire.transactionStatus == PQTRANS_IDLE
+        let result = try command()
+        if commitsItself, let reason = wire.notices.doubtAboutCommit(commitAlone: false) {
+            throw .commitUnknown(reason: reason)
+        }
+        return result
+    }
+}
+
+extension Wire {
+    /// Encoded parameters of one statement; PostgreSQL takes messages of less than 1 GiB.
+    static let parameterBytesMax = 512 << 20
+    /// Memory that a connection keeps for its parameters between calls.
+    static let parameterBytesKept = 1 << 20
+
+    /// Queues the prepared statement with the parameters in the buffer, all binary.
+    func queueExecution(of name: String, on connection: OpaquePointer) -> Int32 {
+        parameters.withPointers { values, lengths, formats in
+            PQsendQueryPrepared(connection, name, Int32(values.count), values, lengths, formats, 1)
+        }
+    }
+}

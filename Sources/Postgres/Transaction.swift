@@ -1,0 +1,83 @@
+import CLibpq
+
+/// How a transaction that went through is to end.
+package enum TransactionVerdict<Value> {
+    case commit(Value)
+    case rollBack(Value)
+}
+
+extension TransactionVerdict: Sendable where Value: Sendable {}
+
+extension Session {
+    /// BEGIN, `body`, COMMIT; ROLLBACK and the same error when `body` throws. When this returns, the server has
+    /// confirmed the commit without a warning; `.commitUnknown` says that it may or may not be there.
+    package func transaction<Value>(
+        _ body: (borrowing Session) throws(DatabaseError) -> Value
+    ) throws(DatabaseError) -> Value {
+        try transaction(deciding: { session throws(DatabaseError) in .commit(try body(session)) })
+    }
+
+    /// The same where the body may want nothing kept without its being an error.
+    package func transaction<Value>(
+        deciding body: (borrowing Session) throws(DatabaseError) -> TransactionVerdict<Value>
+    ) throws(DatabaseError) -> Value {
+        guard wire.transactionStatus == PQTRANS_IDLE || wire.transactionStatus == PQTRANS_UNKNOWN else {
+            throw .protocolViolation(reason: "a transaction inside a transaction")
+        }
+        try command("BEGIN")
+        let verdict: TransactionVerdict<Value>
+        do throws(DatabaseError) {
+            verdict = try body(self)
+        } catch {
+            rollBack()
+            throw error
+        }
+        switch verdict {
+        case .commit(let value):
+            try commit()
+            return value
+        case .rollBack(let value):
+            rollBack()
+            return value
+        }
+    }
+
+    private func commit() throws(DatabaseError) {
+        // A dead wire was never asked to commit: that is no doubt but a loss.
+        _ = try wire.pointer()
+        let tag: String
+        do throws(DatabaseError) {
+            tag = try command("COMMIT")
+        } catch {
+            throw doubtfulCommit(error)
+        }
+        guard tag == "COMMIT" else {
+            // A statement had failed and the body went on all the same.
+            throw .refused(Refusal(sqlState: "25P02", message: "COMMIT ended in \(tag): a statement before it had failed"))
+        }
+        if let reason = wire.notices.doubtAboutCommit(commitAlone: true) { throw .commitUnknown(reason: reason) }
+    }
+
+    /// What an error at COMMIT says of the transaction. A refusal by the server rolled it back, save those by which the
+    /// server itself says that it does not know (40003, 08007); anything below leaves the outcome open.
+    private func doubtfulCommit(_ error: DatabaseError) -> DatabaseError {
+        switch error {
+        case .refused(let refusal) where refusal.sqlState != "40003" && !refusal.sqlState.isConnectionLevel: error
+        default: .commitUnknown(reason: "\(error)")
+        }
+    }
+
+    /// Ends the transaction without keeping it. Where that fails the connection is closed, and the server does it.
+    private func rollBack() {
+        do throws(DatabaseError) {
+            try command("ROLLBACK")
+        } catch {
+            wire.end("ROLLBACK failed: \(error)")
+        }
+    }
+
+    @discardableResult
+    private func command(_ sql: String) throws(DatabaseError) -> String {
+        try wire.roundTrip(statement: sql, within: wire.settings.statementDeadline) { PQsendQuery($0, sql) }.commandTag
+    }
+}

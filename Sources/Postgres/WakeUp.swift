@@ -1,0 +1,28 @@
+import CLibpq
+import Glibc
+
+/// A descriptor that a poll(2) on a connection's thread waits on beside the socket, and that any thread may raise.
+final class WakeUp: Sendable {
+    let descriptor: Int32
+
+    init() throws(DatabaseError) {
+        descriptor = posthouse_eventfd()
+        guard descriptor >= 0 else {
+            throw .connectFailed(reason: "no event descriptor for a connection: \(String(cString: strerror(errno)))")
+        }
+    }
+
+    deinit { close(descriptor) }
+
+    func raise() {
+        var one: UInt64 = 1
+        // It fails only when the counter is full, and then it is raised already.
+        _ = write(descriptor, &one, MemoryLayout<UInt64>.size)
+    }
+
+    /// Whether it was raised; it no longer is.
+    func lower() -> Bool {
+        var count: UInt64 = 0
+        return read(descriptor, &count, MemoryLayout<UInt64>.size) > 0
+    }
+}

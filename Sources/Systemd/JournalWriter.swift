@@ -1,0 +1,153 @@
+internal import Glibc
+internal import Synchronization
+
+/// A bounded queue before a sink that may be slow, emptied by a thread of its own.
+///
+/// Whoever has something to tell must never wait for the one who listens: a stopped journald, a pipe that nobody
+/// reads. So `post` takes a lock for a few instructions and never anything longer; what does not fit is dropped,
+/// counted, and reported by `tick`, whose entries go straight to the sink and so cannot be dropped in their turn.
+///
+///     open ──close()──▶ closing ──queue empty, last tick written──▶ closed
+///
+/// The thread holds this object; `close` ends it. A sink that never returns keeps the thread until the process ends.
+package final class JournalWriter<Entry: Sendable>: Sendable {
+    /// Writes a batch in order; may block; returns how many of it could not be written.
+    package typealias Sink = @Sendable ([Entry]) -> Int
+    /// Called by the writer's thread every `tickInterval` with the number of entries dropped since the last call;
+    /// gives the entries to write for it. Called once more at the end.
+    package typealias Tick = @Sendable (_ dropped: Int) -> [Entry]
+
+    private struct State {
+        /// Entries `head...` wait; those before it are gone (removed in bulk, for an array only shrinks at its end).
+        var entries: [Entry?] = []
+        var head = 0
+        var dropped = 0
+        var droppedTotal = 0
+        var isSleeping = false
+        var isClosing = false
+    }
+
+    private let queueEntriesMax: Int
+    private let batchEntriesMax: Int
+    private let tickInterval: Duration
+    private let sink: Sink
+    private let tick: Tick
+    private let state = Mutex(State())
+    private let wakeUp: EventDescriptor
+    private let closed: EventDescriptor
+
+    /// Starts the thread. `queueEntriesMax` bounds what waits, `batchEntriesMax` what the sink gets at once.
+    package init(
+        queueEntriesMax: Int, batchEntriesMax: Int = 256, tickInterval: Duration = .seconds(1),
+        sink: @escaping Sink, tick: @escaping Tick
+    ) throws(JournalWriterFailure) {
+        precondition(queueEntriesMax > 0 && batchEntriesMax > 0, "a writer needs room for an entry")
+        self.queueEntriesMax = queueEntriesMax
+        self.batchEntriesMax = batchEntriesMax
+        self.tickInterval = tickInterval
+        self.sink = sink
+        self.tick = tick
+        do {
+            wakeUp = try EventDescriptor()
+            closed = try EventDescriptor()
+        } catch {
+            throw JournalWriterFailure(description: "cannot start the journal's writer: \(error)")
+        }
+        try WriterThread.start(name: "journal") { self.run() }
+    }
+
+    /// Queues an entry, or drops and counts it. Never blocks on the sink.
+    package func post(_ entry: Entry) {
+        let mustWake = state.withLock { state in
+            guard !state.isClosing, state.entries.count - state.head < queueEntriesMax else {
+                state.dropped += 1
+                state.droppedTotal += 1
+                return false
+            }
+            state.entries.append(entry)
+            defer { state.isSleeping = false }
+            return state.isSleeping
+        }
+        if mustWake { wakeUp.signal() }
+    }
+
+    /// Entries lost since the start, for whatever reason.
+    package var droppedTotal: Int { state.withLock { $0.droppedTotal } }
+
+    /// Takes nothing more and waits until all that is queued is written. False: the sink did not manage within `limit`.
+    package func close(within limit: Duration) -> Bool {
+        state.withLock { $0.isClosing = true }
+        wakeUp.signal()
+        guard closed.wait(atMost: limit) else { return false }
+        // So that a second close finds it closed too.
+        closed.signal()
+        return true
+    }
+
+    private func run() {
+        var nextTick = ContinuousClock.now + tickInterval
+        while true {
+            let (batch, isClosing) = takeBatch()
+            write(batch)
+            if isClosing && batch.isEmpty { break }
+            if ContinuousClock.now >= nextTick {
+                writeTick()
+                nextTick = .now + tickInterval
+            }
+            if batch.isEmpty { _ = wakeUp.wait(atMost: nextTick - .now) }
+        }
+        writeTick()
+        closed.signal()
+    }
+
+    /// Up to `batchEntriesMax` entries; none means that the next `post` has to wake the thread.
+    private func takeBatch() -> (batch: [Entry], isClosing: Bool) {
+        state.withLock { state in
+            let count = min(batchEntriesMax, state.entries.count - state.head)
+            var batch: [Entry] = []
+            batch.reserveCapacity(count)
+            for index in state.head..<state.head + count {
+                if let entry = state.entries[index].take() { batch.append(entry) }
+            }
+            state.head += count
+            if state.head == state.entries.count {
+                state.entries.removeAll(keepingCapacity: true)
+                state.head = 0
+            } else if state.head > state.entries.count / 2 {
+                state.entries.removeFirst(state.head)
+                state.head = 0
+            }
+            state.isSleeping = batch.isEmpty && !state.isClosing
+            return (batch, state.isClosing)
+        }
+    }
+
+    private func write(_ batch: [Entry]) {
+        guard !batch.isEmpty else { return }
+        let lost = sink(batch)
+        if lost > 0 { count(lost: lost) }
+    }
+
+    private func writeTick() {
+        let dropped = state.withLock { state in
+            defer { state.dropped = 0 }
+            return state.dropped
+        }
+        let entries = tick(dropped)
+        guard !entries.isEmpty else { return }
+        // A report that was lost itself is told again by the next tick.
+        if sink(entries) > 0 { state.withLock { $0.dropped += dropped } }
+    }
+
+    private func count(lost: Int) {
+        state.withLock { state in
+            state.dropped += lost
+            state.droppedTotal += lost
+        }
+    }
+}
+
+/// No thread, or no descriptor for its wake-ups: the process is out of both, and cannot serve anyway.
+package struct JournalWriterFailure: Error, CustomStringConvertible {
+    package let description: String
+}

@@ -1,0 +1,86 @@
+import Testing
+
+@testable import Cluster
+
+/// The decisions and readers of the cluster that need no server.
+@Suite struct DecisionTests {
+    @Test func theNewestFittingVersionIsTakenForANewCluster() {
+        let found = [13, 15, 17, 16].map { Binaries(directory: "/\($0)", major: $0) }
+        #expect(Binaries.choose(from: found, existing: nil)?.major == 17)
+        #expect(Binaries.choose(from: found, existing: 15)?.major == 15)
+        #expect(Binaries.choose(from: found, existing: 18) == nil)
+        #expect(Binaries.choose(from: [Binaries(directory: "/13", major: 13)], existing: nil) == nil)
+    }
+
+    /// Oracle: what `postgres --version` prints on Debian, and for a beta.
+    @Test func theVersionIsReadFromTheServersOwnLine() {
+        #expect(Binaries.major(in: "postgres (PostgreSQL) 15.14 (Debian 15.14-0+deb12u1)\n") == 15)
+        #expect(Binaries.major(in: "postgres (PostgreSQL) 19beta1\n") == 19)
+        #expect(Binaries.major(in: "sh: not found\n") == nil)
+    }
+
+    /// Oracle: a postmaster.pid as PostgreSQL 15 wrote it; its lines are padded, and appear one after the other.
+    @Test func postmasterFilesAreReadAtEachStage() throws {
+        let whole = """
+            4711
+            /var/lib/posthouse/cluster
+            1700000000
+            5432
+            /run/posthouse/0a
+
+              5432001    262144
+            ready\u{20}\u{20}\u{20}
+
+            """
+        let file = try #require(PostmasterFile(parsing: whole))
+        #expect(file.pid == 4711)
+        #expect(file.socketDirectory == "/run/posthouse/0a")
+        #expect(file.status == "ready")
+        #expect(PostmasterFile(parsing: "4711\n/var/lib/x\n")?.status == nil)
+        #expect(PostmasterFile(parsing: "-4711\n/var/lib/x\n")?.pid == 4711)
+        #expect(PostmasterFile(parsing: "") == nil)
+        #expect(PostmasterFile(parsing: "garbage\n") == nil)
+    }
+
+    /// Oracle: proc(5); a process may put anything into its name.
+    @Test func processStatusSurvivesHostileNames() throws {
+        let rest = " S 1 1 1 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 98765 1 1"
+        let status = try #require(ProcessStatus(parsing: "42 (a) Z (b)\(rest)"))
+        #expect(status.name == "a) Z (b")
+        #expect(status.state == "S")
+        #expect(status.startTicks == 98765)
+        #expect(!status.isDead)
+        #expect(ProcessStatus(parsing: "42 (x") == nil)
+    }
+
+    @Test func theBackoffGrowsToItsBoundAndStartsAnewAfterALongRun() {
+        var backoff = RestartBackoff()
+        let gaps = (0..<12).map { _ in backoff.gap(uptime: nil) }
+        #expect(gaps.first == ClusterLimits.restartBackoff.lowerBound)
+        #expect(gaps.last == ClusterLimits.restartBackoff.upperBound)
+        #expect(zip(gaps, gaps.dropFirst()).allSatisfy { $0 <= $1 })
+        #expect(backoff.gap(uptime: .seconds(1)) == ClusterLimits.restartBackoff.upperBound)
+        #expect(backoff.gap(uptime: ClusterLimits.restartBackoffReset) == ClusterLimits.restartBackoff.lowerBound)
+    }
+
+    /// Oracle: libpq's rules for keyword strings, PostgreSQL's for lists of names.
+    @Test func pathsAreQuoted() {
+        #expect(Settings.quotedConnectionValue("/tmp/it's \\ here") == "'/tmp/it\\'s \\\\ here'")
+        #expect(Settings.quotedListItem("/tmp/a, \"b\"") == "\"/tmp/a, \"\"b\"\"\"")
+    }
+
+    /// Our defaults hold over what initdb chose by itself, and an administrator's later line holds over them.
+    @Test func initdbsOwnChoicesDoNotHideOurDefaults() {
+        let text = Settings.withInclude("max_connections = 100\t# (change)\n#jit = on\ndatestyle = 'iso'\n")
+        #expect(text.contains("\n#max_connections = 100"))
+        #expect(text.contains("\ndatestyle = 'iso'"))
+        #expect(text.contains("include = 'posthouse.conf'"))
+    }
+
+    /// Oracle: the published vectors of FNV-1a, 64 bits (RFC 9923 and the authors' page).
+    @Test func theSocketNameIsStable() {
+        #expect(SocketDirectory.hash(of: "") == "cbf29ce484222325")
+        #expect(SocketDirectory.hash(of: "a") == "af63dc4c8601ec8c")
+        #expect(SocketDirectory.hash(of: "foobar") == "85944171f73967e8")
+    }
+}

@@ -1,0 +1,140 @@
+import Foundation
+import Testing
+import Vocabulary
+
+@testable import Cluster
+
+/// The whole life of a cluster, with real servers; psql and /proc are the oracles. One after the other, for each starts
+/// servers on a machine that other tests share.
+@Suite(.serialized, .timeLimit(.minutes(5))) struct LifeTests {
+    @Test func startsStopsAndStartsAgain() async throws {
+        try await Workbench.with { bench in
+            let first = try await bench.start()
+            let settings = """
+                SELECT current_setting('fsync') || current_setting('synchronous_commit') ||
+                current_setting('full_page_writes') || current_setting('data_checksums') ||
+                '[' || current_setting('listen_addresses') || ']' || current_setting('server_encoding') ||
+                current_setting('lc_collate') || current_setting('max_connections') || current_database() || current_user
+                """
+            #expect(try query(first, settings) == "onononon[]UTF8C40posthouseposthouse")
+            _ = try query(first, "CREATE TABLE kept (n int); INSERT INTO kept VALUES (42)")
+            let pid = try await pid(of: first)
+            #expect(ServerProcesses.isServer(pid, on: bench.data))
+            // Nothing of the daemon's environment, which may hold secrets, and neither HOME nor NOTIFY_SOCKET.
+            let environment = try String(contentsOfFile: "/proc/\(pid)/environ", encoding: .utf8)
+            #expect(!environment.contains("HOME="))
+            await first.stop()
+            #expect(await first.state == .stopped)
+            #expect(ServerProcesses.all(on: bench.data).isEmpty)
+
+            let second = try await bench.start()
+            #expect(!second.wasTakenOver)
+            #expect(second.connectionString == first.connectionString)
+            #expect(try query(second, "SELECT n FROM kept") == "42")
+            await second.stop()
+            #expect(bench.observed.all.filter { $0.hasPrefix("clusterStarted") }.count == 2)
+            #expect(bench.observed.all.filter { $0 == "clusterStopped" }.count == 2)
+            #expect(!bench.observed.all.contains { $0.hasPrefix("warning") })
+        }
+    }
+
+    @Test func takesOverTheServerOfADeadDaemon() async throws {
+        try await Workbench.with { bench in
+            var cluster: PrivateCluster? = try await bench.start()
+            let before = try await pid(of: #require(cluster))
+            // Dropping it without a stop closes the lock and leaves the server, just as the death of the process does.
+            cluster = nil
+            var other = bench.surroundings
+            other.runtimeDirectory = nil
+            let heir = try await bench.start(other)
+            #expect(heir.wasTakenOver)
+            #expect(try await pid(of: heir) == before)
+            #expect(heir.connectionString.contains(bench.sockets))
+            #expect(try query(heir, "SELECT 1") == "1")
+            #expect(bench.observed.all.last == "clusterStarted(directory: \"\(bench.data)\", takenOver: true)")
+
+            // It is supervised like one of its own, and comes back under the same connection string.
+            kill(before, SIGKILL)
+            _ = await bench.observed.next { if case .warning = $0 { true } else { false } }
+            _ = await bench.observed.next { if case .clusterStarted = $0 { true } else { false } }
+            #expect(try query(heir, "SELECT 1") == "1")
+            await heir.stop()
+            #expect(ServerProcesses.all(on: bench.data).isEmpty)
+        }
+    }
+
+    @Test func startsAKilledServerAgainAndLosesNothing() async throws {
+        try await Workbench.with { bench in
+            let cluster = try await bench.start()
+            let before = try await pid(of: cluster)
+            _ = try query(cluster, "CREATE TABLE kept (n int)")
+            _ = try query(cluster, "INSERT INTO kept VALUES (7)")
+            // A backend that does not notice the death of its postmaster keeps the old shared memory.
+            let busy = Process()
+            busy.executableURL = URL(fileURLWithPath: "/usr/bin/psql")
+            busy.arguments = [cluster.connectionString, "-Xc", "SELECT count(*) FROM generate_series(1, 4000000000)"]
+            busy.standardError = FileHandle.nullDevice
+            try busy.run()
+            while try query(cluster, "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%series%'") != "2" {}
+            kill(before, SIGKILL)
+            _ = await bench.observed.next { if case .warning = $0 { true } else { false } }
+            _ = await bench.observed.next { if case .clusterStarted = $0 { true } else { false } }
+            busy.waitUntilExit()
+            #expect(try await pid(of: cluster) != before)
+            #expect(try query(cluster, "SELECT n FROM kept") == "7")
+            await cluster.stop()
+        }
+    }
+
+    @Test func aSecondOwnerIsRefused() async throws {
+        try await Workbench.with { bench in
+            let cluster = try await bench.start()
+            let error = try await bench.refusal()
+            #expect(error == .inUse(directory: bench.data, holder: "process \(getpid())"))
+            #expect("\(error)".contains("another posthouse"))
+            #expect(try query(cluster, "SELECT 1") == "1")
+            await cluster.stop()
+        }
+    }
+
+    @Test func aServerWithoutItsSocketIsStartedAgain() async throws {
+        try await Workbench.with { bench in
+            var cluster: PrivateCluster? = try await bench.start()
+            let before = try await pid(of: #require(cluster))
+            cluster = nil
+            try FileManager.default.removeItem(atPath: bench.sockets)
+            try FileManager.default.createDirectory(atPath: bench.sockets, withIntermediateDirectories: false)
+            let heir = try await bench.start()
+            #expect(!heir.wasTakenOver)
+            #expect(try await pid(of: heir) != before)
+            #expect(try query(heir, "SELECT 1") == "1")
+            await heir.stop()
+        }
+    }
+
+    /// PostgreSQL alone refuses here: kill(2) answers for a zombie, and for any other process of the same user.
+    @Test func aZombieInTheLockFileDoesNotHinderTheStart() async throws {
+        try await Workbench.with { bench in
+            await (try bench.start()).stop()
+            let zombie = try makeZombie()
+            defer { var status: Int32 = 0; waitpid(zombie, &status, 0) }
+            let lock = "\(zombie)\n\(bench.data)\n1700000000\n5432\n\(bench.sockets)\n\n0 0\nready   \n"
+            try lock.write(toFile: PostmasterFile.path(in: bench.data), atomically: false, encoding: .utf8)
+            let cluster = try await bench.start()
+            #expect(!cluster.wasTakenOver)
+            #expect(try query(cluster, "SELECT 1") == "1")
+            await cluster.stop()
+        }
+    }
+
+    private func makeZombie() throws -> pid_t {
+        var child: pid_t = 0
+        var arguments: [UnsafeMutablePointer<CChar>?] = [strdup("true"), nil]
+        defer { free(arguments[0]) }
+        try #require(posix_spawn(&child, "/bin/true", nil, nil, &arguments, nil) == 0)
+        var info = siginfo_t()
+        // Waits for its end without reaping it.
+        waitid(P_PID, id_t(child), &info, WEXITED | WNOWAIT)
+        return child
+    }
+}

@@ -1,0 +1,122 @@
+import Foundation
+import Synchronization
+import Testing
+import Vocabulary
+
+@testable import Cluster
+
+/// A directory of its own for one test, reachable for the user who runs the server, and gone afterwards.
+final class Workbench: Sendable {
+    let root: String
+    let observed = Observed()
+
+    init() throws {
+        var template = Array("/tmp/posthouse-cluster-XXXXXX".utf8CString)
+        try #require(mkdtemp(&template) != nil)
+        root = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        // As root the server runs as another user, who must pass through here.
+        chmod(root, 0o755)
+        try FileManager.default.createDirectory(atPath: sockets, withIntermediateDirectories: false)
+    }
+
+    /// What `[embedded] directory` would be.
+    var directory: String { root + "/state" }
+    var data: String { directory + "/cluster" }
+    var sockets: String { root + "/run" }
+
+    var surroundings: Surroundings {
+        Surroundings(
+            runtimeDirectory: sockets, sessionDirectory: nil, path: "/usr/bin:/bin", temporaryDirectory: root)
+    }
+
+    func start(_ surroundings: Surroundings? = nil, directory: String? = nil) async throws(ClusterError)
+        -> PrivateCluster
+    {
+        let observed = observed
+        return try await PrivateCluster.start(
+            directory: directory ?? self.directory, observe: { observed.take($0) },
+            surroundings: surroundings ?? self.surroundings)
+    }
+
+    /// The error of a start that must fail.
+    func refusal(_ surroundings: Surroundings? = nil, directory: String? = nil) async throws -> ClusterError {
+        try #require(
+            await #expect(throws: ClusterError.self) {
+                let cluster = try await self.start(surroundings, directory: directory)
+                await cluster.stop()
+            })
+    }
+
+    /// Stops whatever server still runs on the directory, by its own postmaster.pid, and removes everything.
+    func cleanUp() async {
+        if let process = Predecessor.postmaster(on: data) { await Predecessor.stop(process) }
+        try? FileManager.default.removeItem(atPath: root)
+    }
+
+    /// Runs `body` and cleans up after it, however it ends.
+    static func with(_ body: (Workbench) async throws -> Void) async throws {
+        let bench = try Workbench()
+        do {
+            try await body(bench)
+        } catch {
+            await bench.cleanUp()
+            throw error
+        }
+        await bench.cleanUp()
+    }
+}
+
+/// Keeps what was observed, and lets a test wait for it.
+final class Observed: Sendable {
+    private let kept = Mutex<[String]>([])
+    private let stream: AsyncStream<Observation>
+    private let continuation: AsyncStream<Observation>.Continuation
+
+    init() { (stream, continuation) = AsyncStream.makeStream(of: Observation.self) }
+
+    func take(_ observation: Observation) {
+        kept.withLock { $0.append("\(observation)") }
+        continuation.yield(observation)
+    }
+
+    var all: [String] { kept.withLock { $0 } }
+
+    /// Waits until one of this kind was observed that no earlier call has returned.
+    func next(where matches: @Sendable (Observation) -> Bool) async -> Observation? {
+        await stream.first(where: matches)
+    }
+}
+
+/// Runs a program and returns its exit code and all it printed.
+@discardableResult
+func shell(_ program: String, _ arguments: [String], environment: [String: String]? = nil) throws -> (
+    code: Int32, output: String
+) {
+    let process = Process()
+    process.executableURL = URL(fileURLWithPath: program)
+    process.arguments = arguments
+    if let environment { process.environment = environment }
+    let pipe = Pipe()
+    process.standardOutput = pipe
+    process.standardError = pipe
+    process.standardInput = FileHandle.nullDevice
+    try process.run()
+    let data = pipe.fileHandleForReading.readDataToEndOfFile()
+    process.waitUntilExit()
+    return (process.terminationStatus, String(decoding: data, as: UTF8.self))
+}
+
+/// PostgreSQL's own client is the oracle of whether the cluster serves.
+func query(_ cluster: PrivateCluster, _ sql: String) throws -> String {
+    let (code, output) = try shell("/usr/bin/psql", [cluster.connectionString, "-XAtq", "-c", sql])
+    try #require(code == 0, "psql: \(output)")
+    return output.trimmingCharacters(in: .whitespacesAndNewlines)
+}
+
+func pid(of cluster: PrivateCluster) async throws -> Int32 {
+    guard case .running(let pid) = await cluster.state else {
+        Issue.record("not running: \(await cluster.state)")
+        throw ClusterError.cancelled
+    }
+    return pid
+}

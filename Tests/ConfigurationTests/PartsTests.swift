@@ -1,0 +1,128 @@
+@testable import Configuration
+import Foundation
+import Testing
+import Vocabulary
+
+/// The small pure readers, each against values worked out by hand.
+@Suite struct PartsTests {
+    @Test func durations() {
+        let good: [(String, Duration)] = [
+            ("250ms", .milliseconds(250)), ("5s", .seconds(5)), ("2m", .seconds(120)), ("24h", .seconds(86_400)),
+            ("30d", .seconds(2_592_000)), ("0s", .zero),
+        ]
+        for (text, duration) in good { #expect(DurationText.read(text) == duration) }
+        for text in ["", "5", "s", "-5s", "5 s", "5S", "1h30m", "1.5s", "5s ", "99999999999999999999s", "９s", "106751991168d"] {
+            #expect(DurationText.read(text) == nil, "\(text)")
+        }
+        #expect(DurationText.write(.seconds(86_400)) == "1d")
+        #expect(DurationText.write(.milliseconds(1_500)) == "1500ms")
+        #expect(DurationText.write(.zero) == "0ms")
+    }
+
+    @Test func sizes() {
+        let good = [("1MiB", 1 << 20), ("64KiB", 65_536), ("500B", 500), ("1MB", 1_000_000), ("2kB", 2_000), ("2KB", 2_000)]
+        for (text, bytes) in good { #expect(SizeText.read(text) == bytes) }
+        for text in ["", "1", "MiB", "1 MiB", "1mib", "1.5MiB", "-1B", "9999999999GiB"] {
+            #expect(SizeText.read(text) == nil, "\(text)")
+        }
+    }
+
+    @Test func addresses() {
+        let good: [(String, ListenAddress)] = [
+            ("127.0.0.1:8080", .tcp(host: "127.0.0.1", port: 8080)), ("[::1]:80", .tcp(host: "::1", port: 80)),
+            ("0.0.0.0:0", .tcp(host: "0.0.0.0", port: 0)), ("localhost:1", .tcp(host: "localhost", port: 1)),
+            ("unix:/run/x", .unix(path: "/run/x")),
+        ]
+        for (text, address) in good {
+            #expect(ListenAddress(text) == address)
+            #expect(address.text == text)
+        }
+        for text in [
+            "", "8080", ":8080", "::1:80", "[127.0.0.1]:80", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536",
+            "127.0.0.1:+80", "example.com:80", "unix:run/x", "unix:", "unix:/" + String(repeating: "a", count: 107),
+        ] {
+            #expect(ListenAddress(text) == nil, "\(text)")
+        }
+    }
+
+    @Test func endpoints() throws {
+        let url = try EndpointText.read("HTTPS://API.example.com:8443/a/b?c=%20d")
+        #expect(url == EndpointURL(isTLS: true, host: "api.example.com", port: 8443, target: "/a/b?c=%20d"))
+        #expect(try EndpointText.read("http://[::1]?x").target == "/?x")
+        #expect(try EndpointText.read("http://[::1]").host == "::1")
+        #expect(try EndpointText.read("http://10.0.0.1").isInternal)
+        #expect(try !EndpointText.read("http://11.0.0.1").isInternal)
+        #expect(try !EndpointText.read("http://10.0.0.1").isLocal)
+    }
+
+    @Test func distances() {
+        #expect(NearMiss.distance("concurency", "concurrency") == 1)
+        #expect(NearMiss.distance("recieved", "received") == 1)
+        #expect(NearMiss.distance("", "abc") == 3)
+        #expect(NearMiss.distance("kitten", "sitting") == 3)
+        #expect(NearMiss.find("x", among: ["name", "url"]) == nil)
+        #expect(NearMiss.find("Url", among: ["name", "url"]) == "url")
+    }
+
+    @Test func stateDirectories() {
+        func resolve(_ environment: [String: String], isRoot: Bool = false) -> String {
+            StateDirectory.resolve(environment: { environment[$0] }, isRoot: isRoot)
+        }
+        #expect(resolve(["STATE_DIRECTORY": "/var/lib/a:/var/lib/b", "HOME": "/h"]) == "/var/lib/a")
+        #expect(resolve(["HOME": "/root"], isRoot: true) == "/var/lib/posthouse")
+        #expect(resolve(["HOME": "/h", "XDG_STATE_HOME": "/s"]) == "/s/posthouse")
+        #expect(resolve(["HOME": "/h", "XDG_STATE_HOME": "relative"]) == "/h/.local/state/posthouse")
+        #expect(resolve([:]) == "/var/lib/posthouse")
+    }
+
+    @Test func theWholeOfAConfiguration() throws {
+        let outcome = Harness().check(
+            Harness.with(
+                """
+                schedule = ["1s", "2m"]
+                jitter = 0
+                give_up_after = "1d"
+                permanent = [400, 400, 422]
+                order = "none"
+                format = "source"
+                headers = { X-A = "b", X-C = { env = "S" } }
+
+                """, source: "app = \"com.example\"\nenvironment = \"SANDBOX\"\nfreshness = \"5m\"\n")
+                + "[server]\nlisten = \"[::1]:1\"\napi_listen = \"unix:/x\"\n[embedded]\ndirectory = \"/d\"\n"
+                + "[database]\nurl = { env = \"S\" }\n")
+        let configuration = try #require(outcome.configuration, "\(outcome.render())")
+        #expect(outcome.diagnostics.isEmpty)
+        #expect(configuration.server.apiListen == .unix(path: "/x"))
+        #expect(configuration.embedded.directory == "/d")
+        #expect(configuration.database.url == Secret(Array("vendor secret".utf8)))
+        #expect(!configuration.database.usesPrivateCluster)
+        let source = try #require(configuration.sources.first)
+        #expect(source.app == "com.example" && source.defaultEnvironment == "SANDBOX")
+        #expect(source.freshness == .seconds(300))
+        let integration = try #require(configuration.integrations.first)
+        #expect(
+            integration.schedule
+                == RetrySchedule(gaps: [.seconds(1), .seconds(120)], jitter: 0, giveUpAfter: .seconds(86_400)))
+        #expect(integration.permanentStatuses == [400, 422])
+        #expect(integration.headers.map(\.value) == [Secret(Array("b".utf8)), Secret(Array("vendor secret".utf8))])
+        #expect(integration.order == .none && integration.format == .source)
+    }
+
+    @Test func filesOfTheSystem() throws {
+        let directory = FileManager.default.temporaryDirectory.appending(path: UUID().uuidString)
+        try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: directory) }
+        let file = directory.appending(path: "secret")
+        try Data("abc".utf8).write(to: file)
+        try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: file.path)
+        let read = try SecretReader.system.readFile(file.path, 3).get()
+        #expect(read.bytes == Array("abc".utf8) && read.isReadableByOthers)
+        #expect(throws: SecretReader.Failure.larger(thanBytes: 2)) { try SecretReader.system.readFile(file.path, 2).get() }
+        #expect(throws: SecretReader.Failure.notARegularFile) { try SecretReader.system.readFile(directory.path, 2).get() }
+        #expect(throws: SecretReader.Failure.notFound) {
+            try SecretReader.system.readFile(directory.appending(path: "none").path, 2).get()
+        }
+        let outcome = ConfigurationFile.load(path: directory.appending(path: "none").path, purpose: .serve)
+        #expect(outcome.render().hasSuffix("/none: error: cannot be read: no such file\n1 error\n"))
+    }
+}

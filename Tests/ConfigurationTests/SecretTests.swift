@@ -1,0 +1,133 @@
+@testable import Configuration
+import Testing
+import Vocabulary
+
+/// Where secrets come from, and that none of them is ever seen.
+@Suite struct SecretTests {
+    @Test func everyFormIsRead() throws {
+        var harness = Harness()
+        harness.environment = ["CREDENTIALS_DIRECTORY": "/creds", "E": "from environment"]
+        harness.files = [
+            "/creds/c": Harness.file("from credential\n"), "/etc/f": Harness.file("from file\r\n"),
+            "conf/r": Harness.file("two newlines\n\n"), "/creds/k": Harness.file(Harness.signingKey + "\n"),
+        ]
+        harness.fileName = "conf/posthouse.toml"
+        let text = Harness.minimal.replacing("secret = { env = \"K\" }", with: "secret = { credential = \"k\" }")
+            .replacing(
+                "secret = { env = \"S\" }",
+                with: "secrets = [{ credential = \"c\" }, { env = \"E\" }, { file = \"/etc/f\" }, { file = \"r\" }]")
+        let outcome = harness.check(text)
+        let source = try #require(outcome.configuration?.sources.first, "\(outcome.render())")
+        #expect(
+            source.secrets == ["from credential", "from environment", "from file", "two newlines\n"].map {
+                Secret(Array($0.utf8))
+            })
+        let key = try #require(outcome.configuration?.integrations.first?.signingKeys.first)
+        #expect(key == .symmetric(Secret([UInt8](repeating: 0x41, count: 32))))
+    }
+
+    static let bad: [(value: String, expected: String)] = [
+        ("\"hunter2\"", "4:10 `secret` must not stand in this file in clear text; write { credential = \"…\" }, { env = \"…\" } or { file = \"…\" }"),
+        ("12345678", "4:10 `secret` must be { credential = \"…\" }, { env = \"…\" } or { file = \"…\" }, not an integer"),
+        ("{ value = \"hunter2\" }", "4:12 `secret` must be one of { credential = \"…\" }, { env = \"…\" } or { file = \"…\" }"),
+        ("{ credental = \"hunter2\" }", "4:12 `secret` must be one of { credential = \"…\" }, { env = \"…\" } or { file = \"…\" }; did you mean `credential`?"),
+        ("{}", "4:10 `secret` must be one of { credential = \"…\" }, { env = \"…\" } or { file = \"…\" }"),
+        ("{ env = \"S\", file = \"hunter2\" }", "4:10 `secret` must be one of { credential = \"…\" }, { env = \"…\" } or { file = \"…\" }"),
+        ("{ env = \"A=B\" }", "4:18 `env` must be the name of an environment variable"),
+        ("{ credential = \"../x\" }", "4:25 `credential` must be the name of a systemd credential, without a slash"),
+        ("{ env = \"UNSET\" }", "4:10 the environment variable `UNSET` cannot be read: it is not set"),
+        ("{ env = \"EMPTY\" }", "4:10 the environment variable `EMPTY` is empty; `secret` needs a secret"),
+        ("{ file = \"/none\" }", "4:10 the file `/none` cannot be read: no such file"),
+        ("{ credential = \"c\" }", "4:10 the credential `c` cannot be read: $CREDENTIALS_DIRECTORY is not set, as it is outside the unit"),
+        ("[]", "4:10 `secret` must be { credential = \"…\" }, { env = \"…\" } or { file = \"…\" }, not an array"),
+    ]
+
+    @Test(arguments: bad) func badReferences(_ value: String, _ expected: String) {
+        var harness = Harness()
+        harness.environment["EMPTY"] = "\n"
+        let outcome = harness.check(Harness.minimal.replacing("{ env = \"S\" }", with: value))
+        #expect(Harness.places(outcome.errors) == [expected])
+        #expect(!outcome.render().contains("hunter2"))
+        #expect(!outcome.render().contains("12345678"))
+    }
+
+    static let keys: [(text: String, why: SigningKeyText.Failure)] = [
+        ("plain", .prefix), ("whsk_AAAA", .asymmetric), ("whsec_****", .base64), ("whsec_QUFB", .length(3)),
+        ("whsec_", .length(0)),
+    ]
+
+    @Test(arguments: keys) func badSigningKeys(_ text: String, _ why: SigningKeyText.Failure) {
+        let harness = Harness(environment: ["S": "s", "K": text])
+        let outcome = harness.check(Harness.minimal)
+        #expect(
+            Harness.places(outcome.errors)
+                == ["10:10 `secret` must be `whsec_` and the base64 of 24 to 64 bytes; \(why.text)"])
+        #expect(!outcome.render().contains(text) || text == "whsec_")
+    }
+
+    @Test func whatCheckCannotReadIsAWarningAndTheRestIsChecked() throws {
+        var harness = Harness(purpose: .check)
+        harness.environment = [:]
+        harness.files = ["/etc/f": .failure(.notPermitted)]
+        let text = Harness.minimal.replacing("{ env = \"S\" }", with: "{ credential = \"c\" }")
+            .replacing("{ env = \"K\" }", with: "{ file = \"/etc/f\" }")
+        let outcome = harness.check(text)
+        #expect(
+            Harness.places(outcome.diagnostics) == [
+                "4:10 the credential `c` cannot be read here: $CREDENTIALS_DIRECTORY is not set, as it is outside the unit",
+                "10:10 the file `/etc/f` cannot be read here: permission denied",
+            ])
+        #expect(outcome.errors.isEmpty)
+        #expect(outcome.configuration?.sources.first?.secrets.isEmpty == true)
+        #expect(Harness.places(harness.check(text + "x = 1").errors) == ["11:1 unknown key `x`"])
+        harness.purpose = .serve
+        #expect(harness.check(text).errors.count == 2)
+        // Inside the unit the directory is there, and a credential that is not is an error even of `check`.
+        harness.purpose = .check
+        harness.environment = ["CREDENTIALS_DIRECTORY": "/creds"]
+        #expect(Harness.places(harness.check(text).errors) == ["4:10 the credential `c` cannot be read: no such file"])
+    }
+
+    @Test func aFileForEveryoneIsAWarning() {
+        var harness = Harness()
+        harness.files = ["/etc/f": Harness.file("x", isReadableByOthers: true)]
+        let outcome = harness.check(Harness.minimal.replacing("{ env = \"S\" }", with: "{ file = \"/etc/f\" }"))
+        #expect(
+            Harness.places(outcome.diagnostics)
+                == ["4:10 the file `/etc/f` can be read by everyone on this machine; chmod o-r would end that"])
+    }
+
+    @Test func aDatabasePasswordIsAWarningAndNotShown() {
+        for url in ["postgresql://u:hunter2@db/x", "host=db password=hunter2", "postgresql:///x?password=hunter2"] {
+            let outcome = Harness().check(Harness.minimal + "[database]\nurl = \"\(url)\"")
+            #expect(outcome.warnings.count == 1 && outcome.errors.isEmpty)
+            #expect(!outcome.render().contains("hunter2"))
+        }
+        for url in ["postgresql:///x", "postgresql://u@a,b/x", "host=db user=u passfile=/x"] {
+            #expect(Harness().check(Harness.minimal + "[database]\nurl = \"\(url)\"").diagnostics.isEmpty)
+        }
+    }
+
+    /// Clear text in every place where a hand may put it, well-formed or not: it is in no diagnostic.
+    static let slips = [
+        "secert = \"hunter2\"", "tokn = \"hunter2\"\n[[source]]", "headers = { Host = \"hunter2\" }",
+        "headers = { Connection = 5, A = \"hunter2\" }", "headers = \"hunter2\"", "headers = { A = [\"hunter2\"] }",
+        "[[api_token]]\ntoken = \"hunter2\"\nname = \"x\"", "[unknown]\nx = { y = [\"hunter2\"], z = 1 }",
+        "[server]\ntls = { password = \"hunter2\" }", "secrets = [\"hunter2\"]", "[database]\nurl = [\"hunter2\"]",
+        "events2 = [\"a\", \"\"\"\nhunter2\n\"\"\"]", "password = \"hunter2", "secret2 = hunter2", "secrets = [\n \"hunter2\n]",
+        "secret_x = thunter2", "x = \"\"\"\nhunter2\n", "x = 'whsec_hunter2", "order = \"whsec_hunter2\"",
+        "order = 5 # whsec_hunter2", "sources = [{ secret = \"hunter2\" }]", "headers = { A = \" hunter2\" }",
+        "headers.A = hunter2", "[database]\nurl = \"postgresql://u:hunter2@db/x\" x", "secret = 'hunter2' 'x'",
+        "[[integration]]\nname = \"x\"\nurl = \"https://u:hunter2@example.com/\"",
+    ]
+
+    @Test(arguments: slips) func noSecretIsEverShown(_ slip: String) {
+        var harness = Harness()
+        harness.environment = ["S": "hunter2", "K": "hunter2"]
+        let outcome = harness.check(Harness.with(slip))
+        #expect(!outcome.errors.isEmpty)
+        #expect(!outcome.render().contains("hunter2"), "\(outcome.render())")
+        #expect(!outcome.render().contains("'th'"))
+        #expect(!"\(outcome)".contains("hunter2"))
+    }
+}

@@ -1,0 +1,97 @@
+import NIOCore
+import NIOPosix
+import Testing
+import Vocabulary
+
+@testable import Outbound
+
+/// One client on one event loop, called from a test.
+struct ClientHarness: Sendable {
+    typealias Outcome = Result<EndpointAnswer, DeliveryFailure>
+
+    let loop: any EventLoop
+    private let client: NIOLoopBound<EndpointClient>
+
+    /// Trust in nobody: for plain HTTP.
+    private static func defaultTrust() throws -> EndpointTrust { try EndpointTrust.system() }
+
+    static func make(
+        port: Int, host: String = "127.0.0.1", isTLS: Bool = false, allowsPrivate: Bool = true,
+        trust: EndpointTrust? = nil, resolver: AddressResolver = .loopback(), connectionsMax: Int = 4,
+        target: String = "/hook?x=1", headers: [(name: String, value: Secret)] = []
+    ) async throws -> ClientHarness {
+        let loop = MultiThreadedEventLoopGroup.singleton.next()
+        let endpoint = EndpointURL(isTLS: isTLS, host: host, port: port, target: target)
+        let head = try RequestHead(endpoint: endpoint, userAgent: "posthouse/test", headers: headers)
+        let trust = try trust ?? defaultTrust()
+        let client = try await loop.submit {
+            NIOLoopBound(
+                EndpointClient(
+                    endpoint: endpoint, requestHead: head, allowsPrivateAddresses: allowsPrivate, trust: trust,
+                    resolver: resolver, connectionsMax: connectionsMax, eventLoop: loop), eventLoop: loop)
+        }.get()
+        return ClientHarness(loop: loop, client: client)
+    }
+
+    /// Records an issue if the completion is called twice.
+    func send(
+        _ body: [ByteBuffer] = [ByteBuffer(string: "{}")], headers: [(String, String)] = [],
+        timeout: TimeAmount = .seconds(10)
+    ) async throws -> Outcome {
+        try await start(body, headers: headers, timeout: timeout).get()
+    }
+
+    func start(
+        _ body: [ByteBuffer] = [ByteBuffer(string: "{}")], headers: [(String, String)] = [],
+        timeout: TimeAmount = .seconds(10)
+    ) -> EventLoopFuture<Outcome> {
+        let promise = loop.makePromise(of: Outcome.self)
+        loop.execute {
+            var calls = 0
+            client.value.send(headers: headers, body: body, timeout: timeout) { outcome in
+                calls += 1
+                if calls > 1 { Issue.record("the completion was called twice") }
+                promise.succeed(outcome)
+            }
+        }
+        return promise.futureResult
+    }
+
+    func connectionCount() async throws -> Int { try await loop.submit { client.value.connectionCount }.get() }
+
+    func close() async throws { try await loop.flatSubmit { client.value.close() }.get() }
+
+    func cancelAll() async throws { try await loop.submit { client.value.cancelAll() }.get() }
+}
+
+extension AddressResolver {
+    /// Every name is 127.0.0.1, or what is given.
+    static func loopback(_ addresses: [String] = ["127.0.0.1"], ports: [Int] = []) -> AddressResolver {
+        AddressResolver { _, port, loop in
+            loop.makeCompletedFuture {
+                try addresses.enumerated().map { index, address in
+                    try SocketAddress(ipAddress: address, port: ports.indices.contains(index) ? ports[index] : port)
+                }
+            }
+        }
+    }
+
+    static func failing(_ reason: String) -> AddressResolver {
+        AddressResolver { _, _, loop in loop.makeFailedFuture(ResolutionError(reason: reason)) }
+    }
+
+    /// Never answers.
+    static let hanging = AddressResolver { _, _, loop in
+        let promise = loop.makePromise(of: [SocketAddress].self)
+        loop.scheduleTask(in: .seconds(5)) { promise.fail(ResolutionError(reason: "too late")) }
+        return promise.futureResult
+    }
+}
+
+extension Result where Success == EndpointAnswer, Failure == DeliveryFailure {
+    var status: Int? { (try? get())?.status }
+
+    var failure: DeliveryFailure? {
+        if case .failure(let failure) = self { failure } else { nil }
+    }
+}
