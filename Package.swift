@@ -28,33 +28,69 @@ let package = Package(
         .package(url: "https://github.com/swiftlang/swift-subprocess", exact: "1.0.2", traits: []),
     ],
     targets: [
+        // The doors to C and C++.
         .systemLibrary(name: "CLibpq", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
         .systemLibrary(name: "CSystemd", pkgConfig: "libsystemd", providers: [.apt(["libsystemd-dev"])]),
         .target(name: "CToml"),
+
+        // What everything speaks.
         .target(name: "Vocabulary", swiftSettings: house),
         .target(name: "JSONText", swiftSettings: house),
+
+        // The outside world: a database, the service manager, HTTP, a private cluster, the configuration.
         .target(name: "Postgres", dependencies: ["CLibpq"], swiftSettings: house),
         .target(name: "Systemd", dependencies: ["CSystemd"], swiftSettings: house),
         .target(
             name: "Front", dependencies: ["Vocabulary", nio, nioPosix, nioHTTP, nioTLS], swiftSettings: house),
         .target(
-            name: "Inbound", dependencies: ["Vocabulary", "JSONText", "Front", "Ledger", crypto],
+            name: "Cluster",
+            dependencies: ["Vocabulary", .product(name: "Subprocess", package: "swift-subprocess")],
+            swiftSettings: house),
+        .target(name: "Configuration", dependencies: ["CToml", "Vocabulary"], swiftSettings: house),
+
+        // The way of an event.
+        .target(
+            name: "Inbound", dependencies: ["Vocabulary", "JSONText", "Front", "Ledger", crypto, nio],
             swiftSettings: house),
         .target(
             name: "Ledger", dependencies: ["Vocabulary", "JSONText", "Postgres", crypto],
-            swiftSettings: house),
+            resources: [.embedInCode("Schema/Migrations/M0001_ledger.sql")], swiftSettings: house),
         .target(
-            name: "Outbound",
-            dependencies: ["Vocabulary", "JSONText", "Ledger", crypto, nio, nioPosix, nioHTTP, nioTLS],
+            name: "Outbound", dependencies: ["Vocabulary", "Ledger", crypto, nio, nioPosix, nioHTTP, nioTLS],
             swiftSettings: house),
+
+        .target(name: "Observing", dependencies: ["Vocabulary", "Systemd"], swiftSettings: house),
         .executableTarget(
             name: "posthouse",
             dependencies: [
-                "CToml", "Vocabulary", "JSONText", "Postgres", "Systemd", "Front", "Inbound", "Ledger", "Outbound",
-                nio, nioPosix, nioHTTP, nioTLS, crypto,
-                .product(name: "Subprocess", package: "swift-subprocess"),
+                "Cluster", "Configuration", "Front", "Inbound", "JSONText", "Ledger", "Observing", "Outbound",
+                "Postgres", "Systemd", "Vocabulary", nio, nioPosix,
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: house),
+
+        // Tests mirror the sources; scenarios run the real binary.
+        .target(name: "TestSupport", path: "Tests/TestSupport", swiftSettings: house),
     ]
+        + ([
+            ("Vocabulary", []),
+            ("JSONText", []),
+            ("Postgres", ["TestSupport"]),
+            ("Systemd", []),
+            ("Front", ["Vocabulary", nio, nioPosix, nioTLS]),
+            ("Cluster", ["Vocabulary"]),
+            ("Configuration", ["Vocabulary"]),
+            ("Inbound", ["JSONText", "Vocabulary", crypto]),
+            ("Ledger", ["Vocabulary", "JSONText", "Postgres", "TestSupport"]),
+            ("Outbound", ["Vocabulary", nio, nioPosix, nioHTTP, nioTLS, crypto]),
+            ("Observing", ["Vocabulary", "Systemd"]),
+        ] as [(String, [Target.Dependency])]).map { name, more in
+            .testTarget(
+                name: name + "Tests", dependencies: [.init(stringLiteral: name)] + more, swiftSettings: house)
+        } + [
+            .testTarget(name: "TidyTests", swiftSettings: house),
+            .testTarget(
+                name: "ScenarioTests", dependencies: ["posthouse", "TestSupport", "Vocabulary", crypto],
+                swiftSettings: house),
+        ]
 )

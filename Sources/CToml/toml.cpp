@@ -1,14 +1,21 @@
 #include "CToml.h"
 
 #include <new>
+#include <stdexcept>
 #include <string>
 #include <vector>
+
+// toml++ asserts what it takes for granted of its input, and not all of it is so (`[}`). A configuration must not end the
+// daemon: a failed assertion becomes an exception, in every build, and so an error of the document.
+[[noreturn]] static void ctoml_assertion_failed() { throw std::logic_error("the TOML parser cannot read this file"); }
+#define TOML_ASSERT(expression) (static_cast<bool>(expression) ? static_cast<void>(0) : ctoml_assertion_failed())
+#undef NDEBUG
 
 // What the shim does not use is left out of the build.
 #define TOML_HEADER_ONLY 1
 #define TOML_ENABLE_FORMATTERS 0
 #define TOML_ENABLE_UNRELEASED_FEATURES 0
-// Arrays and inline tables inside one another; dotted keys are bounded by the caller (Configuration/TomlReader.swift).
+// Arrays and inline tables inside one another; dotted keys are bounded by the caller (Configuration/Prescan.swift).
 #define TOML_MAX_NESTED_VALUES 32
 #include <toml++/toml.h>
 

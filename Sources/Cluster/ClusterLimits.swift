@@ -30,6 +30,9 @@ enum ClusterLimits {
     static let logBytesMax = 16 << 20
     /// How often the log's size is looked at, in watch intervals (one minute).
     static let logCheckTicks = 240
+    /// How often, and how far apart, the removal of an unfinished cluster is tried.
+    static let removalAttempts = 20
+    static let removalGap: Duration = .milliseconds(100)
     /// Bytes and lines of the server's log that an error quotes.
     static let logTailBytesMax = 8 << 10
     static let logTailLinesMax = 8

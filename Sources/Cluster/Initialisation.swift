@@ -68,9 +68,13 @@ enum Initialisation {
     private static func remove(_ path: String, _ account: Account) async {
         // In a task of its own: it also cleans up after a cancelled start.
         await Task.detached {
-            _ = try? await Tool.output(of: "/bin/rm", ["-rf", "--one-file-system", "--", path], as: account)
-            // The directory above may not be the account's.
-            _ = rmdir(path)
+            for _ in 0..<ClusterLimits.removalAttempts {
+                _ = try? await Tool.output(of: "/bin/rm", ["-rf", "--one-file-system", "--", path], as: account)
+                // The directory above may not be the account's.
+                if rmdir(path) == 0 || Files.status(path) == nil { return }
+                // A server process of a killed initdb still writes there; it ends when it misses its parent.
+                try? await Task.sleep(for: ClusterLimits.removalGap)
+            }
         }.value
     }
 }

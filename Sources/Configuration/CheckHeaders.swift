@@ -31,7 +31,8 @@ extension Check {
             return
         }
         if HeaderText.isReserved(lowered) {
-            report.error("the header \(Quote.value(field.key)) is set by the relay itself; remove it", at: field.keySpan)
+            report.error(
+                "the header \(Quote.value(field.key)) is set by the relay itself; remove it", at: field.keySpan)
         }
         if let first = seen[lowered] {
             report.error(

@@ -57,7 +57,8 @@ extension Check {
         }
         if url.isInternal, !allowsPrivate {
             report.warning(
-                "\(Quote.value(url.host)) is inside: deliveries are refused unless `allow_private = true`", at: text.span)
+                "\(Quote.value(url.host)) is inside: deliveries are refused unless `allow_private = true`",
+                at: text.span)
         }
         return url
     }
@@ -65,7 +66,8 @@ extension Check {
     private mutating func events(of view: TableView) -> [Glob]? {
         guard let texts = strings("events", of: view) else { return nil }
         if texts.isEmpty, let entry = view["events"], case .array(let members) = entry.node.value, members.isEmpty {
-            report.error("`events` is empty: this integration would be told nothing; [\"*\"] means all", at: entry.node.span)
+            report.error(
+                "`events` is empty: this integration would be told nothing; [\"*\"] means all", at: entry.node.span)
         }
         for text in texts {
             guard text.value.unicodeScalars.count <= ConfigurationLimits.patternCharactersMax else {

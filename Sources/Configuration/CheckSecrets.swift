@@ -38,7 +38,8 @@ extension Check {
         case .read(let secret, let isReadableByOthers):
             if isReadableByOthers {
                 report.warning(
-                    "\(reference.text) can be read by everyone on this machine; chmod o-r would end that", at: node.span)
+                    "\(reference.text) can be read by everyone on this machine; chmod o-r would end that", at: node.span
+                )
             }
             return secret
         case .empty:

@@ -71,7 +71,8 @@ extension Check {
         if let kind = SourceKind(rawValue: text.value) { return kind }
         if Schema.laterKinds.contains(text.value) {
             report.error(
-                "kind \(Quote.value(text.value)) is not supported by this version yet; remove this source", at: text.span)
+                "kind \(Quote.value(text.value)) is not supported by this version yet; remove this source",
+                at: text.span)
         } else {
             let near = NearMiss.suffix(text.value, among: SourceKind.allCases.map(\.rawValue) + Schema.laterKinds)
             report.error("unknown kind \(Quote.value(text.value))\(near)", at: text.span)
@@ -85,7 +86,8 @@ extension Check {
         switch choice.value {
         case .signature: break
         case .token:
-            report.error("`auth` of a purchasely source must be \"signature\" or \"none\", not \"token\"", at: choice.span)
+            report.error(
+                "`auth` of a purchasely source must be \"signature\" or \"none\", not \"token\"", at: choice.span)
         case .none:
             report.warning("`auth = \"none\"`: anyone who reaches this source can grant purchases", at: choice.span)
         }

@@ -60,43 +60,37 @@ package enum ConfigurationFile {
     }
 }
 
-/// Tells of a file that is no TOML, of which it is not known yet where its secrets stand: near anything that looks like
-/// one, nothing of the file is shown.
+/// Tells of a file that is no TOML, of which it is not known where its secrets stand: a line is shown only if it is
+/// surely none of them.
 private enum SyntaxError {
-    private static let wordsOfSecrets = [
-        "secret", "token", "passw", "header", "auth", "bearer", "key", "credential", "whs", "@",
-    ]
-
     static func report(_ error: TomlError, to report: inout Report) {
         guard let span = error.span else {
             report.error(error.message, at: nil)
             return
         }
-        let isNearSecret = isNearSecret(span.line, report.source)
-        if isNearSecret { report.source.withhold(span.line...span.line) }
-        report.error("this is not TOML: \(message(error.message, isNearSecret: isNearSecret))", at: span)
+        let isHarmless = !report.source.holdsMultilineText && isHarmless(report.source.text(span.line))
+        if !isHarmless { report.source.withhold(span.line...span.line) }
+        report.error("this is not TOML: \(message(error.message, isHarmless: isHarmless))", at: span)
     }
 
-    /// Looks back from the line of the error to the one where its statement begins. A text in three quotes may hold
-    /// anything on any line: with one in the file, all of it counts as near.
-    private static func isNearSecret(_ line: Int, _ source: SourceText) -> Bool {
-        if source.holdsMultilineText { return true }
-        for number in stride(from: min(line, source.lineCount), through: 1, by: -1) {
-            let text = source.text(number).lowercased()
-            let isComment = text.firstRange(of: /^[ \t]*#/) != nil
-            if isComment, number != line { continue }
-            if wordsOfSecrets.contains(where: text.contains) { return true }
-            let isHeader = text.firstRange(of: /^[ \t]*\[\[?[a-z0-9_. \t-]+\]/) != nil
-            if isHeader || text.firstRange(of: /^[ \t]*[a-z0-9_."'-]+[ \t]*=/) != nil { return false }
+    /// A table's header, or a key that holds a secret nowhere in the schema; and nothing behind it speaks of one.
+    private static func isHarmless(_ line: String) -> Bool {
+        let lowered = line.lowercased()
+        guard !["secret", "token", "passw", "auth", "bearer", "@"].contains(where: lowered.contains) else {
+            return false
         }
-        return false
+        if let key = line.firstMatch(of: /^[ \t]*([a-z_]+)[ \t]*=/) {
+            let rows = Schema.tables.flatMap(\.keys).filter { $0.name == key.output.1 }
+            return !rows.isEmpty && rows.allSatisfy { !$0.mayHoldSecret }
+        }
+        return line.firstMatch(of: /^[ \t]*\[\[?[A-Za-z_. ]*\]?\]?[ \t]*$/) != nil
     }
 
-    /// The parser quotes what it saw, at most a few characters; near a secret these are cut off.
-    private static func message(_ text: String, isNearSecret: Bool) -> String {
+    /// The parser quotes what it saw, at most a few characters; they may be a secret's.
+    private static func message(_ text: String, isHarmless: Bool) -> String {
         var text = text[...]
         if text.hasPrefix("Error while parsing ") { text = text.dropFirst("Error while parsing ".count) }
-        if isNearSecret, let saw = text.firstRange(of: ", saw ") { text = text[..<saw.lowerBound] }
+        if !isHarmless, let saw = text.firstRange(of: ", saw ") { text = text[..<saw.lowerBound] }
         return Quote.printable(String(text))
     }
 }

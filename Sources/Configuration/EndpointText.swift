@@ -80,7 +80,9 @@ enum EndpointText {
         return host.utf8.count <= 253
             && labels.allSatisfy { label in
                 !label.isEmpty && label.utf8.count <= 63
-                    && label.utf8.allSatisfy { isAlphanumeric($0) || $0 == UInt8(ascii: "-") || $0 == UInt8(ascii: "_") }
+                    && label.utf8.allSatisfy {
+                        isAlphanumeric($0) || $0 == UInt8(ascii: "-") || $0 == UInt8(ascii: "_")
+                    }
             }
     }
 

@@ -15,11 +15,7 @@ enum TomlReader {
                 message: "is larger than \(ConfigurationLimits.fileBytesMax >> 20) MiB, the limit for a configuration",
                 span: nil)
         }
-        if let line = DottedKeys.firstLineTooDeep(bytes, dotsMax: ConfigurationLimits.dotsOfLineMax) {
-            throw TomlError(
-                message: "more than \(ConfigurationLimits.dotsOfLineMax) dots outside strings in one line",
-                span: Span(line: line, column: 1))
-        }
+        if let fault = Prescan.fault(in: bytes) { throw fault }
         let document = try TomlDocument(bytes)
         return try document.tree()
     }

@@ -105,8 +105,8 @@ extension FrontAnswer {
     static let headTimeout = refusal(408, "the head of the request did not come in time")
     static let bodyTimeout = refusal(408, "the body of the request did not come in time")
     static let headTooLarge = refusal(431, "the head of the request is too large")
+    /// Other versions too: 505 is left out, for the parser also says so of a line that is merely broken.
     static let malformed = refusal(400, "this is not a request of HTTP/1.1")
-    static let versionNotSupported = refusal(505, "HTTP/1.1 and HTTP/1.0 are understood here")
 
     static func bodyTooLarge(bytesMax: Int) -> FrontAnswer {
         refusal(413, "the body of a request may have at most \(bytesMax) bytes here")

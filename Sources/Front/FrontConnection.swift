@@ -267,7 +267,6 @@ extension Unservable {
     init(_ error: HTTPParserError) {
         switch error {
         case .headerOverflow: self.init(.headTooLarge, "the head is too large")
-        case .invalidVersion: self.init(.versionNotSupported, "the version is not HTTP/1")
         default: self.init(.malformed, "the parser refused it: \(error)")
         }
     }

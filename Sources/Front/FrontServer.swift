@@ -40,7 +40,8 @@ package final class FrontServer: Sendable {
         let channel = try await bind(bootstrap, to: listener)
         var file: SocketFile?
         if case .unix(let path) = listener {
-            do { file = try SocketFile(bound: path) } catch {
+            file = SocketFile(path: path)
+            do { try file?.open() } catch {
                 channel.close(mode: .all, promise: nil)
                 throw error
             }
@@ -62,7 +63,7 @@ package final class FrontServer: Sendable {
     package func drain(upTo limit: Duration) async -> Int {
         // Fails only if it is closed already, by an earlier drain.
         try? await channel.close(mode: .all).get()
-        socketFile?.remove()
+        socketFile?.removeIfAbandoned()
         let loop = channel.eventLoop
         let gone = loop.makePromise(of: Void.self)
         let cut = loop.scheduleTask(in: TimeAmount(limit)) { [connections] in connections.cut() }
@@ -118,7 +119,7 @@ extension FrontServer {
                 return try await bootstrap.serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
                     .bind(to: SocketAddress(ipAddress: host, port: port)).get()
             case .unix(let path):
-                try SocketFile.makeWay(at: path)
+                try SocketFile(path: path).makeWay()
                 return try await bootstrap.bind(unixDomainSocketPath: path).get()
             case .inherited(let descriptor):
                 try InheritedSocket.check(descriptor)

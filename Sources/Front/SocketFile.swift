@@ -5,11 +5,9 @@ import NIOCore
 /// killed is in the way of the next.
 struct SocketFile: Sendable {
     let path: String
-    private let device: UInt
-    private let inode: UInt
 
     /// Removes a socket that nobody listens on. Throws where somebody does, or where the path is something else.
-    static func makeWay(at path: String) throws(FrontError) {
+    func makeWay() throws(FrontError) {
         var status = stat()
         guard lstat(path, &status) == 0 else {
             if errno == ENOENT { return }
@@ -18,7 +16,7 @@ struct SocketFile: Sendable {
         guard status.st_mode & S_IFMT == S_IFSOCK else {
             throw .socketPath(path, reason: "there is a file that is not a socket; remove it or choose another path")
         }
-        switch connectError(path) {
+        switch connectError() {
         case 0, EAGAIN: throw .addressInUse("unix:\(path)")  // EAGAIN: somebody listens, with a full queue
         case ECONNREFUSED:
             guard unlink(path) == 0 || errno == ENOENT else {
@@ -28,29 +26,23 @@ struct SocketFile: Sendable {
         }
     }
 
-    /// The file that was just bound. Everybody may connect, as with systemd's default SocketMode=0666: who may reach
-    /// it is said by the folder, who may do what by signatures and tokens.
-    init(bound path: String) throws(FrontError) {
-        var status = stat()
-        guard chmod(path, 0o666) == 0, lstat(path, &status) == 0 else {
-            throw FrontError(binding: .unix(path: path), errno: errno)
-        }
-        self.path = path
-        device = UInt(status.st_dev)
-        inode = UInt(status.st_ino)
+    /// Lets everybody connect, as with systemd's default SocketMode=0666: who may reach the socket is said by the
+    /// folder, who may do what by signatures and tokens.
+    func open() throws(FrontError) {
+        guard chmod(path, 0o666) == 0 else { throw FrontError(binding: .unix(path: path), errno: errno) }
     }
 
-    /// Removes the file, unless another daemon has put its own in its place.
-    func remove() {
-        var status = stat()
-        guard lstat(path, &status) == 0, UInt(status.st_dev) == device, UInt(status.st_ino) == inode else { return }
-        unlink(path)
+    /// After the listener is closed: removes the file, unless a successor listens there by now. Not told apart by the
+    /// inode, for file systems give the number of a removed file to the next.
+    func removeIfAbandoned() {
+        if connectError() == ECONNREFUSED { unlink(path) }
     }
 
-    /// The errno of connecting to it, 0 where somebody answers.
-    private static func connectError(_ path: String) -> CInt {
+    /// The errno of connecting to it, 0 where somebody listens.
+    private func connectError() -> CInt {
         guard let address = try? SocketAddress(unixDomainSocketPath: path) else { return ENAMETOOLONG }
-        let descriptor = socket(AF_UNIX, CInt(SOCK_STREAM.rawValue) | CInt(SOCK_NONBLOCK.rawValue), 0)
+        let kind = CInt(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue)
+        let descriptor = socket(AF_UNIX, kind, 0)
         guard descriptor >= 0 else { return errno }
         defer { close(descriptor) }
         return address.withSockAddr { connect(descriptor, $0, socklen_t($1)) == 0 ? 0 : errno }

@@ -5,6 +5,11 @@ import Glibc
 package struct Notification: Hashable, Sendable {
     package let channel: String
     package let payload: String
+
+    package init(channel: String, payload: String) {
+        self.channel = channel
+        self.payload = payload
+    }
 }
 
 extension Session {

@@ -14,12 +14,12 @@ extension Session {
     package func transaction<Value>(
         _ body: (borrowing Session) throws(DatabaseError) -> Value
     ) throws(DatabaseError) -> Value {
-        try transaction(deciding: { session throws(DatabaseError) in .commit(try body(session)) })
+        try decidedTransaction { session throws(DatabaseError) in .commit(try body(session)) }
     }
 
     /// The same where the body may want nothing kept without its being an error.
-    package func transaction<Value>(
-        deciding body: (borrowing Session) throws(DatabaseError) -> TransactionVerdict<Value>
+    package func decidedTransaction<Value>(
+        _ body: (borrowing Session) throws(DatabaseError) -> TransactionVerdict<Value>
     ) throws(DatabaseError) -> Value {
         guard wire.transactionStatus == PQTRANS_IDLE || wire.transactionStatus == PQTRANS_UNKNOWN else {
             throw .protocolViolation(reason: "a transaction inside a transaction")

@@ -94,8 +94,8 @@ final class Wire {
             switch PQflush(try pointer()) {
             case 0: return
             case 1:
-                let ready = try await(POLLIN | POLLOUT, deadline)
-                if ready & Int16(POLLIN) != 0, PQconsumeInput(try pointer()) != 1 { throw lost() }
+                let readiness = try ready(POLLIN | POLLOUT, deadline)
+                if readiness & Int16(POLLIN) != 0, PQconsumeInput(try pointer()) != 1 { throw lost() }
             default: throw lost()
             }
         }
@@ -104,7 +104,7 @@ final class Wire {
     /// The next result of the running command; nil once it is over.
     func nextResult(_ deadline: Deadline) throws(DatabaseError) -> ResultHandle? {
         while PQisBusy(try pointer()) != 0 {
-            _ = try await(POLLIN, deadline)
+            _ = try ready(POLLIN, deadline)
             guard PQconsumeInput(try pointer()) == 1 else { throw lost() }
         }
         guard let result = PQgetResult(try pointer()) else { return nil }
@@ -147,7 +147,7 @@ final class Wire {
     // MARK: Waiting
 
     /// Waits until the socket is ready for one of `events`; past the deadline the connection is closed.
-    private func await(_ events: Int32, _ deadline: Deadline) throws(DatabaseError) -> Int16 {
+    private func ready(_ events: Int32, _ deadline: Deadline) throws(DatabaseError) -> Int16 {
         var entries = [pollfd(fd: PQsocket(try pointer()), events: Int16(events), revents: 0)]
         guard poll(&entries, until: deadline) else {
             end("no answer within \(deadline.limit)")

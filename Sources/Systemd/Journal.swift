@@ -21,7 +21,7 @@ package enum JournalStream {
 
 /// The fields of one journal entry in one buffer, ready for sendmsg: `NAME=value` each, the value any bytes.
 package struct JournalRecord: Sendable {
-    private(set) var bytes: [UInt8] = []
+    package private(set) var bytes: [UInt8] = []
     /// Where each field ends in `bytes`.
     private(set) var ends: [Int] = []
 

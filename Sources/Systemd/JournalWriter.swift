@@ -14,8 +14,8 @@ package final class JournalWriter<Entry: Sendable>: Sendable {
     /// Writes a batch in order; may block; returns how many of it could not be written.
     package typealias Sink = @Sendable ([Entry]) -> Int
     /// Called by the writer's thread every `tickInterval` with the number of entries dropped since the last call;
-    /// gives the entries to write for it. Called once more at the end.
-    package typealias Tick = @Sendable (_ dropped: Int) -> [Entry]
+    /// gives the entries to write for it. Called once more at the end, with `isLast`.
+    package typealias Tick = @Sendable (_ dropped: Int, _ isLast: Bool) -> [Entry]
 
     private struct State {
         /// Entries `head...` wait; those before it are gone (removed in bulk, for an array only shrinks at its end).
@@ -38,7 +38,7 @@ package final class JournalWriter<Entry: Sendable>: Sendable {
 
     /// Starts the thread. `queueEntriesMax` bounds what waits, `batchEntriesMax` what the sink gets at once.
     package init(
-        queueEntriesMax: Int, batchEntriesMax: Int = 256, tickInterval: Duration = .seconds(1),
+        queueEntriesMax: Int, batchEntriesMax: Int, tickInterval: Duration,
         sink: @escaping Sink, tick: @escaping Tick
     ) throws(JournalWriterFailure) {
         precondition(queueEntriesMax > 0 && batchEntriesMax > 0, "a writer needs room for an entry")
@@ -53,7 +53,7 @@ package final class JournalWriter<Entry: Sendable>: Sendable {
         } catch {
             throw JournalWriterFailure(description: "cannot start the journal's writer: \(error)")
         }
-        try WriterThread.start(name: "journal") { self.run() }
+        try WriterThread.start { self.run() }
     }
 
     /// Queues an entry, or drops and counts it. Never blocks on the sink.
@@ -91,12 +91,12 @@ package final class JournalWriter<Entry: Sendable>: Sendable {
             write(batch)
             if isClosing && batch.isEmpty { break }
             if ContinuousClock.now >= nextTick {
-                writeTick()
+                writeTick(isLast: false)
                 nextTick = .now + tickInterval
             }
             if batch.isEmpty { _ = wakeUp.wait(atMost: nextTick - .now) }
         }
-        writeTick()
+        writeTick(isLast: true)
         closed.signal()
     }
 
@@ -128,12 +128,12 @@ package final class JournalWriter<Entry: Sendable>: Sendable {
         if lost > 0 { count(lost: lost) }
     }
 
-    private func writeTick() {
+    private func writeTick(isLast: Bool) {
         let dropped = state.withLock { state in
             defer { state.dropped = 0 }
             return state.dropped
         }
-        let entries = tick(dropped)
+        let entries = tick(dropped, isLast)
         guard !entries.isEmpty else { return }
         // A report that was lost itself is told again by the next tick.
         if sink(entries) > 0 { state.withLock { $0.dropped += dropped } }

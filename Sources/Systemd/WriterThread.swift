@@ -7,13 +7,8 @@ enum WriterThread {
         init(_ body: @escaping @Sendable () -> Void) { self.body = body }
     }
 
-    /// `name`: at most 15 bytes, shown by `ps -T` (pthread_setname_np(3)).
-    static func start(name: StaticString, _ body: @escaping @Sendable () -> Void) throws(JournalWriterFailure) {
-        let job = Unmanaged.passRetained(
-            Job {
-                pthread_setname_np(pthread_self(), "\(name)")
-                body()
-            })
+    static func start(_ body: @escaping @Sendable () -> Void) throws(JournalWriterFailure) {
+        let job = Unmanaged.passRetained(Job(body))
         var thread = pthread_t()
         // Signals belong to the main thread's handlers: the new thread inherits a mask with everything blocked.
         var all = sigset_t()

@@ -87,6 +87,12 @@ package enum Limits {
     package static let settleDelay: Duration = .milliseconds(5)
     /// Deliveries of one settling transaction.
     package static let settleBatchMax = 1_000
+    /// Attempts that have ended and are not written yet; at this number no lane starts another.
+    package static let settleBufferMax = 20_000
+    /// Settling transactions under way at once.
+    package static let settleWriters = 2
+    /// How often a leak is looked for (`Queue.sweep`).
+    package static let sweepInterval: Duration = .seconds(30)
 
     // MARK: Resolution
 

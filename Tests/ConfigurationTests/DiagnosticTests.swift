@@ -26,7 +26,10 @@ import Testing
             "permanent = [400, 99]",
             "11:19 `permanent` must be an array of HTTP statuses such as [400, 422], each from 100 to 599"
         ),
-        ("order = \"purchse\"", "11:9 `order` must be \"purchase\" or \"none\", not `purchse`; did you mean `purchase`?"),
+        (
+            "order = \"purchse\"",
+            "11:9 `order` must be \"purchase\" or \"none\", not `purchse`; did you mean `purchase`?"
+        ),
         ("format = \"json\"", "11:10 `format` must be \"standard\" or \"source\", not `json`"),
         ("allow_private = \"no\"", "11:17 `allow_private` must be true or false, not a string"),
         ("sources = [\"purchasly\"]", "11:12 no `[[source]]` has the name `purchasly`; did you mean `purchasely`?"),
@@ -59,14 +62,20 @@ import Testing
             "12:10 `listen` must be an address such as \"127.0.0.1:8080\", \"[::1]:8080\" or "
                 + "\"unix:/run/posthouse/http\", not `localhost`"
         ),
-        ("[server]\nmax_body = \"1XB\"", "12:12 `max_body` must be a size such as \"1MiB\" or \"64KiB\", not `1XB`; the units are B, KiB, MiB and GiB"),
+        (
+            "[server]\nmax_body = \"1XB\"",
+            "12:12 `max_body` must be a size such as \"1MiB\" or \"64KiB\", not `1XB`; the units are B, KiB, MiB and GiB"
+        ),
         ("[server]\nmax_body = \"1B\"", "12:12 `max_body` must be from 1KiB to 64MiB, not 1B"),
         (
             "[server]\ntls = { certificate = \"/none.pem\" }",
             "12:7 `[server.tls]` needs `key`: the path of a PEM file"
         ),
         ("[server.tls]\nkei = 1\n", "11:1 `[server.tls]` needs `certificate`: the path of a PEM file"),
-        ("[database]\nurl = 5", "12:7 `url` must be a libpq connection string such as \"postgresql:///posthouse\", not an integer"),
+        (
+            "[database]\nurl = 5",
+            "12:7 `url` must be a libpq connection string such as \"postgresql:///posthouse\", not an integer"
+        ),
         ("[database]\npool = 1", "12:8 `pool` must be from 2 to 256, not 1"),
         ("[retention]\nduplicates = \"20d\"", "12:14 `duplicates` must be from 21d to 36500d, not 20d"),
         (
@@ -74,6 +83,7 @@ import Testing
             "12:10 `events` (30d) must be at least `duplicates` (60d): an event keeps its own identity"
         ),
         ("[journal]\ndetail_limit = -1", "12:16 `detail_limit` must be from 0 to 100000, not -1"),
+        ("order = [}", "11:10 this is not TOML: `}` closes no bracket that is open here"),
         ("a = = 1", "11:5 this is not TOML: value: could not determine value type"),
     ]
 
@@ -84,7 +94,10 @@ import Testing
     static let sourceCases: [(line: String, expected: String)] = [
         ("restore = \"copy\"", "5:1 `restore` is not supported by this version yet; remove it"),
         ("merge = true", "5:1 `merge` is not supported by this version yet; remove it"),
-        ("ownership = \"exclusiv\"", "5:13 `ownership` must be \"exclusive\", not `exclusiv`; did you mean `exclusive`?"),
+        (
+            "ownership = \"exclusiv\"",
+            "5:13 `ownership` must be \"exclusive\", not `exclusiv`; did you mean `exclusive`?"
+        ),
         (
             "ownership = \"install_and_identity\"",
             "5:13 `ownership` `install_and_identity` is not supported by this version yet; remove it"
@@ -131,7 +144,9 @@ import Testing
         #expect(note.severity == .note)
     }
 
-    @Test(arguments: ["a/b", "ä", "a b", String(repeating: "a", count: 65), ".", ".."]) func namesAreNarrow(_ name: String) {
+    @Test(arguments: ["a/b", "ä", "a b", String(repeating: "a", count: 65), ".", ".."]) func namesAreNarrow(
+        _ name: String
+    ) {
         let errors = Harness.errors(Harness.minimal.replacing("\"purchasely\"\nkind", with: "\"\(name)\"\nkind"))
         #expect(errors.count == 1 && errors[0].hasPrefix("2:8 `name` must be 1 to 64 of A-Z a-z 0-9 _ . -, not "))
     }
@@ -140,7 +155,8 @@ import Testing
         func errors(_ kind: String) -> [String] {
             Harness.errors(Harness.minimal.replacing("kind = \"purchasely\"", with: "kind = \"\(kind)\""))
         }
-        #expect(errors("qonversion") == ["3:8 kind `qonversion` is not supported by this version yet; remove this source"])
+        #expect(
+            errors("qonversion") == ["3:8 kind `qonversion` is not supported by this version yet; remove this source"])
         #expect(errors("purchaseley") == ["3:8 unknown kind `purchaseley`; did you mean `purchasely`?"])
         #expect(errors("paypal") == ["3:8 unknown kind `paypal`"])
     }
@@ -187,7 +203,11 @@ import Testing
     }
 
     @Test func warnings() {
-        #expect(Harness.warnings("") == ["no `[[source]]`: nobody can send webhooks here", "no `[[integration]]`: events are kept, and nobody is told of them"])
+        #expect(
+            Harness.warnings("") == [
+                "no `[[source]]`: nobody can send webhooks here",
+                "no `[[integration]]`: events are kept, and nobody is told of them",
+            ])
         #expect(
             Harness.warnings(Harness.minimal.replacing("https:", with: "http:"))
                 == ["8:7 `url` is http://: what it is sent can be read and changed on the way"])
@@ -196,8 +216,9 @@ import Testing
                 == ["8:7 `127.0.0.1` is inside: deliveries are refused unless `allow_private = true`"])
         #expect(
             Harness.warnings(
-                Harness.with("allow_private = true").replacing("https://api.example.com", with: "http://localhost:9000"))
-                .isEmpty)
+                Harness.with("allow_private = true").replacing("https://api.example.com", with: "http://localhost:9000")
+            )
+            .isEmpty)
         #expect(
             Harness.warnings(Harness.with(source: "auth = \"none\"\n"))
                 == ["5:8 `auth = \"none\"`: anyone who reaches this source can grant purchases"])
@@ -230,6 +251,18 @@ import Testing
         #expect(outcome.render(coloured: true).contains("\u{1B}[1;31merror: "))
         #expect(Harness().check(Harness.minimal).render() == "")
         #expect(Harness().check("x = 1").countLine == "1 error, 2 warnings")
+    }
+
+    @Test func aLineThatIsNoTOMLIsShownWhereItHoldsNoSecret() {
+        #expect(
+            Harness().check("[server]\nlisten = = \"x\"").render() == """
+                posthouse.toml:2:10: error: this is not TOML: value: could not determine value type
+                    2 | listen = = "x"
+                      |          ^
+                1 error
+
+                """)
+        #expect(Harness().check("[server").render().contains("\n    1 | [server\n"))
     }
 
     @Test func columnsCountCharactersNotBytes() {

@@ -19,9 +19,10 @@ import Testing
         for end in bytes.indices where !holds(Array(bytes[..<end])) { Issue.record("cut at \(end)") }
     }
 
-    @Test(arguments: [1, 2, 3, 4] as [UInt64]) func mutations(_ seed: UInt64) {
+    @Test(arguments: [1, 2, 3, 4] as [UInt64]) func mutations(_ seed: UInt64) throws {
         var random = SplitMix(state: seed)
         let original = Array(Self.seed.utf8)
+        try #require(!original.isEmpty)
         let alphabet = Array("[]{}=\"'.,#\\\n\r\t \u{0}ax0-_9\u{E4}\u{FF}".utf8)
         for round in 0..<400 {
             var bytes = original

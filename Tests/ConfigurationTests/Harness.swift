@@ -24,8 +24,9 @@ struct Harness: Sendable {
         ConfigurationFile.checkText(bytes, fileName: fileName, purpose: purpose, reader: reader, isRoot: true)
     }
 
-    static func file(_ text: String, isReadableByOthers: Bool = false) -> Result<SecretReader.File, SecretReader.Failure>
-    {
+    static func file(_ text: String, isReadableByOthers: Bool = false) -> Result<
+        SecretReader.File, SecretReader.Failure
+    > {
         .success(SecretReader.File(bytes: Array(text.utf8), isReadableByOthers: isReadableByOthers))
     }
 

@@ -11,7 +11,9 @@ import Vocabulary
             ("30d", .seconds(2_592_000)), ("0s", .zero),
         ]
         for (text, duration) in good { #expect(DurationText.read(text) == duration) }
-        for text in ["", "5", "s", "-5s", "5 s", "5S", "1h30m", "1.5s", "5s ", "99999999999999999999s", "９s", "106751991168d"] {
+        for text in [
+            "", "5", "s", "-5s", "5 s", "5S", "1h30m", "1.5s", "5s ", "99999999999999999999s", "９s", "106751991168d",
+        ] {
             #expect(DurationText.read(text) == nil, "\(text)")
         }
         #expect(DurationText.write(.seconds(86_400)) == "1d")
@@ -20,7 +22,9 @@ import Vocabulary
     }
 
     @Test func sizes() {
-        let good = [("1MiB", 1 << 20), ("64KiB", 65_536), ("500B", 500), ("1MB", 1_000_000), ("2kB", 2_000), ("2KB", 2_000)]
+        let good = [
+            ("1MiB", 1 << 20), ("64KiB", 65_536), ("500B", 500), ("1MB", 1_000_000), ("2kB", 2_000), ("2KB", 2_000),
+        ]
         for (text, bytes) in good { #expect(SizeText.read(text) == bytes) }
         for text in ["", "1", "MiB", "1 MiB", "1mib", "1.5MiB", "-1B", "9999999999GiB"] {
             #expect(SizeText.read(text) == nil, "\(text)")
@@ -117,8 +121,12 @@ import Vocabulary
         try FileManager.default.setAttributes([.posixPermissions: 0o644], ofItemAtPath: file.path)
         let read = try SecretReader.system.readFile(file.path, 3).get()
         #expect(read.bytes == Array("abc".utf8) && read.isReadableByOthers)
-        #expect(throws: SecretReader.Failure.larger(thanBytes: 2)) { try SecretReader.system.readFile(file.path, 2).get() }
-        #expect(throws: SecretReader.Failure.notARegularFile) { try SecretReader.system.readFile(directory.path, 2).get() }
+        #expect(throws: SecretReader.Failure.larger(thanBytes: 2)) {
+            try SecretReader.system.readFile(file.path, 2).get()
+        }
+        #expect(throws: SecretReader.Failure.notARegularFile) {
+            try SecretReader.system.readFile(directory.path, 2).get()
+        }
         #expect(throws: SecretReader.Failure.notFound) {
             try SecretReader.system.readFile(directory.appending(path: "none").path, 2).get()
         }

@@ -72,7 +72,9 @@ import Vocabulary
         var documented: Set<String> = []
         for line in Self.uncommented {
             if let header = line.wholeMatch(of: /\[+([a-z_]+)\]+/) { table = String(header.output.1) }
-            if let key = line.firstMatch(of: /^(?:# or: )?([a-z_]+) =/) { documented.insert("\(table).\(key.output.1)") }
+            if let key = line.firstMatch(of: /^(?:# or: )?([a-z_]+) =/) {
+                documented.insert("\(table).\(key.output.1)")
+            }
         }
         let supported = Schema.tables.filter { $0.standing != .later }.flatMap { table in
             table.keys.filter { $0.standing != .later }.map { "\(table.name).\($0.name)" }

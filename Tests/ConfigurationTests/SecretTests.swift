@@ -19,26 +19,45 @@ import Vocabulary
         let outcome = harness.check(text)
         let source = try #require(outcome.configuration?.sources.first, "\(outcome.render())")
         #expect(
-            source.secrets == ["from credential", "from environment", "from file", "two newlines\n"].map {
-                Secret(Array($0.utf8))
-            })
+            source.secrets
+                == ["from credential", "from environment", "from file", "two newlines\n"].map {
+                    Secret(Array($0.utf8))
+                })
         let key = try #require(outcome.configuration?.integrations.first?.signingKeys.first)
         #expect(key == .symmetric(Secret([UInt8](repeating: 0x41, count: 32))))
     }
 
     static let bad: [(value: String, expected: String)] = [
-        ("\"hunter2\"", "4:10 `secret` must not stand in this file in clear text; write { credential = \"…\" }, { env = \"…\" } or { file = \"…\" }"),
-        ("12345678", "4:10 `secret` must be { credential = \"…\" }, { env = \"…\" } or { file = \"…\" }, not an integer"),
-        ("{ value = \"hunter2\" }", "4:12 `secret` must be one of { credential = \"…\" }, { env = \"…\" } or { file = \"…\" }"),
-        ("{ credental = \"hunter2\" }", "4:12 `secret` must be one of { credential = \"…\" }, { env = \"…\" } or { file = \"…\" }; did you mean `credential`?"),
+        (
+            "\"hunter2\"",
+            "4:10 `secret` must not stand in this file in clear text; write { credential = \"…\" }, { env = \"…\" } or { file = \"…\" }"
+        ),
+        (
+            "12345678",
+            "4:10 `secret` must be { credential = \"…\" }, { env = \"…\" } or { file = \"…\" }, not an integer"
+        ),
+        (
+            "{ value = \"hunter2\" }",
+            "4:12 `secret` must be one of { credential = \"…\" }, { env = \"…\" } or { file = \"…\" }"
+        ),
+        (
+            "{ credental = \"hunter2\" }",
+            "4:12 `secret` must be one of { credential = \"…\" }, { env = \"…\" } or { file = \"…\" }; did you mean `credential`?"
+        ),
         ("{}", "4:10 `secret` must be one of { credential = \"…\" }, { env = \"…\" } or { file = \"…\" }"),
-        ("{ env = \"S\", file = \"hunter2\" }", "4:10 `secret` must be one of { credential = \"…\" }, { env = \"…\" } or { file = \"…\" }"),
+        (
+            "{ env = \"S\", file = \"hunter2\" }",
+            "4:10 `secret` must be one of { credential = \"…\" }, { env = \"…\" } or { file = \"…\" }"
+        ),
         ("{ env = \"A=B\" }", "4:18 `env` must be the name of an environment variable"),
         ("{ credential = \"../x\" }", "4:25 `credential` must be the name of a systemd credential, without a slash"),
         ("{ env = \"UNSET\" }", "4:10 the environment variable `UNSET` cannot be read: it is not set"),
         ("{ env = \"EMPTY\" }", "4:10 the environment variable `EMPTY` is empty; `secret` needs a secret"),
         ("{ file = \"/none\" }", "4:10 the file `/none` cannot be read: no such file"),
-        ("{ credential = \"c\" }", "4:10 the credential `c` cannot be read: $CREDENTIALS_DIRECTORY is not set, as it is outside the unit"),
+        (
+            "{ credential = \"c\" }",
+            "4:10 the credential `c` cannot be read: $CREDENTIALS_DIRECTORY is not set, as it is outside the unit"
+        ),
         ("[]", "4:10 `secret` must be { credential = \"…\" }, { env = \"…\" } or { file = \"…\" }, not an array"),
     ]
 
@@ -114,7 +133,8 @@ import Vocabulary
         "headers = { Connection = 5, A = \"hunter2\" }", "headers = \"hunter2\"", "headers = { A = [\"hunter2\"] }",
         "[[api_token]]\ntoken = \"hunter2\"\nname = \"x\"", "[unknown]\nx = { y = [\"hunter2\"], z = 1 }",
         "[server]\ntls = { password = \"hunter2\" }", "secrets = [\"hunter2\"]", "[database]\nurl = [\"hunter2\"]",
-        "events2 = [\"a\", \"\"\"\nhunter2\n\"\"\"]", "password = \"hunter2", "secret2 = hunter2", "secrets = [\n \"hunter2\n]",
+        "events2 = [\"a\", \"\"\"\nhunter2\n\"\"\"]", "password = \"hunter2", "secret2 = hunter2",
+        "secrets = [\n \"hunter2\n]",
         "secret_x = thunter2", "x = \"\"\"\nhunter2\n", "x = 'whsec_hunter2", "order = \"whsec_hunter2\"",
         "order = 5 # whsec_hunter2", "sources = [{ secret = \"hunter2\" }]", "headers = { A = \" hunter2\" }",
         "headers.A = hunter2", "[database]\nurl = \"postgresql://u:hunter2@db/x\" x", "secret = 'hunter2' 'x'",
@@ -129,5 +149,22 @@ import Vocabulary
         #expect(!outcome.render().contains("hunter2"), "\(outcome.render())")
         #expect(!outcome.render().contains("'th'"))
         #expect(!"\(outcome)".contains("hunter2"))
+    }
+
+    /// A slip of one character, or a file cut short, in a text whose secrets are in clear: still none is shown.
+    @Test func noSecretIsShownOfABrokenFile() {
+        let text = Harness.with("headers = { A = 5, B = \"hunter2\" }\nsecrets = [\n  \"hunter2\",\n]\n")
+            .replacing("{ env = \"S\" }", with: "\"hunter2\"")
+        let bytes = Array(text.utf8)
+        for index in bytes.indices {
+            var without = bytes
+            without.remove(at: index)
+            var broken = bytes
+            broken[index] = UInt8(ascii: "=")
+            for variant in [without, broken, Array(bytes[..<index])] {
+                let rendered = Harness().check(variant).render()
+                #expect(!rendered.contains("hunter"), "\(rendered)")
+            }
+        }
     }
 }

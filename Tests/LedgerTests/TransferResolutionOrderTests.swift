@@ -12,7 +12,8 @@ struct TransferResolutionOrderTests {
     /// The four webhooks of one transfer; the offsets (seconds) say how far their event times lie apart.
     private static func transfer(_ from: Holder, _ to: Holder, at: Int64, offsets: [Int64]) -> [Fact] {
         [
-            .deactivate(from, seconds(at + offsets[0]), until: end), .activate(to, seconds(at + offsets[1]), until: end),
+            .deactivate(from, seconds(at + offsets[0]), until: end),
+            .activate(to, seconds(at + offsets[1]), until: end),
             .transferred(from, to: to, seconds(at + offsets[2]), until: end),
             .received(to, from: from, seconds(at + offsets[3]), until: end),
         ]
@@ -25,7 +26,7 @@ struct TransferResolutionOrderTests {
         for (from, to) in [(anonymous, user), (user, otherUser), (user, anonymous)] {
             for subset in subsets(Self.transfer(from, to, at: 1_000, offsets: offsets)) {
                 for isSeenBefore in [false, true] {
-                    for isRenewedAfter in [false, true] where subset.count < 4 || offsets[0] != 30 {
+                    for isRenewedAfter in [false, true] {
                         var facts = subset
                         if isSeenBefore { facts.append(.activate(from, seconds(0), until: Self.end)) }
                         if isRenewedAfter { facts.append(.activate(to, seconds(9_000), until: seconds(20_000))) }
@@ -33,7 +34,9 @@ struct TransferResolutionOrderTests {
                         let isOldKnown = isSeenBefore || subset.contains { $0.kind == .loss }
                         let isNewKnown = isRenewedAfter || subset.contains { $0.kind == .gain }
                         let isKnowable = isNative || isOldKnown && isNewKnown
-                        if facts.count == 6, offsets != [0, 0, 3, 5] || from != anonymous { continue }
+                        // Every pair of holders up to four webhooks, the login up to six: 720 orders.
+                        if facts.count > 4, from != anonymous || offsets[2] == 1 || offsets[3] == 7 { continue }
+                        if facts.count == 6, offsets != [0, 0, 3, 5] { continue }
                         expectConfluence(facts, numbers: isKnowable ? [Pair(from: from, to: to): 1] : [:])
                     }
                 }
@@ -120,7 +123,8 @@ struct TransferResolutionOrderTests {
         #expect(both.state == Playback([.activate(user, at), .deactivate(user, at)]).state)
     }
 
-    @Test("A late DEACTIVATE of the anonymous holder never revokes the user, a lost one leaves nobody with double access")
+    @Test(
+        "A late DEACTIVATE of the anonymous holder never revokes the user, a lost one leaves nobody with double access")
     func access() {
         let start = Fact.activate(anonymous, seconds(0), until: Self.end)
         let legs = Self.transfer(anonymous, user, at: 1_000, offsets: [0, 0, 0, 0])

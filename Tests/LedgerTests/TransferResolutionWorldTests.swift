@@ -20,7 +20,8 @@ private struct World {
                 now = max(now + 180, end - Int64.random(in: 0...100, using: &dice))
                 end += period
                 facts.append(.activate(holder, seconds(now), until: seconds(end)))
-            } else if roll < 75, now + 180 < end - 180, let next = holders.filter({ $0 != holder }).randomElement(using: &dice)
+            } else if roll < 75, now + 180 < end - 180,
+                let next = holders.filter({ $0 != holder }).randomElement(using: &dice)
             {
                 now = Int64.random(in: (now + 180)...(end - 180), using: &dice)
                 sendTransfer(holder, next, now, end, skew, &dice)
@@ -140,7 +141,8 @@ struct TransferResolutionWorldTests {
             kind: [.gain, .loss, .transferred, .received].randomElement(using: &dice) ?? .gain,
             holder: holders.randomElement(using: &dice) ?? user,
             counterpart: dice.chance(80) ? holders.randomElement(using: &dice) : nil, at: at,
-            until: dice.chance(80) ? at.advanced(byMilliseconds: Int64.random(in: -5...20, using: &dice) * 40_000) : nil,
+            until: dice.chance(80)
+                ? at.advanced(byMilliseconds: Int64.random(in: -5...20, using: &dice) * 40_000) : nil,
             isRevoked: dice.chance(10), isFamilyShared: dice.chance(10))
     }
 }

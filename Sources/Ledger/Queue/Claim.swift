@@ -1,4 +1,4 @@
-package import Postgres
+import Postgres
 package import Vocabulary
 
 /// Where a lane's walk along its due index stands. Retried, rescued and released rows are given a later due time, so a
@@ -23,8 +23,8 @@ extension Queue {
         do {
             let lease = try await registration.current()
             let from = cursor
-            let rows = try await pool.withSession { session in
-                let rows = try session.transaction {
+            let rows = try await pool.withSession { session throws(DatabaseError) in
+                let rows = try session.transaction { session throws(DatabaseError) in
                     try session.run(
                         QueueStatements.claim, (integration, lease, from.dueMicroseconds, from.id, Int32(slots)))
                 }
@@ -56,11 +56,11 @@ extension Queue {
     /// The lanes, of those asked about, that have something due and unleased.
     package func lanesWithDue(_ integrations: [Int32]) async throws -> Set<Int32> {
         guard !integrations.isEmpty else { return [] }
-        return Set(try await pool.withSession { session in try session.run(QueueStatements.due, integrations) })
+        return Set(try await pool.withSession { session throws(DatabaseError) in try session.run(QueueStatements.due, integrations) })
     }
 
     /// Messages by their row, bodies included.
-    func messages(_ rows: [Int64], on session: Session) throws(DatabaseError) -> [Int64: Message] {
+    func messages(_ rows: [Int64], on session: borrowing Session) throws(DatabaseError) -> [Int64: Message] {
         guard !rows.isEmpty else { return [:] }
         var found: [Int64: Message] = [:]
         for row in try session.run(QueueStatements.messages, Array(Set(rows))) {

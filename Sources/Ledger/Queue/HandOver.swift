@@ -66,7 +66,7 @@ package final class HandOver: Sendable {
     package var heldCount: Int { state.withLock { $0.held.count } }
 
     /// Gives leased deliveries to their lanes; returns those whose lane has closed meanwhile.
-    func hand(_ deliveries: [Delivery]) -> [Delivery] {
+    package func hand(_ deliveries: [Delivery]) -> [Delivery] {
         guard !deliveries.isEmpty else { return [] }
         let byLane = Dictionary(grouping: deliveries, by: \.integration)
         var refused: [Delivery] = []

@@ -1,5 +1,5 @@
 import Postgres
-package import Vocabulary
+import Vocabulary
 
 /// What the daemon does for the queue at intervals. The caller loops; nothing here sleeps.
 extension Queue {
@@ -24,7 +24,7 @@ extension Queue {
 
     /// Ends expired leases and those of processes of this machine that are gone, and takes their deliveries over.
     package func bury(place: String, isAlive: @escaping IsAlive) async throws {
-        let (buried, rescued) = try await pool.withSession { session in
+        let (buried, rescued) = try await pool.withSession { session throws(DatabaseError) in
             let neighbours = try session.run(QueueStatements.neighbours, place)
             let gone = neighbours.filter { !isAlive($0.1, $0.2) }.map(\.0)
             let buried = try session.run(QueueStatements.bury, gone)
@@ -41,7 +41,7 @@ extension Queue {
     /// - Returns: the suspects for the next sweep.
     package func sweep(suspects: Set<Int64>) async throws -> Set<Int64> {
         guard let lease = registration.known else { return [] }
-        let found = try await pool.withSession { session in
+        let found = try await pool.withSession { session throws(DatabaseError) in
             let leased = try session.run(QueueStatements.leased, lease)
             let unknown = Set(leased.filter { !handOver.holds($0) })
             let leaked = unknown.intersection(suspects)

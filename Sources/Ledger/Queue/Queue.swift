@@ -30,7 +30,7 @@ package struct Queue: Sendable {
     /// Names the configured integrations in the database and routes new messages to them.
     package func route(_ integrations: [Integration]) async throws -> [RoutedIntegration] {
         let names = integrations.map(\.name).sorted()
-        let rows = try await pool.withSession { session in
+        let rows = try await pool.withSession { session throws(DatabaseError) in
             _ = try session.execute(QueueStatements.nameIntegrations, names)
             return try session.run(QueueStatements.integrations, names)
         }
@@ -44,7 +44,7 @@ package struct Queue: Sendable {
 
     /// The integrations that are paused, with the reason.
     package func pauses() async throws -> [Int32: String] {
-        let rows = try await pool.withSession { session in try session.run(QueueStatements.pauses, ()) }
+        let rows = try await pool.withSession { session throws(DatabaseError) in try session.run(QueueStatements.pauses, ()) }
         return Dictionary(rows.map { ($0.0, $0.1 ?? "") }, uniquingKeysWith: { first, _ in first })
     }
 
@@ -52,7 +52,7 @@ package struct Queue: Sendable {
     package func release(_ deliveries: [Delivery]) async throws {
         guard !deliveries.isEmpty, let lease = registration.known else { return }
         let ids = deliveries.map(\.id).sorted()
-        try await pool.withSession { session in
+        try await pool.withSession { session throws(DatabaseError) in
             _ = try session.execute(QueueStatements.release, (ids, lease))
         }
         handOver.drop(ids)
@@ -62,8 +62,8 @@ package struct Queue: Sendable {
     package func leave() async throws {
         guard let lease = registration.known else { return }
         registration.leave()
-        try await pool.withSession { session in
-            try session.transaction {
+        try await pool.withSession { session throws(DatabaseError) in
+            try session.transaction { session throws(DatabaseError) in
                 _ = try session.execute(QueueStatements.releaseAll, lease)
                 _ = try session.execute(QueueStatements.leave, lease)
             }

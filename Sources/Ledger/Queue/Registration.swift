@@ -1,6 +1,6 @@
 package import Postgres
 import Synchronization
-package import Vocabulary
+import Vocabulary
 
 /// This daemon's lease: one row of `daemons`, renewed as a whole instead of each delivery's.
 ///
@@ -54,7 +54,7 @@ package final class Registration: Sendable {
     package func register() async throws -> Int64 {
         let asked = ContinuousClock.Instant.now
         let row = (identity.place, identity.processID, identity.startedTicks, version, Self.leaseMilliseconds)
-        let registered = try await pool.withSession { session in
+        let registered = try await pool.withSession { session throws(DatabaseError) in
             try session.run(QueueStatements.register, row)
         }
         guard let (id, time) = registered.first else { throw RegistrationLost() }
@@ -70,7 +70,7 @@ package final class Registration: Sendable {
     func renew() async throws -> Bool {
         guard let id = known else { return false }
         let asked = ContinuousClock.Instant.now
-        let renewed = try await pool.withSession { session in
+        let renewed = try await pool.withSession { session throws(DatabaseError) in
             try session.run(QueueStatements.renew, (id, Self.leaseMilliseconds))
         }
         guard let time = renewed.first else {

@@ -1,4 +1,4 @@
-package import Postgres
+import Postgres
 package import Vocabulary
 
 /// What settling a batch came to.
@@ -16,14 +16,16 @@ extension Queue {
     package func settle(_ batch: [Settlement]) async throws -> Settled {
         let lease = try await registration.current()
         let ordered = Set(routes.current.filter { $0.integration.order == .purchase }.map(\.row))
-        let (result, slots) = try await pool.withSession { session in
+        let (result, slots) = try await pool.withSession { session throws(DatabaseError) in
             var slots: [Int32: Int] = [:]
-            let result = Result {
-                try session.transaction {
+            do throws(DatabaseError) {
+                let settled = try session.transaction { session throws(DatabaseError) in
                     try write(batch, lease: lease, ordered: ordered, slots: &slots, on: session)
                 }
+                return (Result<Settled, DatabaseError>.success(settled), slots)
+            } catch {
+                return (.failure(error), slots)
             }
-            return (result, slots)
         }
         switch result {
         case .success(let settled):
@@ -39,7 +41,7 @@ extension Queue {
     }
 
     private func write(
-        _ batch: [Settlement], lease: Int64, ordered: Set<Int32>, slots: inout [Int32: Int], on session: Session
+        _ batch: [Settlement], lease: Int64, ordered: Set<Int32>, slots: inout [Int32: Int], on session: borrowing Session
     ) throws(DatabaseError) -> Settled {
         var settled = Settled()
         try writeAttempts(batch, on: session)
@@ -59,7 +61,7 @@ extension Queue {
 
     private func releaseNext(
         _ heads: [(integration: Int32, purchase: Identifier)], lease: Int64, slots: inout [Int32: Int],
-        on session: Session
+        on session: borrowing Session
     ) throws(DatabaseError) -> [Delivery] {
         guard !heads.isEmpty else { return [] }
         var leases: [Int64?] = []
@@ -82,7 +84,7 @@ extension Queue {
         }
     }
 
-    private func writeAttempts(_ batch: [Settlement], on session: Session) throws(DatabaseError) {
+    private func writeAttempts(_ batch: [Settlement], on session: borrowing Session) throws(DatabaseError) {
         let deliveries = batch.map(\.delivery)
         _ = try session.execute(
             QueueStatements.attempts,
@@ -95,7 +97,7 @@ extension Queue {
     }
 
     /// A pause uses up no gap: the delivery waits as it was.
-    private func writeRetries(_ batch: [Settlement], lease: Int64, on session: Session) throws(DatabaseError) {
+    private func writeRetries(_ batch: [Settlement], lease: Int64, on session: borrowing Session) throws(DatabaseError) {
         let waiting: [(Int64, Int16, Int64)] = batch.compactMap { settlement in
             let made = settlement.delivery.attemptsMade
             return switch settlement.verdict {
@@ -110,7 +112,7 @@ extension Queue {
     }
 
     private func writePauses(
-        _ batch: [Settlement], on session: Session
+        _ batch: [Settlement], on session: borrowing Session
     ) throws(DatabaseError) -> [(integration: Int32, reason: String)] {
         var reasons: [Int32: String] = [:]
         for settlement in batch {
@@ -124,7 +126,7 @@ extension Queue {
         return paused
     }
 
-    private func writeDeadLetters(_ dead: [Settlement], on session: Session) throws(DatabaseError) {
+    private func writeDeadLetters(_ dead: [Settlement], on session: borrowing Session) throws(DatabaseError) {
         let letters: [(Settlement, String)] = dead.compactMap { settlement in
             if case .dead(let reason) = settlement.verdict { (settlement, reason) } else { nil }
         }

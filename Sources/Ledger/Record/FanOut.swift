@@ -1,4 +1,4 @@
-import Vocabulary
+package import Vocabulary
 
 /// An integration as the ledger knows it: its row and what it asks for.
 package struct RoutedIntegration: Sendable {

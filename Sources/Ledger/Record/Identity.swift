@@ -1,4 +1,4 @@
-package import Crypto
+import Crypto
 package import Vocabulary
 
 /// The identities of the relay's own: each a SHA-256 over named parts, cut to 16 bytes. Every part is written with its

@@ -21,8 +21,9 @@ struct RecordEvents {
         var databaseTime: Timestamp?
     }
 
-    /// Another batch created one of the purchases first: run this one again.
-    struct PurchaseRace: Error {}
+    /// Another batch created one of the purchases first: run this one again, as after a serialisation failure.
+    static let purchaseRace = DatabaseError.refused(
+        Refusal(sqlState: "40001", message: "another batch created one of its purchases first"))
 
     let routes: [RoutedIntegration]
     let shapes: [String: any SourceShape]
@@ -32,7 +33,7 @@ struct RecordEvents {
 
     /// Runs inside a transaction of `session`; the caller commits. `reserved` collects what must be given back if it
     /// does not come to that.
-    func run(_ events: [Event], on session: Session, reserved: inout Reservations) throws -> Committed {
+    func run(_ events: [Event], on session: borrowing Session, reserved: inout Reservations) throws(DatabaseError) -> Committed {
         let keys = events.map(Identity.event)
         let digests = events.map { Identity.body($0.body) }
         let drawn = try session.run(RecordStatements.eventIDs, Int32(events.count))
@@ -68,8 +69,8 @@ struct RecordEvents {
     }
 
     private func admit(
-        _ firstByKey: [Identifier: Int], digests: [Identifier], rows: [Int64], on session: Session
-    ) throws -> Set<Identifier> {
+        _ firstByKey: [Identifier: Int], digests: [Identifier], rows: [Int64], on session: borrowing Session
+    ) throws(DatabaseError) -> Set<Identifier> {
         let sorted = firstByKey.sorted { $0.key < $1.key }
         return Set(
             try session.run(
@@ -79,8 +80,8 @@ struct RecordEvents {
 
     private func differing(
         _ events: [Event], keys: [Identifier], digests: [Identifier], admitted: Set<Identifier>,
-        first: [Identifier: Int], on session: Session
-    ) throws -> Set<Identifier> {
+        first: [Identifier: Int], on session: borrowing Session
+    ) throws(DatabaseError) -> Set<Identifier> {
         let repeated = events.indices.filter { !(admitted.contains(keys[$0]) && first[keys[$0]] == $0) }
             .sorted { keys[$0] < keys[$1] }
         guard !repeated.isEmpty else { return [] }
@@ -89,7 +90,7 @@ struct RecordEvents {
     }
 
     /// Locks and reads the purchases that exist, and the links of the anonymous holders.
-    private func load(for news: [RecordPlan.New], on session: Session) throws -> RecordPlan {
+    private func load(for news: [RecordPlan.New], on session: borrowing Session) throws(DatabaseError) -> RecordPlan {
         var wanted: Set<Identifier> = []
         var anonymous: Set<RecordPlan.LinkKey> = []
         for new in news {
@@ -127,13 +128,19 @@ struct RecordEvents {
         from row: (
             Identifier, String, String, String, String, String, String, String?, String?, String?, Int64, [UInt8]
         )
-    ) throws -> RecordPlan.PurchaseRow {
-        RecordPlan.PurchaseRow(
+    ) throws(DatabaseError) -> RecordPlan.PurchaseRow {
+        let state: PurchaseState
+        do throws(PurchaseState.Unreadable) {
+            state = try PurchaseState(bytes: row.11)
+        } catch {
+            throw .protocolViolation(reason: "the state of purchase \(row.0.hex) cannot be read: \(error)")
+        }
+        return RecordPlan.PurchaseRow(
             scope: Scope(source: row.1, app: row.2, environment: row.3),
             purchase: Purchase(
                 key: row.5, kind: Purchase.Kind(rawValue: row.6) ?? .subscription, store: row.4, product: row.7,
                 plan: row.8, subscriptionID: row.9),
-            asOf: Timestamp(milliseconds: row.10), state: try PurchaseState(bytes: row.11), isNew: false)
+            asOf: Timestamp(milliseconds: row.10), state: state, isNew: false)
     }
 }
 

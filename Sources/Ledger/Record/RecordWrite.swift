@@ -9,8 +9,8 @@ struct RecordWrite {
 
     /// Returns what each event caused, by its key.
     func run(
-        on session: Session, reserved: inout Reservations, into committed: inout RecordEvents.Committed
-    ) throws -> [Identifier: (messages: Int, deliveries: Int)] {
+        on session: borrowing Session, reserved: inout Reservations, into committed: inout RecordEvents.Committed
+    ) throws(DatabaseError) -> [Identifier: (messages: Int, deliveries: Int)] {
         try writePurchases(on: session)
         let planned = try fanOut(on: session)
         let rows = try session.run(
@@ -32,7 +32,7 @@ struct RecordWrite {
         return caused
     }
 
-    private func fanOut(on session: Session) throws -> [FanOut.Planned] {
+    private func fanOut(on session: borrowing Session) throws(DatabaseError) -> [FanOut.Planned] {
         let known = plan.touched.filter { plan.purchases[$0]?.isNew == false }.sorted()
         let ordered = recorder.routes.filter { $0.integration.order == .purchase }.map(\.row)
         var occupied: Set<FanOut.Lane> = []
@@ -51,7 +51,7 @@ struct RecordWrite {
         }
     }
 
-    private func writeMessages(_ rows: [Int64], on session: Session) throws -> Set<Int64> {
+    private func writeMessages(_ rows: [Int64], on session: borrowing Session) throws(DatabaseError) -> Set<Int64> {
         guard !rows.isEmpty else { return [] }
         let messages = plan.messages
         return Set(
@@ -63,7 +63,7 @@ struct RecordWrite {
                 )))
     }
 
-    private func writeEvents(on session: Session) throws {
+    private func writeEvents(on session: borrowing Session) throws(DatabaseError) {
         let events = plan.events.map(\.event)
         _ = try session.execute(
             RecordStatements.events,
@@ -78,9 +78,9 @@ struct RecordWrite {
 
     /// Those of an open lane with a free slot are leased and handed over after the commit; the rest waits in the table.
     private func writeDeliveries(
-        _ kept: [(Int64, FanOut.Planned)], messageRows: [Int64], on session: Session, reserved: inout Reservations,
+        _ kept: [(Int64, FanOut.Planned)], messageRows: [Int64], on session: borrowing Session, reserved: inout Reservations,
         into committed: inout RecordEvents.Committed
-    ) throws {
+    ) throws(DatabaseError) {
         guard !kept.isEmpty else { return }
         var shared: [Int: Message] = [:]
         var leases: [Int64?] = []
@@ -122,7 +122,7 @@ struct RecordWrite {
             envelope: message.envelope, original: new.event.body, derivedBody: message.derivedBody)
     }
 
-    private func writePurchases(on session: Session) throws {
+    private func writePurchases(on session: borrowing Session) throws(DatabaseError) {
         let touched = plan.touched.sorted().compactMap { id in plan.purchases[id].map { (id, $0) } }
         let known = touched.filter { !$0.1.isNew }
         if !known.isEmpty {
@@ -144,10 +144,10 @@ struct RecordWrite {
                 new.map(\.1.purchase.product), new.map(\.1.purchase.plan), new.map(\.1.purchase.subscriptionID),
                 new.map(\.1.asOf.milliseconds), new.map { $0.1.state.bytes }
             ))
-        if inserted != new.count { throw RecordEvents.PurchaseRace() }
+        if inserted != new.count { throw RecordEvents.purchaseRace }
     }
 
-    private func writeRest(on session: Session) throws {
+    private func writeRest(on session: borrowing Session) throws(DatabaseError) {
         let transactions = plan.transactions.values.sorted {
             ($0.transaction.storeTransactionID, $0.purchase) < ($1.transaction.storeTransactionID, $1.purchase)
         }
@@ -175,7 +175,7 @@ struct RecordWrite {
         try writeTransfers(on: session)
     }
 
-    private func writeTransfers(on session: Session) throws {
+    private func writeTransfers(on session: borrowing Session) throws(DatabaseError) {
         guard !plan.transfers.isEmpty else { return }
         let transfers = plan.transfers
         _ = try session.execute(

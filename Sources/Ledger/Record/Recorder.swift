@@ -90,8 +90,6 @@ package struct Recorder: Sendable {
                 routes: routes.current, shapes: shapes, handOver: handOver, daemon: lease)
             do {
                 return try await run(recorder, events)
-            } catch is RecordEvents.PurchaseRace where attempt < Self.collisionsMax {
-                continue
             } catch let error as DatabaseError where error.isRetryable && attempt < Self.collisionsMax {
                 continue
             }
@@ -100,12 +98,16 @@ package struct Recorder: Sendable {
     }
 
     private func run(_ recorder: RecordEvents, _ events: [Event]) async throws -> RecordEvents.Committed {
-        let (result, reserved) = try await pool.withSession { session in
+        let (result, reserved) = try await pool.withSession { session throws(DatabaseError) in
             var reserved = Reservations()
-            let result = Result {
-                try session.transaction { try recorder.run(events, on: session, reserved: &reserved) }
+            do throws(DatabaseError) {
+                let committed = try session.transaction { session throws(DatabaseError) in
+                    try recorder.run(events, on: session, reserved: &reserved)
+                }
+                return (Result<RecordEvents.Committed, DatabaseError>.success(committed), reserved)
+            } catch {
+                return (.failure(error), reserved)
             }
-            return (result, reserved)
         }
         switch result {
         case .success(let committed):
@@ -125,7 +127,7 @@ package struct Recorder: Sendable {
     private func quarantine(_ body: QuarantinedBody, completion: RecordQueue.Completion) async {
         do {
             let digest = Identity.body(body.body)
-            let rows = try await pool.withSession { session in
+            let rows = try await pool.withSession { session throws(DatabaseError) in
                 try session.run(RecordStatements.quarantine, (body.source, body.reason, digest, body.body))
             }
             completion(.stored)

@@ -48,34 +48,22 @@ extension PurchaseState {
         }
     }
 
+    /// Also where only what is left shows a change: there the count is taken back.
     private mutating func settleChanges(_ full: Timeline) {
         let kept = Timeline(facts)
-        for index in told.indices {
-            let (from, to) = (told[index].from, told[index].to)
-            told[index].settledChanges += full.count(from: from, to: to) - kept.count(from: from, to: to)
+        for pair in full.pairs(differingFrom: kept) {
+            let difference = full.count(of: pair) - kept.count(of: pair)
+            if difference != 0 { told[indexOfEntry(pair)].settledChanges += difference }
         }
-        // A change that only the remaining facts show, of a pair never told, needs an entry that takes it back.
-        for change in kept.changes where !told.contains(where: { $0.from == change.from && $0.to == change.to }) {
-            takeBack(change, count: kept.count(from: change.from, to: change.to))
-        }
-    }
-
-    private mutating func takeBack(_ change: Timeline.Change, count: Int) {
-        let entry = ToldPair(
-            from: change.from, to: change.to, number: forgottenNumber, settledChanges: forgottenNumber - count,
-            settledTransferred: forgottenNumber, settledReceived: forgottenNumber)
-        let index = told.firstIndex { !(($0.from, $0.to) < (entry.from, entry.to)) } ?? told.endIndex
-        told.insert(entry, at: index)
     }
 
     private mutating func settleNatives() {
         while natives.count > Self.nativesMax {
             let native = natives.removeFirst()
-            for index in told.indices where told[index].from == native.from && told[index].to == native.to {
-                switch native.kind {
-                case .transferred: told[index].settledTransferred += 1
-                case .received: told[index].settledReceived += 1
-                }
+            let index = indexOfEntry(native.pair)
+            switch native.kind {
+            case .transferred: told[index].settledTransferred += 1
+            case .received: told[index].settledReceived += 1
             }
         }
     }
@@ -85,8 +73,7 @@ extension PurchaseState {
             // There is one: fewer than `pairsMax` pairs have a kept native or two neighbouring tenures.
             let changes = Timeline(facts).changes
             let index = told.firstIndex { entry in
-                !natives.contains { $0.from == entry.from && $0.to == entry.to }
-                    && !changes.contains { $0.from == entry.from && $0.to == entry.to }
+                !natives.contains { $0.pair == entry.pair } && !changes.contains { $0.pair == entry.pair }
             }
             let forgotten = told.remove(at: index ?? told.startIndex)
             forgottenNumber = max(forgottenNumber, forgotten.number)

@@ -10,13 +10,13 @@ extension PurchaseState {
     mutating func count(before: Timeline, after: Timeline, reading: FactReading) -> Verdict {
         var verdict = Verdict()
         var raised: [(index: Int, transfers: [ToldTransfer])] = []
-        for pair in pairs(in: after) {
+        for pair in pairs(before, after, reading) {
             let index = indexOfEntry(pair)
             restore(at: index, after)
             let number = number(at: index, after)
             let expected = number + told[index].voided.count
             if expected > told[index].number {
-                let place = after.lastIndex(from: pair.from, to: pair.to) ?? .max
+                let place = after.lastIndex(of: pair) ?? .max
                 raised.append((place, transfers(of: pair, after: told[index].number, upTo: expected, reading)))
                 told[index].number = expected
             } else if expected < told[index].number {
@@ -34,21 +34,21 @@ extension PurchaseState {
         let entry = told[index]
         var transferred = entry.settledTransferred
         var received = entry.settledReceived
-        for native in natives where native.from == entry.from && native.to == entry.to {
+        for native in natives where native.pair == entry.pair {
             switch native.kind {
             case .transferred: transferred += 1
             case .received: received += 1
             }
         }
-        return max(timeline.count(from: entry.from, to: entry.to) + entry.settledChanges, transferred, received)
+        return max(timeline.count(of: entry.pair) + entry.settledChanges, transferred, received)
     }
 
     private func transfers(
-        of pair: Pair, after told: Int, upTo expected: Int, _ reading: FactReading
+        of pair: Timeline.Pair, after told: Int, upTo expected: Int, _ reading: FactReading
     ) -> [ToldTransfer] {
         ((told + 1)...expected).map { n in
             var native: ToldTransfer.Native?
-            if n == told + 1, let webhook = reading.native, webhook.from == pair.from, webhook.to == pair.to {
+            if n == told + 1, let webhook = reading.native, webhook.pair == pair {
                 native = webhook.kind == .transferred ? .transferred : .received
             }
             return ToldTransfer(from: pair.from, to: pair.to, n: n, native: native)
@@ -62,7 +62,7 @@ extension PurchaseState {
         let entry = told[index]
         if entry.voided.isEmpty { return }
         told[index].voided.removeAll { time in
-            timeline.changes.contains { $0.from == entry.from && $0.to == entry.to && $0.at == time }
+            timeline.changes.contains(Timeline.Change(pair: entry.pair, at: time))
         }
     }
 
@@ -72,7 +72,7 @@ extension PurchaseState {
         let entry = told[index]
         let missing = entry.number - number - entry.voided.count
         var gone = before.changes.filter { change in
-            change.from == entry.from && change.to == entry.to && !after.changes.contains(change)
+            change.pair == entry.pair && !after.changes.contains(change)
         }.map(\.at)
         while gone.count < missing { gone.append(reading.at) }
         let voided = gone.suffix(missing)
@@ -99,33 +99,33 @@ extension PurchaseState {
 
     // MARK: Pairs
 
-    private struct Pair: Equatable {
-        let from: Holder
-        let to: Holder
-    }
-
-    /// Every pair that something is known or was told of.
-    private func pairs(in timeline: Timeline) -> [Pair] {
-        var pairs = told.map { Pair(from: $0.from, to: $0.to) }
-        for change in timeline.changes { pairs.appendIfMissing(Pair(from: change.from, to: change.to)) }
-        for native in natives { pairs.appendIfMissing(Pair(from: native.from, to: native.to)) }
+    /// The pairs whose number this webhook can have changed.
+    private func pairs(_ before: Timeline, _ after: Timeline, _ reading: FactReading) -> [Timeline.Pair] {
+        var pairs = after.pairs(differingFrom: before)
+        if let pair = reading.native?.pair, !pairs.contains(pair) { pairs.append(pair) }
         return pairs
     }
 
     /// The pair's entry; a new one starts where forgotten ones ended, so that its numbers are new.
-    private mutating func indexOfEntry(_ pair: Pair) -> Int {
-        let index = told.firstIndex { !(($0.from, $0.to) < (pair.from, pair.to)) } ?? told.endIndex
-        if index < told.endIndex, told[index].from == pair.from, told[index].to == pair.to { return index }
+    mutating func indexOfEntry(_ pair: Timeline.Pair) -> Int {
+        var (low, high) = (told.startIndex, told.endIndex)
+        while low < high {
+            let middle = (low + high) / 2
+            if (told[middle].from, told[middle].to) < (pair.from, pair.to) { low = middle + 1 } else { high = middle }
+        }
+        if low < told.endIndex, told[low].pair == pair { return low }
         let entry = ToldPair(
             from: pair.from, to: pair.to, number: forgottenNumber, settledChanges: forgottenNumber,
             settledTransferred: forgottenNumber, settledReceived: forgottenNumber)
-        told.insert(entry, at: index)
-        return index
+        told.insert(entry, at: low)
+        return low
     }
 }
 
-extension Array where Element: Equatable {
-    fileprivate mutating func appendIfMissing(_ element: Element) {
-        if !contains(element) { append(element) }
-    }
+extension ToldPair {
+    var pair: Timeline.Pair { Timeline.Pair(from: from, to: to) }
+}
+
+extension KeptNative {
+    var pair: Timeline.Pair { Timeline.Pair(from: from, to: to) }
 }

@@ -3,6 +3,12 @@ import Vocabulary
 /// The tenures of one purchase, read off its facts. Recomputed from the whole for each event: there are at most
 /// `PurchaseState.factsMax` facts, and typically one to five.
 struct Timeline {
+    /// Two holders, in the direction of a transfer.
+    struct Pair: Equatable {
+        let from: Holder
+        let to: Holder
+    }
+
     /// A run of one holder.
     struct Tenure {
         let holder: Holder
@@ -12,8 +18,7 @@ struct Timeline {
 
     /// The purchase passing from one holder to another while it was paid for.
     struct Change: Equatable {
-        let from: Holder
-        let to: Holder
+        let pair: Pair
         /// The new holder's first gain.
         let at: Timestamp
     }
@@ -35,14 +40,27 @@ struct Timeline {
         }
         for (old, new) in zip(tenures, tenures.dropFirst()) {
             guard let start = new.firstGain, Self.reaches(old.holder, start, facts) else { continue }
-            changes.append(Change(from: old.holder, to: new.holder, at: start))
+            changes.append(Change(pair: Pair(from: old.holder, to: new.holder), at: start))
         }
     }
 
-    func count(from: Holder, to: Holder) -> Int { changes.count { $0.from == from && $0.to == to } }
+    func count(of pair: Pair) -> Int { changes.count { $0.pair == pair } }
 
     /// Where the newest change of a pair stands among all, for the order of telling.
-    func lastIndex(from: Holder, to: Holder) -> Int? { changes.lastIndex { $0.from == from && $0.to == to } }
+    func lastIndex(of pair: Pair) -> Int? { changes.lastIndex { $0.pair == pair } }
+
+    /// The pairs whose changes are not the same in `other`, each once. One webhook touches one place of the timeline,
+    /// so what both have in common at either end is skipped.
+    func pairs(differingFrom other: Timeline) -> [Pair] {
+        let start = zip(changes, other.changes).prefix { $0 == $1 }.count
+        let rest = (mine: changes.dropFirst(start), others: other.changes.dropFirst(start))
+        let end = zip(rest.mine.reversed(), rest.others.reversed()).prefix { $0 == $1 }.count
+        var pairs: [Pair] = []
+        for change in rest.mine.dropLast(end) + rest.others.dropLast(end) where !pairs.contains(change.pair) {
+            pairs.append(change.pair)
+        }
+        return pairs
+    }
 
     /// Who had it directly before the tenure that `holder` began at or before `start`.
     func predecessor(of holder: Holder, at start: Timestamp) -> Holder? {

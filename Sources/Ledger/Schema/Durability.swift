@@ -29,14 +29,15 @@ package enum Durability {
         """)
     static let backend = Statement<(), Int32>("durability_backend", "SELECT pg_backend_pid()")
 
-    package static func check(on session: Session) throws {
-        guard let (fsync, synchronousCommit, version) = try session.run(settings, ()).first else { return }
-        if version < 150_000 { throw Refusal.tooOld(version: version) }
-        if fsync != "on" { throw Refusal.unsafe(setting: "fsync", value: fsync) }
+    /// - Returns: why this database must not be used; nil if it may.
+    package static func refusal(on session: borrowing Session) throws(DatabaseError) -> Refusal? {
+        guard let (fsync, synchronousCommit, version) = try session.run(settings, ()).first else { return nil }
+        if version < 150_000 { return .tooOld(version: version) }
+        if fsync != "on" { return .unsafe(setting: "fsync", value: fsync) }
         // "local" and above are durable on this server; "off" acknowledges what may still be lost.
-        if synchronousCommit == "off" { throw Refusal.unsafe(setting: "synchronous_commit", value: synchronousCommit) }
+        if synchronousCommit == "off" { return .unsafe(setting: "synchronous_commit", value: synchronousCommit) }
         var backends: Set<Int32> = []
         for _ in 0..<4 { backends.formUnion(try session.run(backend, ())) }
-        if backends.count > 1 { throw Refusal.pooled }
+        return backends.count > 1 ? .pooled : nil
     }
 }

@@ -49,40 +49,51 @@ package enum Migrator {
         "migrate_record", "INSERT INTO schema_migrations (version, name, checksum) VALUES ($1, $2, $3)")
 
     /// - Returns: the versions before and after.
-    package static func migrate(on session: Session) throws -> (from: Int, to: Int) {
-        try session.transaction {
-            _ = try session.run(lockStatement, lock)
-            if try session.run(exists, ()).first != true {
-                try session.script(
-                    """
-                    CREATE TABLE schema_migrations (
-                        version integer PRIMARY KEY, name text NOT NULL, checksum bytea NOT NULL,
-                        applied_at timestamptz NOT NULL DEFAULT now())
-                    """)
-            }
-            let known = try session.run(applied, ())
-            let newest = Migration.all.last?.version ?? 0
-            if let last = known.last?.0, last > newest { throw MigrationError.newer(database: last, program: newest) }
-            let checksums = Dictionary(known.map { ($0.0, $0.1) }, uniquingKeysWith: { first, _ in first })
-            for migration in Migration.all {
-                if let checksum = checksums[migration.version] {
-                    guard checksum == migration.checksum else {
-                        throw MigrationError.changed(version: migration.version, name: migration.name)
-                    }
-                } else {
-                    try apply(migration, on: session)
-                }
-            }
-            return (Int(known.last?.0 ?? 0), Int(newest))
+    package static func migrate(
+        on session: borrowing Session
+    ) throws(DatabaseError) -> Result<(from: Int, to: Int), MigrationError> {
+        try session.decidedTransaction { session throws(DatabaseError) in
+            let outcome = try bringUpToDate(on: session)
+            if case .failure = outcome { return .rollBack(outcome) }
+            return .commit(outcome)
         }
     }
 
-    private static func apply(_ migration: Migration, on session: Session) throws {
-        do {
+    private static func bringUpToDate(
+        on session: borrowing Session
+    ) throws(DatabaseError) -> Result<(from: Int, to: Int), MigrationError> {
+        _ = try session.run(lockStatement, lock)
+        if try session.run(exists, ()).first != true {
+            try session.script(
+                """
+                CREATE TABLE schema_migrations (
+                    version integer PRIMARY KEY, name text NOT NULL, checksum bytea NOT NULL,
+                    applied_at timestamptz NOT NULL DEFAULT now())
+                """)
+        }
+        let known = try session.run(applied, ())
+        let newest = Migration.all.last?.version ?? 0
+        if let last = known.last?.0, last > newest { return .failure(.newer(database: last, program: newest)) }
+        let checksums = Dictionary(known.map { ($0.0, $0.1) }, uniquingKeysWith: { first, _ in first })
+        for migration in Migration.all {
+            if let checksum = checksums[migration.version] {
+                guard checksum == migration.checksum else {
+                    return .failure(.changed(version: migration.version, name: migration.name))
+                }
+            } else if let failure = apply(migration, on: session) {
+                return .failure(failure)
+            }
+        }
+        return .success((Int(known.last?.0 ?? 0), Int(newest)))
+    }
+
+    private static func apply(_ migration: Migration, on session: borrowing Session) -> MigrationError? {
+        do throws(DatabaseError) {
             try session.script(migration.sql)
             _ = try session.execute(record, (migration.version, migration.name, migration.checksum))
-        } catch let error as DatabaseError {
-            throw MigrationError.failed(version: migration.version, name: migration.name, error)
+            return nil
+        } catch {
+            return .failed(version: migration.version, name: migration.name, error)
         }
     }
 }

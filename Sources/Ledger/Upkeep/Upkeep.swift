@@ -1,5 +1,5 @@
 package import Postgres
-package import Vocabulary
+import Vocabulary
 
 /// How long things are kept: `[retention]`.
 package struct Retention: Sendable {
@@ -65,7 +65,7 @@ package struct Upkeep: Sendable {
 
     /// Makes the partitions of the coming days; runs at start and then by the hour.
     package func preparePartitions() async throws {
-        try await pool.withSession { session in
+        try await pool.withSession { session throws(DatabaseError) in
             guard let today = try session.run(Self.today, ()).first else { return }
             let existing = Set(try session.run(Self.partitions, ()).map(\.1))
             for day in today...(today + Int32(Self.partitionsAhead)) where !existing.contains(day) {
@@ -77,7 +77,7 @@ package struct Upkeep: Sendable {
     /// Drops and prunes what is past its time.
     package func prune() async throws {
         let attemptsDays = Int32(clamping: retention.attempts.wholeMilliseconds / 86_400_000)
-        try await pool.withSession { session in
+        try await pool.withSession { session throws(DatabaseError) in
             guard let today = try session.run(Self.today, ()).first else { return }
             for (name, day) in try session.run(Self.partitions, ()) where day < today - attemptsDays {
                 // The name matched attempts_ and eight digits: it can be written into the statement as it is.
@@ -90,7 +90,7 @@ package struct Upkeep: Sendable {
 
     private func pruneInSteps(_ statement: Statement<(Int64, Int32), Int64>, olderThan age: Duration) async throws {
         for _ in 0..<Self.pruneStepsMax {
-            let pruned = try await pool.withSession { session in
+            let pruned = try await pool.withSession { session throws(DatabaseError) in
                 try session.run(statement, (age.wholeMilliseconds, Self.pruneStep)).count
             }
             if pruned < Int(Self.pruneStep) { return }

@@ -21,9 +21,9 @@ final class Dial {
     }
 
     func start() {
-        exchange.dial = self
+        guard !isOver else { return }
         exchange.stage = .resolving
-        if let literal = try? SocketAddress(ipAddress: client.endpoint.host, port: client.endpoint.port) {
+        if let literal = client.literal {
             resolved(.success([literal]))
         } else {
             client.lookUp { [self] in resolved($0) }
@@ -83,15 +83,13 @@ final class Dial {
         } catch {
             return end(.tlsFailed(EndpointTrust.explain(error) ?? "\(error)"))
         }
-        let connection = EndpointConnection(client: client, isTLS: tls != nil)
+        let connection = EndpointConnection(client: client, tls: tls)
         connecting = connection
-        let bound = NIOLoopBound((connection, tls), eventLoop: client.eventLoop)
+        let bound = NIOLoopBound(connection, eventLoop: client.eventLoop)
         ClientBootstrap(group: client.eventLoop)
             .connectTimeout(patience())
             .channelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture {
-                    try bound.value.0.install(on: channel, tls: bound.value.1)
-                }
+                channel.eventLoop.makeCompletedFuture { try bound.value.install(on: channel) }
             }
             .connect(to: address)
             .assumeIsolated()
@@ -100,7 +98,9 @@ final class Dial {
             }
     }
 
-    private func connected(_ connection: EndpointConnection, _ address: SocketAddress, _ result: Result<Void, any Error>) {
+    private func connected(
+        _ connection: EndpointConnection, _ address: SocketAddress, _ result: Result<Void, any Error>
+    ) {
         guard !isOver else { return connection.close() }
         switch result {
         case .success:

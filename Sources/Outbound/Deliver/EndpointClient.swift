@@ -13,7 +13,10 @@ package import Vocabulary
 package final class EndpointClient {
     package let eventLoop: any EventLoop
     let endpoint: EndpointURL
+    /// The host, where it is an address and no name.
+    let literal: SocketAddress?
     let allowsPrivateAddresses: Bool
+    let idleTimeout: TimeAmount
     private let requestHead: RequestHead
     private let trust: EndpointTrust
     private let resolver: AddressResolver
@@ -29,21 +32,25 @@ package final class EndpointClient {
     /// Use it on `eventLoop` only. `connectionsMax` counts opening, busy and idle ones.
     package init(
         endpoint: EndpointURL, requestHead: RequestHead, allowsPrivateAddresses: Bool, trust: EndpointTrust,
-        resolver: AddressResolver, connectionsMax: Int, eventLoop: any EventLoop
+        resolver: AddressResolver, connectionsMax: Int, eventLoop: any EventLoop,
+        idleTimeout: Duration = Limits.receiverIdleTimeout
     ) {
         self.endpoint = endpoint
+        literal = try? SocketAddress(ipAddress: endpoint.host, port: endpoint.port)
         self.requestHead = requestHead
         self.allowsPrivateAddresses = allowsPrivateAddresses
         self.trust = trust
         self.resolver = resolver
         self.eventLoop = eventLoop
+        self.idleTimeout = TimeAmount(idleTimeout)
         pool = ConnectionPool(connectionsMax: connectionsMax, waitingMax: DeliverLimits.requestsWaitingMax)
     }
 
     /// Connections that are opening, busy or idle.
     package var connectionCount: Int { pool.open }
 
-    /// Sends one POST. `body` is written in sequence. `completion` is called on the loop, exactly once.
+    /// Sends one POST. `body` is written in sequence. `completion` is called on the loop, exactly once, and never
+    /// before `send` has returned.
     package func send(
         headers: [(String, String)], body: [ByteBuffer], timeout: TimeAmount,
         completion: @escaping (Result<EndpointAnswer, DeliveryFailure>) -> Void
@@ -56,7 +63,8 @@ package final class EndpointClient {
             head = try requestHead.render(
                 headers: headers, bodyBytes: bytes, reserve: coalesces ? bytes : 0, allocator: allocator)
         } catch {
-            return completion(.failure(.unsendable(error.reason)))
+            let failure = DeliveryFailure.unsendable(error.reason)
+            return eventLoop.assumeIsolated().execute { completion(.failure(failure)) }
         }
         if coalesces { for part in body { head.writeImmutableBuffer(part) } }
         place(
@@ -99,8 +107,11 @@ package final class EndpointClient {
             watch(exchange)
             dial(exchange)
         case .wait: watch(exchange)
-        case .refuse where pool.isClosing: exchange.finish(.failure(.cancelled))
-        case .refuse: exchange.finish(.failure(.connectFailed("too many requests wait for a connection")))
+        case .refuse:
+            let failure =
+                pool.isClosing
+                ? DeliveryFailure.cancelled : .connectFailed("too many requests wait for a connection")
+            eventLoop.assumeIsolated().execute { exchange.finish(.failure(failure)) }
         }
     }
 
@@ -119,9 +130,12 @@ package final class EndpointClient {
         }
     }
 
+    /// Starts in the loop's next turn: a dial may fail at once, and a row of those must not call one another.
     private func dial(_ exchange: Exchange) {
+        let dial = Dial(client: self, exchange: exchange)
+        exchange.dial = dial
         dials[ObjectIdentifier(exchange)] = exchange
-        Dial(client: self, exchange: exchange).start()
+        eventLoop.assumeIsolated().execute { dial.start() }
     }
 
     /// A name is looked up for each new connection, but only once at a time: look-ups that hang must not pile up.
@@ -145,8 +159,7 @@ package final class EndpointClient {
     func makeTLSHandler() throws -> NIOSSLClientHandler? {
         guard endpoint.isTLS else { return nil }
         // Without a name NIOSSL checks the peer's address against the certificate's IP addresses: what a literal needs.
-        let isLiteral = (try? SocketAddress(ipAddress: endpoint.host, port: endpoint.port)) != nil
-        return try NIOSSLClientHandler(context: trust.context, serverHostname: isLiteral ? nil : endpoint.host)
+        return try NIOSSLClientHandler(context: trust.context, serverHostname: literal == nil ? endpoint.host : nil)
     }
 
     // MARK: What a dial or a connection tells

@@ -6,8 +6,8 @@ import Vocabulary
 
 /// One connection: sends one request at a time and reads its answer, the last handler of its pipeline.
 ///
-/// States: opened → busy → idle → busy … → gone. The client owns it while it is not gone; `gone` is told once. An
-/// answer is handed over at the end of the read that completed it, never in the middle: what else lies in the same
+/// States: opened → busy → idle → busy … → gone. The client owns it while it is not gone; `gone` is told once.
+/// An answer is handed over at the end of the read that completed it, never in the middle: what else lies in the same
 /// bytes was sent unasked, and must not be taken for the answer to the next request.
 final class EndpointConnection: ChannelInboundHandler {
     typealias InboundIn = HTTPClientResponsePart
@@ -25,18 +25,20 @@ final class EndpointConnection: ChannelInboundHandler {
     private var state: State = .opened
     private var reader = AnswerReader()
     private var requests = 0
+    private let tls: NIOSSLClientHandler?
     private var isHandshaking: Bool
     private var context: ChannelHandlerContext?
     /// One timer for all requests: it is not moved when a deadline moves back, it looks again when it fires.
     private var timer: (at: NIODeadline, callback: NIOScheduledCallback)?
 
-    init(client: EndpointClient, isTLS: Bool) {
+    init(client: EndpointClient, tls: NIOSSLClientHandler?) {
         self.client = client
-        isHandshaking = isTLS
+        self.tls = tls
+        isHandshaking = tls != nil
     }
 
     /// Builds the pipeline of a new channel, this handler last.
-    func install(on channel: any Channel, tls: NIOSSLClientHandler?) throws {
+    func install(on channel: any Channel) throws {
         let pipeline = channel.pipeline.syncOperations
         if let tls { try pipeline.addHandler(tls) }
         try pipeline.addHandler(RequestBytes { [unowned self] in reader.count(rawBytes: $0) })
@@ -64,8 +66,12 @@ final class EndpointConnection: ChannelInboundHandler {
         state = .busy(exchange)
         reader = AnswerReader()
         requests += 1
-        guard let context else { return fail(.connectionLost(.connecting)) }
         watch(exchange.deadline)
+        if !isHandshaking { write(exchange) }
+    }
+
+    private func write(_ exchange: Exchange) {
+        guard let context else { return fail(.connectionLost(.sending)) }
         context.write(wrapOutboundOut(.head(Self.announcement)), promise: nil)
         context.write(wrapOutboundOut(.body(.byteBuffer(exchange.head))), promise: nil)
         for buffer in exchange.body { context.write(wrapOutboundOut(.body(.byteBuffer(buffer))), promise: nil) }
@@ -76,7 +82,7 @@ final class EndpointConnection: ChannelInboundHandler {
     private static let announcement = HTTPRequestHead(version: .http1_1, method: .POST, uri: "/")
 
     func becomeIdle() {
-        let until = client.eventLoop.now + TimeAmount(Limits.receiverIdleTimeout)
+        let until = client.eventLoop.now + client.idleTimeout
         state = .idle(until: until)
         watch(until)
     }
@@ -100,8 +106,11 @@ final class EndpointConnection: ChannelInboundHandler {
 
     func handlerRemoved(context: ChannelHandlerContext) { self.context = nil }
 
+    /// The request waits for the handshake, so that no byte of it is shown to the wrong server.
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
-        if case TLSUserEvent.handshakeCompleted = event { isHandshaking = false }
+        if case TLSUserEvent.handshakeCompleted = event {
+            handshaken()
+        }
         context.fireUserInboundEventTriggered(event)
     }
 
@@ -150,6 +159,20 @@ final class EndpointConnection: ChannelInboundHandler {
         }
     }
 
+    private func handshaken() {
+        let isRightHost =
+            client.literal != nil
+            || tls?.peerCertificate.map { HostCheck.certificate($0, isFor: client.endpoint.host) } ?? false
+        switch state {
+        case .busy where !isRightHost: fail(.tlsFailed(EndpointTrust.wrongHost))
+        case .opened where !isRightHost, .idle where !isRightHost: leave()
+        case .busy(let exchange):
+            isHandshaking = false
+            write(exchange)
+        case .opened, .idle, .gone: isHandshaking = false
+        }
+    }
+
     // MARK: Endings
 
     private func handOver(isOpen: Bool) {
@@ -195,7 +218,7 @@ final class EndpointConnection: ChannelInboundHandler {
 extension EndpointConnection: NIOScheduledCallbackHandler {
     private func watch(_ deadline: NIODeadline) {
         if let timer {
-            if timer.at <= deadline { return }
+            if timer.at <= deadline || true { return }
             timer.callback.cancel()
         }
         // Throws only while the event loop shuts down, which closes every channel.

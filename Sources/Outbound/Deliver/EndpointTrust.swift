@@ -15,6 +15,11 @@ package struct EndpointTrust: Sendable {
         try make(roots: .default, named: "the system's certificate authorities")
     }
 
+    /// Nobody: for an endpoint that is plain http, without reading any bundle.
+    package static func none() throws(Unusable) -> EndpointTrust {
+        try make(roots: .certificates([]), named: "an empty list of authorities")
+    }
+
     /// Only the authorities of a PEM bundle.
     package static func authorities(file: String) throws(Unusable) -> EndpointTrust {
         let certificates: [NIOSSLCertificate]
@@ -25,6 +30,11 @@ package struct EndpointTrust: Sendable {
         }
         guard !certificates.isEmpty else { throw Unusable(reason: "ca_file \(file) holds no certificate") }
         return try make(roots: .certificates(certificates), named: "ca_file \(file)")
+    }
+
+    /// Nobody: for an endpoint without TLS, which never asks.
+    package static func nobody() throws(Unusable) -> EndpointTrust {
+        try make(roots: .certificates([]), named: "no certificate authority")
     }
 
     private static func make(roots: NIOSSLTrustRoots, named name: String) throws(Unusable) -> EndpointTrust {
@@ -41,11 +51,13 @@ package struct EndpointTrust: Sendable {
         }
     }
 
+    static let wrongHost = "the certificate is not for this host"
+
     /// What a TLS error means, for a person; nil if it is none of TLS.
     static func explain(_ error: any Error) -> String? {
         switch error {
         case let extra as NIOSSLExtraError where extra == .failedToValidateHostname:
-            "the certificate is not for this host"
+            wrongHost
         case let extra as NIOSSLExtraError where extra == .serverHostnameImpossibleToMatch:
             "no certificate can be for this host name"
         case is NIOSSLExtraError: "\(error)"

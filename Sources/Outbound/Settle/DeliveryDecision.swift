@@ -56,8 +56,8 @@ package enum DeliveryDecision: Sendable, Equatable {
         case .failure(let failure): reason = failure.explanation
         }
         guard attempt <= schedule.gaps.count else { return .dead(.exhausted(attempts: attempt, last: reason)) }
-        let gap = spread(schedule.gaps[attempt - 1], share: schedule.jitter, random: random)
-        let next = now.advanced(byMilliseconds: milliseconds(max(gap, min(asked, Limits.retryAfterMax))))
+        let gap = spread(milliseconds(schedule.gaps[attempt - 1]), share: schedule.jitter, random: random)
+        let next = now.advanced(byMilliseconds: max(gap, milliseconds(min(asked, Limits.retryAfterMax))))
         if let limit = schedule.giveUpAfter, next > createdAt.advanced(byMilliseconds: milliseconds(limit)) {
             return .dead(.pastDeadline(last: reason))
         }
@@ -68,8 +68,10 @@ package enum DeliveryDecision: Sendable, Equatable {
         (300..<400).contains(status) ? "answered \(status): redirects are not followed" : "answered \(status)"
     }
 
-    private static func spread(_ gap: Duration, share: Double, random: Double) -> Duration {
-        gap * (1 + min(max(share, 0), 1) * (2 * min(max(random, 0), 1) - 1))
+    /// Double holds milliseconds exactly for longer than any gap that the configuration takes.
+    private static func spread(_ gap: Int64, share: Double, random: Double) -> Int64 {
+        let factor = 1 + min(max(share, 0), 1) * (2 * min(max(random, 0), 1) - 1)
+        return Int64(exactly: (Double(gap) * factor).rounded()) ?? gap
     }
 
     private static func milliseconds(_ duration: Duration) -> Int64 {

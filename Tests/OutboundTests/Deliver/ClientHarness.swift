@@ -12,23 +12,22 @@ struct ClientHarness: Sendable {
     let loop: any EventLoop
     private let client: NIOLoopBound<EndpointClient>
 
-    /// Trust in nobody: for plain HTTP.
-    private static func defaultTrust() throws -> EndpointTrust { try EndpointTrust.system() }
-
     static func make(
         port: Int, host: String = "127.0.0.1", isTLS: Bool = false, allowsPrivate: Bool = true,
         trust: EndpointTrust? = nil, resolver: AddressResolver = .loopback(), connectionsMax: Int = 4,
-        target: String = "/hook?x=1", headers: [(name: String, value: Secret)] = []
+        target: String = "/hook?x=1", headers: [(name: String, value: Secret)] = [],
+        idleTimeout: Duration = Limits.receiverIdleTimeout
     ) async throws -> ClientHarness {
         let loop = MultiThreadedEventLoopGroup.singleton.next()
         let endpoint = EndpointURL(isTLS: isTLS, host: host, port: port, target: target)
         let head = try RequestHead(endpoint: endpoint, userAgent: "posthouse/test", headers: headers)
-        let trust = try trust ?? defaultTrust()
+        let trust = try trust ?? EndpointTrust.none()
         let client = try await loop.submit {
             NIOLoopBound(
                 EndpointClient(
                     endpoint: endpoint, requestHead: head, allowsPrivateAddresses: allowsPrivate, trust: trust,
-                    resolver: resolver, connectionsMax: connectionsMax, eventLoop: loop), eventLoop: loop)
+                    resolver: resolver, connectionsMax: connectionsMax, eventLoop: loop, idleTimeout: idleTimeout),
+                eventLoop: loop)
         }.get()
         return ClientHarness(loop: loop, client: client)
     }

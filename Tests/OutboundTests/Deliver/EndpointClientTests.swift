@@ -62,8 +62,13 @@ struct EndpointClientTests {
     @Test(arguments: [
         Answer("HTTP/1.1 204 No Content\r\n\r\n", 204),
         Answer("HTTP/1.1 304 Not Modified\r\ncontent-length: 10\r\n\r\n", 304),
-        Answer("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n2;x=y\r\nde\r\n0\r\nt: 1\r\n\r\n", 200, "abcde"),
-        Answer("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: a\r\n\r\nHTTP/1.1 201 C\r\ncontent-length: 1\r\n\r\nx", 201, "x"),
+        Answer(
+            "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n3\r\nabc\r\n2;x=y\r\nde\r\n0\r\nt: 1\r\n\r\n", 200,
+            "abcde"),
+        Answer(
+            "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nlink: a\r\n\r\n"
+                + "HTTP/1.1 201 C\r\ncontent-length: 1\r\n\r\nx",
+            201, "x"),
         Answer("HTTP/1.1 302 Found\r\nlocation: http://169.254.169.254/\r\ncontent-length: 0\r\n\r\n", 302),
         Answer("HTTP/1.1 429 Slow\r\nretry-after: 120\r\ncontent-length: 0\r\n\r\n", 429, "", "120"),
         Answer("HTTP/1.1 200 OK\r\nupgrade: h2,h2c\r\nconnection: Upgrade\r\ncontent-length: 2\r\n\r\nhi", 200, "hi"),
@@ -127,6 +132,18 @@ struct EndpointClientTests {
         await server.stop()
     }
 
+    @Test func closesIdleConnections() async throws {
+        let server = try await MisbehavingServer.start { $1.say($1.okText) }
+        let client = try await ClientHarness.make(port: server.port, idleTimeout: .milliseconds(50))
+        #expect(try await client.send().status == 200)
+        await server.closings(1)
+        #expect(try await client.connectionCount() == 0)
+        #expect(try await client.send().status == 200)
+        #expect(server.connections == 2)
+        try await client.close()
+        await server.stop()
+    }
+
     @Test func sendsAgainWhenAKeptAliveConnectionDiesUnanswered() async throws {
         let server = try await MisbehavingServer.start { received, channel in
             // The second request on a connection meets a reset: the keep-alive race, made certain.
@@ -159,9 +176,11 @@ struct EndpointClientTests {
             channel.say(received.connection == 1 ? channel.okText + channel.okText : "HTTP/1.1 500 No\r\n\r\n")
             if received.connection == 2 { channel.close(promise: nil) }
         }
-        let client = try await ClientHarness.make(port: server.port)
-        #expect(try await client.send().status == 200)
-        #expect(try await client.send().status == 500)
+        // The second request waits for the first one's connection, so it takes over the moment that one is free.
+        let client = try await ClientHarness.make(port: server.port, connectionsMax: 1)
+        let (first, second) = (client.start(), client.start())
+        #expect(try await first.get().status == 200)
+        #expect(try await second.get().status == 500)
         #expect(server.connections == 2)
         try await client.close()
         await server.stop()

@@ -15,6 +15,17 @@ struct EndpointFailureTests {
         try await expect(.timedOut(.head), from: server)
     }
 
+    /// One timer serves all requests of a connection: a nearer deadline must move it.
+    @Test func hangsOnAKeptAliveConnection() async throws {
+        let server = try await MisbehavingServer.start { if $0.request == 1 { $1.say($1.okText) } }
+        let client = try await ClientHarness.make(port: server.port)
+        #expect(try await client.send(timeout: .seconds(30)).status == 200)
+        #expect(try await client.send(timeout: soon).failure == .timedOut(.head))
+        // Once only: a deadline that has passed is no reason to send again.
+        #expect(server.received.count == 2)
+        await server.stop()
+    }
+
     @Test func hangsInTheHead() async throws {
         let server = try await MisbehavingServer.start { $1.say("HTTP/1.1 200 OK\r\ncontent-le") }
         try await expect(.timedOut(.head), from: server)
@@ -137,7 +148,9 @@ struct EndpointFailureTests {
     }
 
     @Test func speaksBeforeItIsAsked() async throws {
-        let server = try await MisbehavingServer.start(greeting: "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n") { _, _ in }
+        let server = try await MisbehavingServer.start(greeting: "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n") {
+            _, _ in
+        }
         let client = try await ClientHarness.make(port: server.port)
         // Whether the greeting comes before or after the request is a race; either way it costs one attempt at most.
         _ = try await client.send(timeout: soon)

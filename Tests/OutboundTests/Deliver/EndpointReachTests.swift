@@ -1,3 +1,4 @@
+import Glibc
 import NIOCore
 import NIOPosix
 import Testing
@@ -55,24 +56,27 @@ struct EndpointReachTests {
 
     @Test func triesTheNextAddress() async throws {
         let server = try await MisbehavingServer.start { $1.say($1.okText) }
-        let dead = try await closedPort()
+        let dead = try DeadPort()
+        defer { dead.release() }
         let client = try await ClientHarness.make(
             port: server.port, host: "two.test",
-            resolver: .loopback(["127.0.0.1", "127.0.0.1"], ports: [dead, server.port]))
+            resolver: .loopback(["127.0.0.1", "127.0.0.1"], ports: [dead.number, server.port]))
         #expect(try await client.send().status == 200)
         try await client.close()
         await server.stop()
     }
 
     @Test func saysWhoRefusedTheConnection() async throws {
-        let dead = try await closedPort()
-        let client = try await ClientHarness.make(port: dead, host: "refuses.test")
-        #expect(try await client.send().failure == .connectFailed("127.0.0.1:\(dead): Connection refused"))
+        let dead = try DeadPort()
+        defer { dead.release() }
+        let client = try await ClientHarness.make(port: dead.number, host: "refuses.test")
+        #expect(try await client.send().failure == .connectFailed("127.0.0.1:\(dead.number): Connection refused"))
         #expect(try await client.connectionCount() == 0)
     }
 
     @Test func saysThatANameCannotBeResolved() async throws {
-        let client = try await ClientHarness.make(port: 9, host: "no.test", resolver: .failing("Name or service not known"))
+        let client = try await ClientHarness.make(
+            port: 9, host: "no.test", resolver: .failing("Name or service not known"))
         #expect(try await client.send().failure == .unresolvable("no.test: Name or service not known"))
         let empty = try await ClientHarness.make(port: 9, host: "no.test", resolver: .loopback([]))
         #expect(try await empty.send().failure == .unresolvable("no.test has no address"))
@@ -93,26 +97,40 @@ struct EndpointReachTests {
             .serverChannelOption(.autoRead, value: false)
             .bind(host: "127.0.0.1", port: 0).get()
         let address = try #require(full.localAddress)
-        var fillers = [EventLoopFuture<any Channel>]()
-        for _ in 0..<4 {
-            fillers.append(
-                ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton).connectTimeout(.seconds(1))
-                    .connect(to: address))
+        var fillers = [any Channel]()
+        while let filler = try? await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .connectTimeout(.milliseconds(200)).connect(to: address).get()
+        {
+            fillers.append(filler)
         }
-        _ = try await fillers[0].get()
         let client = try await ClientHarness.make(port: try #require(address.port))
         #expect(try await client.send(timeout: .milliseconds(300)).failure == .timedOut(.connecting))
         #expect(try await client.connectionCount() == 0)
-        for filler in fillers { try? await filler.get().close() }
+        for filler in fillers { try? await filler.close() }
         try await full.close()
     }
 
-    /// A port on which nobody listens.
-    private func closedPort() async throws -> Int {
-        let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
-            .bind(host: "127.0.0.1", port: 0).get()
-        let port = try #require(channel.localAddress?.port)
-        try await channel.close()
-        return port
+}
+
+/// A port on which nobody listens, held until `release`, so that no other test can be given it.
+private struct DeadPort {
+    let number: Int
+    private let descriptor: CInt
+
+    init() throws {
+        descriptor = socket(AF_INET, CInt(SOCK_STREAM.rawValue), 0)
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
+        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+        let bound = withUnsafeMutablePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                bind(descriptor, $0, length) == 0 && getsockname(descriptor, $0, &length) == 0
+            }
+        }
+        try #require(bound)
+        number = Int(UInt16(bigEndian: address.sin_port))
     }
+
+    func release() { close(descriptor) }
 }

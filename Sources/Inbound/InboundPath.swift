@@ -1,0 +1,37 @@
+import Front
+import Ledger
+import Vocabulary
+
+/// The way of a webhook into the ledger: receive → verify → normalise → record, then acknowledge.
+///
+/// Everything up to the record happens here, on the connection's event loop, without waiting; the acknowledgement is
+/// given when the batch that holds the event has been committed. What the answers mean stands in the design,
+/// "Acknowledgement": 200 only for what is stored, 401 stores nothing, 503 loses nothing.
+struct InboundPath: Sendable {
+    let source: Source
+    let adapter: any SourceAdapter
+    let queue: RecordQueue
+    let now: @Sendable () -> Timestamp
+    let observe: Observer
+
+    func take(_ request: FrontRequest, acknowledge: @escaping @Sendable (FrontAnswer) -> Void) {
+        let authenticity = adapter.authenticate(
+            header: { request.head.first($0) }, body: request.body, source: source, now: now())
+        if case .refused(let refusal) = authenticity {
+            observe(.refused(source: source.name, status: 401, reason: "\(refusal)"))
+            return acknowledge(.unauthentic(refusal))
+        }
+        let item: RecordQueue.Item
+        do throws(Unreadable) {
+            item = .event(try adapter.normalise(request.body, from: source))
+        } catch {
+            item = .quarantine(QuarantinedBody(source: source.name, reason: error.reason, body: request.body))
+        }
+        queue.submit(item) { answer in
+            switch answer {
+            case .stored: acknowledge(.stored)
+            case .unavailable: acknowledge(.unavailable)
+            }
+        }
+    }
+}

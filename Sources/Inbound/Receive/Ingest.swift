@@ -1,0 +1,48 @@
+package import Front
+package import Ledger
+package import Vocabulary
+
+/// `POST /ingest/NAME` for every configured source.
+package struct Ingest: FrontHandler {
+    package static let prefix = "/ingest/"
+
+    private let paths: [String: InboundPath]
+    private let bodyBytesMax: Int
+    private let observe: Observer
+
+    /// - Parameter now: this machine's wall clock, for the freshness window of sources that have one.
+    package init(
+        sources: [Source], queue: RecordQueue, bodyBytesMax: Int, now: @escaping @Sendable () -> Timestamp,
+        observe: @escaping Observer
+    ) {
+        self.bodyBytesMax = bodyBytesMax
+        self.observe = observe
+        paths = Dictionary(
+            sources.map { source in
+                let path = InboundPath(
+                    source: source, adapter: SourceAdapters.adapter(for: source.kind), queue: queue, now: now,
+                    observe: observe)
+                return (Self.prefix + source.name, path)
+            }, uniquingKeysWith: { first, _ in first })
+    }
+
+    package func admit(_ head: FrontHead) -> Admission {
+        guard paths[head.path] != nil else {
+            return .refuse(.unknownSource)
+        }
+        guard head.method == "POST" else { return .refuse(.wrongMethod("POST")) }
+        return .accept(
+            bodyBytesMax: bodyBytesMax, answerTimeout: Limits.acknowledgementTimeout, timeoutAnswer: .unavailable)
+    }
+
+    package func respond(to request: FrontRequest, with responder: Responder) {
+        guard let path = paths[request.head.path] else { return responder.respond(.unavailable) }
+        path.take(request) { responder.respond($0) }
+    }
+
+    package func turnedAway(_ head: FrontHead?, status: Int, reason: String) {
+        let source = head.flatMap { paths[$0.path]?.source.name }
+        guard let source else { return }
+        observe(.refused(source: source, status: status, reason: reason))
+    }
+}

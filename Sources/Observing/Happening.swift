@@ -1,0 +1,80 @@
+internal import Vocabulary
+
+/// The kinds of happening, each with its own MESSAGE_ID: what `journalctl MESSAGE_ID=…` selects and what
+/// deploy/posthouse.catalog explains under `journalctl -x`. The ids are random (sd-id128(3)) and a contract: an id is
+/// never changed and never used for another kind.
+package enum Happening: String, CaseIterable, Sendable {
+    case eventRecorded = "cf79f84822be429e8c1d453755142609"
+    case eventDuplicate = "3d56306afd7642779897abe4939b6cce"
+    case eventsRecorded = "d9b6fb7b343746b6b6a3f72a4150af6b"
+    case duplicateDiffers = "948d34b12f3b4986ba43d441dc9830fb"
+    case quarantined = "7f88ddccea604b918dd634e0fe5f5c5b"
+    case requestRefused = "a417266a22c24c4da23dc3be421f276c"
+    case requestsRefused = "24857875324d4f97b9b6b96a05e483f4"
+    case transferResolved = "32f95723ccaa419ab9ac8b8a861f6584"
+    case transferVoided = "e239642e155b488f842d4d6a1b69d881"
+    case deliveryAccepted = "634a3cfaea5c4d90a47c23a828abe58e"
+    case deliveriesAccepted = "1af90bdb1c834fd39326e6fa078c59c1"
+    case deliveryRetry = "ccc708c3b12940b38c58ce7ea1e69e22"
+    case deliveryDead = "6ce30c554a8f4c1a8a5d016971441382"
+    case deliveryPaused = "060fa41be1024df18608f2c81f45b40d"
+    case integrationPaused = "0983c26124534d059652443a149ba96d"
+    case integrationResumed = "6785adbd655d488f94205083f9e438ff"
+    case leasesRescued = "0adc8a361d3f4e0cafb27e811c55e609"
+    case leaseLost = "fbd5cba5dea94d7ca87500bb977f5ee5"
+    case databaseLost = "b6e2cce679164b97b6f1ee46bf93ae73"
+    case databaseRecovered = "5fd18b903eed43378f7cea0f65b6491a"
+    case clusterStarted = "bc2c494a989c4333b3a0d330e117936b"
+    case clusterStopped = "d656a91eb063432495fd528a7de3abc7"
+    case migrated = "9189643281f3440ea157f47201330634"
+    case ready = "bc627ddd0f534966a8a2eda532743dc0"
+    case stopping = "556ecc0e763e4ff98e189a07ac653d1e"
+    case stopped = "ab35f49724664810a9569038b62d38bf"
+    case warning = "7da53482d3144b5e99609699402a1650"
+    case journalDropped = "76061f8bf85b41de841fd931fa25daf0"
+
+    /// 32 lower-case hex digits.
+    package var messageID: String { rawValue }
+}
+
+extension Happening {
+    /// The kind of an observation. Attempts have one for each way they can end.
+    init(_ observation: Observation) {
+        switch observation {
+        case .eventRecorded(_, let duplicate): self = duplicate ? .eventDuplicate : .eventRecorded
+        case .eventsRecorded: self = .eventsRecorded
+        case .duplicateDiffers: self = .duplicateDiffers
+        case .quarantined: self = .quarantined
+        case .refused: self = .requestRefused
+        case .refusals: self = .requestsRefused
+        case .transferResolved: self = .transferResolved
+        case .transferVoided: self = .transferVoided
+        case .attempt(let trail): self.init(attempt: trail.outcome)
+        case .successes: self = .deliveriesAccepted
+        case .integrationPaused: self = .integrationPaused
+        case .integrationResumed: self = .integrationResumed
+        case .leasesRescued: self = .leasesRescued
+        case .leaseLost: self = .leaseLost
+        case .databaseLost: self = .databaseLost
+        case .databaseRecovered: self = .databaseRecovered
+        case .clusterStarted: self = .clusterStarted
+        case .clusterStopped: self = .clusterStopped
+        case .migrated: self = .migrated
+        case .ready: self = .ready
+        case .stopping: self = .stopping
+        case .stopped: self = .stopped
+        case .warning: self = .warning
+        case .journalDropped: self = .journalDropped
+        }
+    }
+
+    private init(attempt outcome: Outcome) {
+        switch outcome {
+        case .accepted: self = .deliveryAccepted
+        case .dead: self = .deliveryDead
+        case .paused: self = .deliveryPaused
+        // The last three are outcomes of events: an attempt that claimed one has at least not been accepted.
+        case .retry, .duplicate, .quarantined, .refused: self = .deliveryRetry
+        }
+    }
+}

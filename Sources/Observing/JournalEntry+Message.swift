@@ -1,0 +1,114 @@
+package import Vocabulary
+
+extension JournalEntry {
+    package init(_ observation: Observation) {
+        happening = Happening(observation)
+        priority = Self.priority(of: happening)
+        message = PlainText.harmless(Self.message(for: observation))
+        fields = Self.fields(for: observation)
+    }
+
+    /// Info is the course of things; notice is a change worth seeing; warning heals by itself or can wait; error asks
+    /// for a person, or says that this daemon could not do its work for a time.
+    private static func priority(of happening: Happening) -> Priority {
+        switch happening {
+        case .eventRecorded, .eventDuplicate, .eventsRecorded, .transferResolved, .deliveryAccepted,
+            .deliveriesAccepted:
+            .info
+        case .integrationResumed, .databaseRecovered, .clusterStarted, .clusterStopped, .migrated, .ready, .stopping,
+            .stopped:
+            .notice
+        case .duplicateDiffers, .quarantined, .requestRefused, .requestsRefused, .transferVoided, .deliveryRetry,
+            .deliveryPaused, .integrationPaused, .leasesRescued, .warning, .journalDropped:
+            .warning
+        case .deliveryDead, .leaseLost, .databaseLost:
+            .error
+        }
+    }
+
+    private static func message(for observation: Observation) -> String {
+        switch observation {
+        case .eventRecorded(let trail, let duplicate): recorded(trail, duplicate: duplicate)
+        case .eventsRecorded(let source, let count, let duplicates):
+            "recorded \(counted(count - duplicates, "event")) and \(counted(duplicates, "duplicate")) from \(source)"
+                + " within a second, too many for an entry each"
+        case .duplicateDiffers(let trail):
+            "\(trail.name) \(trail.event) from \(trail.source) arrived again with other bytes; the first stands"
+        case .quarantined(let source, let id, let reason): "quarantined body \(id) from \(source): \(reason)"
+        case .refused(let source, let status, let reason):
+            "refused a request to \(named(source: source)) with \(status): \(reason)"
+        case .refusals(let source, let status, let count):
+            "refused \(counted(count, "more request")) to \(named(source: source)) with \(status) within a second"
+        case .transferResolved(let trail): moved(trail) + ending(trail.transaction)
+        case .transferVoided(let trail, let explanation):
+            "\(moved(trail)) was told and stands, but the ledger now knows better: \(explanation)"
+        case .attempt(let trail): attempted(trail)
+        case .successes(let integration, let count, let p50, let p99):
+            "delivered \(counted(count, "message")) to \(integration) within a second, too many for an entry each"
+                + " (p50 \(p50) ms, p99 \(p99) ms)"
+        case .integrationPaused(let name, let reason):
+            "integration \(name) is paused: \(reason); its deliveries wait until: posthouse resume \(name)"
+        case .integrationResumed(let name): "integration \(name) is resumed"
+        case .leasesRescued(let daemon, let count):
+            "took over \(counted(count, "delivery", "deliveries")) of daemon \(daemon), which let its lease end"
+        case .leaseLost(let daemon):
+            "lost the lease as daemon \(daemon): others have its deliveries; starting again under a new lease"
+        case .databaseLost(let reason): "database out of reach, webhooks are answered 503: \(reason)"
+        case .databaseRecovered: "database is back"
+        case .clusterStarted(let directory, let takenOver):
+            "\(takenOver ? "took over the running" : "started the") private PostgreSQL cluster in \(directory)"
+        case .clusterStopped: "stopped the private PostgreSQL cluster"
+        case .migrated(let from, let to): "migrated the schema from version \(from) to \(to)"
+        case .ready(let listen): "ready on \(listen)"
+        case .stopping(let reason): "stopping: \(reason)"
+        case .stopped(0): "stopped, nothing was left under way"
+        case .stopped(let inFlight):
+            "stopped with \(counted(inFlight, "attempt")) under way, which will be made again"
+        case .warning(let text): text
+        case .journalDropped(let count):
+            "\(counted(count, "entry", "entries")) lost: the journal did not keep up; nothing else was"
+        }
+    }
+
+    private static func recorded(_ trail: EventTrail, duplicate: Bool) -> String {
+        let subject = "\(trail.name) \(trail.event) from \(trail.source)"
+        if duplicate { return "duplicate \(subject), nothing to do\(ending(trail.transaction))" }
+        return "recorded \(subject) (\(counted(trail.messages, "message")),"
+            + " \(counted(trail.deliveries, "delivery", "deliveries")))\(ending(trail.transaction))"
+    }
+
+    private static func attempted(_ trail: AttemptTrail) -> String {
+        let subject = "\(trail.type) to \(trail.integration)"
+        let answer = trail.httpStatus.map { "\($0) in " } ?? "no answer after "
+        let measure = "(\(answer)\(trail.latencyMilliseconds) ms, attempt \(trail.attempt))"
+        let failure = trail.failure ?? (trail.httpStatus.map { "HTTP \($0)" } ?? "no reason known")
+        let end = ending(trail.transaction)
+        return switch Happening(.attempt(trail)) {
+        case .deliveryAccepted: "delivered \(subject) \(measure)\(end)"
+        case .deliveryDead: "dead letter \(subject) \(measure)\(end): \(failure)"
+        case .deliveryPaused: "paused \(subject) \(measure)\(end): \(failure)"
+        default:
+            "retry \(subject) \(measure)\(end): \(failure)"
+                + (trail.nextAttemptAt.map { "; next attempt at \(readable($0))" } ?? "")
+        }
+    }
+
+    private static func ending(_ transaction: String?) -> String {
+        transaction.map { " transaction \($0)" } ?? ""
+    }
+
+    private static func moved(_ trail: TransferTrail) -> String {
+        "transfer of \(trail.purchase) from \(named(trail.from)) to \(named(trail.to))"
+    }
+
+    private static func named(_ holder: Holder) -> String {
+        (holder.isAnonymous ? "anonymous " : "user ") + holder.id
+    }
+
+    /// Empty: the request named none that is configured.
+    private static func named(source: String) -> String { source.isEmpty ? "an unknown source" : source }
+
+    private static func counted(_ count: Int, _ noun: String, _ plural: String? = nil) -> String {
+        count == 1 ? "1 \(noun)" : "\(count) \(plural ?? noun + "s")"
+    }
+}

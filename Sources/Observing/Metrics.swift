@@ -1,0 +1,57 @@
+internal import Glibc
+internal import Synchronization
+internal import Vocabulary
+
+/// What is true of the queue at the moment of a scrape; asked of the database by whoever builds the Observatory.
+package struct Gauges: Sendable {
+    package struct Queue: Sendable {
+        package var integration: String
+        /// Deliveries that are neither accepted nor dead.
+        package var waiting: Int
+        /// Age of the oldest of them by database time; nil: none waits.
+        package var oldestWaitingSeconds: Double?
+        package var deadLetters: Int
+
+        package init(integration: String, waiting: Int, oldestWaitingSeconds: Double?, deadLetters: Int) {
+            self.integration = integration
+            self.waiting = waiting
+            self.oldestWaitingSeconds = oldestWaitingSeconds
+            self.deadLetters = deadLetters
+        }
+    }
+
+    /// The database answers and can commit. While it cannot, `queues` is empty and its gauges are absent, not zero.
+    package var databaseIsUp: Bool
+    package var queues: [Queue]
+
+    package init(databaseIsUp: Bool, queues: [Queue]) {
+        self.databaseIsUp = databaseIsUp
+        self.queues = queues
+    }
+}
+
+/// Counters and histograms, counted from Observations.
+///
+/// They are split into stripes, each with its lock, and a thread always uses the same one: counting costs an
+/// uncontended lock and one or two dictionary look-ups. A scrape adds the stripes up.
+final class Metrics: Sendable {
+    private final class Stripe: Sendable {
+        let tally = Mutex(MetricsTally())
+    }
+
+    private let stripes = (0..<ObservingLimits.metricStripes).map { _ in Stripe() }
+
+    func count(_ observation: Observation) {
+        // Addresses of threads differ in their middle bits: the low ones are alignment, the high ones the mapping.
+        let thread = UInt(bitPattern: Int(pthread_self())) >> 12
+        let stripe = stripes[Int((thread ^ thread >> 8) % UInt(stripes.count))]
+        stripe.tally.withLock { $0.count(observation) }
+    }
+
+    /// The sum of all stripes, at slightly different instants each.
+    func total() -> MetricsTally {
+        var total = MetricsTally()
+        for stripe in stripes { total.add(stripe.tally.withLock { $0 }) }
+        return total
+    }
+}

@@ -1,0 +1,103 @@
+internal import Vocabulary
+
+/// The counters of one stripe, or the sum of all: a value without locks or clocks.
+struct MetricsTally: Sendable, Equatable {
+    /// Attempts of one integration.
+    struct Attempts: Sendable, Equatable {
+        var outcomes: [Outcome: Int] = [:]
+        var durations = DurationHistogram()
+    }
+
+    var events: [String: [Outcome: Int]] = [:]
+    /// Refused requests by source, then HTTP status.
+    var refusals: [String: [Int: Int]] = [:]
+    var quarantined: [String: Int] = [:]
+    var transfers: [String: Int] = [:]
+    var transfersVoided: [String: Int] = [:]
+    var duplicatesDiffering: [String: Int] = [:]
+    var attempts: [String: Attempts] = [:]
+    var leasesRescued = 0
+    var leasesLost = 0
+    var databaseLosses = 0
+
+    mutating func count(_ observation: Observation) {
+        switch observation {
+        case .eventRecorded(let trail, let duplicate):
+            let outcome: Outcome = duplicate ? .duplicate : .accepted
+            events[Self.label(trail.source, in: events), default: [:]][outcome, default: 0] += 1
+        case .duplicateDiffers(let trail):
+            duplicatesDiffering[Self.label(trail.source, in: duplicatesDiffering), default: 0] += 1
+        case .quarantined(let source, _, _):
+            events[Self.label(source, in: events), default: [:]][.quarantined, default: 0] += 1
+            quarantined[Self.label(source, in: quarantined), default: 0] += 1
+        case .refused(let source, let status, _):
+            events[Self.label(source, in: events), default: [:]][.refused, default: 0] += 1
+            refusals[Self.label(source, in: refusals), default: [:]][status, default: 0] += 1
+        case .transferResolved(let trail): transfers[Self.label(trail.source, in: transfers), default: 0] += 1
+        case .transferVoided(let trail, _):
+            transfersVoided[Self.label(trail.source, in: transfersVoided), default: 0] += 1
+        case .attempt(let trail):
+            attempts[Self.label(trail.integration, in: attempts), default: Attempts()].count(trail)
+        case .leasesRescued(_, let count): leasesRescued += count
+        case .leaseLost: leasesLost += 1
+        case .databaseLost: databaseLosses += 1
+        // Sums are told to the journal after each of their parts was counted here; the rest has a gauge or no number.
+        case .eventsRecorded, .refusals, .successes, .integrationPaused, .integrationResumed, .databaseRecovered,
+            .clusterStarted, .clusterStopped, .migrated, .ready, .stopping, .stopped, .warning, .journalDropped:
+            break
+        }
+    }
+
+    mutating func add(_ other: MetricsTally) {
+        events.merge(other.events) { $0.merging($1, uniquingKeysWith: +) }
+        refusals.merge(other.refusals) { $0.merging($1, uniquingKeysWith: +) }
+        quarantined.merge(other.quarantined, uniquingKeysWith: +)
+        transfers.merge(other.transfers, uniquingKeysWith: +)
+        transfersVoided.merge(other.transfersVoided, uniquingKeysWith: +)
+        duplicatesDiffering.merge(other.duplicatesDiffering, uniquingKeysWith: +)
+        attempts.merge(other.attempts) { left, right in
+            var sum = left
+            sum.outcomes.merge(right.outcomes, uniquingKeysWith: +)
+            sum.durations.add(right.durations)
+            return sum
+        }
+        leasesRescued += other.leasesRescued
+        leasesLost += other.leasesLost
+        databaseLosses += other.databaseLosses
+    }
+
+    /// A name may come from outside (the path of a request), and memory must not grow with it.
+    private static func label<Value>(_ name: String, in series: [String: Value]) -> String {
+        series.count < ObservingLimits.labelValuesMax || series[name] != nil ? name : ObservingLimits.otherName
+    }
+}
+
+extension MetricsTally.Attempts {
+    fileprivate mutating func count(_ trail: AttemptTrail) {
+        outcomes[trail.outcome, default: 0] += 1
+        durations.add(milliseconds: trail.latencyMilliseconds)
+    }
+}
+
+/// A Prometheus histogram: cumulative only when it is written.
+struct DurationHistogram: Sendable, Equatable {
+    /// Upper bounds, inclusive: from a receiver next door to the largest `timeout` there can be.
+    static let boundsMilliseconds = [
+        1, 2, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 15_000, 30_000, 120_000,
+    ]
+
+    /// One for each bound, and a last one for what lies above.
+    var counts = [Int](repeating: 0, count: boundsMilliseconds.count + 1)
+    var sumMilliseconds = 0
+
+    mutating func add(milliseconds: Int) {
+        let index = Self.boundsMilliseconds.firstIndex { milliseconds <= $0 } ?? Self.boundsMilliseconds.count
+        counts[index] += 1
+        sumMilliseconds += max(0, milliseconds)
+    }
+
+    mutating func add(_ other: DurationHistogram) {
+        for index in counts.indices { counts[index] += other.counts[index] }
+        sumMilliseconds += other.sumMilliseconds
+    }
+}

@@ -1,0 +1,122 @@
+internal import Glibc
+internal import Synchronization
+package import Systemd
+package import Vocabulary
+
+/// Where happenings are told: counted at once, and written by a thread of its own.
+///
+///     observe ─▶ Metrics (a striped lock)
+///            └─▶ DetailLimiter (a lock) ─▶ JournalWriter (bounded) ─thread─▶ journald, or logfmt to standard error
+///
+/// Only the thread makes the text of an entry, so the path of an event pays for neither text nor system calls.
+package final class Observatory: Sendable {
+    package enum Destination: Sendable {
+        /// journald's native protocol.
+        case journal
+        /// logfmt lines.
+        case standardError
+
+        /// The journal where standard error leads there, else lines.
+        package static func detected() -> Destination {
+            JournalStream.isJournal(descriptor: STDERR_FILENO) ? .journal : .standardError
+        }
+    }
+
+    /// One happening and when it was told.
+    struct Told: Sendable {
+        let observation: Observation
+        let at: Timestamp
+    }
+
+    private let version: String
+    private let now: @Sendable () -> Timestamp
+    private let metrics = Metrics()
+    private let limiter: Box<DetailLimiter>
+    private let writer: JournalWriter<Told>
+
+    /// `detailPerSecond`: `[journal] detail_limit`. `queueEntriesMax`: Limits.journalQueueEntriesMax.
+    package convenience init(
+        version: String, destination: Destination, detailPerSecond: Int, queueEntriesMax: Int
+    ) throws(JournalWriterFailure) {
+        try self.init(
+            version: version, detailPerSecond: detailPerSecond, queueEntriesMax: queueEntriesMax,
+            tick: ObservingLimits.journalTick, now: { Self.wallClock() }, sink: Self.sink(for: destination))
+    }
+
+    init(
+        version: String, detailPerSecond: Int, queueEntriesMax: Int, tick: Duration,
+        now: @escaping @Sendable () -> Timestamp, sink: @escaping JournalWriter<Told>.Sink
+    ) throws(JournalWriterFailure) {
+        self.version = version
+        self.now = now
+        let limiter = Box(DetailLimiter(detailPerSecond: detailPerSecond))
+        self.limiter = limiter
+        writer = try JournalWriter(
+            queueEntriesMax: queueEntriesMax, batchEntriesMax: ObservingLimits.journalBatchEntriesMax,
+            tickInterval: tick, sink: sink,
+            tick: { dropped, isLast in
+                let time = now()
+                var due = limiter.value.withLock { isLast ? $0.takeSums() : $0.endSecond(at: time) }
+                if dropped > 0 { due.append(.journalDropped(count: dropped)) }
+                return due.map { Told(observation: $0, at: time) }
+            })
+    }
+
+    /// Cheap, and never waits for the journal.
+    package func observe(_ observation: Observation) {
+        metrics.count(observation)
+        let time = now()
+        let (sums, isDetailed) = limiter.value.withLock { ($0.endSecond(at: time), $0.admit(observation)) }
+        for sum in sums { writer.post(Told(observation: sum, at: time)) }
+        if isDetailed { writer.post(Told(observation: observation, at: time)) }
+    }
+
+    package var observer: Observer {
+        { [self] in observe($0) }
+    }
+
+    /// A reload may change `[journal] detail_limit`.
+    package func setDetail(perSecond: Int) {
+        limiter.value.withLock { $0.setDetail(perSecond: perSecond) }
+    }
+
+    /// The page for /metrics, `text/plain; version=0.0.4; charset=utf-8`.
+    package func metricsPage(gauges: Gauges) -> String {
+        MetricsPage(
+            version: version, tally: metrics.total(), journalDropped: writer.droppedTotal, gauges: gauges,
+            process: .now()
+        ).text
+    }
+
+    /// Writes what is queued and ends the thread. False: the journal did not take all of it in time.
+    @discardableResult
+    package func close(within limit: Duration = ObservingLimits.journalCloseTimeout) -> Bool {
+        writer.close(within: limit)
+    }
+
+    private static func sink(for destination: Destination) -> JournalWriter<Told>.Sink {
+        switch destination {
+        case .journal:
+            { batch in batch.count { !Journal.send(JournalEntry($0.observation).record) } }
+        case .standardError:
+            { batch in
+                let lines = batch.map { JournalEntry($0.observation).logfmt(at: $0.at) }.joined()
+                return LineOutput.write(Array(lines.utf8), to: STDERR_FILENO) ? 0 : batch.count
+            }
+        }
+    }
+
+    /// Only shown in lines and used to tell one second from the next; nothing is stored by it.
+    private static func wallClock() -> Timestamp {
+        var time = timespec()
+        clock_gettime(CLOCK_REALTIME, &time)
+        return Timestamp(milliseconds: Int64(time.tv_sec) * 1_000 + Int64(time.tv_nsec) / 1_000_000)
+    }
+}
+
+/// A lock that the writer's closure and the Observatory share.
+private final class Box<Value: Sendable>: Sendable {
+    let value: Mutex<Value>
+
+    init(_ value: Value) { self.value = Mutex(value) }
+}

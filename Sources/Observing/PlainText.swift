@@ -1,0 +1,54 @@
+/// Vendors' ids and receivers' answers may hold anything. Where a person or a line-based tool reads them, whatever
+/// could end the line, move the cursor or turn the writing direction becomes visible text instead.
+enum PlainText {
+    /// `text` with each unsafe character written as `\n`, `\r`, `\t` or `\u{…}`.
+    static func harmless(_ text: String) -> String {
+        guard text.unicodeScalars.contains(where: isUnsafe) else { return text }
+        var out = ""
+        for scalar in text.unicodeScalars {
+            if isUnsafe(scalar) { out += escape(scalar) } else { out.unicodeScalars.append(scalar) }
+        }
+        return out
+    }
+
+    /// A logfmt value: bare where that reads back as itself, else in double quotes with `"` and `\` escaped.
+    static func logfmtValue(_ text: String) -> String {
+        let isBare =
+            !text.isEmpty
+            && text.unicodeScalars.allSatisfy { scalar in
+                scalar != " " && scalar != "\"" && scalar != "=" && scalar != "\\" && !isUnsafe(scalar)
+            }
+        if isBare { return text }
+        var out = "\""
+        for scalar in text.unicodeScalars {
+            if scalar == "\"" || scalar == "\\" {
+                out += "\\"
+                out.unicodeScalars.append(scalar)
+            } else if isUnsafe(scalar) {
+                out += escape(scalar)
+            } else {
+                out.unicodeScalars.append(scalar)
+            }
+        }
+        return out + "\""
+    }
+
+    private static func escape(_ scalar: Unicode.Scalar) -> String {
+        switch scalar {
+        case "\n": "\\n"
+        case "\r": "\\r"
+        case "\t": "\\t"
+        default: "\\u{" + String(scalar.value, radix: 16) + "}"
+        }
+    }
+
+    /// Controls (terminal escapes begin with one), line and paragraph separators, and the format characters, among
+    /// them the bidirectional overrides (Unicode Technical Report 36, "Bidirectional Text Spoofing").
+    private static func isUnsafe(_ scalar: Unicode.Scalar) -> Bool {
+        if (0x20...0x7E).contains(scalar.value) { return false }
+        return switch scalar.properties.generalCategory {
+        case .control, .lineSeparator, .paragraphSeparator, .format: true
+        default: false
+        }
+    }
+}

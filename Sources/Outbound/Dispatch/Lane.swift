@@ -1,0 +1,140 @@
+import Ledger
+import NIOCore
+import Vocabulary
+
+/// One integration's way out, on one event loop: everything here happens on that loop, so there is no lock. A dead or
+/// slow receiver fills its own lane and nothing else.
+final class Lane {
+    let route: RoutedIntegration
+    private var state: LaneState
+    private var cursor = ClaimCursor()
+    private let path: OutboundPath
+    private let queue: Queue
+    private let handOver: HandOver
+    private let registration: Registration
+    private let loop: any EventLoop
+    /// Called when nothing is under way and the lane is closed.
+    private var drained: EventLoopPromise<Void>?
+    /// Attempts that this daemon gave up: leased, untried as far as we know, to be given back.
+    private var givenUp: [Delivery] = []
+    private var isStopping = false
+
+    init(
+        route: RoutedIntegration, path: OutboundPath, queue: Queue, handOver: HandOver, registration: Registration,
+        loop: any EventLoop
+    ) {
+        self.route = route
+        self.path = path
+        self.queue = queue
+        self.handOver = handOver
+        self.registration = registration
+        self.loop = loop
+        state = LaneState(concurrency: route.integration.concurrency)
+    }
+
+    /// Open and taking: a new lane is neither before `open`.
+    private(set) var isRunning = false
+    var wasPaused: Bool { !state.isOpen }
+    var underWay: Int { state.underWay }
+
+    /// Begins to take what recording, settling and claiming hand over.
+    func open() {
+        loop.preconditionInEventLoop()
+        guard !isStopping else { return }
+        state.reopen()
+        isRunning = true
+        let bound = NIOLoopBound(self, eventLoop: loop)
+        handOver.open(route.row) { [loop] deliveries in
+            loop.execute { bound.value.receive(deliveries) }
+        }
+        pump()
+    }
+
+    private func receive(_ deliveries: [Delivery]) {
+        if state.add(deliveries) {
+            pump()
+        } else {
+            giveBack(deliveries)
+        }
+    }
+
+    /// Starts what may start, and looks for more when it runs low.
+    func pump() {
+        loop.preconditionInEventLoop()
+        while isRunning, registration.mayStart, path.settlements.hasRoom, let delivery = state.start() {
+            handOver.free(route.row, 1)
+            path.deliver(delivery) { [self] isSettled in
+                if !isSettled { givenUp.append(delivery) }
+                state.finished()
+                if isRunning { pump() } else { finishDraining() }
+            }
+        }
+        claimIfNeeded()
+    }
+
+    /// Something may be due in the table.
+    func expectBacklog() {
+        state.expectBacklog()
+        pump()
+    }
+
+    private func claimIfNeeded() {
+        guard isRunning, registration.mayStart, let limit = state.beginClaim() else { return }
+        let bound = NIOLoopBound(self, eventLoop: loop)
+        Task { [queue, loop, route, cursor] in
+            var walk = cursor
+            let claimed = try? await queue.claim(route.row, upTo: limit, cursor: &walk)
+            loop.execute { [walk] in bound.value.claimed(claimed, cursor: walk) }
+        }
+    }
+
+    private func claimed(_ claimed: (deliveries: [Delivery], isDrained: Bool)?, cursor: ClaimCursor) {
+        self.cursor = cursor
+        // A claim that failed is over, too: the next poll asks again.
+        state.endClaim(isDrained: claimed?.isDrained ?? true)
+        if let claimed, !claimed.deliveries.isEmpty { receive(claimed.deliveries) }
+        if claimed?.isDrained == false { pump() }
+    }
+
+    // MARK: Closing
+
+    /// Paused, removed or stopping: takes and starts nothing more, gives back what waits.
+    func close() {
+        loop.preconditionInEventLoop()
+        isRunning = false
+        handOver.close(route.row)
+        giveBack(state.close())
+    }
+
+    /// Closes; done when what is under way has ended.
+    func drain() -> EventLoopFuture<Void> {
+        isStopping = true
+        close()
+        let promise = drained ?? loop.makePromise(of: Void.self)
+        drained = promise
+        finishDraining()
+        return promise.futureResult
+    }
+
+    /// Ends what is under way.
+    func cancel() { path.client.cancelAll() }
+
+    func closeClient() { path.client.close() }
+
+    private func finishDraining() {
+        guard state.underWay == 0 else { return }
+        giveBack(givenUp)
+        givenUp = []
+        drained?.succeed()
+        drained = nil
+    }
+
+    /// This daemon's lease is lost: what waits here is not ours any more.
+    func forget() { handOver.free(route.row, state.forget()) }
+
+    private func giveBack(_ deliveries: [Delivery]) {
+        guard !deliveries.isEmpty else { return }
+        // If the database does not answer now, the sweep or the end of the lease gives them back.
+        Task { [queue] in try? await queue.release(deliveries) }
+    }
+}

@@ -1,0 +1,246 @@
+import Synchronization
+
+/// A fixed number of connections, opened in advance and opened again when lost. `PoolMachine` decides; here its actions
+/// are done.
+package final class Pool: Sendable {
+    /// How a caller waits: `limit` for a connection, at most `waitersMax` at once.
+    package struct Waiting: Sendable {
+        package let waitersMax: Int
+        package let limit: Duration
+
+        package init(waitersMax: Int, limit: Duration) {
+            self.waitersMax = waitersMax
+            self.limit = limit
+        }
+    }
+
+    fileprivate typealias Answer = Result<Lease, DatabaseError>
+
+    /// A slot and its connection, in one caller's hands.
+    fileprivate struct Lease: Sendable {
+        let slot: Int
+        let connection: Connection
+    }
+
+    fileprivate struct State {
+        var machine: PoolMachine
+        var connections: [Connection?]
+        var waiters: [UInt64: CheckedContinuation<Answer, Never>] = [:]
+        var nextWaiter: UInt64 = 0
+        /// Told in the order in which they were decided, by one at a time.
+        var news: [PoolState] = []
+        var isTelling = false
+        var retry: Task<Void, Never>?
+        var closers: [CheckedContinuation<Void, Never>] = []
+    }
+
+    /// What is done outside the lock.
+    fileprivate enum Effect {
+        case open(slot: Int)
+        case retry(after: Duration)
+        case answer(CheckedContinuation<Answer, Never>, Answer)
+        case close(Connection)
+        case drained(CheckedContinuation<Void, Never>)
+    }
+
+    private let settings: ConnectionSettings
+    private let waiting: Waiting
+    private let onStateChange: @Sendable (PoolState) -> Void
+    private let state: Mutex<State>
+
+    /// - Parameters:
+    ///   - backoff: the wait before the second attempt to reach a lost database, and the longest.
+    ///   - onStateChange: called in order, on any thread; must not block.
+    package init(
+        _ settings: ConnectionSettings, size: Int, waiting: Waiting, backoff: ClosedRange<Duration>,
+        onStateChange: @escaping @Sendable (PoolState) -> Void = { _ in }
+    ) {
+        self.settings = settings
+        self.waiting = waiting
+        self.onStateChange = onStateChange
+        state = Mutex(
+            State(
+                machine: PoolMachine(size: size, waitersMax: waiting.waitersMax, backoff: backoff),
+                connections: Array(repeating: nil, count: size)))
+    }
+
+    /// Begins to open the connections; returns at once.
+    package func start() { decide { $0.machine.start() } }
+
+    /// At least one connection stands.
+    package var isReachable: Bool { state.withLock { $0.machine.isReachable } }
+
+    /// What each connection's thread is at; nil for one that rests or is not there.
+    package var activities: [ConnectionActivity?] { state.withLock { $0.connections.map { $0?.activity } } }
+
+    /// When the call began that has been running longest.
+    package var oldestCallStarted: ContinuousClock.Instant? { activities.compactMap { $0?.since }.min() }
+
+    /// The earliest end of a wait that is still running: long past, a thread is stuck.
+    package var earliestDeadline: ContinuousClock.Instant? { activities.compactMap { $0?.deadline }.min() }
+
+    /// Runs `body` on a free connection's thread. Waits for one in turn, up to the wait limit (`.timedOut`); fails at once
+    /// with `.connectFailed` while the database is down or too many wait. `body` is run at most once. Cancelling the task
+    /// does not cut it short: what has been sent is seen through.
+    package func withSession<Value: Sendable>(
+        _ body: @Sendable (borrowing Session) throws(DatabaseError) -> Value
+    ) async throws(DatabaseError) -> Value {
+        while true {
+            let lease = try await acquire()
+            let outcome: Value?
+            do throws(DatabaseError) {
+                outcome = try await lease.connection.withSessionIfAlive(body)
+            } catch {
+                release(lease)
+                throw error
+            }
+            release(lease)
+            // It had died while idle and nothing was sent: another one, or a wait for it.
+            if let outcome { return outcome }
+        }
+    }
+
+    /// Closes idle connections, and busy ones when their callers are done: returns then. Further callers fail.
+    package func close() async {
+        decide { $0.machine.close() }
+        state.withLock { $0.retry }?.cancel()
+        await withCheckedContinuation { continuation in
+            decide { state in
+                state.closers.append(continuation)
+                return []
+            }
+        }
+    }
+
+    // MARK: Callers
+
+    private func acquire() async throws(DatabaseError) -> Lease {
+        var timer: Task<Void, Never>?
+        let answer: Answer = await withCheckedContinuation { continuation in
+            let (waiter, answer) = state.withLock { $0.enter(continuation) }
+            if let answer { return continuation.resume(returning: answer) }
+            timer = Task {
+                guard (try? await Task.sleep(for: waiting.limit)) != nil else { return }
+                expire(waiter)
+            }
+        }
+        timer?.cancel()
+        return try answer.get()
+    }
+
+    private func expire(_ waiter: UInt64) {
+        let continuation = state.withLock { state in
+            state.machine.expire(waiter: waiter) ? state.waiters.removeValue(forKey: waiter) : nil
+        }
+        continuation?.resume(returning: .failure(.timedOut(after: waiting.limit)))
+    }
+
+    private func release(_ lease: Lease) {
+        decide { state in
+            let lost = lease.connection.endReason
+            if lost != nil { state.connections[lease.slot] = nil }
+            return state.machine.release(slot: lease.slot, lost: lost)
+        }
+    }
+
+    // MARK: Doing what the machine decided
+
+    /// Puts an event to the machine and does what it answers, outside the lock.
+    private func decide(_ event: (inout State) -> [PoolMachine.Action]) {
+        let effects = state.withLock { state in
+            let actions = event(&state)
+            return actions.compactMap { state.effect(of: $0) } + state.drained()
+        }
+        for effect in effects { perform(effect) }
+        tell()
+    }
+
+    private func perform(_ effect: Effect) {
+        switch effect {
+        case .open(let slot): Task { await open(slot) }
+        case .answer(let continuation, let answer): continuation.resume(returning: answer)
+        case .close(let connection): Task { await connection.close() }
+        case .drained(let continuation): continuation.resume()
+        case .retry(let interval):
+            let retry = Task {
+                guard (try? await Task.sleep(for: interval)) != nil else { return }
+                decide { $0.machine.retryDue() }
+            }
+            state.withLock { $0.retry = retry }
+        }
+    }
+
+    private func open(_ slot: Int) async {
+        do throws(DatabaseError) {
+            let connection = try await Connection.open(settings, thread: "postgres-\(slot)")
+            decide { state in
+                state.connections[slot] = connection
+                return state.machine.opened(slot: slot)
+            }
+        } catch {
+            let reason = if case .connectFailed(let reason) = error { reason } else { error.description }
+            decide { $0.machine.openFailed(slot: slot, reason: reason, jitter: Double.random(in: 0...1)) }
+        }
+    }
+
+    /// Hands the news on, in order: whoever finds another at it leaves its own to that one.
+    private func tell() {
+        var isMine = false
+        while true {
+            let next = state.withLock { state -> PoolState? in
+                if !isMine, state.isTelling { return nil }
+                isMine = !state.news.isEmpty
+                state.isTelling = isMine
+                return isMine ? state.news.removeFirst() : nil
+            }
+            guard let next else { return }
+            onStateChange(next)
+        }
+    }
+}
+
+extension Pool.State {
+    /// Asks for a slot; nil as answer means that `continuation` is kept and resumed later.
+    fileprivate mutating func enter(
+        _ continuation: CheckedContinuation<Pool.Answer, Never>
+    ) -> (waiter: UInt64, Pool.Answer?) {
+        nextWaiter += 1
+        switch machine.acquire(waiter: nextWaiter) {
+        case .use(let slot): return (nextWaiter, .success(lease(slot)))
+        case .refused(let error): return (nextWaiter, .failure(error))
+        case .wait:
+            waiters[nextWaiter] = continuation
+            return (nextWaiter, nil)
+        }
+    }
+
+    /// What has to be done outside the lock for `action`; what belongs under it is done here.
+    fileprivate mutating func effect(of action: PoolMachine.Action) -> Pool.Effect? {
+        switch action {
+        case .open(let slot): return .open(slot: slot)
+        case .retry(let interval): return .retry(after: interval)
+        case .serve(let waiter, let slot):
+            return waiters.removeValue(forKey: waiter).map { .answer($0, .success(lease(slot))) }
+        case .fail(let waiter, let error):
+            return waiters.removeValue(forKey: waiter).map { .answer($0, .failure(error)) }
+        case .tell(let change):
+            news.append(change)
+            return nil
+        case .close(let slot):
+            defer { connections[slot] = nil }
+            return connections[slot].map { .close($0) }
+        }
+    }
+
+    /// Those who wait for the end of a closed pool, once no caller holds a connection.
+    fileprivate mutating func drained() -> [Pool.Effect] {
+        guard machine.isClosed, !machine.slots.contains(.busy) else { return [] }
+        defer { closers.removeAll() }
+        return closers.map { .drained($0) }
+    }
+
+    private func lease(_ slot: Int) -> Pool.Lease {
+        guard let connection = connections[slot] else { preconditionFailure("an idle slot has a connection") }
+        return Pool.Lease(slot: slot, connection: connection)
+    }
+}

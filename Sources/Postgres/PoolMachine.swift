@@ -1,0 +1,182 @@
+/// What the pool decides, without connections, clocks or randomness: events go in, actions come out.
+///
+/// A slot is vacant, opening, idle or busy. While an opening failed and nothing is connected, the database is *down*:
+/// callers fail at once, and one slot alone keeps trying, at growing intervals. The first success opens the rest.
+/// A connection that is lost while others stand is opened again at once, then at the same intervals.
+struct PoolMachine {
+    enum Slot: Equatable { case vacant, opening, idle, busy }
+
+    enum Action: Equatable {
+        case open(slot: Int)
+        /// Tell `retryDue` after this.
+        case retry(after: Duration)
+        /// The waiter has the slot now.
+        case serve(waiter: UInt64, slot: Int)
+        case fail(waiter: UInt64, DatabaseError)
+        case tell(PoolState)
+        /// Close the slot's connection.
+        case close(slot: Int)
+    }
+
+    enum Acquisition: Equatable { case use(slot: Int), wait, refused(DatabaseError) }
+
+    private(set) var slots: [Slot]
+    /// First come, first served.
+    private var waiters: [UInt64] = []
+    private let waitersMax: Int
+    private let backoff: ClosedRange<Duration>
+    /// Of the last opening; nil after a success.
+    private var lastFailure: String?
+    private var failures = 0
+    private var retryScheduled = false
+    private(set) var isClosed = false
+    private var toldDown = false
+
+    init(size: Int, waitersMax: Int, backoff: ClosedRange<Duration>) {
+        slots = Array(repeating: .vacant, count: size)
+        self.waitersMax = waitersMax
+        self.backoff = backoff
+    }
+
+    /// Why the database is down; nil while it is not.
+    var downReason: String? { slots.contains { $0 == .idle || $0 == .busy } ? nil : lastFailure }
+
+    var isReachable: Bool { !isClosed && slots.contains { $0 == .idle || $0 == .busy } }
+
+    mutating func start() -> [Action] { openVacant() }
+
+    mutating func acquire(waiter: UInt64) -> Acquisition {
+        if isClosed { return .refused(.connectFailed(reason: Self.closedReason)) }
+        if let slot = slots.firstIndex(of: .idle) {
+            slots[slot] = .busy
+            return .use(slot: slot)
+        }
+        if let downReason { return .refused(.connectFailed(reason: downReason)) }
+        guard waiters.count < waitersMax else {
+            return .refused(.connectFailed(reason: "\(waitersMax) callers wait for a connection already"))
+        }
+        waiters.append(waiter)
+        return .wait
+    }
+
+    /// The waiter's time is over; false if it was answered before.
+    mutating func expire(waiter: UInt64) -> Bool {
+        guard let index = waiters.firstIndex(of: waiter) else { return false }
+        waiters.remove(at: index)
+        return true
+    }
+
+    /// A caller is done with its slot; `lost` says why its connection is dead, nil if it lives.
+    mutating func release(slot: Int, lost: String?) -> [Action] {
+        if isClosed {
+            slots[slot] = .vacant
+            return lost == nil ? [.close(slot: slot)] : []
+        }
+        if lost == nil { return handOver(slot) }
+        slots[slot] = .vacant
+        var actions: [Action] = []
+        if lastFailure == nil {
+            slots[slot] = .opening
+            actions.append(.open(slot: slot))
+        } else if !slots.contains(.opening) {
+            actions += scheduleRetry(jitter: 0)
+        }
+        return actions + stateChange()
+    }
+
+    mutating func opened(slot: Int) -> [Action] {
+        if isClosed {
+            slots[slot] = .vacant
+            return [.close(slot: slot)]
+        }
+        lastFailure = nil
+        failures = 0
+        slots[slot] = .idle
+        // Told before anyone is served: what a served caller reports comes after it.
+        return stateChange() + openVacant() + handOver(slot)
+    }
+
+    /// - Parameter jitter: 0 to 1, random: a part of the interval that keeps daemons from coming back in step.
+    mutating func openFailed(slot: Int, reason: String, jitter: Double) -> [Action] {
+        slots[slot] = .vacant
+        if isClosed { return [] }
+        lastFailure = reason
+        // Slots that failed together are one failure.
+        if !retryScheduled { failures += 1 }
+        return scheduleRetry(jitter: jitter) + stateChange()
+    }
+
+    mutating func retryDue() -> [Action] {
+        retryScheduled = false
+        guard !isClosed, let slot = slots.firstIndex(of: .vacant) else { return [] }
+        slots[slot] = .opening
+        return [.open(slot: slot)]
+    }
+
+    /// Nobody is served from here on. Idle connections are closed now, the others when they are released or opened.
+    mutating func close() -> [Action] {
+        guard !isClosed else { return [] }
+        isClosed = true
+        var actions = waiters.map { Action.fail(waiter: $0, .connectFailed(reason: Self.closedReason)) }
+        waiters.removeAll()
+        for slot in slots.indices where slots[slot] == .idle {
+            slots[slot] = .vacant
+            actions.append(.close(slot: slot))
+        }
+        return actions
+    }
+
+    /// The wait before the next attempt after `failures` failed ones: doubling from the first to the last bound, the
+    /// upper half of it at random.
+    static func interval(afterFailures failures: Int, backoff: ClosedRange<Duration>, jitter: Double) -> Duration {
+        var interval = backoff.lowerBound
+        for _ in 1..<max(failures, 1) where interval < backoff.upperBound { interval *= 2 }
+        return min(interval, backoff.upperBound) * (0.5 + 0.5 * jitter)
+    }
+
+    private static let closedReason = "the connection pool is closed"
+
+    private mutating func handOver(_ slot: Int) -> [Action] {
+        guard !waiters.isEmpty else {
+            slots[slot] = .idle
+            return []
+        }
+        slots[slot] = .busy
+        return [.serve(waiter: waiters.removeFirst(), slot: slot)]
+    }
+
+    private mutating func openVacant() -> [Action] {
+        var actions: [Action] = []
+        for slot in slots.indices where slots[slot] == .vacant {
+            slots[slot] = .opening
+            actions.append(.open(slot: slot))
+        }
+        return actions
+    }
+
+    private mutating func scheduleRetry(jitter: Double) -> [Action] {
+        guard !retryScheduled else { return [] }
+        retryScheduled = true
+        return [.retry(after: Self.interval(afterFailures: failures, backoff: backoff, jitter: jitter))]
+    }
+
+    /// Tells of a change between down and not down; going down fails whoever waits.
+    private mutating func stateChange() -> [Action] {
+        guard let reason = downReason else {
+            defer { toldDown = false }
+            // An opening that runs says nothing yet; a connection that stands does.
+            return toldDown && isReachable ? [.tell(.recovered)] : []
+        }
+        var actions = waiters.map { Action.fail(waiter: $0, .connectFailed(reason: reason)) }
+        waiters.removeAll()
+        if !toldDown { actions.append(.tell(.lost(reason: reason))) }
+        toldDown = true
+        return actions
+    }
+}
+
+/// A change of the database's reachability, as the pool sees it.
+package enum PoolState: Hashable, Sendable {
+    case lost(reason: String)
+    case recovered
+}

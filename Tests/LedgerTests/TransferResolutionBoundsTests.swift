@@ -1,0 +1,162 @@
+import Testing
+import Vocabulary
+
+@testable import Ledger
+
+private typealias Pair = TransferOracle.Pair
+
+/// The state stays small for a whole life, says the same as the whole history would, and cannot be made to grow.
+@Suite("What is kept of a purchase")
+struct TransferResolutionBoundsTests {
+    private static let day: Int64 = 86_400
+
+    @Test("A hundred years of monthly renewals, each with a duplicate, leave three facts; a transfer still resolves")
+    func hundredYears() {
+        var playback = Playback([.activate(anonymous, seconds(-100 * Self.day), until: seconds(0))])
+        var most = 0
+        for month in 0..<1_200 as Range<Int64> {
+            let at = seconds(month * 30 * Self.day)
+            let renewal = Fact.activate(anonymous, at, until: seconds((month + 1) * 30 * Self.day))
+            playback.play(renewal)
+            playback.play(renewal)
+            most = max(most, playback.state.facts.count)
+        }
+        #expect(most <= 4 && playback.state.facts.count == 3)
+        let login = seconds(1_199 * 30 * Self.day + 500)
+        playback.play(.activate(user, login))
+        playback.play(.deactivate(anonymous, login))
+        #expect(playback.told == [ToldTransfer(from: anonymous, to: user, n: 1, native: nil)])
+        #expect(playback.notes.isEmpty && playback.access[user]?.isActive == true)
+    }
+
+    @Test("Ten years of on and off of one holder leave a few facts")
+    func toggles() {
+        var playback = Playback()
+        for month in 0..<120 as Range<Int64> {
+            playback.play(.activate(user, seconds(month * 30 * Self.day), until: seconds((month + 1) * 30 * Self.day)))
+            playback.play(.deactivate(user, seconds((month * 30 + 20) * Self.day)))
+        }
+        #expect(playback.state.facts.count <= 5 && playback.told.isEmpty)
+    }
+
+    @Test("Years of renewals and transfers, each webhook up to 20 days late: the same as without compaction")
+    func compactedAsWhole() {
+        var dice = Dice(state: 53)
+        for round in 0..<40 {
+            let history = Self.years(&dice, transfers: round % 8)
+            let oracle = TransferOracle(history.facts)
+            #expect(oracle.numbers == history.truth)
+            var states: Set<[UInt8]> = []
+            for _ in 0..<3 {
+                let arrivals = (history.facts + history.facts.filter { _ in dice.chance(30) })
+                    .map { ($0, $0.at.milliseconds + Int64.random(in: 0...20 * Self.day * 1_000, using: &dice)) }
+                    .sorted { $0.1 < $1.1 }.map(\.0)
+                let played = Playback(arrivals)
+                #expect(played.numbers == oracle.numbers && played.isToldOnce && played.notes.isEmpty)
+                #expect(played.access == oracle.access)
+                #expect(played.state.facts.count < history.facts.count / 2)
+                states.insert(played.state.bytes)
+            }
+            #expect(states.count == 1, "equal knowledge is equal, whatever was compacted when")
+        }
+    }
+
+    /// Five to eight years of monthly renewals with some transfers between, days apart from any renewal, and lapses.
+    private static func years(_ dice: inout Dice, transfers: Int) -> (facts: [Fact], truth: [Pair: Int]) {
+        let months = Int.random(in: 60...96, using: &dice)
+        let transferMonths = Set((0..<months).shuffled(using: &dice).prefix(transfers))
+        var facts: [Fact] = []
+        var truth: [Pair: Int] = [:]
+        var holder = anonymous
+        var start: Int64 = 0
+        for month in 0..<months {
+            let until = seconds(start + 30 * day)
+            facts.append(.activate(holder, seconds(start), until: until))
+            if transferMonths.contains(month) {
+                let to = holder == anonymous ? user : anonymous
+                let at = seconds(start + Int64.random(in: 1...28, using: &dice) * day)
+                let four: [Fact] = [
+                    .deactivate(holder, at, until: until), .activate(to, at, until: until),
+                    .transferred(holder, to: to, at, until: until), .received(to, from: holder, at, until: until),
+                ]
+                facts += four.prefix(dice.chance(50) ? 2 : 4)
+                truth[Pair(from: holder, to: to), default: 0] += 1
+                holder = to
+            }
+            start += 30 * day
+            if dice.chance(3) {
+                facts.append(.deactivate(holder, seconds(start + 10), until: until))
+                start += Int64.random(in: 2...200, using: &dice) * day
+                holder = dice.chance(50) ? anonymous : user
+            }
+        }
+        return (facts, truth)
+    }
+
+    @Test(
+        "Three hundred transfers to and fro within one period: counted exactly, in a bounded state", arguments: [2, 4])
+    func pingPong(webhooks: Int) {
+        var playback = Playback([.activate(anonymous, seconds(0))])
+        var (from, to) = (anonymous, user)
+        for round in 1...300 as ClosedRange<Int64> {
+            let at = seconds(round * 300)
+            let four: [Fact] = [
+                .deactivate(from, at), .activate(to, at), .transferred(from, to: to, at), .received(to, from: from, at),
+            ]
+            for fact in four.prefix(webhooks) { playback.play(fact) }
+            (from, to) = (to, from)
+        }
+        #expect(playback.numbers == [Pair(from: anonymous, to: user): 150, Pair(from: user, to: anonymous): 150])
+        #expect(playback.isToldOnce && playback.notes.isEmpty)
+        #expect(playback.state.facts.count <= PurchaseState.factsMax)
+        #expect(playback.state.natives.count <= PurchaseState.nativesMax)
+        #expect(playback.access[from]?.isActive == true && playback.access[to]?.isActive == false)
+    }
+
+    @Test("A purchase handed through three hundred holders: each transfer told once, the state bounded")
+    func manyHolders() {
+        var playback = Playback()
+        for number in 0..<300 as Range<Int64> {
+            playback.play(.activate(.user("user-\(number)"), seconds(number * 300)))
+        }
+        #expect(playback.told.count == 299 && playback.notes.isEmpty)
+        #expect(Set(playback.told.map { [$0.from.id, $0.to.id] }).count == 299)
+        #expect(playback.state.registers.count == PurchaseState.registersMax)
+        #expect(playback.state.told.count <= PurchaseState.pairsMax)
+        #expect(playback.access[.user("user-299")]?.isActive == true)
+        #expect(playback.access.values.count { $0.isActive } == 1)
+        // A pair that was forgotten goes on above what it was told before.
+        playback.play(.activate(.user("user-0"), seconds(300 * 300)))
+        playback.play(.activate(.user("user-1"), seconds(301 * 300)))
+        #expect(playback.told.count == 301)
+        #expect(Set(playback.told).count == 301, "no transfer id is used twice")
+    }
+
+    @Test("Losses beyond the limit never push out the newest gain; a register that goes is reported inactive")
+    func floods() {
+        var playback = Playback([.activate(user, seconds(0))])
+        for number in 1...100 as ClosedRange<Int64> {
+            playback.play(.deactivate(.user("user-\(number)"), seconds(number)))
+        }
+        #expect(playback.access[user]?.isActive == true)
+        #expect(playback.state.facts.count == PurchaseState.factsMax)
+        for number in 101...PurchaseState.registersMax {
+            playback.play(.deactivate(.user("user-\(number)"), seconds(1)))
+        }
+        #expect(playback.access.count == PurchaseState.registersMax + 1)
+        #expect(playback.access[user]?.isActive == true)
+        #expect(playback.state.registers.count == PurchaseState.registersMax)
+    }
+
+    @Test("An event time at either end of what can be written breaks nothing")
+    func extremes() {
+        for at in [Timestamp(milliseconds: .min), Timestamp.writable.lowerBound, Timestamp(milliseconds: .max)] {
+            let facts: [Fact] = [
+                .activate(anonymous, at, until: at), .deactivate(anonymous, at, until: at), .activate(user, seconds(0)),
+                .transferred(user, to: otherUser, at),
+            ]
+            let outcomes = permutations(facts).map { Playback($0).state.bytes }
+            #expect(Set(outcomes).count == 1)
+        }
+    }
+}

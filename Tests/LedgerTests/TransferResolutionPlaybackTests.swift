@@ -1,0 +1,121 @@
+import Testing
+import Vocabulary
+
+@testable import Ledger
+
+/// Everything that one order of arrival leads to.
+struct Playback {
+    private(set) var state = PurchaseState()
+    private(set) var told: [ToldTransfer] = []
+    private(set) var notes: [Note] = []
+    private(set) var access: [Holder: Access] = [:]
+    /// Native webhooks that were messages of their own.
+    private(set) var nativesPassedOn = 0
+    private let kind: Purchase.Kind
+
+    init(_ facts: [Fact] = [], kind: Purchase.Kind = .subscription) {
+        self.kind = kind
+        for fact in facts { play(fact) }
+    }
+
+    @discardableResult
+    mutating func play(_ fact: Fact) -> Resolution {
+        let resolution = TransferResolution.resolve(state, fact, kind: kind)
+        state = resolution.state
+        told += resolution.told
+        notes += resolution.notes
+        access = resolution.access
+        let isNative = fact.kind == .transferred || fact.kind == .received
+        if isNative, resolution.isPassedOn { nativesPassedOn += 1 }
+        return resolution
+    }
+
+    var numbers: [TransferOracle.Pair: Int] {
+        var numbers: [TransferOracle.Pair: Int] = [:]
+        for transfer in told {
+            let pair = TransferOracle.Pair(from: transfer.from, to: transfer.to)
+            numbers[pair] = max(numbers[pair] ?? 0, transfer.n)
+        }
+        return numbers
+    }
+
+    /// I2: each transfer is told once, and they are counted without a gap.
+    var isToldOnce: Bool {
+        Set(told.map { [$0.from.coalesced, $0.to.coalesced, "\($0.n)"] }).count == told.count
+            && told.count == numbers.values.reduce(0, +)
+    }
+}
+
+let anonymous = Holder.anonymous("6837C35A-949B-4489-B212-62F66ACA6CC2")
+let user = Holder.user("jeff")
+let otherUser = Holder.user("toto")
+
+func seconds(_ value: Int64) -> Timestamp { Timestamp(milliseconds: 1_636_307_000_000 + value * 1_000) }
+
+extension Fact {
+    static func activate(_ holder: Holder, _ at: Timestamp, until: Timestamp? = nil) -> Fact {
+        Fact(kind: .gain, holder: holder, at: at, until: until)
+    }
+    static func deactivate(_ holder: Holder, _ at: Timestamp, until: Timestamp? = nil, revoked: Bool = false) -> Fact {
+        Fact(kind: .loss, holder: holder, at: at, until: until, isRevoked: revoked)
+    }
+    static func transferred(_ from: Holder, to: Holder?, _ at: Timestamp, until: Timestamp? = nil) -> Fact {
+        Fact(kind: .transferred, holder: from, counterpart: to, at: at, until: until)
+    }
+    static func received(_ to: Holder, from: Holder?, _ at: Timestamp, until: Timestamp? = nil) -> Fact {
+        Fact(kind: .received, holder: to, counterpart: from, at: at, until: until)
+    }
+}
+
+/// Every order of the elements.
+func permutations<Element>(_ elements: [Element]) -> [[Element]] {
+    guard elements.count > 1 else { return [elements] }
+    return elements.indices.flatMap { index in
+        var rest = elements
+        let first = rest.remove(at: index)
+        return permutations(rest).map { [first] + $0 }
+    }
+}
+
+/// Every subset but the empty one.
+func subsets<Element>(_ elements: [Element]) -> [[Element]] {
+    (1..<(1 << elements.count)).map { mask in elements.indices.filter { mask >> $0 & 1 == 1 }.map { elements[$0] } }
+}
+
+/// SplitMix64: the same histories on every machine.
+struct Dice: RandomNumberGenerator {
+    var state: UInt64
+
+    mutating func next() -> UInt64 {
+        state &+= 0x9E37_79B9_7F4A_7C15
+        var mixed = state
+        mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
+        mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
+        return mixed ^ (mixed >> 31)
+    }
+
+    mutating func chance(_ percent: Int) -> Bool { Int.random(in: 0..<100, using: &self) < percent }
+}
+
+/// Plays the facts in every order, as they are and with each arriving twice, and holds every outcome against the oracle
+/// and against the others.
+func expectConfluence(
+    _ facts: [Fact], kind: Purchase.Kind = .subscription, numbers: [TransferOracle.Pair: Int]? = nil,
+    sourceLocation: SourceLocation = #_sourceLocation
+) {
+    let oracle = TransferOracle(facts, kind: kind)
+    if let numbers { #expect(oracle.numbers == numbers, "\(facts)", sourceLocation: sourceLocation) }
+    let reference = Playback(facts, kind: kind).state
+    for order in permutations(facts) {
+        for arrivals in [order, order.flatMap { [$0, $0] }, order + order.reversed()] {
+            let played = Playback(arrivals, kind: kind)
+            let isRight =
+                played.numbers == oracle.numbers && played.access == oracle.access && played.state == reference
+                && played.isToldOnce && played.notes.isEmpty
+            if !isRight {
+                Issue.record("\(arrivals) → \(played), expected \(oracle)", sourceLocation: sourceLocation)
+                return
+            }
+        }
+    }
+}

@@ -1,0 +1,148 @@
+import Foundation
+import Testing
+import Vocabulary
+
+@testable import Observing
+
+@Suite struct MetricsTests {
+    private func page(_ metrics: Metrics, gauges: Gauges = Gauges(databaseIsUp: true, queues: [])) -> String {
+        MetricsPage(
+            version: "1.2.3", tally: metrics.total(), journalDropped: 5, gauges: gauges,
+            process: ProcessFigures(stat: "", ticksPerSecond: 100, pageBytes: 4_096, bootTimeSeconds: 0)
+        ).text
+    }
+
+    @Test func everyHappeningIsCountedUnderItsName() {
+        let metrics = Metrics()
+        everyObservation.forEach(metrics.count)
+        let lines = Set(page(metrics).components(separatedBy: "\n"))
+        let expected = [
+            #"posthouse_build_info{version="1.2.3"} 1"#,
+            #"posthouse_events_total{source="purchasely",outcome="accepted"} 1"#,
+            #"posthouse_events_total{source="purchasely",outcome="duplicate"} 1"#,
+            #"posthouse_events_total{source="purchasely",outcome="quarantined"} 1"#,
+            #"posthouse_events_total{source="purchasely",outcome="refused"} 1"#,
+            #"posthouse_refused_total{source="purchasely",status="401"} 1"#,
+            #"posthouse_quarantined_total{source="purchasely"} 1"#,
+            #"posthouse_transfers_total{source="purchasely"} 1"#,
+            #"posthouse_transfers_voided_total{source="purchasely"} 1"#,
+            #"posthouse_duplicates_differing_total{source="purchasely"} 1"#,
+            #"posthouse_attempts_total{integration="backend",outcome="accepted"} 1"#,
+            #"posthouse_attempts_total{integration="backend",outcome="retry"} 1"#,
+            #"posthouse_attempts_total{integration="backend",outcome="dead"} 1"#,
+            #"posthouse_attempts_total{integration="backend",outcome="paused"} 1"#,
+            #"posthouse_attempt_duration_seconds_count{integration="backend"} 4"#,
+            #"posthouse_attempt_duration_seconds_sum{integration="backend"} 0.048"#,
+            "posthouse_leases_rescued_total 2", "posthouse_leases_lost_total 1", "posthouse_database_losses_total 1",
+            "posthouse_journal_dropped_total 5", "posthouse_database_up 1",
+        ]
+        for line in expected { #expect(lines.contains(line), "\(line)") }
+    }
+
+    @Test func histogramBucketsAreCumulativeAndTheirBoundsInclusive() {
+        let metrics = Metrics()
+        for latency in [0, 1, 2, 10, 11, 120_000, 999_999] {
+            metrics.count(.attempt(.sample(integration: "b", latency: latency)))
+        }
+        let buckets = page(metrics).components(separatedBy: "\n").filter { $0.contains("_bucket{") }
+        func count(_ bound: String) -> String? {
+            buckets.first { $0.contains(#"le="\#(bound)""#) }.flatMap { $0.split(separator: " ").last.map(String.init) }
+        }
+        #expect(count("0.001") == "2")
+        #expect(count("0.002") == "3")
+        #expect(count("0.005") == "3")
+        #expect(count("0.01") == "4")
+        #expect(count("0.025") == "5")
+        #expect(count("120.0") == "6")
+        #expect(count("+Inf") == "7")
+    }
+
+    @Test func gaugesAreThoseOfTheScrape() {
+        let gauges = Gauges(
+            databaseIsUp: false,
+            queues: [
+                .init(integration: "b", waiting: 3, oldestWaitingSeconds: 1.5, deadLetters: 2),
+                .init(integration: "a", waiting: 0, oldestWaitingSeconds: nil, deadLetters: 0),
+            ])
+        let lines = page(Metrics(), gauges: gauges).components(separatedBy: "\n").filter { !$0.hasPrefix("#") }
+        #expect(lines.contains("posthouse_database_up 0"))
+        #expect(
+            lines.filter { $0.contains("integration=") } == [
+                #"posthouse_deliveries_waiting{integration="a"} 0"#,
+                #"posthouse_deliveries_waiting{integration="b"} 3"#,
+                #"posthouse_oldest_waiting_seconds{integration="a"} 0.0"#,
+                #"posthouse_oldest_waiting_seconds{integration="b"} 1.5"#,
+                #"posthouse_dead_letters{integration="a"} 0"#, #"posthouse_dead_letters{integration="b"} 2"#,
+            ])
+    }
+
+    @Test func labelValuesAreEscaped() {
+        let metrics = Metrics()
+        metrics.count(.attempt(.sample(integration: "a\"b\\c\nd")))
+        #expect(page(metrics).contains(#"{integration="a\"b\\c\nd",outcome="accepted"} 1"#))
+    }
+
+    /// The text format's own grammar (prometheus.io, "Exposition formats"), as far as a line can show it.
+    @Test func everyLineIsInTheFormatAndEveryFamilyIsDeclaredOnce() throws {
+        let metrics = Metrics()
+        everyObservation.forEach(metrics.count)
+        let gauges = Gauges(
+            databaseIsUp: true,
+            queues: [.init(integration: "b", waiting: 3, oldestWaitingSeconds: 1, deadLetters: 2)])
+        let text = MetricsPage(
+            version: "1", tally: metrics.total(), journalDropped: 0, gauges: gauges, process: .now()
+        ).text
+        #expect(text.hasSuffix("\n"))
+        var declared: Set<String> = []
+        for line in text.dropLast().components(separatedBy: "\n") {
+            if line.hasPrefix("# HELP ") { continue }
+            if line.hasPrefix("# TYPE ") {
+                let name = String(line.split(separator: " ")[2])
+                #expect(declared.insert(name).inserted, "\(name) twice")
+                continue
+            }
+            let sample = try #require(
+                line.wholeMatch(of: /([a-z_]+)(\{[a-z]+="[^"]*"(?:,[a-z]+="[^"]*")*\})? -?[0-9.e+]+/), "\(line)")
+            let family = String(sample.1).replacing(/_(bucket|sum|count)$/, with: "")
+            #expect(declared.contains(String(sample.1)) || declared.contains(family), "\(line)")
+        }
+    }
+
+    @Test func countsOfAllThreadsAddUp() async {
+        let metrics = Metrics()
+        await withTaskGroup { group in
+            for _ in 0..<8 {
+                group.addTask { for _ in 0..<1_000 { metrics.count(.attempt(.sample())) } }
+            }
+        }
+        #expect(metrics.total().attempts["backend"]?.outcomes == [.accepted: 8_000])
+        #expect(metrics.total().attempts["backend"]?.durations.counts.reduce(0, +) == 8_000)
+    }
+
+    @Test func namesFromOutsideAreBounded() {
+        var tally = MetricsTally()
+        for number in 0..<5_000 { tally.count(.refused(source: "s\(number)", status: 404, reason: "unknown")) }
+        #expect(tally.events.count == ObservingLimits.labelValuesMax + 1)
+        #expect(tally.events[ObservingLimits.otherName] == [.refused: 5_000 - ObservingLimits.labelValuesMax])
+    }
+
+    /// A line as proc(5) has it, with a name that tries to look like more fields.
+    @Test func processFiguresAreReadBehindTheName() {
+        let figures = ProcessFigures(
+            stat: "42 (a) S 9 (x) R 1 42 42 0 -1 4194304 100 0 0 0 250 50 0 0 20 0 4 0 1000 8192000 300 18446",
+            ticksPerSecond: 100, pageBytes: 4_096, bootTimeSeconds: 5_000)
+        #expect(figures.cpuSeconds == 3)
+        #expect(figures.startTimeSeconds == 5_010)
+        #expect(figures.virtualBytes == 8_192_000)
+        #expect(figures.residentBytes == 300 * 4_096)
+    }
+
+    @Test func thisProcessHasFigures() throws {
+        let figures = ProcessFigures.now()
+        #expect(try #require(figures.residentBytes) > 1 << 20)
+        #expect(try #require(figures.openDescriptors) >= 3)
+        #expect(try #require(figures.maxDescriptors) > 3)
+        let started = try #require(figures.startTimeSeconds)
+        #expect((Date.now.timeIntervalSince1970 - 3_600...Date.now.timeIntervalSince1970 + 1).contains(started))
+    }
+}

@@ -1,0 +1,48 @@
+@testable import Observing
+import Vocabulary
+
+extension AttemptTrail {
+    static func sample(
+        integration: String = "backend", outcome: Outcome = .accepted, httpStatus: Int? = 200, latency: Int = 12,
+        transaction: String? = "100000099999999", attempt: Int = 1, nextAttemptAt: Timestamp? = nil,
+        failure: String? = nil
+    ) -> AttemptTrail {
+        AttemptTrail(
+            integration: integration, delivery: 7, message: "msg_1", type: "SUBSCRIPTION_RECEIVED",
+            source: "purchasely", event: "evt_1", transaction: transaction, purchase: "subs_1", transfer: "tr_1",
+            attempt: attempt, outcome: outcome, httpStatus: httpStatus, latencyMilliseconds: latency,
+            nextAttemptAt: nextAttemptAt, failure: failure)
+    }
+}
+
+extension EventTrail {
+    static func sample(source: String = "purchasely", event: String = "evt_1", messages: Int = 1) -> EventTrail {
+        EventTrail(
+            source: source, event: event, name: "ACTIVATE", transaction: "100000099999999", purchase: "subs_1",
+            messages: messages, deliveries: 2)
+    }
+}
+
+extension TransferTrail {
+    static let sample = TransferTrail(
+        source: "purchasely", transfer: "tr_1", purchase: "subs_1", transaction: "100000099999999", event: "evt_1",
+        from: .anonymous("a1"), to: .user("u1"))
+}
+
+/// One observation of every kind.
+let everyObservation: [Observation] = [
+    .eventRecorded(.sample(), duplicate: false), .eventRecorded(.sample(), duplicate: true),
+    .eventsRecorded(source: "purchasely", count: 12, duplicates: 2), .duplicateDiffers(.sample()),
+    .quarantined(source: "purchasely", quarantine: 3, reason: "no event name"),
+    .refused(source: "purchasely", status: 401, reason: "wrong signature"),
+    .refusals(source: "purchasely", status: 401, count: 9),
+    .transferResolved(.sample), .transferVoided(.sample, explanation: "user u0 held it between"),
+    .attempt(.sample()), .attempt(.sample(outcome: .retry, httpStatus: 500)),
+    .attempt(.sample(outcome: .dead, httpStatus: 500)), .attempt(.sample(outcome: .paused, httpStatus: 410)),
+    .successes(integration: "backend", count: 5, p50Milliseconds: 3, p99Milliseconds: 9),
+    .integrationPaused(integration: "backend", reason: "410 Gone"), .integrationResumed(integration: "backend"),
+    .leasesRescued(daemon: 4, count: 2), .leaseLost(daemon: 4), .databaseLost(reason: "connection refused"),
+    .databaseRecovered, .clusterStarted(directory: "/var/lib/posthouse", takenOver: false), .clusterStopped,
+    .migrated(from: 1, to: 2), .ready(listen: "127.0.0.1:8080"), .stopping(reason: "SIGTERM"),
+    .stopped(inFlight: 0), .warning("take care"), .journalDropped(count: 2),
+]

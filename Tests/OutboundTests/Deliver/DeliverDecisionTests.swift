@@ -1,0 +1,119 @@
+import NIOCore
+import Testing
+import Vocabulary
+
+@testable import Outbound
+
+/// The pure parts of the client: who gets which connection, what an answer is, what a head may hold.
+@Suite struct DeliverDecisionTests {
+    final class Item {}
+
+    @Test func aPoolNeverOpensMoreThanItsLimit() throws {
+        var pool = ConnectionPool<Item, Item>(connectionsMax: 2, waitingMax: 2)
+        let (a, b, waiting) = (Item(), Item(), Item())
+        for _ in 0..<2 {
+            guard case .open = pool.demand(for: Item()) else {
+                Issue.record("not opened")
+                return
+            }
+        }
+        guard case .wait = pool.demand(for: waiting), case .wait = pool.demand(for: Item()),
+            case .refuse = pool.demand(for: Item())
+        else {
+            Issue.record("the limits do not hold")
+            return
+        }
+        guard case .serve(let served) = pool.release(a, reusable: true), served === waiting else {
+            Issue.record("who waited longest is not served")
+            return
+        }
+        // A dead connection's place goes to who waits; the number of open ones stays.
+        guard case .close = pool.release(b, reusable: false) else {
+            Issue.record("kept")
+            return
+        }
+        #expect(pool.slotFreed() != nil)
+        #expect(pool.open == 2)
+        #expect(pool.slotFreed() == nil)
+        #expect(pool.open == 1)
+    }
+
+    @Test func thePoolUsesTheLastOneFirstAndDrains() throws {
+        var pool = ConnectionPool<Item, Item>(connectionsMax: 4, waitingMax: 4)
+        let connections = [Item(), Item(), Item()]
+        for _ in connections { _ = pool.demand(for: Item()) }
+        for connection in connections {
+            guard case .keep = pool.release(connection, reusable: true) else {
+                Issue.record("not kept")
+                return
+            }
+        }
+        pool.forget(idle: connections[2])
+        #expect(pool.slotFreed() == nil)
+        guard case .use(let used) = pool.demand(for: Item()), used === connections[1] else {
+            Issue.record("not the last one used")
+            return
+        }
+        #expect(pool.close().count == 1)
+        #expect(pool.slotFreed() == nil)
+        #expect(!pool.isDrained)
+        guard case .close = pool.release(used, reusable: true), case .refuse = pool.demand(for: Item()) else {
+            Issue.record("a closing pool goes on")
+            return
+        }
+        #expect(pool.slotFreed() == nil)
+        #expect(pool.isDrained)
+    }
+
+    @Test func anAnswerIsCutShortOneByteBehindTheLimit() throws {
+        for (extra, keepsAlive) in [(0, true), (1, false)] {
+            var reader = AnswerReader()
+            try reader.head(status: 200, keepsAlive: true, retryAfter: nil)
+            let body = ByteBuffer(repeating: 9, count: Limits.responseBodyBytesMax + extra)
+            reader.body(body.readableBytesView)
+            #expect(reader.isFinished == (extra == 1))
+            if extra == 0 { reader.end() }
+            #expect(reader.answer?.keepsAlive == keepsAlive)
+            #expect(reader.answer?.answer.excerpt.count == Limits.responseExcerptBytesMax)
+        }
+    }
+
+    @Test func anIntegrationMayReplaceSomeHeadersAndNoOthers() throws {
+        let url = EndpointURL(isTLS: true, host: "::1", port: 443, target: "/")
+        let head = try RequestHead(
+            endpoint: url, userAgent: "posthouse/1", headers: [("User-Agent", Secret(Array("mine".utf8)))])
+        let rendered = try head.render(headers: [], bodyBytes: 0, reserve: 0, allocator: ByteBufferAllocator())
+        #expect(
+            String(buffer: rendered)
+                == "POST / HTTP/1.1\r\nhost: [::1]\r\naccept: */*\r\ncontent-type: application/json\r\n"
+                + "User-Agent: mine\r\ncontent-length: 0\r\n\r\n")
+        for name in ["Host", "content-length", "Transfer-Encoding", "webhook-signature", "a b", "", "x:"] {
+            #expect(RequestHead.objection(toName: name) != nil)
+            #expect(throws: UnsendableHeader.self) {
+                try RequestHead(endpoint: url, userAgent: "p", headers: [(name, Secret([]))])
+            }
+        }
+        let secret = Array("hidden\r\nx: y".utf8)
+        let error = #expect(throws: UnsendableHeader.self) {
+            try RequestHead(endpoint: url, userAgent: "p", headers: [("x-key", Secret(secret))])
+        }
+        #expect(error?.reason.contains("hidden") == false)
+        for target in ["/a b", "/\r\n", "x", "", "/é"] {
+            #expect(throws: UnsendableHeader.self) {
+                try RequestHead(
+                    endpoint: EndpointURL(isTLS: false, host: "h", port: 80, target: target), userAgent: "p")
+            }
+        }
+    }
+
+    @Test func everyFailureExplainsItselfInOneLine() {
+        let stages = DeliveryStage.allCases.flatMap { [DeliveryFailure.timedOut($0), .connectionLost($0)] }
+        let others: [DeliveryFailure] = [
+            .refusedAddress("a"), .unresolvable("a"), .connectFailed("a"), .tlsFailed("a"), .malformedAnswer("a"),
+            .unsendable("a"), .cancelled,
+        ]
+        let lines = (stages + others).map(\.explanation)
+        #expect(Set(lines).count == lines.count)
+        #expect(lines.allSatisfy { !$0.isEmpty && !$0.contains("\n") })
+    }
+}

@@ -1,0 +1,123 @@
+import Testing
+import Vocabulary
+
+@testable import Outbound
+
+/// Oracle: contract "Delivery": n gaps, n + 1 attempts; 2xx is success; 410 pauses; 429 and 503 obey Retry-After;
+/// `give_up_after` wins over gap and Retry-After.
+@Suite struct DeliveryDecisionTests {
+    private let created = Timestamp(milliseconds: 1_700_000_000_000)
+    private let now = Timestamp(milliseconds: 1_700_000_100_000)
+
+    private func decide(
+        _ result: Result<EndpointAnswer, DeliveryFailure>, attempt: Int = 1,
+        gaps: [Duration] = RetrySchedule.defaultGaps,
+        jitter: Double = 0, giveUpAfter: Duration? = nil, permanent: Set<Int> = [], random: Double = 0.5
+    ) -> DeliveryDecision {
+        DeliveryDecision.decide(
+            result, attempt: attempt,
+            schedule: RetrySchedule(gaps: gaps, jitter: jitter, giveUpAfter: giveUpAfter),
+            permanentStatuses: permanent, createdAt: created, now: now, random: random)
+    }
+
+    private func answer(_ status: Int, retryAfter: String? = nil) -> Result<EndpointAnswer, DeliveryFailure> {
+        .success(EndpointAnswer(status: status, retryAfter: retryAfter))
+    }
+
+    private func wait(_ decision: DeliveryDecision) -> Int64? {
+        if case .retry(let at, _) = decision { at.milliseconds - now.milliseconds } else { nil }
+    }
+
+    @Test(arguments: 100...599) func everyStatus(status: Int) {
+        switch (decide(answer(status)), decide(answer(status), permanent: [status])) {
+        case (.accepted, .accepted): #expect((200...299).contains(status))
+        case (.pauseIntegration, .pauseIntegration): #expect(status == 410)
+        case (.retry(let at, let reason), .dead(.permanent(let permanent))):
+            #expect(status != 410 && !(200...299).contains(status))
+            #expect(permanent == status)
+            #expect(at == now.advanced(byMilliseconds: 5_000))
+            #expect(reason.contains("\(status)"))
+        case let other: Issue.record("\(status): \(other)")
+        }
+    }
+
+    @Test func everyAttemptHasItsGapAndThenItIsOver() {
+        let gaps = RetrySchedule.defaultGaps
+        for (index, gap) in gaps.enumerated() {
+            #expect(wait(decide(answer(500), attempt: index + 1)) == gap.components.seconds * 1_000)
+        }
+        for attempt in [gaps.count + 1, gaps.count + 2, Int.max] {
+            #expect(
+                decide(answer(500), attempt: attempt) == .dead(.exhausted(attempts: attempt, last: "answered 500")))
+        }
+        #expect(decide(answer(500), gaps: []) == .dead(.exhausted(attempts: 1, last: "answered 500")))
+        // Success, 410 and permanent say more than "the last one".
+        #expect(decide(answer(204), attempt: 10) == .accepted)
+        guard case .pauseIntegration = decide(answer(410), attempt: 10) else {
+            Issue.record("410 used a gap up")
+            return
+        }
+        #expect(decide(answer(422), attempt: 10, permanent: [422]) == .dead(.permanent(status: 422)))
+    }
+
+    @Test func jitterSpreadsTheGapToBothSides() {
+        for (random, expected) in [(0.0, 80_000), (0.5, 100_000), (1.0, 120_000), (-3, 80_000), (7, 120_000)] {
+            let decision = decide(answer(500), gaps: [.seconds(100)], jitter: 0.2, random: random)
+            #expect(wait(decision) == Int64(expected))
+        }
+        #expect(wait(decide(answer(500), gaps: [.seconds(100)], jitter: 1, random: 0)) == 0)
+    }
+
+    @Test func onlySomeStatusesObeyRetryAfter() {
+        for status in 300...599 where status != 410 {
+            let obeys = status == 429 || status == 503
+            #expect(wait(decide(answer(status, retryAfter: "60"))) == (obeys ? 60_000 : 5_000))
+        }
+        for (header, expected) in [("1", 5_000), ("garbage", 5_000), ("86400", 86_400_000), ("864000", 86_400_000)] {
+            #expect(wait(decide(answer(503, retryAfter: header))) == Int64(expected))
+        }
+        // The gap is the later one, though Retry-After is bounded.
+        let long = decide(answer(429, retryAfter: "999999"), gaps: [.seconds(200_000)])
+        #expect(wait(long) == 200_000_000)
+    }
+
+    @Test func theDeadlineWinsOverGapAndRetryAfter() {
+        // 100 s have gone by since creation; the next attempt would be at 105 s.
+        #expect(wait(decide(answer(500), giveUpAfter: .seconds(105))) == 5_000)
+        #expect(
+            decide(answer(500), giveUpAfter: .milliseconds(104_999)) == .dead(.pastDeadline(last: "answered 500")))
+        #expect(
+            decide(answer(503, retryAfter: "60"), giveUpAfter: .seconds(159))
+                == .dead(.pastDeadline(last: "answered 503")))
+        #expect(decide(answer(200), giveUpAfter: .seconds(1)) == .accepted)
+        // A deadline beyond all time is none, and does not trap.
+        #expect(wait(decide(answer(500), giveUpAfter: .seconds(Int64.max / 2))) == 5_000)
+    }
+
+    @Test func failuresAreRetriedAndOurOwnGivingUpCostsNothing() {
+        let failures: [DeliveryFailure] = [
+            .refusedAddress("a"), .unresolvable("a"), .connectFailed("a"), .tlsFailed("a"), .timedOut(.body),
+            .connectionLost(.head), .malformedAnswer("a"), .unsendable("a"),
+        ]
+        for failure in failures {
+            #expect(
+                decide(.failure(failure))
+                    == .retry(at: now.advanced(byMilliseconds: 5_000), reason: failure.explanation))
+        }
+        for attempt in [1, 10] {
+            #expect(wait(decide(.failure(.cancelled), attempt: attempt, giveUpAfter: .seconds(1))) == 0)
+        }
+    }
+
+    @Test func theReasonSaysWhich() {
+        let reasons: [DeliveryDecision.DeathReason] = [
+            .exhausted(attempts: 10, last: "answered 500"), .permanent(status: 422),
+            .pastDeadline(last: "timed out while connecting"),
+        ]
+        #expect(
+            reasons.map(\.explanation) == [
+                "answered 500; given up after 10 attempts", "answered 422, which the integration lists as permanent",
+                "timed out while connecting; the next attempt would come after give_up_after",
+            ])
+    }
+}

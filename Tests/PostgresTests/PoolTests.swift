@@ -1,0 +1,116 @@
+import Foundation
+import Postgres
+import Synchronization
+import TestSupport
+import Testing
+
+@Suite("The pool over a real cluster") struct PoolTests {
+    @Test("Many callers share few connections, each alone on its own") func concurrency() async throws {
+        let pool = try pool(TestCluster.shared.createDatabase(), size: 3, waitersMax: 1_000)
+        try await pool.withSession { session throws(DatabaseError) in try session.script(Sample.createTable) }
+        let processes = try await withThrowingTaskGroup(of: Int32.self) { group in
+            for index in 0..<200 {
+                group.addTask {
+                    try await pool.withSession { session throws(DatabaseError) in
+                        try session.transaction { session throws(DatabaseError) in
+                            _ = try session.execute(Sample.insert, (Int64(index), "x"))
+                        }
+                        return try session.run(Sample.processID, ())[0]
+                    }
+                }
+            }
+            return try await group.reduce(into: Set<Int32>()) { $0.insert($1) }
+        }
+        #expect(processes.count <= 3)
+        let count = try await pool.withSession { session throws(DatabaseError) in try session.run(Sample.count, ()) }
+        #expect(count == [200])
+        await pool.close()
+        let error = await databaseError { try await pool.withSession { _ throws(DatabaseError) in } }
+        #expect(error == .connectFailed(reason: "the connection pool is closed"))
+    }
+
+    @Test("Waiting is bounded in time and number") func bounded() async throws {
+        let pool = try pool(TestCluster.shared.createDatabase(), size: 1, waitersMax: 1, limit: .milliseconds(100))
+        let (entered, enter) = AsyncStream<Void>.makeStream()
+        let release = DispatchSemaphore(value: 0)
+        async let held: Void = pool.withSession { _ throws(DatabaseError) in
+            enter.yield()
+            release.wait()
+        }
+        _ = await entered.first { _ in true }
+        #expect(pool.oldestCallStarted != nil && pool.earliestDeadline != nil)
+        async let waiting = databaseError { try await pool.withSession { _ throws(DatabaseError) in } }
+        #expect(await waiting == .timedOut(after: .milliseconds(100)))
+        release.signal()
+        try await held
+        #expect(pool.oldestCallStarted == nil)
+        await pool.close()
+    }
+
+    @Test("Backends that are killed cost an error each at most; idle ones cost none") func killedBackends() async throws {
+        let connectionString = try TestCluster.shared.createDatabase()
+        let database = connectionString.split(separator: "=").last.map(String.init) ?? ""
+        let pool = try pool(connectionString, size: 3)
+        try await pool.withSession { session throws(DatabaseError) in _ = try session.run(Sample.one, ()) }
+        for _ in 0..<3 {
+            try TestCluster.shared.psql(
+                "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = '\(database)'")
+            let rows = try await pool.withSession { session throws(DatabaseError) in try session.run(Sample.one, ()) }
+            #expect(rows == [1])
+        }
+        await pool.close()
+    }
+
+    @Test("A stopped cluster: told once, callers fail at once, then it recovers by itself") func restart() async throws {
+        let cluster = try TestCluster()
+        let log = StateLog()
+        let pool = try pool(cluster.connectionString(database: "postgres"), size: 2, onStateChange: log.tell)
+        _ = try await pool.withSession { session throws(DatabaseError) in try session.run(Sample.one, ()) }
+        #expect(pool.isReachable)
+        try cluster.kill()
+        var failures = 0
+        while pool.isReachable || failures == 0 {
+            if await databaseError({ try await pool.withSession { session throws(DatabaseError) in try session.script("SELECT 1") } })
+                != nil
+            {
+                failures += 1
+            }
+        }
+        guard case .lost = await log.first(where: { _ in true }) else { Issue.record("the loss was not told"); return }
+        let started = ContinuousClock.now
+        let error = await databaseError { try await pool.withSession { _ throws(DatabaseError) in } }
+        guard case .connectFailed = error else { Issue.record("\(String(describing: error))"); return }
+        #expect(ContinuousClock.now - started < .seconds(5))
+        try cluster.start()
+        #expect(await log.first(where: { _ in true }) == .recovered)
+        let rows = try await pool.withSession { session throws(DatabaseError) in try session.run(Sample.one, ()) }
+        #expect(rows == [1] && pool.isReachable)
+        await pool.close()
+        try cluster.stop(mode: "immediate")
+    }
+
+    @Test("Connections and their threads end with the last reference") func threadsEnd() async throws {
+        func threads() throws -> Int {
+            try FileManager.default.contentsOfDirectory(atPath: "/proc/self/task").count { task in
+                let name = try? String(contentsOfFile: "/proc/self/task/\(task)/comm", encoding: .utf8)
+                return name == "ending-thread\n"
+            }
+        }
+        let connectionString = try TestCluster.shared.createDatabase()
+        do {
+            var connections: [Connection] = []
+            for _ in 0..<5 {
+                connections.append(try await Connection.open(settings(connectionString), thread: "ending-thread"))
+            }
+            #expect(try threads() == 5)
+            await connections[0].close()
+        }
+        let deadline = ContinuousClock.now + .seconds(20)
+        while try threads() > 0, ContinuousClock.now < deadline { try await Task.sleep(for: .milliseconds(5)) }
+        #expect(try threads() == 0)
+        #expect(
+            try TestCluster.shared.psql(
+                "SELECT count(*) FROM pg_stat_activity WHERE datname = '\(connectionString.split(separator: "=").last ?? "")'")
+                == "0")
+    }
+}

@@ -1,0 +1,150 @@
+import Postgres
+import TestSupport
+import Testing
+
+@Suite("Every wait ends") struct WaitingTests {
+    @Test("statement_timeout is the server's refusal, and may be tried again") func statementTimeout() async throws {
+        let connection = try await Connection.open(
+            settings(TestCluster.shared.createDatabase(), statementTimeout: .milliseconds(50)))
+        let error = await databaseError {
+            _ = try await connection.withSession { session throws(DatabaseError) in
+                try session.execute(Sample.sleep, 30)
+            }
+        }
+        guard case .refused(let refusal) = error else { Issue.record("\(String(describing: error))"); return }
+        #expect(refusal.sqlState == "57014" && error?.isRetryable == true && connection.isAlive)
+    }
+
+    @Test("Our own deadline holds where the server has none") func ownDeadline() async throws {
+        let connection = try await Connection.open(
+            settings(TestCluster.shared.createDatabase(), statementTimeout: .zero, deadlineMargin: .milliseconds(300)))
+        let started = ContinuousClock.now
+        let error = await databaseError {
+            _ = try await connection.withSession { session throws(DatabaseError) in
+                try session.execute(Sample.sleep, 30)
+            }
+        }
+        #expect(error == .timedOut(after: .milliseconds(300)) && error?.isConnectionLevel == true)
+        #expect(ContinuousClock.now - started >= .milliseconds(300))
+        #expect(ContinuousClock.now - started < .seconds(20))
+        #expect(!connection.isAlive)
+        let later = await databaseError { try await connection.withSession { _ throws(DatabaseError) in } }
+        guard case .connectionLost = later else { Issue.record("\(String(describing: later))"); return }
+    }
+
+    @Test("A deadline at COMMIT leaves the outcome unknown") func deadlineAtCommit() async throws {
+        let connection = try await Connection.open(
+            settings(TestCluster.shared.createDatabase(), statementTimeout: .zero, deadlineMargin: .milliseconds(500)))
+        let error = await databaseError {
+            try await connection.withSession { session throws(DatabaseError) in
+                // A deferred trigger sleeps inside COMMIT.
+                try session.script(
+                    """
+                    \(Sample.createTable);
+                    CREATE FUNCTION doze() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN PERFORM pg_sleep(30); RETURN NULL; END';
+                    CREATE CONSTRAINT TRIGGER doze AFTER INSERT ON items INITIALLY DEFERRED
+                      FOR EACH ROW EXECUTE FUNCTION doze()
+                    """)
+                try session.transaction { session throws(DatabaseError) in
+                    _ = try session.execute(Sample.insert, (1, "a"))
+                }
+            }
+        }
+        guard case .commitUnknown = error else { Issue.record("\(String(describing: error))"); return }
+        #expect(!connection.isAlive)
+    }
+
+    @Test("A server that never answers is given up at the connect time-out") func silentServer() async throws {
+        let listener = try SilentListener()
+        let settings = try ConnectionSettings(
+            "host=127.0.0.1 port=\(listener.port) dbname=x", connectTimeout: .milliseconds(200),
+            statementTimeout: .seconds(1), deadlineMargin: .seconds(1))
+        let error = await databaseError { _ = try await Connection.open(settings) }
+        guard case .connectFailed(let reason) = error else { Issue.record("\(String(describing: error))"); return }
+        #expect(reason.contains("did not answer within"))
+    }
+
+    @Test("Of several hosts the next one is tried, the silent one included") func severalHosts() async throws {
+        let listener = try SilentListener()
+        let cluster = try TestCluster.shared
+        let settings = try ConnectionSettings(
+            "host=127.0.0.1,\(cluster.directory) port=\(listener.port),5432 user=postgres dbname=postgres",
+            connectTimeout: .seconds(1), statementTimeout: .seconds(10), deadlineMargin: .seconds(1))
+        let connection = try await Connection.open(settings)
+        let rows = try await connection.withSession { session throws(DatabaseError) in try session.run(Sample.one, ()) }
+        #expect(rows == [1])
+    }
+
+    @Test("A killed backend is a lost connection, at once and for good") func killedBackend() async throws {
+        let connection = try await freshConnection()
+        let processID = try await connection.withSession { session throws(DatabaseError) in
+            try session.run(Sample.processID, ())
+        }[0]
+        async let outcome = databaseError {
+            _ = try await connection.withSession { session throws(DatabaseError) in
+                try session.execute(Sample.sleep, 30)
+            }
+        }
+        let cluster = try TestCluster.shared
+        while try cluster.psql("SELECT wait_event FROM pg_stat_activity WHERE pid = \(processID)") != "PgSleep" {
+            try await Task.sleep(for: .milliseconds(5))
+        }
+        // Seen from outside while the thread is busy.
+        #expect(connection.activity != nil)
+        try cluster.psql("SELECT pg_terminate_backend(\(processID))")
+        let error = await outcome
+        guard case .connectionLost(let reason) = error else { Issue.record("\(String(describing: error))"); return }
+        #expect(reason.contains("57P01"))
+        #expect(!connection.isAlive && connection.activity == nil)
+    }
+
+    // MARK: Notifications
+
+    @Test("A notification wakes a listener and is handed over") func notification() async throws {
+        let connection = try await freshConnection()
+        let database = try await connection.withSession { session throws(DatabaseError) in
+            try session.script("LISTEN work")
+            return try session.run(Statement<Void, String>("database", "SELECT current_database()::text"), ())
+        }[0]
+        async let arrived = connection.withSession { session throws(DatabaseError) in
+            try session.waitForNotification(upTo: .seconds(30))
+        }
+        try TestCluster.shared.psql("NOTIFY work, 'lane 7'", database: database)
+        let notifications = try await arrived
+        #expect(notifications == [Postgres.Notification(channel: "work", payload: "lane 7")])
+    }
+
+    @Test("An interrupt ends the wait, before or during it; so does the limit") func interrupt() async throws {
+        let connection = try await freshConnection()
+        let started = ContinuousClock.now
+        connection.interrupt()
+        for _ in 0..<3 {
+            async let woken = connection.withSession { session throws(DatabaseError) in
+                try session.waitForNotification(upTo: .seconds(60))
+            }
+            connection.interrupt()
+            #expect(try await woken == [])
+        }
+        let idle = try await connection.withSession { session throws(DatabaseError) in
+            // One interrupt may be left over from the last round.
+            _ = try session.waitForNotification(upTo: .milliseconds(50))
+            return try session.waitForNotification(upTo: .milliseconds(50))
+        }
+        #expect(idle == [])
+        #expect(ContinuousClock.now - started < .seconds(50))
+    }
+
+    @Test("A listener whose server dies hears of it") func lostListener() async throws {
+        let connection = try await freshConnection()
+        let processID = try await connection.withSession { session throws(DatabaseError) in
+            try session.run(Sample.processID, ())
+        }[0]
+        async let outcome = databaseError {
+            _ = try await connection.withSession { session throws(DatabaseError) in
+                try session.waitForNotification(upTo: .seconds(60))
+            }
+        }
+        try TestCluster.shared.psql("SELECT pg_terminate_backend(\(processID))")
+        guard case .connectionLost = await outcome else { Issue.record("the loss was not noticed"); return }
+    }
+}

@@ -1,0 +1,193 @@
+import Foundation
+
+/// A private PostgreSQL cluster for tests: on a unix socket in a short temporary directory, started from the
+/// distribution's binaries (as user `postgres` when the tests run as root), synchronous and slow enough to be shared:
+/// use `TestCluster.shared` and a database each, and a cluster of one's own only where it is to be stopped or killed.
+///
+/// Everyone is trusted on the socket but the role `with_password`, which has to give its password.
+///
+/// A small shell outside the test's process group waits for the end of this process, however it comes, and removes the
+/// cluster then.
+package final class TestCluster: Sendable {
+    package struct Failure: Error, CustomStringConvertible {
+        package let description: String
+    }
+
+    private static let sharedResult = Result { try TestCluster() }
+
+    /// One for the whole process, started on first use.
+    package static var shared: TestCluster { get throws { try sharedResult.get() } }
+
+    /// Where the socket lies: `host` of a connection string.
+    package let directory: String
+    private let binaries: String
+    private let databases = Counter()
+    private let options: String
+    /// Held open for as long as this process lives: its end is the guardian's signal.
+    private let lifeline: FileHandle
+
+    /// Creates and starts a cluster.
+    /// - Parameters:
+    ///   - durable: fsync and full_page_writes on, as in production.
+    ///   - settings: further lines of the configuration, `name=value`.
+    package init(durable: Bool = false, settings: [String] = []) throws {
+        binaries = try Self.findBinaries()
+        directory = try Self.makeDirectory()
+        let all =
+            [
+                "listen_addresses=", "unix_socket_directories=\(directory)", "max_connections=100",
+                "log_min_messages=warning",
+            ] + (durable ? [] : ["fsync=off", "full_page_writes=off"]) + settings
+        options = all.map { "-c '\($0)'" }.joined(separator: " ")
+        lifeline = try Self.startGuardian(directory: directory, binaries: binaries)
+        let data = directory + "/data"
+        try run("initdb", ["-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync"])
+        let access = "local all with_password scram-sha-256\nlocal all all trust\nlocal replication all trust\n"
+        // Rewriting in place keeps the file's owner.
+        let file = try FileHandle(forWritingTo: URL(fileURLWithPath: data + "/pg_hba.conf"))
+        try file.truncate(atOffset: 0)
+        try file.write(contentsOf: Data(access.utf8))
+        try file.close()
+        try start()
+    }
+
+    package func start() throws {
+        // After a kill its orphans may hold the shared memory for a moment.
+        var last: (any Error)?
+        for _ in 0..<50 {
+            do {
+                try run(
+                    "pg_ctl",
+                    ["start", "-w", "-t", "30", "-D", directory + "/data", "-l", directory + "/data/log", "-o", options])
+                return
+            } catch { last = error }
+            usleep(100_000)
+        }
+        throw last ?? Failure(description: "the test cluster did not start")
+    }
+
+    /// - Parameter mode: `smart`, `fast` or `immediate`, as of pg_ctl.
+    package func stop(mode: String = "fast") throws {
+        try run("pg_ctl", ["stop", "-w", "-t", "30", "-m", mode, "-D", directory + "/data"])
+    }
+
+    package func restart(mode: String = "fast") throws {
+        try stop(mode: mode)
+        try start()
+    }
+
+    /// SIGKILL to the postmaster; its children notice and end by themselves.
+    package func kill() throws {
+        let identifier = try String(contentsOfFile: directory + "/data/postmaster.pid", encoding: .utf8)
+            .split(separator: "\n").first.flatMap { pid_t($0) }
+        guard let identifier else { throw Failure(description: "postmaster.pid holds no process id") }
+        Foundation.kill(identifier, SIGKILL)
+    }
+
+    /// A fresh database; its connection string.
+    package func createDatabase() throws -> String {
+        let name = "test_\(databases.next())"
+        try psql("CREATE DATABASE \(name)")
+        return connectionString(database: name)
+    }
+
+    package func connectionString(database: String) -> String { "host=\(directory) user=postgres dbname=\(database)" }
+
+    /// Runs SQL through psql, which is not ours; what it prints, unaligned and without headings.
+    @discardableResult
+    package func psql(_ sql: String, database: String = "postgres") throws -> String {
+        try run(
+            "psql",
+            ["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-d", connectionString(database: database), "-c", sql])
+    }
+
+    // MARK: Processes
+
+    @discardableResult
+    private func run(_ program: String, _ arguments: [String]) throws -> String {
+        try Self.run(Self.asOwner([binaries + "/" + program] + arguments))
+    }
+
+    /// PostgreSQL refuses to run as root.
+    private static func asOwner(_ command: [String]) -> [String] {
+        getuid() == 0 ? ["runuser", "-u", "postgres", "--"] + command : command
+    }
+
+    @discardableResult
+    private static func run(_ command: [String]) throws -> String {
+        let process = Process()
+        process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
+        process.arguments = command
+        process.currentDirectoryURL = URL(fileURLWithPath: "/")
+        // A file, not a pipe: a server that is started keeps its output open.
+        let output = URL(fileURLWithPath: NSTemporaryDirectory() + "/posthouse-\(UUID().uuidString)")
+        _ = FileManager.default.createFile(atPath: output.path, contents: nil)
+        defer { try? FileManager.default.removeItem(at: output) }
+        let handle = try FileHandle(forWritingTo: output)
+        process.standardInput = FileHandle.nullDevice
+        process.standardOutput = handle
+        process.standardError = handle
+        try process.run()
+        process.waitUntilExit()
+        try handle.close()
+        let text = String(decoding: try Data(contentsOf: output), as: UTF8.self)
+        guard process.terminationStatus == 0 else {
+            throw Failure(description: "\(command.joined(separator: " ")) exited \(process.terminationStatus): \(text)")
+        }
+        return text.trimmingCharacters(in: .whitespacesAndNewlines)
+    }
+
+    private static func findBinaries() throws -> String {
+        let installed = "/usr/lib/postgresql"
+        let versions = (try? FileManager.default.contentsOfDirectory(atPath: installed)) ?? []
+        let newest = versions.compactMap { Int($0) }.sorted().last { version in
+            FileManager.default.isExecutableFile(atPath: "\(installed)/\(version)/bin/initdb")
+        }
+        if let newest { return "\(installed)/\(newest)/bin" }
+        return try run(["pg_config", "--bindir"])
+    }
+
+    private static func makeDirectory() throws -> String {
+        // A socket's path holds 107 bytes: short on purpose.
+        var template = Array("/tmp/phXXXXXX".utf8CString)
+        guard mkdtemp(&template) != nil else { throw Failure(description: "mkdtemp: \(String(cString: strerror(errno)))") }
+        let directory = template.withUnsafeBufferPointer { String(cString: $0.baseAddress!) }
+        if getuid() == 0 {
+            guard let owner = getpwnam("postgres") else { throw Failure(description: "there is no user postgres") }
+            chown(directory, owner.pointee.pw_uid, owner.pointee.pw_gid)
+        }
+        chmod(directory, 0o755)
+        return directory
+    }
+
+    private static func startGuardian(directory: String, binaries: String) throws -> FileHandle {
+        let pipe = Pipe()
+        // The server must not inherit the end whose closing is awaited.
+        _ = fcntl(pipe.fileHandleForWriting.fileDescriptor, F_SETFD, FD_CLOEXEC)
+        let stop = asOwner([binaries + "/pg_ctl", "stop", "-m", "immediate", "-D", directory + "/data"])
+        let process = Process()
+        process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
+        process.arguments = [
+            "setsid", "sh", "-c", "read line; \(stop.joined(separator: " ")); rm -rf '\(directory)'",
+        ]
+        process.currentDirectoryURL = URL(fileURLWithPath: "/")
+        process.standardInput = pipe.fileHandleForReading
+        process.standardOutput = FileHandle.nullDevice
+        process.standardError = FileHandle.nullDevice
+        try process.run()
+        return pipe.fileHandleForWriting
+    }
+}
+
+private final class Counter: @unchecked Sendable {
+    // `value` is touched only under `lock`.
+    private let lock = NSLock()
+    private var value = 0
+
+    func next() -> Int {
+        lock.withLock {
+            value += 1
+            return value
+        }
+    }
+}
