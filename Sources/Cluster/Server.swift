@@ -73,15 +73,13 @@ struct ServerLauncher: Sendable {
     private func runDetached(
         log: FileDescriptor, announce: AsyncStream<pid_t>.Continuation
     ) -> Task<String, Never> {
-        let program = FilePath(binaries.postgres)
-        let arguments = Arguments(Settings.arguments(data: ground.data, socketDirectory: socketDirectory))
-        let options = Tool.options(for: account)
+        let configuration = Tool.configuration(
+            binaries.postgres, Settings.arguments(data: ground.data, socketDirectory: socketDirectory), as: account)
         return Task.detached {
             defer { announce.finish() }
             do {
                 let result = try await Subprocess.run(
-                    .path(program), arguments: arguments, environment: Tool.environment, workingDirectory: "/",
-                    platformOptions: options, input: .none,
+                    configuration, input: .none,
                     output: .fileDescriptor(log, closeAfterSpawningProcess: true), error: .combinedWithOutput
                 ) { execution in
                     announce.yield(execution.processIdentifier.value)

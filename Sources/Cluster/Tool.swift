@@ -14,15 +14,28 @@ enum Tool {
         "PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C", "TZ": "UTC",
     ])
 
-    static func options(for account: Account?) -> PlatformOptions {
+    /// The program, run as `account`: by setpriv(1) of util-linux, which becomes the program without a fork.
+    ///
+    /// Not by Subprocess's userID, groupID and supplementaryGroups: its child calls setgroups(3) and setuid(3) after a
+    /// raw clone3, and glibc's wait there forever for a thread that another one was just creating (nptl_setxid.c,
+    /// setxid_mark_thread); seen with 1.0.2 under load.
+    static func configuration(
+        _ program: String, _ arguments: [String], as account: Account?
+    ) -> Subprocess.Configuration {
         var options = PlatformOptions()
         options.createSession = true
-        if let account, account.switches {
-            options.userID = account.userID
-            options.groupID = account.groupID
-            options.supplementaryGroups = []
+        guard let account, account.switches else {
+            return Subprocess.Configuration(
+                executable: .path(FilePath(program)), arguments: Arguments(arguments), environment: environment,
+                workingDirectory: "/", platformOptions: options)
         }
-        return options
+        let change = [
+            "--reuid=\(account.userID)", "--regid=\(account.groupID)", "--clear-groups", "--no-new-privs", "--",
+            program,
+        ]
+        return Subprocess.Configuration(
+            executable: .path("/usr/bin/setpriv"), arguments: Arguments(change + arguments), environment: environment,
+            workingDirectory: "/", platformOptions: options)
     }
 
     /// What the program wrote to standard output and standard error together; throws unless it exits with 0.
@@ -30,14 +43,15 @@ enum Tool {
     static func output(
         of program: String, _ arguments: [String], input: String = "", as account: Account? = nil
     ) async throws(Failure) -> String {
-        var options = options(for: account)
+        var configuration = configuration(program, arguments, as: account)
         // A daemon that is told to stop meanwhile does not wait for the program.
-        options.teardownSequence = [.send(signal: .terminate, allowedDurationToNextStep: .seconds(5))]
+        configuration.platformOptions.teardownSequence = [
+            .send(signal: .terminate, allowedDurationToNextStep: .seconds(5))
+        ]
         let result: ExecutionResult<Void, StringOutput<UTF8>, CombinedErrorOutput>
         do {
             result = try await run(
-                .path(FilePath(program)), arguments: Arguments(arguments), environment: environment,
-                workingDirectory: "/", platformOptions: options, input: .string(input),
+                configuration, input: .string(input),
                 output: .string(limit: ClusterLimits.outputBytesMax), error: .combinedWithOutput)
         } catch {
             throw Failure(lines: ["\(program): \(error)"])

@@ -1,7 +1,7 @@
-internal import Vocabulary
+package import Vocabulary
 
 /// Why a text is no URL of a receiver.
-enum EndpointError: Error, Hashable {
+package enum EndpointError: Error, Hashable {
     case notAbsolute
     case scheme
     case userInfo
@@ -13,7 +13,7 @@ enum EndpointError: Error, Hashable {
     case tooLong
 
     /// After "`url` ".
-    var text: String {
+    package var text: String {
         switch self {
         case .notAbsolute: "must be an absolute URL such as \"https://api.example.com/hooks\""
         case .scheme: "must begin with https:// or http://"
@@ -29,8 +29,8 @@ enum EndpointError: Error, Hashable {
 }
 
 /// Reads absolute http(s) URLs (RFC 3986) into the parts that a request needs.
-enum EndpointText {
-    static func read(_ text: String) throws(EndpointError) -> EndpointURL {
+package enum EndpointText {
+    package static func read(_ text: String) throws(EndpointError) -> EndpointURL {
         guard text.utf8.count <= ConfigurationLimits.urlBytesMax else { throw .tooLong }
         guard let mark = text.firstRange(of: "://") else { throw .notAbsolute }
         let isTLS: Bool

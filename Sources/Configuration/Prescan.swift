@@ -1,8 +1,8 @@
 /// Finds, before the parser sees a file, what toml++ 3.3 does not survive.
 ///
 /// It bounds how deep arrays and inline tables nest, but not how many parts a dotted key has: `[a.a.a…]` of a mebibyte
-/// makes half a million tables inside one another, and freeing those overruns the stack. And of a bracket that closes
-/// what it did not open (`[}`) it asserts that it cannot be there.
+/// makes half a million tables inside one another, and freeing those overruns the stack. Of a bracket that closes what
+/// it did not open (`[}`) it asserts that it cannot be there.
 struct Prescan {
     private enum Place {
         case code

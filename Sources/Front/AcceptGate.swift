@@ -14,6 +14,7 @@ final class AcceptGate: ChannelDuplexHandler {
     /// Connections that one read may bring; the gate shuts this early.
     private let batch: Int
     private var isReadHeld = false
+    private var context: ChannelHandlerContext?
 
     init(_ connections: Connections, limits: FrontLimits) {
         self.connections = connections
@@ -23,6 +24,10 @@ final class AcceptGate: ChannelDuplexHandler {
 
     /// Up to 16 at once, but never more than a 64th of the limit, so that small limits are exact.
     static func batch(connectionsMax: Int) -> Int { max(1, min(16, connectionsMax / 64)) }
+
+    func handlerAdded(context: ChannelHandlerContext) { self.context = context }
+
+    func handlerRemoved(context: ChannelHandlerContext) { self.context = nil }
 
     func read(context: ChannelHandlerContext) {
         if connections.openCount + batch > connectionsMax {
@@ -34,18 +39,17 @@ final class AcceptGate: ChannelDuplexHandler {
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         let child = unwrapInboundIn(data)
-        let (connections, loop) = (connections, context.eventLoop)
         connections.joined(child)
-        let gate = NIOLoopBound((self, context), eventLoop: loop)
-        child.closeFuture.whenComplete { _ in
-            connections.left(child)
-            if loop.inEventLoop { gate.value.0.reopen(gate.value.1) } else { loop.execute { gate.value.0.reopen(gate.value.1) } }
+        let gate = NIOLoopBound(self, eventLoop: context.eventLoop)
+        child.closeFuture.hop(to: context.eventLoop).whenComplete { _ in
+            gate.value.connections.left(child)
+            gate.value.reopen()
         }
         context.fireChannelRead(data)
     }
 
-    private func reopen(_ context: ChannelHandlerContext) {
-        guard isReadHeld else { return }
+    private func reopen() {
+        guard isReadHeld, let context else { return }
         isReadHeld = false
         read(context: context)
     }

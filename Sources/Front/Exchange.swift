@@ -1,7 +1,7 @@
 import NIOCore
 
 /// The state machine of one connection: which request is under way, how long it may still take, what comes next. It
-/// does no I/O and reads no clock; `FrontConnection` feeds it and does what it says.
+/// does no I/O and reads no clock; `FrontConnection` feeds it and does what it says, and nobody else touches it.
 ///
 ///     idle → head → body → answering → idle …            a request that is served
 ///                 ↘ discarding → idle …                  refused, with a body small enough to be dropped
@@ -60,18 +60,18 @@ struct Exchange {
         case close
     }
 
-    private(set) var phase = Phase.idle
+    var phase = Phase.idle
     /// When `timeIsUp` has something to say.
-    private(set) var deadline: NIODeadline
-    private let waits: Waits
-    private let lingerBytesMax: Int
-    private let discardBytesMax: Int
-    private var sequence: UInt64 = 0
+    var deadline: NIODeadline
+    let waits: Waits
+    let lingerBytesMax: Int
+    let discardBytesMax: Int
+    var sequence: UInt64 = 0
     /// No request has come yet.
-    private var isFresh = true
-    private var isDraining = false
+    var isFresh = true
+    var isDraining = false
     /// Of the request under way.
-    private var style = AnswerStyle()
+    var style = AnswerStyle()
 
     init(now: NIODeadline, waits: Waits, limits: FrontLimits) {
         self.waits = waits
@@ -224,85 +224,5 @@ extension Exchange {
         case .leaving: .nothing
         default: close()
         }
-    }
-}
-
-// MARK: What is answered
-
-extension Exchange {
-    /// The handler's answer. One that is not waited for (any more) is dropped.
-    mutating func answered(_ answer: FrontAnswer, to number: UInt64, now: NIODeadline) -> Action {
-        guard case .answering(let pending) = phase, pending.sequence == number else { return .nothing }
-        return finish(answer, nextBegan: pending.nextBegan, now: now)
-    }
-
-    /// The last answer is with the kernel.
-    mutating func lastAnswerWritten(now: NIODeadline) -> Action {
-        guard case .leaving(let lingers) = phase else { return .nothing }
-        guard lingers else { return close() }
-        phase = .lingering(bytesLeft: lingerBytesMax)
-        deadline = now + waits.linger
-        return .shutOutput
-    }
-
-    mutating func timeIsUp(now: NIODeadline) -> Action {
-        guard now >= deadline else { return .nothing }
-        switch phase {
-        case .idle, .leaving, .lingering: return close()
-        case .head: return turnAway(.headTimeout, nil, "the head did not come in time", now: now)
-        case .body(let receiving):
-            if now >= receiving.answerBy {
-                return turnAway(receiving.timeoutAnswer, receiving.head, "the answer's time is up", now: now)
-            }
-            return turnAway(.bodyTimeout, receiving.head, "the body did not come in time", now: now)
-        case .discarding: return turnAway(.bodyTimeout, nil, "the body did not come in time", now: now)
-        case .answering(let pending):
-            let action = finish(pending.timeoutAnswer, nextBegan: pending.nextBegan, now: now)
-            guard case .send(let answer, let style) = action else { return action }
-            return .turnAway(answer, style, pending.head, reason: "the answer's time is up")
-        case .closed: return .nothing
-        }
-    }
-
-    /// From now on each answer is the last of its connection.
-    mutating func drain(now: NIODeadline) {
-        isDraining = true
-        if case .idle = phase { deadline = min(deadline, now + waits.drainIdle) }
-    }
-
-    /// The answer of a request that was read whole.
-    private mutating func finish(_ answer: FrontAnswer, nextBegan: Bool, now: NIODeadline) -> Action {
-        if answer.closes || style.closes || isDraining { return leave(answer, lingers: nextBegan, now: now) }
-        let style = style
-        self.style = AnswerStyle()
-        if nextBegan {
-            phase = .head(firstByte: now)
-            deadline = now + waits.head
-        } else {
-            phase = .idle
-            deadline = now + waits.idle
-        }
-        return .send(answer, style)
-    }
-
-    /// `lingers`: bytes of the client may be unread, and closing on them would reset the answer away.
-    private mutating func leave(_ answer: FrontAnswer, lingers: Bool, now: NIODeadline) -> Action {
-        style.closes = true
-        phase = .leaving(lingers: lingers)
-        deadline = now + waits.lastAnswer
-        return .send(answer, style)
-    }
-
-    private mutating func turnAway(
-        _ answer: FrontAnswer, _ head: FrontHead?, _ reason: String, now: NIODeadline
-    ) -> Action {
-        guard case .send(let answer, let style) = leave(answer, lingers: true, now: now) else { return .close }
-        return .turnAway(answer, style, head, reason: reason)
-    }
-
-    private mutating func close() -> Action {
-        phase = .closed
-        deadline = .distantFuture
-        return .close
     }
 }

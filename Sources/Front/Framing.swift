@@ -108,3 +108,18 @@ struct Unservable: Error {
         self.reason = reason
     }
 }
+
+extension Unservable {
+    init(_ answer: FrontAnswer, _ reason: String) {
+        self.answer = answer
+        self.reason = reason
+    }
+
+    /// What the parser did not take.
+    init(_ error: HTTPParserError) {
+        switch error {
+        case .headerOverflow: self.init(.headTooLarge, "the head is too large")
+        default: self.init(.malformed, "the parser refused it: \(error)")
+        }
+    }
+}

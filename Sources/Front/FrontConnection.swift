@@ -1,6 +1,5 @@
 import NIOCore
 import NIOHTTP1
-import NIOSSL
 
 /// One connection: carries what the parser reads to `Exchange` and does what that decides. Lives on its event loop.
 final class FrontConnection: ChannelDuplexHandler {
@@ -31,10 +30,7 @@ final class FrontConnection: ChannelDuplexHandler {
     private var needsFlush = false
     private var isReadHeld = false
     private var isWorkingOffKept = false
-    /// One timer, never later than the exchange's deadline. It is left alone while deadlines move into the future, so
-    /// that a busy connection sets one every few seconds and not one a request.
-    private var timer: Scheduled<Void>?
-    private var timerAt = NIODeadline.distantFuture
+    private var timer = LazyTimer()
 
     init(handler: any FrontHandler, connections: Connections, limits: FrontLimits, waits: Waits, now: NIODeadline) {
         self.handler = handler
@@ -53,8 +49,7 @@ final class FrontConnection: ChannelDuplexHandler {
         self.context = nil
         kept.removeAll()
         countHeldBytes(0)
-        timer?.cancel()
-        timer = nil
+        timer.cancel()
     }
 
     // MARK: Reading
@@ -212,12 +207,11 @@ final class FrontConnection: ChannelDuplexHandler {
         write(buffer, promise: written, in: context)
     }
 
-    private func write(_ buffer: ByteBuffer, promise: EventLoopPromise<Void>? = nil, in context: ChannelHandlerContext) {
+    private func write(_ buffer: ByteBuffer, promise: EventLoopPromise<Void>? = nil, in context: ChannelHandlerContext)
+    {
         context.write(wrapOutboundOut(buffer), promise: promise)
         needsFlush = true
     }
-
-    // MARK: After each happening
 
     /// Flushes what was written, lets reading go on, and sees to it that the timer is early enough.
     private func settle() {
@@ -230,15 +224,12 @@ final class FrontConnection: ChannelDuplexHandler {
     }
 
     private func setTimer() {
-        guard exchange.deadline < timerAt, let context else { return }
-        timer?.cancel()
-        timerAt = exchange.deadline
-        timer = context.eventLoop.assumeIsolated().scheduleTask(deadline: timerAt) { self.timerFired() }
+        guard let context else { return }
+        timer.set(noLaterThan: exchange.deadline, on: context.eventLoop) { self.timerFired() }
     }
 
     private func timerFired() {
-        timer = nil
-        timerAt = .distantFuture
+        timer.fired()
         perform(exchange.timeIsUp(now: .now()))
         workOffKept()
         settle()
@@ -253,21 +244,6 @@ final class FrontConnection: ChannelDuplexHandler {
         if grew, sum > partialBodiesBytesMax {
             perform(exchange.bodiesOverflowed(now: .now()))
             countHeldBytes(exchange.heldBytes)
-        }
-    }
-}
-
-extension Unservable {
-    init(_ answer: FrontAnswer, _ reason: String) {
-        self.answer = answer
-        self.reason = reason
-    }
-
-    /// What the parser did not take.
-    init(_ error: HTTPParserError) {
-        switch error {
-        case .headerOverflow: self.init(.headTooLarge, "the head is too large")
-        default: self.init(.malformed, "the parser refused it: \(error)")
         }
     }
 }

@@ -12,17 +12,14 @@ package final class FrontServer: Sendable {
     private let channel: any Channel
     private let connections: Connections
     private let certificates: Certificates
-    private let socketFile: SocketFile?
 
     private init(
-        channel: any Channel, boundAddress: String, connections: Connections, certificates: Certificates,
-        socketFile: SocketFile?
+        channel: any Channel, boundAddress: String, connections: Connections, certificates: Certificates
     ) {
         self.channel = channel
         self.boundAddress = boundAddress
         self.connections = connections
         self.certificates = certificates
-        self.socketFile = socketFile
     }
 
     package var figures: FrontFigures { connections.figures }
@@ -38,17 +35,15 @@ package final class FrontServer: Sendable {
         let bootstrap = bootstrap(
             handler: handler, group: group, connections: connections, certificates: certificates, limits: limits)
         let channel = try await bind(bootstrap, to: listener)
-        var file: SocketFile?
         if case .unix(let path) = listener {
-            file = SocketFile(path: path)
-            do { try file?.open() } catch {
+            do { try SocketFile.open(path) } catch {
                 channel.close(mode: .all, promise: nil)
                 throw error
             }
         }
         return FrontServer(
             channel: channel, boundAddress: channel.localAddress?.listenText ?? listener.description,
-            connections: connections, certificates: certificates, socketFile: file)
+            connections: connections, certificates: certificates)
     }
 
     /// New connections get this certificate; those that are open keep theirs. Only for a listener started with TLS.
@@ -63,7 +58,6 @@ package final class FrontServer: Sendable {
     package func drain(upTo limit: Duration) async -> Int {
         // Fails only if it is closed already, by an earlier drain.
         try? await channel.close(mode: .all).get()
-        socketFile?.removeIfAbandoned()
         let loop = channel.eventLoop
         let gone = loop.makePromise(of: Void.self)
         let cut = loop.scheduleTask(in: TimeAmount(limit)) { [connections] in connections.cut() }
@@ -98,7 +92,9 @@ extension FrontServer {
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     let pipeline = channel.pipeline.syncOperations
-                    if let context = certificates.current { try pipeline.addHandler(NIOSSLServerHandler(context: context)) }
+                    if let context = certificates.current {
+                        try pipeline.addHandler(NIOSSLServerHandler(context: context))
+                    }
                     try pipeline.addHandler(
                         ByteToMessageHandler(
                             HTTPRequestDecoder(limitConfiguration: limits.decoder),
@@ -119,7 +115,7 @@ extension FrontServer {
                 return try await bootstrap.serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
                     .bind(to: SocketAddress(ipAddress: host, port: port)).get()
             case .unix(let path):
-                try SocketFile(path: path).makeWay()
+                try SocketFile.makeWay(at: path)
                 return try await bootstrap.bind(unixDomainSocketPath: path).get()
             case .inherited(let descriptor):
                 try InheritedSocket.check(descriptor)

@@ -35,7 +35,8 @@ package enum Listen: Hashable, Sendable {
                 text,
                 host.isEmpty
                     ? "has no address: 0.0.0.0 or [::] stands for every address of the machine"
-                    : "does not begin with an IP address: names are not looked up, write 127.0.0.1 for this machine only")
+                    : "does not begin with an IP address: names are not looked up, write 127.0.0.1 for this machine only"
+            )
         }
         self = .tcp(host: String(host), port: port)
     }

@@ -1,13 +1,11 @@
 import Glibc
 import NIOCore
 
-/// The file of a unix socket: the kernel makes it with bind(2) but never takes it away, so the one of a daemon that was
-/// killed is in the way of the next.
-struct SocketFile: Sendable {
-    let path: String
-
+/// The file of a unix socket. NIO removes it when the listener is closed; the one of a daemon that was killed stays and
+/// is in the way of the next.
+enum SocketFile {
     /// Removes a socket that nobody listens on. Throws where somebody does, or where the path is something else.
-    func makeWay() throws(FrontError) {
+    static func makeWay(at path: String) throws(FrontError) {
         var status = stat()
         guard lstat(path, &status) == 0 else {
             if errno == ENOENT { return }
@@ -16,7 +14,7 @@ struct SocketFile: Sendable {
         guard status.st_mode & S_IFMT == S_IFSOCK else {
             throw .socketPath(path, reason: "there is a file that is not a socket; remove it or choose another path")
         }
-        switch connectError() {
+        switch connectError(path) {
         case 0, EAGAIN: throw .addressInUse("unix:\(path)")  // EAGAIN: somebody listens, with a full queue
         case ECONNREFUSED:
             guard unlink(path) == 0 || errno == ENOENT else {
@@ -28,18 +26,12 @@ struct SocketFile: Sendable {
 
     /// Lets everybody connect, as with systemd's default SocketMode=0666: who may reach the socket is said by the
     /// folder, who may do what by signatures and tokens.
-    func open() throws(FrontError) {
+    static func open(_ path: String) throws(FrontError) {
         guard chmod(path, 0o666) == 0 else { throw FrontError(binding: .unix(path: path), errno: errno) }
     }
 
-    /// After the listener is closed: removes the file, unless a successor listens there by now. Not told apart by the
-    /// inode, for file systems give the number of a removed file to the next.
-    func removeIfAbandoned() {
-        if connectError() == ECONNREFUSED { unlink(path) }
-    }
-
     /// The errno of connecting to it, 0 where somebody listens.
-    private func connectError() -> CInt {
+    private static func connectError(_ path: String) -> CInt {
         guard let address = try? SocketAddress(unixDomainSocketPath: path) else { return ENAMETOOLONG }
         let kind = CInt(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue)
         let descriptor = socket(AF_UNIX, kind, 0)

@@ -1,3 +1,4 @@
+import NIOCore
 import NIOSSL
 
 /// PEM files of a listener that speaks TLS itself.
@@ -11,16 +12,22 @@ package struct TLSFiles: Hashable, Sendable {
         self.key = key
     }
 
+    /// How long the close_notify of a client is waited for: what ends the connection is said by HTTP already.
+    private static let goodbyeTimeout: TimeAmount = .seconds(1)
+
     /// Reads both files; TLS 1.2 and later.
     func context() throws(FrontError) -> NIOSSLContext {
         do {
             let chain = try NIOSSLCertificate.fromPEMFile(certificate)
-            guard !chain.isEmpty else { throw FrontError.tls(self, reason: "the certificate file holds no certificate") }
+            guard !chain.isEmpty else {
+                throw FrontError.tls(self, reason: "the certificate file holds no certificate")
+            }
             var configuration = TLSConfiguration.makeServerConfiguration(
                 certificateChain: chain.map { .certificate($0) },
                 privateKey: .privateKey(try NIOSSLPrivateKey(file: key, format: .pem)))
             configuration.minimumTLSVersion = .tlsv12
             configuration.applicationProtocols = ["http/1.1"]
+            configuration.shutdownTimeout = Self.goodbyeTimeout
             return try NIOSSLContext(configuration: configuration)
         } catch let error as FrontError {
             throw error

@@ -58,7 +58,8 @@ package struct ConnectionSettings: Sendable {
     }
 
     /// Splits the lists of hosts, addresses and ports (libpq, "Specifying Multiple Hosts"): one port may stand for all.
-    private static func candidates(_ options: [(key: String, value: String)]) throws(ConnectionStringError) -> [Candidate]
+    private static func candidates(_ options: [(key: String, value: String)]) throws(ConnectionStringError)
+        -> [Candidate]
     {
         func list(_ key: String) -> [String] {
             guard let value = options.last(where: { $0.key == key })?.value, !value.isEmpty else { return [] }

@@ -34,7 +34,8 @@ final class Notices {
         let state = field(posthouse_diag_sqlstate)
         let message = field(posthouse_diag_message_primary)
         switch field(posthouse_diag_severity) {
-        case "WARNING" where warnings.count < Self.warningsMax: warnings.append(Warning(sqlState: state, message: message))
+        case "WARNING" where warnings.count < Self.warningsMax:
+            warnings.append(Warning(sqlState: state, message: message))
         case "FATAL", "PANIC": fatal = "\(state) \(message)"
         default: break
         }

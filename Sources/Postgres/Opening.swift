@@ -40,7 +40,9 @@ extension Wire {
             }
             state = PQconnectPoll(pointer)
         }
-        guard PQsetnonblocking(pointer, 1) == 0 else { return .failed(reason: "the socket cannot be made non-blocking") }
+        guard PQsetnonblocking(pointer, 1) == 0 else {
+            return .failed(reason: "the socket cannot be made non-blocking")
+        }
         // libpq's own text is used only for lost connections: terse, it holds no DETAIL.
         _ = PQsetErrorVerbosity(pointer, PQERRORS_TERSE)
         adopt(handle)

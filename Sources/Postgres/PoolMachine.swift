@@ -130,7 +130,11 @@ struct PoolMachine {
     /// upper half of it at random.
     static func interval(afterFailures failures: Int, backoff: ClosedRange<Duration>, jitter: Double) -> Duration {
         var interval = backoff.lowerBound
-        for _ in 1..<max(failures, 1) where interval < backoff.upperBound { interval *= 2 }
+        var doublings = failures - 1
+        while doublings > 0, interval < backoff.upperBound {
+            interval *= 2
+            doublings -= 1
+        }
         return min(interval, backoff.upperBound) * (0.5 + 0.5 * jitter)
     }
 

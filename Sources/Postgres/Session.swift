@@ -22,7 +22,8 @@ package struct Session: ~Copyable {
         let columns = result.columnOIDs
         guard columns == statement.resultOIDs else {
             throw .protocolViolation(
-                reason: "statement \(statement.name) returns the types \(columns), declared are \(statement.resultOIDs)")
+                reason: "statement \(statement.name) returns the types \(columns), declared are \(statement.resultOIDs)"
+            )
         }
         do throws(DecodingFailure) {
             return try result.rows(statement.decode)
@@ -84,7 +85,8 @@ package struct Session: ~Copyable {
         wire.parameters.reset(keeping: Wire.parameterBytesKept)
         statement.encode(parameters, &wire.parameters)
         guard wire.parameters.byteCount <= Wire.parameterBytesMax else {
-            throw .protocolViolation(reason: "the parameters of \(statement.name) exceed \(Wire.parameterBytesMax) bytes")
+            throw .protocolViolation(
+                reason: "the parameters of \(statement.name) exceed \(Wire.parameterBytesMax) bytes")
         }
     }
 
@@ -97,7 +99,8 @@ package struct Session: ~Copyable {
             return
         }
         let result = try wire.roundTrip(statement: statement.name, within: wire.settings.statementDeadline) {
-            PQsendPrepare($0, statement.name, statement.sql, Int32(statement.parameterOIDs.count), statement.parameterOIDs)
+            PQsendPrepare(
+                $0, statement.name, statement.sql, Int32(statement.parameterOIDs.count), statement.parameterOIDs)
         }
         _ = consume result
         wire.prepared[statement.name] = statement.sql

@@ -46,7 +46,8 @@ final class ThreadExecutor: SerialExecutor, @unchecked Sendable {
             }, retained.toOpaque())
         guard code == 0 else {
             retained.release()
-            throw .connectFailed(reason: "no thread could be started for a connection: \(String(cString: strerror(code)))")
+            throw .connectFailed(
+                reason: "no thread could be started for a connection: \(String(cString: strerror(code)))")
         }
         return executor
     }

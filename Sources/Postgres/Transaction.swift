@@ -53,7 +53,8 @@ extension Session {
         }
         guard tag == "COMMIT" else {
             // A statement had failed and the body went on all the same.
-            throw .refused(Refusal(sqlState: "25P02", message: "COMMIT ended in \(tag): a statement before it had failed"))
+            throw .refused(
+                Refusal(sqlState: "25P02", message: "COMMIT ended in \(tag): a statement before it had failed"))
         }
         if let reason = wire.notices.doubtAboutCommit(commitAlone: true) { throw .commitUnknown(reason: reason) }
     }

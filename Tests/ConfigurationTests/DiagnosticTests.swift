@@ -84,6 +84,8 @@ import Testing
         ),
         ("[journal]\ndetail_limit = -1", "12:16 `detail_limit` must be from 0 to 100000, not -1"),
         ("order = [}", "11:10 this is not TOML: `}` closes no bracket that is open here"),
+        ("[.x]", "11:2 this is not TOML: unexpected character"),
+        ("ordér = 1", "11:4 this is not TOML: key-value pair: expected '='"),
         ("a = = 1", "11:5 this is not TOML: value: could not determine value type"),
     ]
 
@@ -116,6 +118,7 @@ import Testing
 
     @Test func theFixtureIsRight() {
         #expect(Harness().check(Harness.minimal).diagnostics.isEmpty)
+        #expect(Harness().check("\u{FEFF}" + Harness.minimal + "# Ünïcödé\r\n").diagnostics.isEmpty)
         #expect(Harness.minimal.split(separator: "\n", omittingEmptySubsequences: false).count == 11)
     }
 

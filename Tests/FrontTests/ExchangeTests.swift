@@ -70,9 +70,12 @@ import Testing
     @Test func aChunkedBodyIsHeldToTheLimitAcrossItsParts() throws {
         var exchange = exchange()
         _ = try head(&exchange, [("transfer-encoding", "chunked")], at: start)
-        guard case .nothing = exchange.bodyCame(ByteBuffer(string: "12345678"), now: start) else { Issue.record(); return }
+        guard case .nothing = exchange.bodyCame(ByteBuffer(string: "12345678"), now: start) else {
+            Issue.record(); return
+        }
         #expect(exchange.heldBytes == 8)
-        guard case .turnAway(let answer, let style, _, _) = exchange.bodyCame(ByteBuffer(string: "9"), now: start) else {
+        guard case .turnAway(let answer, let style, _, _) = exchange.bodyCame(ByteBuffer(string: "9"), now: start)
+        else {
             Issue.record("\(exchange.phase)")
             return
         }
@@ -84,7 +87,9 @@ import Testing
     @Test func lingersWithinBoundsAfterARefusal() throws {
         var exchange = exchange()
         _ = try head(&exchange, [("content-length", "9")], at: start)
-        guard case .shutOutput = exchange.lastAnswerWritten(now: start) else { Issue.record("\(exchange.phase)"); return }
+        guard case .shutOutput = exchange.lastAnswerWritten(now: start) else {
+            Issue.record("\(exchange.phase)"); return
+        }
         #expect(exchange.deadline == start + .seconds(2))
         guard case .nothing = exchange.dropped(bytes: 1 << 20) else { Issue.record(); return }
         guard case .close = exchange.dropped(bytes: 1) else { Issue.record(); return }

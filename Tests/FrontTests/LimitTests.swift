@@ -61,7 +61,7 @@ import Testing
     }
 
     @Test func doesNotWaitForASlowHead() async throws {
-        try await withServer(limits: limits { $0.headTimeout = .milliseconds(100) }) { server in
+        try await withServer(limits: limits { $0.headTimeout = .milliseconds(500) }) { server in
             let slow = try RawClient(server.boundAddress)
             try await slow.send("GET /hello HT")
             #expect(try await slow.rest().hasPrefix("HTTP/1.1 408 "))
@@ -71,7 +71,7 @@ import Testing
     }
 
     @Test func doesNotWaitForASlowSecondHead() async throws {
-        try await withServer(limits: limits { $0.headTimeout = .milliseconds(200) }) { server in
+        try await withServer(limits: limits { $0.headTimeout = .seconds(1) }) { server in
             let client = try RawClient(server.boundAddress)
             _ = try await client.exchange(post("/echo", "x"))
             try await client.send("GET /he")

@@ -83,19 +83,6 @@ import Testing
         }
     }
 
-    @Test func leavesTheSocketFileOfASuccessor() async throws {
-        try await withFolder { folder in
-            let path = folder + "/http.sock"
-            var successor: CInt = -1
-            try await withServer(listener: .unix(path: path)) { _ in
-                try FileManager.default.removeItem(atPath: path)
-                successor = try bound(path, listens: true)
-            }
-            Glibc.close(successor)
-            #expect(FileManager.default.fileExists(atPath: path))
-        }
-    }
-
     @Test func doesNotTouchAFileThatIsNoSocket() async throws {
         try await withFolder { folder in
             let path = folder + "/precious"
@@ -144,7 +131,9 @@ import Testing
             let error = await #expect(throws: FrontError.self) {
                 try await start(.inherited(fileDescriptor: number))
             }
-            guard case .notAListeningSocket(number, _) = error else { Issue.record("\(String(describing: error))"); return }
+            guard case .notAListeningSocket(number, _) = error else {
+                Issue.record("\(String(describing: error))"); return
+            }
         }
     }
 

@@ -110,7 +110,7 @@ struct TransferResolutionTextTests {
     @Test("A damaged byte is refused, or is exactly what another state would be written as: never guessed")
     func damage() {
         var dice = Dice(state: 67)
-        for _ in 0..<1_500 {
+        for _ in 0..<700 {
             var bytes = Self.randomState(&dice).bytes
             let index = bytes.indices.randomElement(using: &dice) ?? 0
             switch Int.random(in: 0...2, using: &dice) {

@@ -61,7 +61,7 @@ struct TransferResolutionWorldTests {
     @Test("Two holders, nothing lost: every shuffle tells exactly the true transfers", arguments: [0, 20] as [Int64])
     func complete(skew: Int64) {
         var dice = Dice(state: 11 + UInt64(skew))
-        for _ in 0..<400 {
+        for _ in 0..<200 {
             let period: Int64 = dice.chance(50) ? 1_200 : 20_000
             let world = World(
                 [anonymous, user], period: period, steps: Int.random(in: 1...7, using: &dice), skew: skew, &dice)
@@ -80,7 +80,7 @@ struct TransferResolutionWorldTests {
     @Test("Two holders, a third of the webhooks lost: every shuffle tells what the remaining ones show, never too much")
     func lossy() {
         var dice = Dice(state: 23)
-        for _ in 0..<600 {
+        for _ in 0..<500 {
             let world = World([anonymous, user], period: 5_000, steps: Int.random(in: 1...8, using: &dice), &dice)
             let facts = world.facts.filter { _ in !dice.chance(33) }
             let oracle = TransferOracle(facts)
@@ -98,7 +98,7 @@ struct TransferResolutionWorldTests {
     func exceptions() {
         var dice = Dice(state: 37)
         var notes = 0
-        for _ in 0..<400 {
+        for _ in 0..<250 {
             let holders = [anonymous, .anonymous("device-2"), user, otherUser]
             let world = World(holders, period: 5_000, steps: 6, revokes: true, &dice)
             let oracle = TransferOracle(world.facts)

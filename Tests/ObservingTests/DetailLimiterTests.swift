@@ -15,13 +15,19 @@ import Vocabulary
 
     private func described(_ sums: [Observation]) -> [String] { sums.map { JournalEntry($0).message } }
 
+    /// The sums that a new second gives.
+    private func end(_ limiter: inout DetailLimiter, at seconds: Double) -> [String] {
+        described(limiter.endSecond(at: at(seconds)))
+    }
+
     @Test func underTheLimitEverySuccessIsAnEntry() {
         var limiter = DetailLimiter(detailPerSecond: 100)
         for second in 0..<3 {
-            #expect(limiter.endSecond(at: at(Double(second))).isEmpty)
+            #expect(end(&limiter, at: Double(second)).isEmpty)
             #expect(feed(&limiter, 100) == 100)
         }
-        #expect(limiter.takeSums().isEmpty)
+        let sums = limiter.takeSums()
+        #expect(sums.isEmpty)
     }
 
     /// Entries and sums together are all there was: nothing is told twice, nothing is left out.
@@ -31,10 +37,10 @@ import Vocabulary
         #expect(feed(&limiter, 10, integration: "a") == 10)
         #expect(feed(&limiter, 5, integration: "a") == 0)
         #expect(feed(&limiter, 7, integration: "b") == 0)
-        #expect(limiter.endSecond(at: at(0.9)).isEmpty)
-        let sums = limiter.endSecond(at: at(1))
+        #expect(end(&limiter, at: 0.9).isEmpty)
+        let sums = end(&limiter, at: 1)
         #expect(
-            described(sums) == [
+            sums == [
                 "delivered 5 messages to a within a second, too many for an entry each (p50 12 ms, p99 12 ms)",
                 "delivered 7 messages to b within a second, too many for an entry each (p50 12 ms, p99 12 ms)",
             ])
@@ -44,9 +50,9 @@ import Vocabulary
         var limiter = DetailLimiter(detailPerSecond: 10)
         _ = limiter.endSecond(at: at(0))
         #expect(feed(&limiter, 11) == 10)
-        #expect(limiter.endSecond(at: at(1)).count == 1)
+        #expect(end(&limiter, at: 1).count == 1)
         #expect(feed(&limiter, 4) == 0, "the second before was over the limit")
-        #expect(limiter.endSecond(at: at(2)).count == 1)
+        #expect(end(&limiter, at: 2).count == 1)
         #expect(feed(&limiter, 4) == 4, "the second before was under it")
     }
 
@@ -60,7 +66,8 @@ import Vocabulary
             .quarantined(source: "p", quarantine: 1, reason: "r"), .transferVoided(.sample, explanation: "e"),
         ]
         for observation in always {
-            for _ in 0..<100 { #expect(limiter.admit(observation)) }
+            let admitted = (0..<100).count { _ in limiter.admit(observation) }
+            #expect(admitted == 100)
         }
     }
 
@@ -71,7 +78,7 @@ import Vocabulary
         let admitted = (0..<10).count { limiter.admit(.eventRecorded(.sample(), duplicate: $0 >= 6)) }
         #expect(admitted == 3)
         #expect(
-            described(limiter.endSecond(at: at(1))) == [
+            end(&limiter, at: 1) == [
                 "recorded 3 events and 4 duplicates from purchasely within a second, too many for an entry each"
             ])
     }
@@ -79,15 +86,16 @@ import Vocabulary
     @Test func aFloodOfRefusedRequestsIsBoundedInEverySecond() {
         var limiter = DetailLimiter(detailPerSecond: 1_000_000)
         for second in 0..<3 {
-            let sums = limiter.endSecond(at: at(Double(second)))
+            let sums = end(&limiter, at: Double(second))
             #expect(sums.count == (second == 0 ? 0 : 1))
             let admitted = (0..<5_000).count { _ in
                 limiter.admit(.refused(source: "purchasely", status: 401, reason: "wrong signature"))
             }
             #expect(admitted == ObservingLimits.refusalEntriesPerSecond)
         }
+        let sums = limiter.takeSums()
         #expect(
-            described(limiter.takeSums()) == ["refused 4980 more requests to purchasely with 401 within a second"])
+            described(sums) == ["refused 4980 more requests to purchasely with 401 within a second"])
     }
 
     /// The path of a request names its source: whoever invents names must not fill the memory.
@@ -107,7 +115,7 @@ import Vocabulary
         var limiter = DetailLimiter(detailPerSecond: 1)
         _ = limiter.endSecond(at: at(100))
         _ = feed(&limiter, 3)
-        #expect(limiter.endSecond(at: at(50)).count == 1)
+        #expect(end(&limiter, at: 50).count == 1)
     }
 
     @Test func aNewLimitHoldsAtOnce() {

@@ -47,7 +47,8 @@ import Testing
         await pool.close()
     }
 
-    @Test("Backends that are killed cost an error each at most; idle ones cost none") func killedBackends() async throws {
+    @Test("Backends that are killed cost an error each at most; idle ones cost none") func killedBackends() async throws
+    {
         let connectionString = try TestCluster.shared.createDatabase()
         let database = connectionString.split(separator: "=").last.map(String.init) ?? ""
         let pool = try pool(connectionString, size: 3)
@@ -61,7 +62,8 @@ import Testing
         await pool.close()
     }
 
-    @Test("A stopped cluster: told once, callers fail at once, then it recovers by itself") func restart() async throws {
+    @Test("A stopped cluster: told once, callers fail at once, then it recovers by itself") func restart() async throws
+    {
         let cluster = try TestCluster()
         let log = StateLog()
         let pool = try pool(cluster.connectionString(database: "postgres"), size: 2, onStateChange: log.tell)
@@ -70,7 +72,9 @@ import Testing
         try cluster.kill()
         var failures = 0
         while pool.isReachable || failures == 0 {
-            if await databaseError({ try await pool.withSession { session throws(DatabaseError) in try session.script("SELECT 1") } })
+            if await databaseError({
+                try await pool.withSession { session throws(DatabaseError) in try session.script("SELECT 1") }
+            })
                 != nil
             {
                 failures += 1
@@ -110,7 +114,8 @@ import Testing
         #expect(try threads() == 0)
         #expect(
             try TestCluster.shared.psql(
-                "SELECT count(*) FROM pg_stat_activity WHERE datname = '\(connectionString.split(separator: "=").last ?? "")'")
+                "SELECT count(*) FROM pg_stat_activity WHERE datname = '\(connectionString.split(separator: "=").last ?? "")'"
+            )
                 == "0")
     }
 }

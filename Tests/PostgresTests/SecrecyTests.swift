@@ -44,7 +44,8 @@ private func shown(_ value: Any) -> String {
         let cluster = try TestCluster.shared
         try cluster.psql("DROP ROLE IF EXISTS with_password")
         try cluster.psql("CREATE ROLE with_password LOGIN PASSWORD 'another'")
-        let wrong = try settings("host=\(cluster.directory) user=with_password dbname=postgres password=\(Self.password)")
+        let wrong = try settings(
+            "host=\(cluster.directory) user=with_password dbname=postgres password=\(Self.password)")
         let error = await databaseError { _ = try await Connection.open(wrong) }
         guard case .connectFailed(let reason) = error else { Issue.record("\(String(describing: error))"); return }
         #expect(reason.contains("password authentication failed"))

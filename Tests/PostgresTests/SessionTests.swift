@@ -61,7 +61,8 @@ import Testing
         guard case .refused(let refusal) = error else { Issue.record("\(String(describing: error))"); return }
         #expect(refusal.sqlState == "22012" && refusal.statement == nil)
         let tables = try await connection.withSession { session throws(DatabaseError) in
-            try session.run(Statement<Void, Int64>("tables", "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'"), ())
+            try session.run(
+                Statement<Void, Int64>("tables", "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'"), ())
         }
         #expect(tables == [0])
     }
@@ -83,7 +84,8 @@ import Testing
         let connection = try await freshConnection()
         try await connection.withSession { session throws(DatabaseError) in
             try session.script(Sample.createTable)
-            try session.transaction { session throws(DatabaseError) in _ = try session.execute(Sample.insert, (1, "a")) }
+            try session.transaction { session throws(DatabaseError) in _ = try session.execute(Sample.insert, (1, "a"))
+            }
         }
         let error = await databaseError {
             try await connection.withSession { session throws(DatabaseError) in

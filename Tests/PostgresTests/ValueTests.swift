@@ -40,7 +40,9 @@ private struct Identity: PostgresScalar, Hashable {
             row.8 == "-32768|2147483647|-2|t|-0.5|Größe ✓ \"x\"|00ff0a|01020304-0506-0708-090a-0b0c0d0e0f10")
     }
 
-    private static let nulls = Statement<(Int64?, String?, [UInt8]?, [Int64]?), (Int64?, String?, [UInt8]?, [Int64]?, Bool)>(
+    private static let nulls = Statement<
+        (Int64?, String?, [UInt8]?, [Int64]?), (Int64?, String?, [UInt8]?, [Int64]?, Bool)
+    >(
         "nulls", "SELECT $1, $2, $3, $4, num_nulls($1, $2, $3, $4) = 4")
 
     @Test("NULL is nil, and empty is not NULL") func nulls() async throws {

@@ -144,7 +144,7 @@ private final class ManagerSocket {
     /// A datagram is there as soon as the send returned.
     func receive() -> String {
         var buffer = [UInt8](repeating: 0, count: 4_096)
-        let count = recv(descriptor, &buffer, buffer.count, Int32(MSG_DONTWAIT.rawValue))
+        let count = recv(descriptor, &buffer, buffer.count, Int32(MSG_DONTWAIT))
         return String(decoding: buffer.prefix(max(0, count)), as: UTF8.self)
     }
 }

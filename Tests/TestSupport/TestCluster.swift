@@ -58,7 +58,10 @@ package final class TestCluster: Sendable {
             do {
                 try run(
                     "pg_ctl",
-                    ["start", "-w", "-t", "30", "-D", directory + "/data", "-l", directory + "/data/log", "-o", options])
+                    [
+                        "start", "-w", "-t", "30", "-D", directory + "/data", "-l", directory + "/data/log", "-o",
+                        options,
+                    ])
                 return
             } catch { last = error }
             usleep(100_000)
@@ -103,6 +106,9 @@ package final class TestCluster: Sendable {
 
     // MARK: Processes
 
+    /// Held while a child is started, and while a descriptor exists that a child must not inherit yet.
+    private static let spawning = NSLock()
+
     @discardableResult
     private func run(_ program: String, _ arguments: [String]) throws -> String {
         try Self.run(Self.asOwner([binaries + "/" + program] + arguments))
@@ -115,26 +121,37 @@ package final class TestCluster: Sendable {
 
     @discardableResult
     private static func run(_ command: [String]) throws -> String {
-        let process = Process()
-        process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
-        process.arguments = command
-        process.currentDirectoryURL = URL(fileURLWithPath: "/")
-        // A file, not a pipe: a server that is started keeps its output open.
-        let output = URL(fileURLWithPath: NSTemporaryDirectory() + "/posthouse-\(UUID().uuidString)")
-        _ = FileManager.default.createFile(atPath: output.path, contents: nil)
-        defer { try? FileManager.default.removeItem(at: output) }
-        let handle = try FileHandle(forWritingTo: output)
-        process.standardInput = FileHandle.nullDevice
-        process.standardOutput = handle
-        process.standardError = handle
-        try process.run()
-        process.waitUntilExit()
-        try handle.close()
-        let text = String(decoding: try Data(contentsOf: output), as: UTF8.self)
-        guard process.terminationStatus == 0 else {
-            throw Failure(description: "\(command.joined(separator: " ")) exited \(process.terminationStatus): \(text)")
+        let output = NSTemporaryDirectory() + "/posthouse-\(UUID().uuidString)"
+        defer { try? FileManager.default.removeItem(atPath: output) }
+        let child = try spawn(command, input: nil, output: output)
+        var status: Int32 = 0
+        while waitpid(child, &status, 0) < 0, errno == EINTR {}
+        let text = (try? String(contentsOfFile: output, encoding: .utf8)) ?? ""
+        guard status == 0 else {
+            throw Failure(description: "\(command.joined(separator: " ")) ended with status \(status): \(text)")
         }
         return text.trimmingCharacters(in: .whitespacesAndNewlines)
+    }
+
+    /// Starts a program with its output in a file. Not by Foundation's Process: that waits until every descendant has
+    /// ended, so for ever where a server is started.
+    private static func spawn(_ command: [String], input: Int32?, output: String) throws -> pid_t {
+        var actions = posix_spawn_file_actions_t()
+        posix_spawn_file_actions_init(&actions)
+        defer { posix_spawn_file_actions_destroy(&actions) }
+        if let input {
+            posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO)
+        } else {
+            posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0)
+        }
+        posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, output, O_WRONLY | O_CREAT | O_APPEND, 0o600)
+        posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO)
+        let arguments = command.map { strdup($0) } + [nil]
+        defer { arguments.forEach { free($0) } }
+        var child = pid_t()
+        let code = spawning.withLock { posix_spawnp(&child, command[0], &actions, nil, arguments, environ) }
+        guard code == 0 else { throw Failure(description: "\(command[0]): \(String(cString: strerror(code)))") }
+        return child
     }
 
     private static func findBinaries() throws -> String {
@@ -150,7 +167,9 @@ package final class TestCluster: Sendable {
     private static func makeDirectory() throws -> String {
         // A socket's path holds 107 bytes: short on purpose.
         var template = Array("/tmp/phXXXXXX".utf8CString)
-        guard mkdtemp(&template) != nil else { throw Failure(description: "mkdtemp: \(String(cString: strerror(errno)))") }
+        guard mkdtemp(&template) != nil else {
+            throw Failure(description: "mkdtemp: \(String(cString: strerror(errno)))")
+        }
         let directory = template.withUnsafeBufferPointer { String(cString: $0.baseAddress!) }
         if getuid() == 0 {
             guard let owner = getpwnam("postgres") else { throw Failure(description: "there is no user postgres") }
@@ -161,20 +180,16 @@ package final class TestCluster: Sendable {
     }
 
     private static func startGuardian(directory: String, binaries: String) throws -> FileHandle {
-        let pipe = Pipe()
-        // The server must not inherit the end whose closing is awaited.
-        _ = fcntl(pipe.fileHandleForWriting.fileDescriptor, F_SETFD, FD_CLOEXEC)
+        // No child may inherit the end whose closing is awaited.
+        let pipe = spawning.withLock {
+            let pipe = Pipe()
+            _ = fcntl(pipe.fileHandleForWriting.fileDescriptor, F_SETFD, FD_CLOEXEC)
+            return pipe
+        }
         let stop = asOwner([binaries + "/pg_ctl", "stop", "-m", "immediate", "-D", directory + "/data"])
-        let process = Process()
-        process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
-        process.arguments = [
-            "setsid", "sh", "-c", "read line; \(stop.joined(separator: " ")); rm -rf '\(directory)'",
-        ]
-        process.currentDirectoryURL = URL(fileURLWithPath: "/")
-        process.standardInput = pipe.fileHandleForReading
-        process.standardOutput = FileHandle.nullDevice
-        process.standardError = FileHandle.nullDevice
-        try process.run()
+        _ = try spawn(
+            ["setsid", "sh", "-c", "read line; \(stop.joined(separator: " ")); rm -rf '\(directory)'"],
+            input: pipe.fileHandleForReading.fileDescriptor, output: "/dev/null")
         return pipe.fileHandleForWriting
     }
 }

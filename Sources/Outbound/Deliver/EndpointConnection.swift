@@ -218,7 +218,7 @@ final class EndpointConnection: ChannelInboundHandler {
 extension EndpointConnection: NIOScheduledCallbackHandler {
     private func watch(_ deadline: NIODeadline) {
         if let timer {
-            if timer.at <= deadline || true { return }
+            if timer.at <= deadline { return }
             timer.callback.cancel()
         }
         // Throws only while the event loop shuts down, which closes every channel.

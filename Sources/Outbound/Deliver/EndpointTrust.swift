@@ -15,11 +15,6 @@ package struct EndpointTrust: Sendable {
         try make(roots: .default, named: "the system's certificate authorities")
     }
 
-    /// Nobody: for an endpoint that is plain http, without reading any bundle.
-    package static func none() throws(Unusable) -> EndpointTrust {
-        try make(roots: .certificates([]), named: "an empty list of authorities")
-    }
-
     /// Only the authorities of a PEM bundle.
     package static func authorities(file: String) throws(Unusable) -> EndpointTrust {
         let certificates: [NIOSSLCertificate]

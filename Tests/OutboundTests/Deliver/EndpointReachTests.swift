@@ -1,4 +1,3 @@
-import Glibc
 import NIOCore
 import NIOPosix
 import Testing
@@ -56,22 +55,24 @@ struct EndpointReachTests {
 
     @Test func triesTheNextAddress() async throws {
         let server = try await MisbehavingServer.start { $1.say($1.okText) }
-        let dead = try DeadPort()
-        defer { dead.release() }
+        let dead = try await DeadPort(beside: server)
         let client = try await ClientHarness.make(
             port: server.port, host: "two.test",
             resolver: .loopback(["127.0.0.1", "127.0.0.1"], ports: [dead.number, server.port]))
         #expect(try await client.send().status == 200)
         try await client.close()
+        try await dead.release()
         await server.stop()
     }
 
     @Test func saysWhoRefusedTheConnection() async throws {
-        let dead = try DeadPort()
-        defer { dead.release() }
+        let server = try await MisbehavingServer.start { _, _ in }
+        let dead = try await DeadPort(beside: server)
         let client = try await ClientHarness.make(port: dead.number, host: "refuses.test")
         #expect(try await client.send().failure == .connectFailed("127.0.0.1:\(dead.number): Connection refused"))
         #expect(try await client.connectionCount() == 0)
+        try await dead.release()
+        await server.stop()
     }
 
     @Test func saysThatANameCannotBeResolved() async throws {
@@ -104,7 +105,7 @@ struct EndpointReachTests {
             fillers.append(filler)
         }
         let client = try await ClientHarness.make(port: try #require(address.port))
-        #expect(try await client.send(timeout: .milliseconds(300)).failure == .timedOut(.connecting))
+        #expect(try await client.send(timeout: .seconds(1)).failure == .timedOut(.connecting))
         #expect(try await client.connectionCount() == 0)
         for filler in fillers { try? await filler.close() }
         try await full.close()
@@ -112,25 +113,16 @@ struct EndpointReachTests {
 
 }
 
-/// A port on which nobody listens, held until `release`, so that no other test can be given it.
+/// A port on which nobody listens: this side of a connection to `server`. While that is open no test is given the port.
 private struct DeadPort {
     let number: Int
-    private let descriptor: CInt
+    private let channel: any Channel
 
-    init() throws {
-        descriptor = socket(AF_INET, CInt(SOCK_STREAM.rawValue), 0)
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_addr.s_addr = UInt32(0x7f00_0001).bigEndian
-        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-        let bound = withUnsafeMutablePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                bind(descriptor, $0, length) == 0 && getsockname(descriptor, $0, &length) == 0
-            }
-        }
-        try #require(bound)
-        number = Int(UInt16(bigEndian: address.sin_port))
+    init(beside server: MisbehavingServer) async throws {
+        channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+            .connect(host: "127.0.0.1", port: server.port).get()
+        number = try #require(channel.localAddress?.port)
     }
 
-    func release() { close(descriptor) }
+    func release() async throws { try await channel.close() }
 }

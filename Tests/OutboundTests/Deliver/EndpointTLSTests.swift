@@ -78,14 +78,14 @@ struct EndpointTLSTests {
     @Test func timesOutInTheHandshake() async throws {
         let server = try await MisbehavingServer.start(readsRequests: false) { _, _ in }
         let client = try await ClientHarness.make(port: server.port, host: "receiver.test", isTLS: true, trust: own)
-        #expect(try await client.send(timeout: .milliseconds(250)).failure == .timedOut(.handshaking))
+        #expect(try await client.send(timeout: .seconds(1)).failure == .timedOut(.handshaking))
         await server.stop()
     }
 
     @Test func timesOutBehindTheHandshake() async throws {
         let server = try await MisbehavingServer.start(tls: certificates.server("named")) { _, _ in }
         let client = try await ClientHarness.make(port: server.port, host: "receiver.test", isTLS: true, trust: own)
-        #expect(try await client.send(timeout: .milliseconds(800)).failure == .timedOut(.head))
+        #expect(try await client.send(timeout: .seconds(3)).failure == .timedOut(.head))
         await server.stop()
     }
 

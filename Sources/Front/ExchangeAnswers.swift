@@ -1,0 +1,81 @@
+import NIOCore
+
+// MARK: What is answered
+
+extension Exchange {
+    /// The handler's answer. One that is not waited for (any more) is dropped.
+    mutating func answered(_ answer: FrontAnswer, to number: UInt64, now: NIODeadline) -> Action {
+        guard case .answering(let pending) = phase, pending.sequence == number else { return .nothing }
+        return finish(answer, nextBegan: pending.nextBegan, now: now)
+    }
+
+    /// The last answer is with the kernel.
+    mutating func lastAnswerWritten(now: NIODeadline) -> Action {
+        guard case .leaving(let lingers) = phase else { return .nothing }
+        guard lingers else { return close() }
+        phase = .lingering(bytesLeft: lingerBytesMax)
+        deadline = now + waits.linger
+        return .shutOutput
+    }
+
+    mutating func timeIsUp(now: NIODeadline) -> Action {
+        guard now >= deadline else { return .nothing }
+        switch phase {
+        case .idle, .leaving, .lingering: return close()
+        case .head: return turnAway(.headTimeout, nil, "the head did not come in time", now: now)
+        case .body(let receiving):
+            if now >= receiving.answerBy {
+                return turnAway(receiving.timeoutAnswer, receiving.head, "the answer's time is up", now: now)
+            }
+            return turnAway(.bodyTimeout, receiving.head, "the body did not come in time", now: now)
+        case .discarding: return turnAway(.bodyTimeout, nil, "the body did not come in time", now: now)
+        case .answering(let pending):
+            let action = finish(pending.timeoutAnswer, nextBegan: pending.nextBegan, now: now)
+            guard case .send(let answer, let style) = action else { return action }
+            return .turnAway(answer, style, pending.head, reason: "the answer's time is up")
+        case .closed: return .nothing
+        }
+    }
+
+    /// From now on each answer is the last of its connection.
+    mutating func drain(now: NIODeadline) {
+        isDraining = true
+        if case .idle = phase { deadline = min(deadline, now + waits.drainIdle) }
+    }
+
+    /// The answer of a request that was read whole.
+    mutating func finish(_ answer: FrontAnswer, nextBegan: Bool, now: NIODeadline) -> Action {
+        if answer.closes || style.closes || isDraining { return leave(answer, lingers: nextBegan, now: now) }
+        let style = style
+        self.style = AnswerStyle()
+        if nextBegan {
+            phase = .head(firstByte: now)
+            deadline = now + waits.head
+        } else {
+            phase = .idle
+            deadline = now + waits.idle
+        }
+        return .send(answer, style)
+    }
+
+    /// `lingers`: bytes of the client may be unread, and closing on them would reset the answer away.
+    mutating func leave(_ answer: FrontAnswer, lingers: Bool, now: NIODeadline) -> Action {
+        style.closes = true
+        phase = .leaving(lingers: lingers)
+        deadline = now + waits.lastAnswer
+        return .send(answer, style)
+    }
+
+    mutating func turnAway(
+        _ answer: FrontAnswer, _ head: FrontHead?, _ reason: String, now: NIODeadline
+    ) -> Action {
+        guard case .send(let answer, let style) = leave(answer, lingers: true, now: now) else { return .close }
+        return .turnAway(answer, style, head, reason: reason)
+    }
+
+    mutating func close() -> Action {
+        phase = .closed
+        deadline = .distantFuture
+        return .close
+    }
+}

@@ -1,0 +1,35 @@
+package import Postgres
+import Vocabulary
+
+/// How much each integration has waiting: for /metrics and STATUS.
+package struct QueueFigures: Sendable {
+    package let integration: String
+    package let waiting: Int
+    /// Seconds since the oldest waiting message was made; nil: none waits.
+    package let oldestSeconds: Double?
+    package let deadLetters: Int
+    package let isPaused: Bool
+
+    static let statement = Statement<(), (String, Int64, Double?, Int64, Bool)>(
+        "lookup_queue_figures",
+        """
+        SELECT i.name, coalesce(d.waiting, 0), d.oldest, coalesce(l.dead, 0), i.paused_at IS NOT NULL
+        FROM integrations i
+        LEFT JOIN (SELECT integration, count(*) AS waiting,
+                          extract(epoch FROM now() - min(created_at))::double precision AS oldest
+                   FROM deliveries GROUP BY integration) d ON d.integration = i.id
+        LEFT JOIN (SELECT integration, count(*) AS dead FROM dead_letters GROUP BY integration) l
+               ON l.integration = i.id
+        ORDER BY i.name
+        """)
+
+    package static func read(from pool: Pool) async throws -> [QueueFigures] {
+        try await pool.withSession { session throws(DatabaseError) in
+            try session.run(statement, ()).map {
+                QueueFigures(
+                    integration: $0.0, waiting: Int($0.1), oldestSeconds: $0.2, deadLetters: Int($0.3),
+                    isPaused: $0.4)
+            }
+        }
+    }
+}

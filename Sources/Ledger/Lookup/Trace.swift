@@ -1,0 +1,174 @@
+package import Postgres
+package import Vocabulary
+
+/// The whole way of a transaction: the webhooks that named it, the transfers of its purchases, the messages they
+/// caused, and every attempt at each receiver.
+package struct Trace: Sendable {
+    package struct Webhook: Sendable {
+        package let source: String
+        package let environment: String
+        package let eventID: String
+        package let name: String
+        package let holder: String
+        package let occurredAt: Timestamp
+        package let receivedAt: Timestamp
+        package let purchase: String?
+        /// Ascending in the order of telling; empty for a native transfer webhook that told nothing new.
+        package let messages: [Message]
+    }
+
+    package struct Message: Sendable {
+        package let id: String
+        package let type: String
+        package let transfer: String?
+        package let deliveries: [Delivery]
+    }
+
+    package struct Delivery: Sendable {
+        package let id: Int64
+        package let integration: String
+        package let state: State
+        package let attempts: [Attempt]
+    }
+
+    package enum State: Sendable {
+        case delivered
+        case waiting(dueAt: Timestamp, isBlocked: Bool)
+        case dead(reason: String)
+    }
+
+    package struct Attempt: Sendable {
+        package let number: Int
+        package let at: Timestamp
+        package let outcome: String
+        package let httpStatus: Int?
+        package let latencyMilliseconds: Int
+        package let failure: String?
+    }
+
+    package struct Holding: Sendable {
+        package let purchase: String
+        package let holder: String
+        package let isActive: Bool
+        package let asOf: Timestamp
+    }
+
+    package let webhooks: [Webhook]
+    /// Who has access to the purchases that the transaction belongs to, as of which event time.
+    package let holdings: [Holding]
+
+    /// - Parameter limit: webhooks shown at most, the newest.
+    package static func read(transaction: String, limit: Int32 = 200, from pool: Pool) async throws -> Trace {
+        try await pool.withSession { session throws(DatabaseError) in
+            let events = try session.run(TraceStatements.events, (transaction, limit))
+            let messages = try session.run(TraceStatements.messages, events.map(\.0))
+            let rows = messages.map(\.0)
+            let waiting = try session.run(TraceStatements.waiting, rows)
+            let dead = try session.run(TraceStatements.dead, rows)
+            let attempts = try session.run(TraceStatements.attempts, rows)
+            let holdings = try session.run(TraceStatements.holdings, transaction)
+            let builder = TraceBuilder(waiting: waiting, dead: dead, attempts: attempts)
+            let byEvent = Dictionary(grouping: messages, by: \.1)
+            return Trace(
+                webhooks: events.map { event in
+                    Webhook(
+                        source: event.1, environment: event.2, eventID: event.3 ?? event.4.eventID, name: event.5,
+                        holder: event.6, occurredAt: Timestamp(milliseconds: event.7),
+                        receivedAt: Timestamp(milliseconds: event.8), purchase: event.9,
+                        messages: (byEvent[event.0] ?? []).map { message in
+                            Message(
+                                id: message.2.messageID, type: message.3, transfer: message.4?.transferID,
+                                deliveries: builder.deliveries(of: message.0))
+                        })
+                },
+                holdings: holdings.map {
+                    Holding(purchase: $0.0, holder: $0.1, isActive: $0.2, asOf: Timestamp(milliseconds: $0.3))
+                })
+        }
+    }
+}
+
+enum TraceStatements {
+    static let events = Statement<
+        (String, Int32), (Int64, String, String, String?, Identifier, String, String, Int64, Int64, String?)
+    >(
+        "trace_events",
+        """
+        SELECT * FROM (
+            SELECT e.id, e.source, e.environment, e.vendor_event_id, e.key, e.name, e.holder, e.occurred_at_ms,
+                   (extract(epoch FROM e.received_at) * 1000)::bigint, p.key AS purchase
+            FROM events e LEFT JOIN purchases p ON p.id = e.purchase
+            WHERE e.store_transaction_id = $1 ORDER BY e.id DESC LIMIT $2) AS newest
+        ORDER BY id
+        """)
+
+    static let messages = Statement<[Int64], (Int64, Int64, Identifier, String, Identifier?)>(
+        "trace_messages",
+        "SELECT id, event, key, type, transfer FROM messages WHERE event = ANY ($1) ORDER BY id")
+
+    static let waiting = Statement<[Int64], (Int64, Int64, String, Int64, Bool)>(
+        "trace_waiting",
+        """
+        SELECT d.id, d.message, i.name, (extract(epoch FROM d.due_at) * 1000)::bigint, d.blocked
+        FROM deliveries d JOIN integrations i ON i.id = d.integration
+        WHERE d.message = ANY ($1) ORDER BY d.id
+        """)
+
+    static let dead = Statement<[Int64], (Int64, Int64, String, String)>(
+        "trace_dead",
+        """
+        SELECT l.delivery, l.message, i.name, l.reason
+        FROM dead_letters l JOIN integrations i ON i.id = l.integration WHERE l.message = ANY ($1) ORDER BY l.delivery
+        """)
+
+    static let attempts = Statement<
+        [Int64], (Int64, Int64, String, Int16, Int64, String, Int16?, Int32, String?)
+    >(
+        "trace_attempts",
+        """
+        SELECT a.delivery, a.message, i.name, a.attempt, (extract(epoch FROM a.at) * 1000)::bigint, a.outcome,
+               a.http_status, a.latency_ms, a.failure
+        FROM attempts a JOIN integrations i ON i.id = a.integration
+        WHERE a.message = ANY ($1) ORDER BY a.at, a.attempt
+        """)
+
+    static let holdings = Statement<String, (String, String, Bool, Int64)>(
+        "trace_holdings",
+        """
+        SELECT p.key, e.holder, e.active, e.as_of_ms
+        FROM transactions t JOIN purchases p ON p.id = t.purchase JOIN entitlements e ON e.purchase = p.id
+        WHERE t.store_transaction_id = $1 ORDER BY p.key, e.as_of_ms, e.holder
+        """)
+}
+
+/// Puts what three tables say of a message together, by delivery.
+private struct TraceBuilder {
+    let waiting: [(Int64, Int64, String, Int64, Bool)]
+    let dead: [(Int64, Int64, String, String)]
+    let attempts: [(Int64, Int64, String, Int16, Int64, String, Int16?, Int32, String?)]
+
+    func deliveries(of message: Int64) -> [Trace.Delivery] {
+        var names: [Int64: String] = [:]
+        var states: [Int64: Trace.State] = [:]
+        var made: [Int64: [Trace.Attempt]] = [:]
+        for row in attempts where row.1 == message {
+            names[row.0] = row.2
+            made[row.0, default: []].append(
+                Trace.Attempt(
+                    number: Int(row.3), at: Timestamp(milliseconds: row.4), outcome: row.5,
+                    httpStatus: row.6.map { Int($0) }, latencyMilliseconds: Int(row.7), failure: row.8))
+        }
+        for row in waiting where row.1 == message {
+            names[row.0] = row.2
+            states[row.0] = .waiting(dueAt: Timestamp(milliseconds: row.3), isBlocked: row.4)
+        }
+        for row in dead where row.1 == message {
+            names[row.0] = row.2
+            states[row.0] = .dead(reason: row.3)
+        }
+        return names.sorted { $0.key < $1.key }.map { id, integration in
+            Trace.Delivery(
+                id: id, integration: integration, state: states[id] ?? .delivered, attempts: made[id] ?? [])
+        }
+    }
+}

@@ -1,0 +1,38 @@
+package import Postgres
+import Vocabulary
+
+/// Hints from other daemons and commands that something is due. A hint may be lost: the poll is the backstop.
+package struct WakeUps: Sendable {
+    /// The longest wait before the connection is looked at again.
+    private static let roundLimit: Duration = .seconds(20)
+
+    private let settings: ConnectionSettings
+
+    package init(settings: ConnectionSettings) { self.settings = settings }
+
+    /// Listens on a connection of its own until the task is cancelled.
+    package func run(wakeUp: @escaping @Sendable () async -> Void) async {
+        while !Task.isCancelled {
+            do {
+                let connection = try await Connection.open(settings)
+                try await withTaskCancellationHandler {
+                    try await connection.withSession { session throws(DatabaseError) in
+                        try session.script("LISTEN posthouse_deliveries")
+                    }
+                    while !Task.isCancelled {
+                        let hints = try await connection.withSession { session throws(DatabaseError) in
+                            try session.waitForNotification(upTo: Self.roundLimit)
+                        }
+                        if !hints.isEmpty { await wakeUp() }
+                    }
+                } onCancel: {
+                    connection.interrupt()
+                }
+                await connection.close()
+            } catch {
+                // The pool tells when the database is out of reach; here it is only waited for.
+                try? await Task.sleep(for: Limits.reconnectBackoff.upperBound)
+            }
+        }
+    }
+}

@@ -1,0 +1,51 @@
+import ArgumentParser
+import Configuration
+import Glibc
+
+/// `--config FILE`, as every command takes it.
+struct ConfigurationOption: ParsableArguments {
+    @Option(name: .customLong("config"), help: "The configuration file.")
+    var path = "/etc/posthouse/posthouse.toml"
+
+    /// The checked configuration; prints what is wrong and ends the program if it cannot be used.
+    func load(_ purpose: Purpose) throws -> Configuration {
+        let outcome = ConfigurationFile.load(path: path, purpose: purpose)
+        if let configuration = outcome.configuration, outcome.errors.isEmpty { return configuration }
+        Terminal.complain(outcome.render(coloured: Terminal.errorIsColoured))
+        throw Exit.configuration
+    }
+}
+
+/// Where commands write to.
+enum Terminal {
+    static let errorIsColoured = isatty(STDERR_FILENO) == 1 && getenv("NO_COLOR") == nil
+
+    static func say(_ text: String) { put(text.hasSuffix("\n") ? text : text + "\n", STDOUT_FILENO) }
+
+    static func complain(_ text: String) { put(text.hasSuffix("\n") ? text : text + "\n", STDERR_FILENO) }
+
+    /// Runs a command's body; a complaint is printed after the command's name and becomes its exit code.
+    static func reporting(_ body: () async throws -> Void) async throws {
+        do {
+            try await body()
+        } catch let complaint as Complaint {
+            complain("posthouse: \(complaint)")
+            throw complaint.code
+        } catch let code as ExitCode {
+            throw code
+        } catch {
+            complain("posthouse: \(error)")
+            throw ExitCode.failure
+        }
+    }
+
+    private static func put(_ text: String, _ descriptor: Int32) {
+        let bytes = Array(text.utf8)
+        var written = 0
+        while written < bytes.count {
+            let count = bytes[written...].withUnsafeBytes { write(descriptor, $0.baseAddress, $0.count) }
+            guard count > 0 else { return }
+            written += count
+        }
+    }
+}

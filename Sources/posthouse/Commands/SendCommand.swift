@@ -1,0 +1,133 @@
+import ArgumentParser
+import Configuration
+import Glibc
+import Inbound
+import NIOCore
+import NIOPosix
+import Outbound
+import Vocabulary
+
+struct SendCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "send", abstract: "Post a signed sample webhook, as the source itself would.",
+        discussion: """
+            Exits 0 when it was answered 200. Example, a purchase by an anonymous user:
+              posthouse send --url http://127.0.0.1:8080/ingest/purchasely --secret-file secret \\
+                --event ACTIVATE --anonymous a1 --transaction 1000000123 --purchase subs_1
+            """)
+
+    @Option(help: "Where to: http(s)://HOST/ingest/NAME.") var url: String
+    @Option(help: "A file with the source's secret; without it the webhook is not signed.") var secretFile: String?
+    @Option(help: "The kind of source to speak as.") var kind: String = SourceKind.purchasely.rawValue
+    @Option(help: "The vendor's name of the event; any name is sent.") var event: String
+    @Option(help: "The user who holds the purchase.") var user: String?
+    @Option(help: "The anonymous user who holds it.") var anonymous: String?
+    @Option(help: "For transfer events: the user on the other side.") var counterpartUser: String?
+    @Option(help: "For transfer events: the anonymous user on the other side.") var counterpartAnonymous: String?
+    @Option(help: "The store_transaction_id; left out: one is made up.") var transaction: String?
+    @Option(help: "The vendor's id of the purchase (subs_…, otp_…); left out: one is made up.") var purchase: String?
+    @Option(help: "Event time in milliseconds since 1970; left out: now.") var atMs: Int64?
+    @Option(help: "The vendor's event id; left out: one is made up; \"none\": no id, as older versions.")
+    var eventID: String?
+    @Option(help: "The environment.") var environment = "PRODUCTION"
+    @Flag(help: "Print the body instead of sending it.") var print = false
+
+    func validate() throws {
+        guard (user == nil) != (anonymous == nil) else {
+            throw ValidationError("name the holder: exactly one of --user ID and --anonymous ID")
+        }
+        guard counterpartUser == nil || counterpartAnonymous == nil else {
+            throw ValidationError("only one of --counterpart-user and --counterpart-anonymous")
+        }
+        guard SourceKind(rawValue: kind) != nil else {
+            let known = SourceKind.allCases.map(\.rawValue).joined(separator: ", ")
+            throw ValidationError("--kind \(kind) is not known; there are: \(known)")
+        }
+        if let atMs, !Timestamp.writable.contains(Timestamp(milliseconds: atMs)) {
+            throw ValidationError("--at-ms lies outside the years 0 to 9999")
+        }
+    }
+
+    func run() async throws {
+        try await Terminal.reporting {
+            let adapter = SourceAdapters.adapter(for: SourceKind(rawValue: kind) ?? .purchasely)
+            let body = adapter.sample(request)
+            if print { return Terminal.say(String(decoding: body, as: UTF8.self)) }
+            var headers: [(String, String)] = []
+            if let secretFile {
+                let secret = try SecretFile.read(secretFile)
+                let now = ThisProcess.now().milliseconds / 1_000
+                headers = adapter.signatureHeaders(body: body, unixSeconds: now, secret: secret)
+                    .map { ($0.name, $0.value) }
+            }
+            try await post(body, headers)
+        }
+    }
+
+    private var request: SampleRequest {
+        let now = ThisProcess.now()
+        let counterpart = counterpartUser.map { Holder.user($0) } ?? counterpartAnonymous.map { .anonymous($0) }
+        return SampleRequest(
+            eventName: event, holder: user.map { .user($0) } ?? .anonymous(anonymous ?? ""), counterpart: counterpart,
+            storeTransactionID: transaction ?? "2000000\(now.milliseconds % 1_000_000_000)",
+            purchaseID: purchase ?? "subs_\(now.milliseconds)",
+            occurredAt: atMs.map { Timestamp(milliseconds: $0) } ?? now,
+            eventID: eventID == "none" ? nil : eventID ?? Self.madeUpEventID(), environment: environment)
+    }
+
+    /// A version 4 UUID, as Purchasely's event ids are.
+    private static func madeUpEventID() -> String {
+        var generator = SystemRandomNumberGenerator()
+        let hex = Array(Identifier(high: generator.next(), low: generator.next()).hex)
+        func part(_ range: Range<Int>) -> String { String(hex[range]) }
+        return "\(part(0..<8))-\(part(8..<12))-4\(part(13..<16))-a\(part(17..<20))-\(part(20..<32))"
+    }
+
+    private func post(_ body: [UInt8], _ headers: [(String, String)]) async throws {
+        let endpoint: EndpointURL
+        do throws(EndpointError) {
+            endpoint = try EndpointText.read(url)
+        } catch {
+            throw Complaint("--url \(url) \(error.text)", code: Exit.usage)
+        }
+        let head = try RequestHead(endpoint: endpoint, userAgent: "posthouse/\(Posthouse.version)")
+        let trust = endpoint.isTLS ? try EndpointTrust.system() : try EndpointTrust.nobody()
+        let loop = NIOSingletons.posixEventLoopGroup.next()
+        let promise = loop.makePromise(of: EndpointAnswer.self)
+        loop.execute {
+            let client = EndpointClient(
+                endpoint: endpoint, requestHead: head, allowsPrivateAddresses: true, trust: trust,
+                resolver: .system(pool: NIOSingletons.posixBlockingThreadPool), connectionsMax: 1, eventLoop: loop)
+            client.send(
+                headers: headers, body: [ByteBuffer(bytes: body)], timeout: TimeAmount(Limits.attemptTimeout)
+            ) { result in
+                promise.completeWith(result.mapError { $0 as any Error })
+                client.close()
+            }
+        }
+        do {
+            let answer = try await promise.futureResult.get()
+            let text = String(decoding: answer.excerpt, as: UTF8.self).split(separator: "\n").first ?? ""
+            guard answer.status == 200 else {
+                throw Complaint("\(event) was answered \(answer.status): \(text)")
+            }
+            Terminal.say("\(event) was answered 200")
+        } catch let failure as DeliveryFailure {
+            throw Complaint("\(url): \(failure.explanation)", code: Exit.unavailable)
+        }
+    }
+}
+
+/// Secrets of the trying commands, which know no configuration.
+enum SecretFile {
+    static func read(_ path: String) throws -> Secret {
+        switch SecretReader.system.readFile(path, 64 << 10) {
+        case .success(let file):
+            var bytes = file.bytes
+            if bytes.last == UInt8(ascii: "\n") { bytes.removeLast() }
+            guard !bytes.isEmpty else { throw Complaint("\(path) is empty; it must hold the secret") }
+            return Secret(bytes)
+        case .failure(let failure): throw Complaint("\(path) cannot be read: \(failure.text)")
+        }
+    }
+}

@@ -1,0 +1,93 @@
+import ArgumentParser
+import Cluster
+import Configuration
+import Front
+import Glibc
+import Observing
+import Postgres
+import Systemd
+import Vocabulary
+
+struct ServeCommand: AsyncParsableCommand {
+    /// How long the start waits for a database that does not answer yet.
+    private static let databasePatience: Duration = .seconds(60)
+
+    static let configuration = CommandConfiguration(
+        commandName: "serve", abstract: "Run the relay in the foreground.",
+        discussion: "Ends cleanly on SIGTERM or SIGINT: what is under way is finished, settled and given back.")
+
+    @OptionGroup var file: ConfigurationOption
+
+    func run() async throws {
+        signal(SIGPIPE, SIG_IGN)
+        let configuration = try file.load(.serve)
+        try await Terminal.reporting { try await serve(configuration) }
+    }
+
+    private func serve(_ configuration: Configuration) async throws {
+        let signals = Signals.stream([SIGTERM, SIGINT])
+        let observatory = try Observatory(
+            version: Posthouse.version, destination: .detected(),
+            detailPerSecond: configuration.journal.detailPerSecond,
+            queueEntriesMax: Limits.journalQueueEntriesMax)
+        defer { observatory.close() }
+        let observe = observatory.observer
+        let cluster = try await Self.cluster(configuration, observe)
+        do {
+            try await serve(configuration, cluster: cluster, signals: signals, observatory: observatory)
+        } catch {
+            await cluster?.stop()
+            throw error
+        }
+        await cluster?.stop()
+    }
+
+    private func serve(
+        _ configuration: Configuration, cluster: PrivateCluster?, signals: AsyncStream<Int32>,
+        observatory: Observatory
+    ) async throws {
+        let observe = observatory.observer
+        let target = cluster?.connectionString ?? DatabaseAccess.url(configuration) ?? ""
+        let settings = try DatabaseAccess.settings(target, statementTimeout: configuration.database.statementTimeout)
+        let (from, to) = try await Self.prepare(settings, observe)
+        if from != to { observe(.migrated(from: from, to: to)) }
+        let relay = try await Relay(
+            configuration: configuration, settings: settings, listeners: try Listeners(configuration.server),
+            observatory: observatory)
+        observe(.ready(listen: relay.listens))
+        _ = Notify.ready(status: "serving \(relay.listens)")
+        let check = Task { await SelfCheck(relay: relay).run() }
+        let cause = await signals.first { _ in true }
+        check.cancel()
+        observe(.stopping(reason: cause == SIGINT ? "SIGINT" : "SIGTERM"))
+        _ = Notify.stopping(status: "finishing what is under way")
+        observe(.stopped(inFlight: await relay.stop(within: Limits.drainTimeout)))
+    }
+
+    private static func cluster(
+        _ configuration: Configuration, _ observe: @escaping Observer
+    ) async throws -> PrivateCluster? {
+        guard configuration.database.usesPrivateCluster else { return nil }
+        _ = Notify.status("starting the private PostgreSQL cluster in \(configuration.embedded.directory)")
+        return try await PrivateCluster.start(directory: configuration.embedded.directory, observe: observe)
+    }
+
+    /// A database that starts beside us may need a moment; one that is set wrongly does not get better.
+    private static func prepare(
+        _ settings: ConnectionSettings, _ observe: @escaping Observer
+    ) async throws -> (from: Int, to: Int) {
+        let deadline = ContinuousClock.Instant.now + databasePatience
+        var pause = Limits.reconnectBackoff.lowerBound
+        while true {
+            do {
+                return try await DatabaseAccess.prepare(settings)
+            } catch let error as DatabaseError where error.isConnectionLevel {
+                guard ContinuousClock.Instant.now < deadline else { throw Complaint("\(error)", code: Exit.unavailable) }
+                _ = Notify.status("waiting for the database: \(error)")
+                if pause == Limits.reconnectBackoff.lowerBound { observe(.databaseLost(reason: "\(error)")) }
+                try await Task.sleep(for: pause)
+                pause = min(pause * 2, Limits.reconnectBackoff.upperBound)
+            }
+        }
+    }
+}

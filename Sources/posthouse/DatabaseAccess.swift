@@ -1,0 +1,84 @@
+import ArgumentParser
+import Cluster
+import Configuration
+import Ledger
+import Postgres
+import Vocabulary
+
+/// How the daemon and the commands reach the database that the configuration means.
+enum DatabaseAccess {
+    static func settings(
+        _ connectionString: String, statementTimeout: Duration
+    ) throws(ConnectionStringError) -> ConnectionSettings {
+        try ConnectionSettings(
+            connectionString, connectTimeout: Limits.connectTimeout, statementTimeout: statementTimeout,
+            deadlineMargin: Limits.statementDeadlineMargin)
+    }
+
+    /// The text of `[database] url`; nil: the private cluster.
+    static func url(_ configuration: Configuration) -> String? {
+        configuration.database.url?.withBytes { String(decoding: $0, as: UTF8.self) }
+    }
+
+    /// For a command: the configured database, or the private cluster of the daemon that runs.
+    static func forCommand(_ configuration: Configuration) throws -> ConnectionSettings {
+        let target: String
+        if let url = url(configuration) {
+            target = url
+        } else if !configuration.database.usesPrivateCluster {
+            throw Complaint(
+                "the secret of [database] url cannot be read here; run this where it can (posthouse check names it)")
+        } else if let running = PrivateCluster.connectionString(ofRunning: configuration.embedded.directory) {
+            target = running
+        } else {
+            throw Complaint(
+                """
+                the private cluster in \(configuration.embedded.directory) does not run, or this user may not look \
+                into it; start the daemon (systemctl start posthouse), or run this as root or as its user
+                """, code: Exit.unavailable)
+        }
+        return try settings(target, statementTimeout: configuration.database.statementTimeout)
+    }
+
+    /// Runs `body` with a small pool of its own.
+    static func withPool<Value>(
+        _ settings: ConnectionSettings, _ body: (Pool) async throws -> Value
+    ) async throws -> Value {
+        let pool = Pool(
+            settings, size: 1, waiting: Pool.Waiting(waitersMax: 8, limit: Limits.connectTimeout),
+            backoff: Limits.reconnectBackoff)
+        pool.start()
+        do {
+            let value = try await body(pool)
+            await pool.close()
+            return value
+        } catch {
+            await pool.close()
+            throw error
+        }
+    }
+
+    /// Checks the database and brings its schema up to date; what `serve` and `migrate` do first.
+    static func prepare(_ settings: ConnectionSettings) async throws -> (from: Int, to: Int) {
+        let connection = try await Connection.open(settings)
+        let outcome = try await connection.withSession { session throws(DatabaseError) in
+            if let refusal = try Durability.refusal(on: session) {
+                return Result<(from: Int, to: Int), Complaint>.failure(Complaint("\(refusal)"))
+            }
+            return try Migrator.migrate(on: session).mapError { Complaint("\($0)") }
+        }
+        await connection.close()
+        return try outcome.get()
+    }
+}
+
+/// Something that a person must hear of, said as they need it; `code` is the exit code.
+struct Complaint: Error, CustomStringConvertible {
+    let description: String
+    let code: ExitCode
+
+    init(_ description: String, code: ExitCode = .failure) {
+        self.description = description
+        self.code = code
+    }
+}

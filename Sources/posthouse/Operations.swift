@@ -1,0 +1,54 @@
+import Front
+import Inbound
+import Ledger
+import Observing
+import Postgres
+import Vocabulary
+
+/// `/healthz` (the process answers), `/readyz` (a webhook could be acknowledged now), `/metrics` (Prometheus).
+struct Operations: Sendable {
+    let pool: Pool
+    let registration: Registration
+    let observatory: Observatory
+
+    func admit(_ head: FrontHead, showsMetrics: Bool) -> Admission {
+        switch head.path {
+        case "/healthz", "/readyz": break
+        case "/metrics" where showsMetrics: break
+        default: return .refuse(.text(404, "there is nothing here; webhooks go to POST /ingest/NAME\n"))
+        }
+        guard head.method == "GET" || head.method == "HEAD" else { return .refuse(.wrongMethod("GET")) }
+        return .accept(
+            bodyBytesMax: 0, answerTimeout: Limits.acknowledgementTimeout,
+            timeoutAnswer: .text(503, "the database did not answer in time\n"))
+    }
+
+    func respond(to request: FrontRequest, with responder: Responder) {
+        switch request.head.path {
+        case "/healthz": responder.respond(.text(200, "ok\n"))
+        case "/readyz": responder.respond(readiness)
+        default: Task { responder.respond(await metrics()) }
+        }
+    }
+
+    /// Ready is whoever committed a renewal of its lease lately and still has a connection.
+    private var readiness: FrontAnswer {
+        guard pool.isReachable else { return .text(503, "the database is out of reach\n") }
+        guard registration.mayStart else { return .text(503, "the database has not committed lately\n") }
+        return .text(200, "ready\n")
+    }
+
+    private func metrics() async -> FrontAnswer {
+        let figures = try? await QueueFigures.read(from: pool)
+        let gauges = Gauges(
+            databaseIsUp: figures != nil,
+            queues: (figures ?? []).map {
+                Gauges.Queue(
+                    integration: $0.integration, waiting: $0.waiting, oldestWaitingSeconds: $0.oldestSeconds,
+                    deadLetters: $0.deadLetters)
+            })
+        return FrontAnswer(
+            status: 200, headers: [("content-type", "text/plain; version=0.0.4; charset=utf-8")],
+            body: Array(observatory.metricsPage(gauges: gauges).utf8))
+    }
+}

@@ -1,0 +1,30 @@
+import ArgumentParser
+
+/// The one binary: the daemon and the commands of those who run it.
+@main
+struct Posthouse: AsyncParsableCommand {
+    static let version = "0.1.0"
+
+    static let configuration = CommandConfiguration(
+        commandName: "posthouse",
+        abstract: "A store-and-forward relay for subscription and purchase webhooks.",
+        discussion: """
+            Takes in webhooks of subscription platforms, stores them in PostgreSQL before it acknowledges them, resolves \
+            transfers of purchases between holders, and delivers signed messages to the configured integrations.
+
+            Exit codes: 0 done; 1 it did not work, the message says what to do; 64 wrong usage; 69 the database cannot \
+            be reached; 78 the configuration has errors.
+            """,
+        version: version,
+        subcommands: [
+            ServeCommand.self, CheckCommand.self, MigrateCommand.self, SendCommand.self, ListenCommand.self,
+            TraceCommand.self, PauseCommand.self, ResumeCommand.self,
+        ])
+}
+
+/// Exit codes beyond 0 and 1, from sysexits(3).
+enum Exit {
+    static let usage = ExitCode(64)
+    static let unavailable = ExitCode(69)
+    static let configuration = ExitCode(78)
+}

@@ -1,0 +1,156 @@
+import Configuration
+import Front
+import Inbound
+import Ledger
+import NIOCore
+import NIOPosix
+import Observing
+import Outbound
+import Postgres
+import Vocabulary
+
+/// The running relay: the only place where its parts are built and joined.
+///
+///     Front ─▶ Ingest ─▶ RecordQueue ─▶ Recorder ─▶ ledger (PostgreSQL) ─▶ HandOver / claims ─▶ Dispatcher ─▶ receivers
+///
+/// Started in the order of the way, from its end: whoever hands on finds somebody to hand to.
+final class Relay: Sendable {
+    let pool: Pool
+    let group: MultiThreadedEventLoopGroup
+    let dispatcher: Dispatcher
+    let servers: [FrontServer]
+    let recordQueue: RecordQueue
+    let handOver: HandOver
+    private let registration: Registration
+    private let queue: Queue
+    /// Ends when the record queue is closed and empty.
+    private let recording: Task<Void, Never>
+    /// Ends when the settlement buffer is closed and empty.
+    private let settling: Task<Void, Never>
+    /// Run until they are cancelled.
+    private let clockwork: [Task<Void, Never>]
+    private let observe: Observer
+
+    var listens: String { servers.map(\.boundAddress).joined(separator: ", ") }
+    /// The database committed lately, so that a webhook that came now could be acknowledged.
+    var isReady: Bool { pool.isReachable && registration.mayStart }
+
+    init(
+        configuration: Configuration, settings: ConnectionSettings, listeners: Listeners, observatory: Observatory
+    ) async throws {
+        let observe = observatory.observer
+        self.observe = observe
+        let group = MultiThreadedEventLoopGroup(numberOfThreads: System.coreCount)
+        self.group = group
+        let pool = Self.pool(configuration, settings, observe)
+        self.pool = pool
+        let clock = DatabaseClock()
+        let identity = ThisProcess.identity()
+        let registration = Registration(pool: pool, identity: identity, version: Posthouse.version, clock: clock)
+        self.registration = registration
+        let routes = Routes()
+        handOver = HandOver()
+        queue = Queue(pool: pool, handOver: handOver, registration: registration, routes: routes, observe: observe)
+        let upkeep = Upkeep(pool: pool, retention: Retention(configuration.retention))
+        try await upkeep.preparePartitions()
+        try await registration.register()
+        try await queue.bury(place: identity.place, isAlive: ThisProcess.isAlive)
+        let routed = try await queue.route(configuration.integrations)
+
+        let adapters = Dictionary(
+            configuration.sources.map { ($0.name, SourceAdapters.adapter(for: $0.kind)) },
+            uniquingKeysWith: { first, _ in first })
+        let signing = Dictionary(
+            configuration.sources.map { source in
+                (source.name, SourceSigning(shape: SourceAdapters.adapter(for: source.kind), secret: source.secrets.first))
+            }, uniquingKeysWith: { first, _ in first })
+        dispatcher = Dispatcher(
+            queue: queue, handOver: handOver, registration: registration, clock: clock, place: identity.place,
+            isAlive: ThisProcess.isAlive, sources: signing, version: Posthouse.version, group: group, observe: observe)
+        try await dispatcher.prepare(routed, resolver: .system(pool: NIOSingletons.posixBlockingThreadPool))
+
+        recordQueue = RecordQueue()
+        let recorder = Recorder(
+            queue: recordQueue, pool: pool, handOver: handOver, registration: registration, routes: routes,
+            shapes: adapters, clock: clock, observe: observe)
+        recording = Task { await recorder.run() }
+        settling = Task { [dispatcher] in await dispatcher.runSettling() }
+        clockwork = [
+            Task { [dispatcher] in await dispatcher.run() },
+            Task { [dispatcher] in await WakeUps(settings: settings).run { await dispatcher.wakeUp() } },
+            Task { await Self.keepUp(upkeep, observe) },
+        ]
+
+        let ingest = Ingest(
+            sources: configuration.sources, queue: recordQueue, bodyBytesMax: configuration.server.maxBodyBytes,
+            now: ThisProcess.now, observe: observe)
+        let operations = Operations(pool: pool, registration: registration, observatory: observatory)
+        servers = try await listeners.start(ingest: ingest, operations: operations, group: group)
+    }
+
+    private static func pool(
+        _ configuration: Configuration, _ settings: ConnectionSettings, _ observe: @escaping Observer
+    ) -> Pool {
+        let pool = Pool(
+            settings, size: configuration.database.poolConnections,
+            waiting: Pool.Waiting(waitersMax: 1_024, limit: Limits.acknowledgementTimeout),
+            backoff: Limits.reconnectBackoff,
+            onStateChange: { state in
+                switch state {
+                case .lost(let reason): observe(.databaseLost(reason: reason))
+                case .recovered: observe(.databaseRecovered)
+                }
+            })
+        pool.start()
+        return pool
+    }
+
+    /// Partitions ahead and pruning, by the hour.
+    private static func keepUp(_ upkeep: Upkeep, _ observe: @escaping Observer) async {
+        while (try? await Task.sleep(for: .seconds(3_600))) != nil {
+            do {
+                try await upkeep.preparePartitions()
+                try await upkeep.prune()
+            } catch {
+                observe(.warning("the hourly upkeep was put off: \(error)"))
+            }
+        }
+    }
+
+    /// SIGTERM: nothing new is taken, what is under way is answered, delivered and settled, every lease is given back.
+    ///
+    /// - Returns: attempts that were cut at the end of `limit`.
+    func stop(within limit: Duration) async -> Int {
+        let deadline = ContinuousClock.Instant.now + limit
+        func left() -> Duration { max(.milliseconds(100), deadline - .now) }
+        await withTaskGroup { group in
+            for server in servers { group.addTask { await server.drain(upTo: left() / 2) } }
+        }
+        recordQueue.close()
+        await recording.value
+        clockwork.forEach { $0.cancel() }
+        let cut = await dispatcher.drain(upTo: left() / 2)
+        // Without a database there is an end to waiting, too: the leases run out by themselves.
+        let cutOff = Task { [settling] in
+            try await Task.sleep(for: left())
+            settling.cancel()
+        }
+        await settling.value
+        cutOff.cancel()
+        do {
+            try await queue.leave()
+        } catch {
+            observe(.warning("the leases could not be given back and will run out in \(Limits.leaseDuration): \(error)"))
+        }
+        for task in clockwork { await task.value }
+        await pool.close()
+        try? await group.shutdownGracefully()
+        return cut
+    }
+}
+
+extension Retention {
+    init(_ configured: Configuration.Retention) {
+        self.init(attempts: configured.attempts, events: configured.events, duplicates: configured.duplicates)
+    }
+}
