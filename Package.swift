@@ -13,6 +13,7 @@ let house: [SwiftSetting] = [
 let nio: Target.Dependency = .product(name: "NIOCore", package: "swift-nio")
 let nioPosix: Target.Dependency = .product(name: "NIOPosix", package: "swift-nio")
 let nioHTTP: Target.Dependency = .product(name: "NIOHTTP1", package: "swift-nio")
+let nioTLSEvents: Target.Dependency = .product(name: "NIOTLS", package: "swift-nio")
 let nioTLS: Target.Dependency = .product(name: "NIOSSL", package: "swift-nio-ssl")
 let crypto: Target.Dependency = .product(name: "Crypto", package: "swift-crypto")
 
@@ -56,7 +57,8 @@ let package = Package(
             name: "Ledger", dependencies: ["Vocabulary", "JSONText", "Postgres", crypto],
             resources: [.embedInCode("Schema/Migrations/M0001_ledger.sql")], swiftSettings: house),
         .target(
-            name: "Outbound", dependencies: ["Vocabulary", "Ledger", crypto, nio, nioPosix, nioHTTP, nioTLS],
+            name: "Outbound",
+            dependencies: ["Vocabulary", "Ledger", crypto, nio, nioPosix, nioHTTP, nioTLS, nioTLSEvents],
             swiftSettings: house),
 
         .target(name: "Observing", dependencies: ["Vocabulary", "Systemd"], swiftSettings: house),

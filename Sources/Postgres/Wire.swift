@@ -114,7 +114,7 @@ final class Wire {
     /// The refusal in `result`, nil if it is none. What is neither ends the wire.
     func failure(of result: borrowing ResultHandle, statement: String?) throws(DatabaseError) -> Refusal? {
         switch result.status {
-        case PGRES_COMMAND_OK, PGRES_TUPLES_OK, PGRES_EMPTY_QUERY, PGRES_PIPELINE_SYNC, PGRES_PIPELINE_ABORTED:
+        case PGRES_COMMAND_OK, PGRES_TUPLES_OK, PGRES_EMPTY_QUERY:
             return nil
         case PGRES_FATAL_ERROR, PGRES_NONFATAL_ERROR:
             // Without an SQLSTATE it is libpq's own message: the connection is gone.

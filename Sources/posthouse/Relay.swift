@@ -29,6 +29,7 @@ final class Relay: Sendable {
     private let settling: Task<Void, Never>
     /// Run until they are cancelled.
     private let clockwork: [Task<Void, Never>]
+    private let resolverThreads: NIOThreadPool
     private let observe: Observer
 
     var listens: String { servers.map(\.boundAddress).joined(separator: ", ") }
@@ -67,7 +68,10 @@ final class Relay: Sendable {
         dispatcher = Dispatcher(
             queue: queue, handOver: handOver, registration: registration, clock: clock, place: identity.place,
             isAlive: ThisProcess.isAlive, sources: signing, version: Posthouse.version, group: group, observe: observe)
-        try await dispatcher.prepare(routed, resolver: .system(pool: NIOSingletons.posixBlockingThreadPool))
+        // A look-up can hang for as long as the resolver likes: threads of their own.
+        resolverThreads = NIOThreadPool(numberOfThreads: DeliverLimits.resolverThreads)
+        resolverThreads.start()
+        try await dispatcher.prepare(routed, resolver: .system(pool: resolverThreads))
 
         recordQueue = RecordQueue()
         let recorder = Recorder(
@@ -145,6 +149,7 @@ final class Relay: Sendable {
         for task in clockwork { await task.value }
         await pool.close()
         try? await group.shutdownGracefully()
+        try? await resolverThreads.shutdownGracefully()
         return cut
     }
 }

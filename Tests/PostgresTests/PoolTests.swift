@@ -1,6 +1,5 @@
 import Foundation
 import Postgres
-import Synchronization
 import TestSupport
 import Testing
 

@@ -1,6 +1,4 @@
-import Foundation
 import Postgres
-import Synchronization
 import TestSupport
 
 /// Settings as the relay uses them, with waits short enough for tests.
