@@ -26,6 +26,7 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-nio-ssl", exact: "2.37.6"),
         .package(url: "https://github.com/apple/swift-crypto", exact: "4.5.2"),
         .package(url: "https://github.com/apple/swift-argument-parser", exact: "1.8.2"),
+        .package(url: "https://github.com/apple/swift-system", exact: "1.8.1"),
         .package(url: "https://github.com/swiftlang/swift-subprocess", exact: "1.0.2", traits: []),
     ],
     targets: [
@@ -45,7 +46,10 @@ let package = Package(
             name: "Front", dependencies: ["Vocabulary", nio, nioPosix, nioHTTP, nioTLS], swiftSettings: house),
         .target(
             name: "Cluster",
-            dependencies: ["Vocabulary", .product(name: "Subprocess", package: "swift-subprocess")],
+            dependencies: [
+                "Vocabulary", .product(name: "Subprocess", package: "swift-subprocess"),
+                .product(name: "SystemPackage", package: "swift-system"),
+            ],
             swiftSettings: house),
         .target(name: "Configuration", dependencies: ["CToml", "Vocabulary"], swiftSettings: house),
 

@@ -14,12 +14,13 @@ package enum Holder: Hashable, Sendable {
         }
     }
 
-    /// Reads what `coalesced` wrote; nil for anything else.
+    /// Reads what `coalesced` wrote; nil for anything else. By bytes: an id may begin with a combining mark.
     package init?(coalesced: some StringProtocol) {
-        if coalesced.hasPrefix("user:") {
-            self = .user(String(coalesced.dropFirst(5)))
-        } else if coalesced.hasPrefix("anon:") {
-            self = .anonymous(String(coalesced.dropFirst(5)))
+        let id = String(decoding: coalesced.utf8.dropFirst(5), as: UTF8.self)
+        if coalesced.utf8.starts(with: "user:".utf8) {
+            self = .user(id)
+        } else if coalesced.utf8.starts(with: "anon:".utf8) {
+            self = .anonymous(id)
         } else {
             return nil
         }
@@ -38,6 +39,20 @@ package enum Holder: Hashable, Sendable {
 
     /// The key under which a holder is written in JSON, after Purchasely's field names.
     package var fieldName: String { isAnonymous ? "anonymous_user_id" : "user_id" }
+}
+
+/// Ids are compared byte by byte, as PostgreSQL does: Swift's own equality takes two spellings of one accented letter
+/// for the same, and two holders must never become one.
+extension Holder {
+    package static func == (left: Holder, right: Holder) -> Bool {
+        left.isAnonymous == right.isAnonymous && left.id.utf8.elementsEqual(right.id.utf8)
+    }
+
+    package func hash(into hasher: inout Hasher) {
+        hasher.combine(isAnonymous)
+        var id = id
+        id.withUTF8 { hasher.combine(bytes: UnsafeRawBufferPointer($0)) }
+    }
 }
 
 extension Holder: Comparable {

@@ -5,7 +5,8 @@ package import Vocabulary
 /// walk that goes on from here misses nothing but what was due long before and committed late: a walk that finds less
 /// than it asked for starts again from the beginning.
 package struct ClaimCursor: Sendable {
-    var dueMicroseconds: Int64 = .min / 4
+    /// Nothing is due before 1970.
+    var dueMicroseconds: Int64 = 0
     var id: Int64 = 0
 
     package init() {}

@@ -58,6 +58,12 @@ package struct Queue: Sendable {
         handOver.drop(ids)
     }
 
+    /// Tells of a failure that nobody waits for. That the database is out of reach is told by the pool, once.
+    package func report(_ error: any Error, doing what: String) {
+        if let error = error as? DatabaseError, error.isConnectionLevel || error.isRetryable { return }
+        observe(.warning("\(what) failed and will be tried again: \(error)"))
+    }
+
     /// The last act: every lease is given back, the registration goes. Nothing may be leased after it.
     package func leave() async throws {
         guard let lease = registration.known else { return }

@@ -96,7 +96,7 @@ struct RecordEvents {
         for new in news {
             if let purchase = new.event.purchase { wanted.insert(Identity.purchase(purchase, in: new.event.scope)) }
             for holder in [new.event.holder, new.event.fact?.counterpart].compactMap({ $0 }) where holder.isAnonymous {
-                anonymous.insert(RecordPlan.LinkKey(scope: new.event.scope, anonymousUserID: holder.id))
+                anonymous.insert(RecordPlan.LinkKey(scope: new.event.scope, holder: holder))
             }
         }
         var purchases: [Identifier: RecordPlan.PurchaseRow] = [:]
@@ -112,11 +112,11 @@ struct RecordEvents {
                 RecordStatements.links,
                 (
                     keys.map(\.scope.source), keys.map(\.scope.app), keys.map(\.scope.environment),
-                    keys.map(\.anonymousUserID)
+                    keys.map(\.holder.id)
                 ))
             for row in found {
                 let scope = Scope(source: row.0, app: row.1, environment: row.2)
-                links[RecordPlan.LinkKey(scope: scope, anonymousUserID: row.3)] = (
+                links[RecordPlan.LinkKey(scope: scope, holder: .anonymous(row.3))] = (
                     row.4, Timestamp(milliseconds: row.5)
                 )
             }

@@ -44,7 +44,13 @@ struct RecordPlan {
 
     struct LinkKey: Hashable {
         var scope: Scope
-        var anonymousUserID: String
+        var holder: Holder
+    }
+
+    struct TransactionKey: Hashable {
+        var purchase: Identifier
+        /// As bytes: Swift's strings take different spellings of a letter for the same.
+        var storeTransactionID: [UInt8]
     }
 
     struct MessageRow {
@@ -61,7 +67,7 @@ struct RecordPlan {
     private(set) var events: [New] = []
     private(set) var purchases: [Identifier: PurchaseRow]
     private(set) var touched: Set<Identifier> = []
-    private(set) var transactions: [String: TransactionRow] = [:]
+    private(set) var transactions: [TransactionKey: TransactionRow] = [:]
     private(set) var entitlements: [EntitlementRow: Access] = [:]
     private(set) var transfers: [TransferRow] = []
     /// Anonymous holders and the users they are known to be: loaded, and learned here.
@@ -118,7 +124,8 @@ struct RecordPlan {
 
     private mutating func note(_ transaction: Transaction?, purchase: Identifier, of new: New) {
         guard let transaction else { return }
-        let key = purchase.hex + transaction.storeTransactionID
+        let key = TransactionKey(
+            purchase: purchase, storeTransactionID: Array(transaction.storeTransactionID.utf8))
         if let known = transactions[key], (known.asOf, known.asOfEvent) >= (new.event.occurredAt, new.key) { return }
         transactions[key] = TransactionRow(
             purchase: purchase, transaction: transaction, asOf: new.event.occurredAt, asOfEvent: new.key)
@@ -191,16 +198,15 @@ struct RecordPlan {
     // MARK: Who an anonymous holder is
 
     private mutating func learn(_ told: ToldTransfer, scope: Scope, at time: Timestamp) {
-        guard case .anonymous(let anonymous) = told.from, case .user(let user) = told.to else { return }
-        let key = LinkKey(scope: scope, anonymousUserID: anonymous)
+        guard told.from.isAnonymous, case .user(let user) = told.to else { return }
+        let key = LinkKey(scope: scope, holder: told.from)
         if let known = links[key], known.asOf > time { return }
         links[key] = (user, time)
         learnedLinks.insert(key)
     }
 
     private func resolved(_ holder: Holder, scope: Scope) -> String? {
-        guard case .anonymous(let id) = holder else { return nil }
-        return links[LinkKey(scope: scope, anonymousUserID: id)]?.userID
+        holder.isAnonymous ? links[LinkKey(scope: scope, holder: holder)]?.userID : nil
     }
 
     private func eventID(of new: New) -> String { new.event.vendorEventID ?? new.key.eventID }

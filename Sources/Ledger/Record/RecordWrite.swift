@@ -185,13 +185,13 @@ struct RecordWrite {
                 transfers.map(\.to.coalesced), transfers.map { Int32($0.ordinal) }, transfers.map(\.event)
             ))
         let learned = plan.learnedLinks.compactMap { key in plan.links[key].map { (key, $0) } }
-            .sorted { $0.0.anonymousUserID < $1.0.anonymousUserID }
+            .sorted { $0.0.holder < $1.0.holder }
         guard !learned.isEmpty else { return }
         _ = try session.execute(
             RecordStatements.learnLinks,
             (
                 learned.map(\.0.scope.source), learned.map(\.0.scope.app), learned.map(\.0.scope.environment),
-                learned.map(\.0.anonymousUserID), learned.map(\.1.userID), learned.map(\.1.asOf.milliseconds)
+                learned.map(\.0.holder.id), learned.map(\.1.userID), learned.map(\.1.asOf.milliseconds)
             ))
     }
 }

@@ -101,7 +101,7 @@ package final class Dispatcher: Sendable {
             group.addTask {
                 var suspects: Set<Int64> = []
                 await self.every(Limits.sweepInterval) {
-                    suspects = (try? await self.queue.sweep(suspects: suspects)) ?? []
+                    suspects = await self.attempt("sweeping") { try await self.queue.sweep(suspects: suspects) } ?? []
                 }
             }
         }
@@ -110,11 +110,18 @@ package final class Dispatcher: Sendable {
     /// Writes what has ended; returns after `drain`.
     package func runSettling() async {
         await settlements.run(
-            settle: { [queue] batch in try await queue.settle(batch) },
+            settle: { [queue] batch in
+                do {
+                    return try await queue.settle(batch)
+                } catch {
+                    queue.report(error, doing: "settling \(batch.count) deliveries")
+                    throw error
+                }
+            },
             settled: { [self] settled in
                 for (row, reason) in settled.paused { pause(row, reason: reason) }
                 let refused = handOver.hand(settled.released)
-                try? await queue.release(refused)
+                await attempt("giving deliveries back") { try await queue.release(refused) }
             })
     }
 
@@ -129,16 +136,30 @@ package final class Dispatcher: Sendable {
         }
     }
 
+    /// Runs one piece of the clockwork; a failure is told and the next round tries again.
+    @discardableResult
+    private func attempt<Value: Sendable>(_ what: String, _ body: () async throws -> Value) async -> Value? {
+        do {
+            return try await body()
+        } catch {
+            if !Task.isCancelled { queue.report(error, doing: what) }
+            return nil
+        }
+    }
+
     private func keepAlive() async {
         // Out of reach: the lease runs on by this machine's clock, and lanes stop by themselves before it ends.
-        guard let isStillOurs = try? await queue.keepAlive(place: place, isAlive: isAlive) else { return }
+        let renewal = await attempt("renewing the lease") { [self] in
+            try await queue.keepAlive(place: place, isAlive: isAlive)
+        }
+        guard let isStillOurs = renewal else { return }
         if !isStillOurs { forEachLane { $0.forget() } }
     }
 
     /// Follows pauses, and wakes the lanes that have something due.
     private func poll() async {
         let bound = lanes.withLock { Array($0.values) }
-        guard let pauses = try? await queue.pauses() else { return }
+        guard let pauses = await attempt("polling", { try await queue.pauses() }) else { return }
         for lane in bound {
             let isPaused = pauses[lane.route.row] != nil
             lane.loop.execute { [observe] in
@@ -151,7 +172,7 @@ package final class Dispatcher: Sendable {
             }
         }
         let rows = bound.map(\.route.row).filter { pauses[$0] == nil }
-        guard let due = try? await queue.lanesWithDue(rows) else { return }
+        guard let due = await attempt("polling", { try await queue.lanesWithDue(rows) }) else { return }
         forEachLane { lane in
             if due.contains(lane.route.row) { lane.expectBacklog() } else { lane.pump() }
         }

@@ -83,8 +83,13 @@ final class Lane {
         let bound = NIOLoopBound(self, eventLoop: loop)
         Task { [queue, loop, route, cursor] in
             var walk = cursor
-            let claimed = try? await queue.claim(route.row, upTo: limit, cursor: &walk)
-            loop.execute { [walk] in bound.value.claimed(claimed, cursor: walk) }
+            var claimed: (deliveries: [Delivery], isDrained: Bool)?
+            do {
+                claimed = try await queue.claim(route.row, upTo: limit, cursor: &walk)
+            } catch {
+                queue.report(error, doing: "claiming deliveries of \(route.integration.name)")
+            }
+            loop.execute { [claimed, walk] in bound.value.claimed(claimed, cursor: walk) }
         }
     }
 
@@ -135,6 +140,8 @@ final class Lane {
     private func giveBack(_ deliveries: [Delivery]) {
         guard !deliveries.isEmpty else { return }
         // If the database does not answer now, the sweep or the end of the lease gives them back.
-        Task { [queue] in try? await queue.release(deliveries) }
+        Task { [queue] in
+            do { try await queue.release(deliveries) } catch { queue.report(error, doing: "giving deliveries back") }
+        }
     }
 }
