@@ -72,9 +72,7 @@ package actor PrivateCluster {
         self.wasTakenOver = wasTakenOver
         startedAt = .now
         state = .running(pid: server.process.pid)
-        connectionString =
-            "host=\(Settings.quotedConnectionValue(server.socketDirectory)) port=\(SocketDirectory.port) "
-            + "user=\(Settings.role) dbname=\(Settings.database)"
+        connectionString = Self.connectionString(socketDirectory: server.socketDirectory)
     }
 
     deinit { supervisor?.cancel() }

@@ -9,6 +9,11 @@ extension PrivateCluster {
         return connectionString(socketDirectory: sockets)
     }
 
+    /// Whether a cluster was ever made there.
+    package static func exists(in directory: String) -> Bool {
+        Files.status(Ground(directory: directory).data + "/PG_VERSION") != nil
+    }
+
     static func connectionString(socketDirectory: String) -> String {
         "host=\(Settings.quotedConnectionValue(socketDirectory)) port=\(SocketDirectory.port) "
             + "user=\(Settings.role) dbname=\(Settings.database)"

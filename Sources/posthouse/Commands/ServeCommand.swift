@@ -3,6 +3,7 @@ import Cluster
 import Configuration
 import Front
 import Glibc
+import Ledger
 import Observing
 import Postgres
 import Systemd
@@ -20,6 +21,8 @@ struct ServeCommand: AsyncParsableCommand {
 
     func run() async throws {
         signal(SIGPIPE, SIG_IGN)
+        // A new configuration is read by a restart; a hang-up must not end the daemon.
+        signal(SIGHUP, SIG_IGN)
         let configuration = try file.load(.serve)
         try await Terminal.reporting { try await serve(configuration) }
     }
@@ -67,9 +70,35 @@ struct ServeCommand: AsyncParsableCommand {
     private static func cluster(
         _ configuration: Configuration, _ observe: @escaping Observer
     ) async throws -> PrivateCluster? {
-        guard configuration.database.usesPrivateCluster else { return nil }
+        guard configuration.database.usesPrivateCluster else {
+            try await refuseIfUnsettled(configuration.embedded.directory, observe)
+            return nil
+        }
         _ = Notify.status("starting the private PostgreSQL cluster in \(configuration.embedded.directory)")
         return try await PrivateCluster.start(directory: configuration.embedded.directory, observe: observe)
+    }
+
+    /// Whoever moves to a database of their own must not leave deliveries behind in the private cluster.
+    private static func refuseIfUnsettled(_ directory: String, _ observe: @escaping Observer) async throws {
+        guard PrivateCluster.exists(in: directory) else { return }
+        let cluster = try await PrivateCluster.start(directory: directory, observe: observe)
+        let settings = try DatabaseAccess.settings(cluster.connectionString, statementTimeout: Limits.statementTimeout)
+        let waiting: Int64
+        do {
+            waiting = try await DatabaseAccess.withPool(settings) { try await QueueFigures.unsettled(in: $0) }
+        } catch {
+            await cluster.stop()
+            throw error
+        }
+        await cluster.stop()
+        guard waiting == 0 else {
+            throw Complaint(
+                """
+                [database] url names another database, but the private cluster in \(directory) still holds \(waiting) \
+                unsettled deliveries; take the url out and let them be delivered first, or remove \(directory)/cluster \
+                if they are to be lost
+                """)
+        }
     }
 
     /// A database that starts beside us may need a moment; one that is set wrongly does not get better.
