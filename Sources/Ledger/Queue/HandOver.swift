@@ -20,7 +20,12 @@ package final class HandOver: Sendable {
         /// Every delivery that this process leased and has not settled: what the table calls ours and is not in here
         /// was leaked by a lost answer (see `Queue.sweep`).
         var held: Set<Int64> = []
+        var notifiedAt: ContinuousClock.Instant?
     }
+
+    /// NOTIFY takes a lock that all commits of the database share, so a daemon whose lanes are full hints no more often
+    /// than this; the poll finds the rest.
+    private static let hintInterval: Duration = .milliseconds(200)
 
     private let slotsPerLane: Int
     private let state = Mutex(State())
@@ -62,6 +67,16 @@ package final class HandOver: Sendable {
 
     /// Everything held is forgotten: the lease it was held under is lost.
     func dropAll() { state.withLock { $0.held.removeAll() } }
+
+    /// Whether it is time to hint at what was left in the table.
+    func mayHint() -> Bool {
+        state.withLock { state in
+            let now = ContinuousClock.Instant.now
+            if let last = state.notifiedAt, now - last < Self.hintInterval { return false }
+            state.notifiedAt = now
+            return true
+        }
+    }
 
     package var heldCount: Int { state.withLock { $0.held.count } }
 

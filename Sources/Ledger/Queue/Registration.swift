@@ -17,6 +17,8 @@ package final class Registration: Sendable {
 
     private enum State {
         case unregistered
+        /// One at a time: deliveries leased under an id that is then replaced could not be settled.
+        case registering(Task<Lease, any Error>)
         case registered(Lease)
         case left
     }
@@ -49,9 +51,36 @@ package final class Registration: Sendable {
 
     var known: Int64? { state.withLock { if case .registered(let lease) = $0 { lease.id } else { nil } } }
 
-    /// Registers anew; two callers at once leave a row too many, which expires.
+    /// The id of this daemon's registration; makes it where there is none.
     @discardableResult
     package func register() async throws -> Int64 {
+        let task: Task<Lease, any Error>? = state.withLock { state in
+            switch state {
+            case .registering(let task): return task
+            case .registered(let lease): return Task { lease }
+            case .left: return nil
+            case .unregistered:
+                let task = Task { try await insert() }
+                state = .registering(task)
+                return task
+            }
+        }
+        guard let task else { throw RegistrationLost() }
+        do {
+            let lease = try await task.value
+            state.withLock { state in
+                if case .registering = state { state = .registered(lease) }
+            }
+            return lease.id
+        } catch {
+            state.withLock { state in
+                if case .registering(let failed) = state, failed == task { state = .unregistered }
+            }
+            throw error
+        }
+    }
+
+    private func insert() async throws -> Lease {
         let asked = ContinuousClock.Instant.now
         let row = (identity.place, identity.processID, identity.startedTicks, version, Self.leaseMilliseconds)
         let registered = try await pool.withSession { session throws(DatabaseError) in
@@ -59,11 +88,7 @@ package final class Registration: Sendable {
         }
         guard let (id, time) = registered.first else { throw RegistrationLost() }
         clock.note(Timestamp(milliseconds: time))
-        state.withLock { state in
-            if case .left = state { return }
-            state = .registered(Lease(id: id, endsAt: asked + Limits.leaseDuration))
-        }
-        return id
+        return Lease(id: id, endsAt: asked + Limits.leaseDuration)
     }
 
     /// Renews the lease. False: the row is gone, this daemon was taken for dead.
@@ -74,7 +99,9 @@ package final class Registration: Sendable {
             try session.run(QueueStatements.renew, (id, Self.leaseMilliseconds))
         }
         guard let time = renewed.first else {
-            state.withLock { $0 = .unregistered }
+            state.withLock { state in
+                if case .registered(let lease) = state, lease.id == id { state = .unregistered }
+            }
             return false
         }
         clock.note(Timestamp(milliseconds: time))
@@ -92,7 +119,10 @@ package final class Registration: Sendable {
     private static let leaseMilliseconds = Limits.leaseDuration.wholeMilliseconds
 }
 
-package struct RegistrationLost: Error {}
+/// Nothing can be leased: this daemon has left the queue.
+package struct RegistrationLost: Error, CustomStringConvertible {
+    package var description: String { "this daemon has left the queue" }
+}
 
 /// Names a process so that another on the same machine can tell whether it still runs.
 package struct ProcessIdentity: Sendable {

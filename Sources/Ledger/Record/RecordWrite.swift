@@ -107,8 +107,7 @@ struct RecordWrite {
                 kept.map(\.0), kept.map { messageRows[$0.1.message] }, kept.map(\.1.integration),
                 kept.map(\.1.purchase), kept.map(\.1.isBlocked), leases
             ))
-        // NOTIFY takes a lock that all commits share: only for what nobody has in memory.
-        if isLeftForOthers { _ = try session.execute(RecordStatements.notify, "") }
+        if isLeftForOthers, recorder.handOver.mayHint() { _ = try session.execute(RecordStatements.notify, "") }
     }
 
     private func message(_ index: Int, row: Int64) -> Message {

@@ -75,8 +75,10 @@ package struct Recorder: Sendable {
                 await quarantine(body, completion: completion)
             }
         } catch {
-            for (_, completion) in events { completion(.unavailable) }
-            observe(.warning("\(events.count) webhooks were answered 503: \(error)"))
+            for (event, completion) in events {
+                completion(.unavailable)
+                observe(.refused(source: event.scope.source, status: 503, reason: "\(error)"))
+            }
         }
     }
 
@@ -134,6 +136,7 @@ package struct Recorder: Sendable {
             observe(.quarantined(source: body.source, quarantine: rows.first ?? 0, reason: body.reason))
         } catch {
             completion(.unavailable)
+            observe(.refused(source: body.source, status: 503, reason: "\(error)"))
         }
     }
 
