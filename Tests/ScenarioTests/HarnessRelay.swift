@@ -1,0 +1,212 @@
+import Foundation
+import TestSupport
+
+/// The real binary, with a configuration of its own, in a directory of its own.
+///
+/// Ended and cleaned up when it is let go, so a test holds it to its end (`defer { relay.end() }` says so plainly).
+final class Relay: Sendable {
+    /// One `[[integration]]`. `settings` are TOML values by key; the defaults suit a receiver in this process.
+    struct Integration: Sendable {
+        var name: String
+        var url: String
+        var secrets: [String]
+        var settings: [String: String]
+
+        /// - Parameter settings: beside or in place of `events = ["*"]` and `allow_private = true`; an empty value
+        ///   takes the key away.
+        init(_ name: String, _ receiver: Receiver, _ settings: [String: String] = [:]) {
+            self.init(name, url: receiver.url, secrets: receiver.secrets, settings)
+        }
+
+        init(_ name: String, url: String, secrets: [String], _ settings: [String: String] = [:]) {
+            self.name = name
+            self.url = url
+            self.secrets = secrets
+            self.settings = ["events": #"["*"]"#, "allow_private": "true"].merging(settings) { $1 }
+        }
+    }
+
+    /// One `[[source]]` of kind purchasely.
+    struct SourceTable: Sendable {
+        var name = "purchasely"
+        var secrets = ["source-secret"]
+        var settings: [String: String] = [:]
+    }
+
+    enum Storage: Sendable {
+        /// A database of its own on a durable cluster that the whole test process shares.
+        case shared
+        /// A libpq connection string.
+        case given(String)
+        /// `[database]` left out.
+        case privateCluster
+    }
+
+    let directory: ScratchDirectory
+    let configuration: String
+    let port: UInt16
+    private let storage: Storage
+    private let process = Monitor<ChildProcess?>(nil)
+    private static let durableCluster = Result { try TestCluster(durable: true) }
+
+    /// Writes the configuration; `start` starts the daemon.
+    init(
+        _ integrations: [Integration], sources: [SourceTable] = [SourceTable()], storage: Storage = .shared,
+        settings: String = ""
+    ) throws {
+        directory = try ScratchDirectory()
+        port = try Socket.freePort()
+        switch storage {
+        case .shared: self.storage = .given(try Self.durableCluster.get().createDatabase())
+        default: self.storage = storage
+        }
+        var lines = ["[server]", "listen = \"127.0.0.1:\(port)\"", settings]
+        if case .given(let text) = self.storage {
+            try directory.write("database-url", text + "\n")
+            lines += ["[database]", "url = { file = \"\(directory.path)/database-url\" }"]
+        } else {
+            lines += ["[embedded]", "directory = \"\(directory.path)/state\""]
+        }
+        for source in sources {
+            lines += ["[[source]]", "name = \"\(source.name)\"", "kind = \"purchasely\""]
+            lines.append(try Self.secrets(source.secrets, of: source.name, in: directory))
+            lines += source.settings.map { "\($0.key) = \($0.value)" }
+        }
+        for integration in integrations {
+            lines += ["[[integration]]", "name = \"\(integration.name)\"", "url = \"\(integration.url)\""]
+            lines.append(try Self.secrets(integration.secrets, of: integration.name, in: directory))
+            lines += integration.settings.filter { !$0.value.isEmpty }.map { "\($0.key) = \($0.value)" }
+        }
+        configuration = try directory.write("posthouse.toml", lines.joined(separator: "\n") + "\n")
+    }
+
+    /// A relay that serves.
+    static func running(
+        _ integrations: [Integration], sources: [SourceTable] = [SourceTable()], storage: Storage = .shared,
+        settings: String = ""
+    ) throws -> Relay {
+        let relay = try Relay(integrations, sources: sources, storage: storage, settings: settings)
+        try relay.start()
+        return relay
+    }
+
+    deinit { end() }
+
+    private static func secrets(_ secrets: [String], of name: String, in directory: ScratchDirectory) throws -> String {
+        let files = try secrets.enumerated().map { number, secret in
+            "{ file = \"\(try directory.write("\(name)-\(number).secret", secret + "\n"))\" }"
+        }
+        return files.count == 1 ? "secret = \(files[0])" : "secrets = [\(files.joined(separator: ", "))]"
+    }
+
+    // MARK: The daemon
+
+    /// The built executable: named by POSTHOUSE_BINARY, else beside the test bundle.
+    static let binary = Result<String, any Error> {
+        let named = ProcessInfo.processInfo.environment["POSTHOUSE_BINARY"]
+        let bundle = try FileManager.default.destinationOfSymbolicLink(atPath: "/proc/self/exe")
+        let path = named ?? (bundle as NSString).deletingLastPathComponent + "/posthouse"
+        guard FileManager.default.isExecutableFile(atPath: path) else {
+            throw HarnessFailure(
+                "there is no executable \(path): run swift build first, or name one with POSTHOUSE_BINARY")
+        }
+        return path
+    }
+
+    /// Starts the daemon and waits until it is ready.
+    func start(within seconds: Double = 60) throws {
+        let child = try launch()
+        let client = HTTPClient(port: port)
+        let deadline = Date(timeIntervalSinceNow: seconds)
+        while true {
+            if child.waitForEnd(0.02) != nil {
+                throw HarnessFailure("posthouse serve ended at its start:\n\(child.errors.joined(separator: "\n"))")
+            }
+            if let answer = try? client.request("GET", "/readyz"), answer.status == 200 { return }
+            guard Date() < deadline else {
+                let lines = child.errors.joined(separator: "\n")
+                kill()
+                throw HarnessFailure("posthouse serve was not ready after \(seconds) s:\n\(lines)")
+            }
+        }
+    }
+
+    /// Starts the daemon without waiting for it.
+    @discardableResult
+    func launch() throws -> ChildProcess {
+        guard !(process.read { $0?.isRunning ?? false }) else { throw HarnessFailure("the daemon runs already") }
+        let child = try ChildProcess(
+            [try Self.binary.get(), "serve", "--config", configuration], environment: Self.environment)
+        process.change { $0 = child }
+        return child
+    }
+
+    /// A crash writes no backtrace: that can take minutes. The journal's socket is not the daemon's standard error.
+    private static let environment = ["SWIFT_BACKTRACE": "enable=no", "JOURNAL_STREAM": "", "NOTIFY_SOCKET": ""]
+
+    var child: ChildProcess? { process.read { $0 } }
+    var processIdentifier: pid_t? { child.flatMap { $0.isRunning ? $0.identifier : nil } }
+
+    /// What the daemon that was started last said on standard error.
+    var lines: [String] { child?.errors ?? [] }
+
+    /// Waits for a line that holds all of `parts`; nil: none came.
+    @discardableResult
+    func waitForLine(_ parts: String..., within seconds: Double = 15) -> String? {
+        child?.waitForError(seconds) { line in parts.allSatisfy { line.contains($0) } }
+    }
+
+    /// SIGTERM, then its end; nil: it still runs after `seconds` (and is killed).
+    @discardableResult
+    func stop(within seconds: Double = 30) -> ChildProcess.End? {
+        guard let child else { return nil }
+        child.signal(SIGTERM)
+        if let end = child.waitForEnd(seconds) { return end }
+        kill()
+        return nil
+    }
+
+    /// SIGKILL, then its end.
+    func kill() {
+        child?.signal(SIGKILL)
+        _ = child?.waitForEnd(30)
+    }
+
+    /// Ends the daemon (by SIGTERM unless it is dead already), starts it again with the same configuration and port.
+    func restart() throws {
+        if child?.isRunning ?? false, stop() == nil { throw HarnessFailure("the daemon did not end on SIGTERM") }
+        try start()
+    }
+
+    /// Ends the daemon and removes its directory; its database goes with the cluster.
+    func end() {
+        kill()
+        directory.remove()
+    }
+
+    // MARK: What it is asked
+
+    func source(_ name: String = "purchasely", secret: String = "source-secret") -> Source {
+        Source(name: name, secret: secret, port: port)
+    }
+
+    func get(_ path: String) throws -> HTTPMessage { try HTTPClient(port: port).request("GET", path) }
+
+    /// Runs another command of the binary to its end.
+    func command(
+        _ arguments: String..., within seconds: Double = 30
+    ) throws -> (end: ChildProcess.End?, output: String, errors: String) {
+        let child = try ChildProcess([try Self.binary.get()] + arguments, environment: Self.environment)
+        let end = child.waitForEnd(seconds)
+        if end == nil { child.signal(SIGKILL) }
+        return (end, child.output.joined(separator: "\n"), child.errors.joined(separator: "\n"))
+    }
+
+    /// The database that the daemon uses; of a private cluster only while it runs.
+    var database: Database {
+        get throws {
+            if case .given(let text) = storage { return Database(connectionString: text) }
+            return try Database(privateClusterIn: directory.path + "/state/cluster")
+        }
+    }
+}
