@@ -29,7 +29,8 @@ enum Settings {
     /// Rewritten at each start: a newer Posthouse brings its own defaults.
     static let defaults = """
         # Written by Posthouse at each start. Own settings belong into postgresql.conf, below its include of this file.
-        max_connections = 40
+        # The pool, commands beside it, and whoever looks with psql.
+        max_connections = 100
         shared_buffers = 128MB
         # Settling and pruning rewrite much: fewer, larger checkpoints, and a log that survives a burst without one.
         min_wal_size = 128MB

@@ -18,6 +18,8 @@ final class Monitor<Value: Sendable>: @unchecked Sendable {
 
     init(_ value: Value) { self.value = value }
 
+    var current: Value { read { $0 } }
+
     func read<Result>(_ body: (Value) throws -> Result) rethrows -> Result {
         condition.lock()
         defer { condition.unlock() }

@@ -22,8 +22,8 @@ final class ChildProcess: Sendable {
     init(_ command: [String], environment: [String: String] = [:]) throws {
         var outputEnds: [Int32] = [-1, -1]
         var errorEnds: [Int32] = [-1, -1]
-        guard pipe2(&outputEnds, O_CLOEXEC) == 0, pipe2(&errorEnds, O_CLOEXEC) == 0 else {
-            throw HarnessFailure(call: "pipe2")
+        guard Self.streamPair(&outputEnds), Self.streamPair(&errorEnds) else {
+            throw HarnessFailure(call: "socketpair")
         }
         defer {
             close(outputEnds[1])
@@ -81,8 +81,13 @@ final class ChildProcess: Sendable {
         return state.read { $0.output.first(where: matches) }
     }
 
+    /// Two ends that no child inherits by chance: unlike pipe(2), socketpair(2) marks them as it makes them.
+    static func streamPair(_ ends: inout [Int32]) -> Bool {
+        socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0, &ends) == 0
+    }
+
     private static func gather(
-        _ descriptor: Int32, into state: Monitor<State>, _ lines: WritableKeyPath<State, [String]> & Sendable
+        _ descriptor: Int32, into state: Monitor<State>, _ lines: any WritableKeyPath<State, [String]> & Sendable
     ) {
         Thread.detachNewThread {
             var rest: [UInt8] = []

@@ -121,9 +121,10 @@ final class Receiver: Sendable {
 
     private static func accept(_ listener: Socket, _ state: Monitor<State>, _ keys: [SymmetricKey]) {
         while true {
-            let descriptor = accept4(listener.descriptor, nil, nil, Int32(SOCK_CLOEXEC.rawValue))
+            let descriptor = Foundation.accept(listener.descriptor, nil, nil)
             if descriptor < 0, errno == EINTR || errno == ECONNABORTED { continue }
             guard descriptor >= 0 else { break }
+            _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
             let isTaken = state.change { state in
                 guard !state.isStopped else { return false }
                 state.connections.insert(descriptor)
@@ -136,9 +137,11 @@ final class Receiver: Sendable {
             }
             Thread.detachNewThread {
                 serve(Socket(descriptor: descriptor), state, keys)
-                // Under the lock, so that `stop` never meets a number that is another's already.
+                // Under the lock, so that `stop` never meets a number that is another's already. Shut down first: a child
+                // that was started in the wrong moment may hold a copy.
                 state.change { state in
                     state.connections.remove(descriptor)
+                    shutdown(descriptor, Int32(SHUT_RDWR))
                     close(descriptor)
                 }
             }

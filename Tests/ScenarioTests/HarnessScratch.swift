@@ -50,7 +50,7 @@ final class Guardian: Sendable {
 
     private init() {
         var ends: [Int32] = [-1, -1]
-        guard pipe2(&ends, O_CLOEXEC) == 0 else { preconditionFailure("pipe2: \(errno)") }
+        guard ChildProcess.streamPair(&ends) else { preconditionFailure("socketpair: errno \(errno)") }
         lifeline = ends[1]
         let script = """
             directories=

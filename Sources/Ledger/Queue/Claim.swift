@@ -25,12 +25,14 @@ extension Queue {
             let lease = try await registration.current()
             let from = cursor
             let rows = try await pool.withSession { session throws(DatabaseError) in
-                let rows = try session.transaction { session throws(DatabaseError) in
-                    try session.run(
+                // One transaction: a claim whose messages cannot be read is none.
+                let claimed = try session.transaction { session throws(DatabaseError) in
+                    let rows = try session.run(
                         QueueStatements.claim, (integration, lease, from.dueMicroseconds, from.id, Int32(slots)))
+                    return try (rows, messages(rows.map(\.1), on: session))
                 }
-                handOver.hold(rows.map(\.0))
-                return try (rows, messages(rows.map(\.1), on: session))
+                handOver.hold(claimed.0.map(\.0))
+                return claimed
             }
             handOver.free(integration, slots - rows.0.count)
             let last = rows.0.max { ($0.4, $0.0) < ($1.4, $1.0) }

@@ -37,7 +37,7 @@ package final class HandOver: Sendable {
         state.withLock { $0.lanes[integration] = Lane(receive: receive) }
     }
 
-    /// A lane takes no more (paused, removed, stopping); slots already reserved are still delivered to it.
+    /// A lane takes no more (paused, removed, stopping); what has a slot of it already is refused by `hand`.
     package func close(_ integration: Int32) {
         _ = state.withLock { $0.lanes.removeValue(forKey: integration) }
     }
@@ -52,9 +52,13 @@ package final class HandOver: Sendable {
         }
     }
 
-    /// Slots that were reserved and not used, or whose delivery left the lane's queue.
+    /// Slots that were reserved and not used, or whose delivery left the lane's queue. A lane that was closed meanwhile
+    /// and opened again counts from 0: what was reserved before must not make it count below.
     package func free(_ integration: Int32, _ count: Int) {
-        state.withLock { $0.lanes[integration]?.waiting -= count }
+        state.withLock { state in
+            guard let lane = state.lanes[integration] else { return }
+            state.lanes[integration]?.waiting = max(0, lane.waiting - count)
+        }
     }
 
     /// Names ids before their lease is committed, so that a sweep in between does not take them for leaked.

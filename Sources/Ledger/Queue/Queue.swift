@@ -48,14 +48,16 @@ package struct Queue: Sendable {
         return Dictionary(rows.map { ($0.0, $0.1 ?? "") }, uniquingKeysWith: { first, _ in first })
     }
 
-    /// Gives deliveries back that were leased and not tried.
+    /// Gives deliveries back that were leased and not tried. If the database does not answer, the sweep does it: they
+    /// are held no more.
     package func release(_ deliveries: [Delivery]) async throws {
-        guard !deliveries.isEmpty, let lease = registration.known else { return }
+        guard !deliveries.isEmpty else { return }
         let ids = deliveries.map(\.id).sorted()
+        defer { handOver.drop(ids) }
+        guard let lease = registration.known else { return }
         try await pool.withSession { session throws(DatabaseError) in
             _ = try session.execute(QueueStatements.release, (ids, lease))
         }
-        handOver.drop(ids)
     }
 
     /// Tells of a failure that nobody waits for. That the database is out of reach is told by the pool, once.

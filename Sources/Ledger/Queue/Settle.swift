@@ -16,15 +16,20 @@ extension Queue {
     package func settle(_ batch: [Settlement]) async throws -> Settled {
         let lease = try await registration.current()
         let ordered = Set(routes.current.filter { $0.integration.order == .purchase }.map(\.row))
-        let (result, slots) = try await pool.withSession { session throws(DatabaseError) in
+        let (result, slots, released) = try await pool.withSession { session throws(DatabaseError) in
             var slots: [Int32: Int] = [:]
+            var released: [Int64] = []
             do throws(DatabaseError) {
                 let settled = try session.transaction { session throws(DatabaseError) in
-                    try write(batch, lease: lease, ordered: ordered, slots: &slots, on: session)
+                    let settled = try write(batch, lease: lease, ordered: ordered, slots: &slots, on: session)
+                    released = settled.released.map(\.id)
+                    // Before the commit, so that a sweep in between does not take them for leaked.
+                    handOver.hold(released)
+                    return settled
                 }
-                return (Result<Settled, DatabaseError>.success(settled), slots)
+                return (Result<Settled, DatabaseError>.success(settled), slots, released)
             } catch {
-                return (.failure(error), slots)
+                return (.failure(error), slots, released)
             }
         }
         switch result {
@@ -36,6 +41,8 @@ extension Queue {
             return settled
         case .failure(let error):
             for (integration, count) in slots { handOver.free(integration, count) }
+            // If the commit took effect after all, the sweep finds them leased and not held.
+            handOver.drop(released)
             throw error
         }
     }
@@ -73,7 +80,6 @@ extension Queue {
         let rows = try session.run(
             QueueStatements.releaseNext, (heads.map(\.integration), heads.map(\.purchase), leases))
         let leased = rows.filter { $0.5 != nil }
-        handOver.hold(leased.map(\.0))
         let messages = try messages(leased.map(\.1), on: session)
         return leased.compactMap { row in
             messages[row.1].map { message in
@@ -137,10 +143,16 @@ extension Queue {
             (
                 deliveries.map(\.id), deliveries.map(\.message.row), deliveries.map(\.integration),
                 deliveries.map(\.message.purchase), deliveries.map { Int16(clamping: $0.attemptsMade + 1) },
-                letters.map { letter in letter.0.failure.map { "\(letter.1): \($0)" } ?? letter.1 },
+                letters.map { letter in Self.lastWords(reason: letter.1, failure: letter.0.failure) },
                 letters.map { $0.0.httpStatus.map { Int16(clamping: $0) } },
                 deliveries.map(\.createdAt.milliseconds)
             ))
+    }
+
+    /// Why it was given up and how the last attempt failed; a failure that says the reason itself says it once.
+    private static func lastWords(reason: String, failure: String?) -> String {
+        guard let failure else { return reason }
+        return failure.hasPrefix(reason) ? failure : "\(reason): \(failure)"
     }
 }
 

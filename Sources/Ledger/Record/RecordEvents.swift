@@ -54,16 +54,19 @@ struct RecordEvents {
             let write = RecordWrite(plan: plan, recorder: self, createdAt: committed.databaseTime)
             caused = try write.run(on: session, reserved: &reserved, into: &committed)
         }
-        let differing = try differing(events, keys: keys, digests: digests, admitted: admitted, first: firstByKey, on: session)
+        let isNew = events.indices.map { admitted.contains(keys[$0]) && firstByKey[keys[$0]] == $0 }
+        var differing = try differing(
+            events.indices.filter { !isNew[$0] }, keys: keys, digests: digests, on: session)
         for (index, event) in events.enumerated() {
-            let isNew = admitted.contains(keys[index]) && firstByKey[keys[index]] == index
+            let isNew = isNew[index]
             let counts = isNew ? caused[keys[index]] ?? (0, 0) : (0, 0)
             let trail = EventTrail(
                 source: event.scope.source, event: event.vendorEventID ?? keys[index].eventID, name: event.name,
                 transaction: event.transaction?.storeTransactionID, purchase: event.purchase?.key,
                 messages: counts.0, deliveries: counts.1)
-            committed.outcomes.append(
-                isNew ? .recorded(trail) : .duplicate(trail, differsNow: differing.contains(keys[index])))
+            let differsNow = !isNew && differing[keys[index]] == digests[index]
+            if differsNow { differing[keys[index]] = nil }
+            committed.outcomes.append(isNew ? .recorded(trail) : .duplicate(trail, differsNow: differsNow))
         }
         return committed
     }
@@ -78,15 +81,15 @@ struct RecordEvents {
                 (sorted.map(\.key), sorted.map { rows[$0.value] }, sorted.map { digests[$0.value] })))
     }
 
+    /// Of the duplicates at `indices`: the identities that came with other bytes for the first time, and those bytes.
     private func differing(
-        _ events: [Event], keys: [Identifier], digests: [Identifier], admitted: Set<Identifier>,
-        first: [Identifier: Int], on session: borrowing Session
-    ) throws(DatabaseError) -> Set<Identifier> {
-        let repeated = events.indices.filter { !(admitted.contains(keys[$0]) && first[keys[$0]] == $0) }
-            .sorted { keys[$0] < keys[$1] }
-        guard !repeated.isEmpty else { return [] }
-        return Set(
-            try session.run(RecordStatements.differing, (repeated.map { keys[$0] }, repeated.map { digests[$0] })))
+        _ indices: [Int], keys: [Identifier], digests: [Identifier], on session: borrowing Session
+    ) throws(DatabaseError) -> [Identifier: Identifier] {
+        let repeated = indices.sorted { keys[$0] < keys[$1] }
+        guard !repeated.isEmpty else { return [:] }
+        let found = try session.run(
+            RecordStatements.differing, (repeated.map { keys[$0] }, repeated.map { digests[$0] }))
+        return Dictionary(found, uniquingKeysWith: { first, _ in first })
     }
 
     /// Locks and reads the purchases that exist, and the links of the anonymous holders.

@@ -20,12 +20,12 @@ enum RecordStatements {
         ON CONFLICT (key) DO NOTHING RETURNING key
         """)
 
-    /// Known identities that came with other bytes, each reported once.
-    static let differing = Statement<([Identifier], [Identifier]), Identifier>(
+    /// Known identities that came with other bytes, each reported once, and which bytes they were.
+    static let differing = Statement<([Identifier], [Identifier]), (Identifier, Identifier)>(
         "record_differing",
         """
         UPDATE identities i SET differs = true FROM unnest($1, $2) AS d (key, digest)
-        WHERE i.key = d.key AND i.body_digest <> d.digest AND NOT i.differs RETURNING i.key
+        WHERE i.key = d.key AND i.body_digest <> d.digest AND NOT i.differs RETURNING i.key, d.digest
         """)
 
     /// Locks the purchases of the batch that exist already.

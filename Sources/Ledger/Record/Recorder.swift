@@ -66,10 +66,10 @@ package struct Recorder: Sendable {
             for (_, completion) in events { completion(.stored) }
             for outcome in committed.outcomes { observe(outcome) }
             for happening in committed.happenings { observe(happening) }
-        } catch let error as DatabaseError where Self.mayBeOneEvent(error) {
-            if events.count > 1 {
-                for event in events { await record([event]) }
-            } else if let (event, completion) = events.first {
+        } catch let error as DatabaseError where Self.mayBeOneEvent(error) && events.count > 1 {
+            for event in events { await record([event]) }
+        } catch let error as DatabaseError where Self.isOfTheEvent(error) {
+            if let (event, completion) = events.first {
                 let reason = "the database cannot store it: \(error)"
                 let body = QuarantinedBody(source: event.scope.source, reason: reason, body: event.body)
                 await quarantine(body, completion: completion)
@@ -82,8 +82,20 @@ package struct Recorder: Sendable {
         }
     }
 
-    /// What the event's own content can cause; all else is the database's trouble and passes.
-    private static func mayBeOneEvent(_ error: DatabaseError) -> Bool { error.isDataError }
+    /// What one event of many can be the cause of; all else is the database's trouble and passes.
+    private static func mayBeOneEvent(_ error: DatabaseError) -> Bool {
+        switch error {
+        case .refused, .protocolViolation: !error.isConnectionLevel && !error.isRetryable
+        case .connectFailed, .connectionLost, .timedOut, .commitUnknown: false
+        }
+    }
+
+    /// What the event's own content causes whenever it is tried: its data, or a size that exceeds the server's limits
+    /// (class 54, as of an index row).
+    private static func isOfTheEvent(_ error: DatabaseError) -> Bool {
+        guard case .refused(let refusal) = error else { return false }
+        return refusal.sqlState.isDataError || refusal.sqlState.conditionClass == "54"
+    }
 
     private func commit(_ events: [Event]) async throws -> RecordEvents.Committed {
         for attempt in 1... {

@@ -97,8 +97,8 @@ final class Lane {
         self.cursor = cursor
         // A claim that failed is over, too: the next poll asks again.
         state.endClaim(isDrained: claimed?.isDrained ?? true)
+        // Taking them asks for more. One that found every slot reserved got none: what has the slots will ask.
         if let claimed, !claimed.deliveries.isEmpty { receive(claimed.deliveries) }
-        if claimed?.isDrained == false { pump() }
     }
 
     // MARK: Closing

@@ -1,0 +1,178 @@
+import Foundation
+import Postgres
+import Synchronization
+import TestSupport
+import Vocabulary
+
+@testable import Ledger
+
+/// A migrated database of its own on the shared cluster, and as many daemons on it as a test wants.
+final class Bench: Sendable {
+    let connectionString: String
+    let database: String
+    private let cluster: TestCluster
+    private let daemons = Mutex<[Daemon]>([])
+
+    init(on cluster: TestCluster? = nil, isMigrated: Bool = true) async throws {
+        self.cluster = try cluster ?? TestCluster.shared
+        connectionString = try self.cluster.createDatabase()
+        database = String(connectionString.split(separator: "=").last ?? "")
+        guard isMigrated else { return }
+        let connection = try await connect()
+        _ = try await connection.withSession { session throws(DatabaseError) in try Migrator.migrate(on: session) }.get()
+        await connection.close()
+    }
+
+    /// Runs `body` and closes every pool, however it ends.
+    static func run(on cluster: TestCluster? = nil, _ body: (Bench) async throws -> Void) async throws {
+        let bench = try await Bench(on: cluster)
+        let result: Result<Void, any Error>
+        do { result = .success(try await body(bench)) } catch { result = .failure(error) }
+        for daemon in bench.daemons.withLock({ $0 }) { await daemon.pool.close() }
+        try result.get()
+    }
+
+    static func settings(_ connectionString: String) throws -> ConnectionSettings {
+        try ConnectionSettings(
+            connectionString, connectTimeout: .seconds(10), statementTimeout: .seconds(20), deadlineMargin: .seconds(10))
+    }
+
+    func connect() async throws -> Connection { try await Connection.open(Self.settings(connectionString)) }
+
+    /// A daemon that has registered and routes to `integrations`; all of one bench are neighbours of one place.
+    func daemon(
+        _ integrations: [Integration] = [], processID: Int32 = 1, slotsPerLane: Int = Limits.laneDeliveriesMax
+    ) async throws -> Daemon {
+        let daemon = try await Daemon(
+            Self.settings(connectionString), integrations: integrations, processID: processID,
+            slotsPerLane: slotsPerLane)
+        daemons.withLock { $0.append(daemon) }
+        return daemon
+    }
+
+    /// Asks psql, which is not ours: rows by lines, columns by `|`.
+    @discardableResult
+    func psql(_ sql: String) throws -> String { try cluster.psql(sql, database: database) }
+}
+
+/// What one process of the relay has of the ledger, without its clockwork: the tests turn every wheel by hand.
+final class Daemon: Sendable {
+    static let place = "here"
+
+    let pool: Pool
+    let clock = DatabaseClock()
+    let registration: Registration
+    let handOver: HandOver
+    let routes = Routes()
+    let queue: Queue
+    let log = Log()
+    /// What was handed to the lanes, in order.
+    let inbox = Inbox()
+    let rows: [String: Int32]
+    let poolStates: AsyncStream<PoolState>
+
+    init(
+        _ settings: ConnectionSettings, integrations: [Integration], processID: Int32, slotsPerLane: Int
+    ) async throws {
+        let (states, told) = AsyncStream<PoolState>.makeStream()
+        poolStates = states
+        pool = Pool(
+            settings, size: 3, waiting: Pool.Waiting(waitersMax: 100, limit: .seconds(20)),
+            backoff: .milliseconds(20)...(.milliseconds(200)), onStateChange: { told.yield($0) })
+        pool.start()
+        registration = Registration(
+            pool: pool, identity: ProcessIdentity(place: Self.place, processID: processID, startedTicks: 7),
+            version: "test", clock: clock)
+        handOver = HandOver(slotsPerLane: slotsPerLane)
+        let log = log
+        queue = Queue(
+            pool: pool, handOver: handOver, registration: registration, routes: routes, observe: { log.note($0) })
+        try await registration.register()
+        let routed = try await queue.route(integrations)
+        rows = Dictionary(uniqueKeysWithValues: routed.map { ($0.integration.name, $0.row) })
+    }
+
+    func row(_ name: String) -> Int32 { rows[name] ?? -1 }
+
+    var lease: Int64 { registration.known ?? -1 }
+
+    /// Begins to take deliveries into `inbox`.
+    func open(_ names: String...) {
+        for name in names { handOver.open(row(name)) { [inbox] in inbox.put($0) } }
+    }
+
+    /// Everything handed in before the recorder looks: one batch while there are at most 500.
+    @discardableResult
+    func record(_ events: [Event]) async -> [RecordQueue.Answer] { await record(events.map { .event($0) }) }
+
+    @discardableResult
+    func record(_ items: [RecordQueue.Item]) async -> [RecordQueue.Answer] {
+        let answers = Mutex<[Int: RecordQueue.Answer]>([:])
+        let queue = RecordQueue()
+        await withTaskGroup { group in
+            for (index, item) in items.enumerated() {
+                queue.submit(item) { answer in answers.withLock { $0[index] = answer } }
+            }
+            queue.close()
+            group.addTask { await self.recorder(queue).run() }
+        }
+        return answers.withLock { answers in items.indices.compactMap { answers[$0] } }
+    }
+
+    func recorder(_ recordQueue: RecordQueue) -> Recorder {
+        Recorder(
+            queue: recordQueue, pool: pool, handOver: handOver, registration: registration, routes: routes,
+            shapes: ["shop": TestShape()], clock: clock, observe: { [log] in log.note($0) })
+    }
+
+    /// All that is due in one lane, as a lane would take it.
+    func claimAll(_ name: String, step: Int = 256) async throws -> [Delivery] {
+        var cursor = ClaimCursor()
+        var claimed: [Delivery] = []
+        while true {
+            let (deliveries, isDrained) = try await queue.claim(row(name), upTo: step, cursor: &cursor)
+            claimed += deliveries
+            handOver.free(row(name), deliveries.count)
+            if isDrained { return claimed }
+        }
+    }
+}
+
+final class Log: Sendable {
+    private let observations = Mutex<[Observation]>([])
+
+    func note(_ observation: Observation) { observations.withLock { $0.append(observation) } }
+
+    func all<Value: Sendable>(_ pick: (Observation) -> Value?) -> [Value] { observations.withLock { $0.compactMap(pick) } }
+
+    var warnings: [String] { all { if case .warning(let text) = $0 { text } else { nil } } }
+    var transfers: [TransferTrail] { all { if case .transferResolved(let trail) = $0 { trail } else { nil } } }
+    var differing: [EventTrail] { all { if case .duplicateDiffers(let trail) = $0 { trail } else { nil } } }
+    var rescued: [Int] { all { if case .leasesRescued(_, let count) = $0 { count } else { nil } } }
+
+    func recorded(duplicate: Bool) -> [EventTrail] {
+        all { if case .eventRecorded(let trail, duplicate) = $0 { trail } else { nil } }
+    }
+}
+
+final class Inbox: Sendable {
+    private let deliveries = Mutex<[Delivery]>([])
+
+    func put(_ more: [Delivery]) { deliveries.withLock { $0 += more } }
+
+    func take() -> [Delivery] {
+        deliveries.withLock { deliveries in
+            defer { deliveries = [] }
+            return deliveries
+        }
+    }
+}
+
+/// States what it was asked for, so that a test can read it.
+struct TestShape: SourceShape {
+    func derivedBody(from original: [UInt8], stating transfer: DerivedTransfer) -> [UInt8] {
+        Array("\(transfer.type) \(transfer.from.coalesced) \(transfer.to.coalesced) \(transfer.eventID)".utf8)
+    }
+
+    func signatureHeaders(body: [UInt8], unixSeconds: Int64, secret: Secret) -> [(name: String, value: String)] { [] }
+}

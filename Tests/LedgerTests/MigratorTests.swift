@@ -1,0 +1,113 @@
+import Postgres
+import TestSupport
+import Testing
+
+@testable import Ledger
+
+/// Oracle: what psql finds in the catalogue.
+@Suite("Migrations", .serialized)
+struct MigratorTests {
+    private let newest = Int(Migration.all.last?.version ?? 0)
+
+    private func migrate(_ bench: Bench) async throws -> Result<(from: Int, to: Int), MigrationError> {
+        let connection = try await bench.connect()
+        let result = try await connection.withSession { session throws(DatabaseError) in
+            try Migrator.migrate(on: session)
+        }
+        await connection.close()
+        return result
+    }
+
+    private func shape(_ bench: Bench) throws -> String {
+        try bench.psql(
+            """
+            SELECT 'column', table_name, column_name, data_type, is_nullable FROM information_schema.columns
+            WHERE table_schema = 'public'
+            UNION ALL SELECT 'index', tablename, indexdef, '', '' FROM pg_indexes WHERE schemaname = 'public'
+            UNION ALL SELECT 'applied', version::text, name, applied_at::text, checksum::text FROM schema_migrations
+            ORDER BY 1, 2, 3
+            """)
+    }
+
+    @Test("From nothing, and then no change")
+    func twice() async throws {
+        let bench = try await Bench(isMigrated: false)
+        let first = try await migrate(bench).get()
+        #expect(first.from == 0 && first.to == newest)
+        let before = try shape(bench)
+        let second = try await migrate(bench).get()
+        #expect(second.from == newest && second.to == newest)
+        #expect(try shape(bench) == before)
+    }
+
+    @Test("Daemons that start at once take turns")
+    func atOnce() async throws {
+        let bench = try await Bench(isMigrated: false)
+        let starts = try await withThrowingTaskGroup(of: Int.self) { group in
+            for _ in 0..<4 { group.addTask { try await migrate(bench).get().from } }
+            return try await group.reduce(into: []) { $0.append($1) }
+        }
+        #expect(starts.sorted() == [0, newest, newest, newest])
+    }
+
+    @Test("A migration that was applied in another form is refused, and nothing is touched")
+    func changed() async throws {
+        let bench = try await Bench()
+        try bench.psql(#"UPDATE schema_migrations SET checksum = '\x00' WHERE version = 1"#)
+        let before = try shape(bench)
+        guard case .failure(.changed(version: 1, name: "ledger")) = try await migrate(bench) else {
+            Issue.record("a changed migration went through")
+            return
+        }
+        #expect(try shape(bench) == before)
+    }
+
+    @Test("A database of a newer program is refused, and nothing is touched")
+    func newer() async throws {
+        let bench = try await Bench()
+        try bench.psql(#"INSERT INTO schema_migrations VALUES (99, 'of tomorrow', '\x00')"#)
+        let before = try shape(bench)
+        let result = try await migrate(bench)
+        guard case .failure(.newer(database: 99, program: Int32(newest))) = result else {
+            Issue.record("a newer database went through")
+            return
+        }
+        #expect(try shape(bench) == before)
+    }
+
+    @Test("A migration that fails leaves nothing behind")
+    func failing() async throws {
+        let bench = try await Bench(isMigrated: false)
+        try bench.psql("CREATE TABLE purchases (mine integer)")
+        guard case .failure(.failed(version: 1, name: "ledger", _)) = try await migrate(bench) else {
+            Issue.record("it did not fail")
+            return
+        }
+        #expect(try bench.psql("SELECT string_agg(tablename, ',') FROM pg_tables WHERE schemaname = 'public'") == "purchases")
+    }
+
+    @Test("A database that may forget what it acknowledged is refused", arguments: ["fsync", "synchronous_commit"])
+    func durability(setting: String) async throws {
+        // The shared cluster runs without fsync; one of its own shows the other.
+        let cluster = setting == "fsync" ? try TestCluster.shared : try TestCluster(durable: true)
+        let bench = try await Bench(on: cluster, isMigrated: false)
+        if setting == "synchronous_commit" {
+            let connection = try await bench.connect()
+            let fine = try await connection.withSession { session throws(DatabaseError) in
+                try Durability.refusal(on: session).map { "\($0)" }
+            }
+            #expect(fine == nil)
+            await connection.close()
+            try bench.psql("ALTER DATABASE \(bench.database) SET synchronous_commit = off")
+        }
+        let connection = try await bench.connect()
+        let refusal = try await connection.withSession { session throws(DatabaseError) in
+            try Durability.refusal(on: session)
+        }
+        await connection.close()
+        guard case .unsafe(setting: setting, value: "off") = refusal else {
+            Issue.record("\(String(describing: refusal))")
+            return
+        }
+    }
+}

@@ -1,0 +1,212 @@
+import Foundation
+import Postgres
+import Synchronization
+import TestSupport
+import Testing
+import Vocabulary
+
+@testable import Ledger
+
+/// Oracle: psql and the answers.
+@Suite("Recording: what can go wrong", .serialized)
+struct RecorderTests {
+    @Test("An event that PostgreSQL refuses fails alone: quarantined byte for byte, the others stored")
+    func oneBadEvent() async throws {
+        try await Bench.run { bench in
+            let daemon = try await bench.daemon([.named("all")])
+            daemon.open("all")
+            // The first with a NUL, which no text column takes; the second with a key that no index row takes.
+            let bad = [
+                Event.sample("BA\0D", body: "bad one"),
+                Event.sample("LONG", transaction: Self.incompressible, body: "bad two"),
+            ]
+            let good = (0..<6).map { Event.sample(purchase: "subs_\($0)") }
+            let answers = await daemon.record(good.prefix(3) + bad + good.suffix(3))
+            #expect(answers == Array(repeating: .stored, count: 8))
+            #expect(try bench.psql("SELECT count(*) FROM events") == "6")
+            #expect(
+                try bench.psql("SELECT convert_from(body, 'UTF8') FROM quarantine ORDER BY 1") == "bad one\nbad two")
+            let quarantined = daemon.log.all { if case .quarantined(_, _, let reason) = $0 { reason } else { nil } }
+            #expect(quarantined.count == 2 && quarantined.allSatisfy { $0.hasPrefix("the database cannot store it") })
+            // What the failed batch had reserved was given back: every delivery has its slot.
+            #expect(daemon.inbox.take().count == 6 && daemon.handOver.heldCount == 6)
+            #expect(await daemon.record([bad[0]]) == [.stored])
+            #expect(try bench.psql("SELECT count(*) FROM quarantine") == "2")
+        }
+    }
+
+    /// Text that no compression makes fit an index row (2,704 bytes).
+    private static var incompressible: String {
+        var dice = Dice(state: 3)
+        return String((0..<6_000).map { _ in Character(Unicode.Scalar(UInt8.random(in: 33...126, using: &dice))) })
+    }
+
+    @Test("One purchase whose state nobody can read costs the others nothing")
+    func unreadableState() async throws {
+        try await Bench.run { bench in
+            let daemon = try await bench.daemon()
+            await daemon.record([.sample("A", purchase: "subs_1"), .sample("A", purchase: "subs_2")])
+            try bench.psql(#"UPDATE purchases SET state = '\xff' WHERE key = 'subs_1'"#)
+            let answers = await daemon.record([.sample("B", purchase: "subs_2"), .sample("B", purchase: "subs_1")])
+            #expect(answers == [.stored, .unavailable])
+        }
+    }
+
+    @Test("Quarantine keeps one row for each body of a source")
+    func quarantine() async throws {
+        try await Bench.run { bench in
+            let daemon = try await bench.daemon()
+            func item(_ source: String, _ body: String) -> RecordQueue.Item {
+                .quarantine(QuarantinedBody(source: source, reason: "no event name", body: Array(body.utf8)))
+            }
+            let answers = await daemon.record([item("shop", "x"), item("shop", "x"), item("kiosk", "x"), item("shop", "y")])
+            #expect(answers == Array(repeating: .stored, count: 4))
+            #expect(try bench.psql("SELECT source, convert_from(body, 'UTF8'), reason FROM quarantine ORDER BY 1, 2")
+                == "kiosk|x|no event name\nshop|x|no event name\nshop|y|no event name")
+        }
+    }
+
+    @Test("A full queue, by number or by bytes, and a closed one answer at once")
+    func bounds() {
+        let answers = Mutex<[RecordQueue.Answer]>([])
+        @Sendable func note(_ answer: RecordQueue.Answer) { answers.withLock { $0.append(answer) } }
+        let few = RecordQueue(eventsMax: 2)
+        for _ in 0..<3 { few.submit(.event(.sample()), completion: note) }
+        #expect(answers.withLock { $0 } == [.unavailable] && few.depth == 2)
+        let small = RecordQueue(bytesMax: 10)
+        small.submit(.event(.sample(body: "123456")), completion: note)
+        small.submit(.event(.sample(body: "12345")), completion: note)
+        small.submit(.event(.sample(body: "1234")), completion: note)
+        #expect(answers.withLock { $0.count } == 2 && small.depth == 2)
+        let closed = RecordQueue()
+        closed.close()
+        closed.submit(.event(.sample()), completion: note)
+        #expect(answers.withLock { $0.count } == 3)
+    }
+
+    @Test("Room comes back as batches are taken, in order of arrival")
+    func room() async {
+        let queue = RecordQueue(eventsMax: 3, bytesMax: 100)
+        for name in ["A", "B", "C"] { queue.submit(.event(.sample(name, body: "30 bytes 30 bytes 30 bytes 30b")), completion: { _ in }) }
+        func names(_ batch: [RecordQueue.Pending]?) -> [String] {
+            (batch ?? []).map { if case .event(let event) = $0.item { event.name } else { "?" } }
+        }
+        #expect(names(await queue.next(upTo: 2)) == ["A", "B"])
+        queue.submit(.event(.sample("D", body: "60 bytes 60 bytes 60 bytes 60 bytes 60 bytes 60 bytes 60 byt")), completion: { _ in })
+        queue.close()
+        #expect(names(await queue.next(upTo: 500)) == ["C", "D"])
+        #expect(await queue.next(upTo: 500) == nil)
+    }
+
+    @Test("The database gone: told to come back; there again: stored")
+    func outage() async throws {
+        let cluster = try TestCluster()
+        try await Bench.run(on: cluster) { bench in
+            let daemon = try await bench.daemon([.named("all")])
+            #expect(await daemon.record([.sample("A")]) == [.stored])
+            try cluster.stop(mode: "immediate")
+            let body = QuarantinedBody(source: "shop", reason: "x", body: [1])
+            for item in [RecordQueue.Item.event(.sample("B")), .quarantine(body)] {
+                #expect(await daemon.record([item]) == [.unavailable])
+            }
+            try cluster.start()
+            var states = daemon.poolStates.makeAsyncIterator()
+            while let state = await states.next() { if case .recovered = state { break } }
+            #expect(await daemon.record([.sample("B")]) == [.stored])
+            #expect(try bench.psql("SELECT string_agg(name, ',' ORDER BY id) FROM events") == "A,B")
+        }
+    }
+
+    @Test("Two daemons that meet on the same new purchases: one purchase, the whole truth, again and again")
+    func race() async throws {
+        try await Bench.run { bench in
+            let left = try await bench.daemon([.named("all")], processID: 1)
+            let right = try await bench.daemon([.named("all")], processID: 2)
+            let rounds = 40
+            let together = login + [Fact.transferred(anonymous, to: user, seconds(100), until: seconds(10_000))]
+            for round in 0..<rounds {
+                // Three purchases in opposite order: what one holds the other wants.
+                let purchases = (0..<3).map { "subs_\(round)_\($0)" }
+                func events(_ facts: [Fact], _ purchases: [String]) -> [Event] {
+                    purchases.flatMap { purchase in facts.map { .stating($0, purchase: purchase, transaction: purchase) } }
+                }
+                async let one = left.record(events([together[0], together[2]], purchases))
+                async let other = right.record(events([together[1], together[3], together[2]], purchases.reversed()))
+                let answers = await one + other
+                #expect(answers.allSatisfy { $0 == .stored })
+            }
+            #expect(left.log.warnings + right.log.warnings == [])
+            #expect(try bench.psql("SELECT count(*) FROM purchases") == "\(rounds * 3)")
+            #expect(try bench.psql("SELECT count(*) FROM events") == "\(rounds * 3 * 4)")
+            // The same state that any order gives, byte for byte.
+            let truth = Identifier.hex(of: Playback(together).state.bytes)
+            #expect(try bench.psql("SELECT DISTINCT encode(state, 'hex') FROM purchases") == truth)
+            #expect(try bench.psql("SELECT count(*), count(DISTINCT purchase) FROM transfers") == "\(rounds * 3)|\(rounds * 3)")
+            #expect(try bench.psql("SELECT count(*) FROM entitlements WHERE active AND holder <> 'user:jeff'") == "0")
+            // In each lane exactly the first delivery is free.
+            #expect(
+                try bench.psql(
+                    """
+                    SELECT count(*) FROM deliveries d WHERE blocked = (id = (
+                        SELECT min(id) FROM deliveries e WHERE e.purchase = d.purchase AND e.integration = d.integration))
+                    """) == "0")
+        }
+    }
+
+    @Test("Every order of a transfer's webhooks, each twice, leaves the same tables (I1, I2)")
+    func confluence() async throws {
+        let until = seconds(10_000)
+        let facts = login + [
+            .transferred(anonymous, to: user, seconds(100), until: until),
+            .received(user, from: anonymous, seconds(100), until: until),
+        ]
+        try await Bench.run { bench in
+            let daemon = try await bench.daemon([.named("all")])
+            let orders = permutations(facts)
+            // Each order is an app of its own; one place of every order is one batch.
+            for place in facts.indices {
+                let events = orders.enumerated().map { index, order in
+                    Event.stating(order[place], app: "order \(index)")
+                }
+                #expect(await daemon.record(events + events).count == orders.count * 2)
+            }
+            let columns = """
+                SELECT string_agg(holder || active || as_of_ms, ',' ORDER BY holder) FROM entitlements e WHERE e.purchase = p.id
+                --
+                SELECT string_agg(from_holder || to_holder || ordinal, ',') FROM transfers t WHERE t.purchase = p.id
+                --
+                SELECT string_agg(store_transaction_id || as_of_ms, ',') FROM transactions t WHERE t.purchase = p.id
+                --
+                SELECT string_agg(m.type || (m.transfer IS NOT NULL), ',' ORDER BY m.type)
+                FROM messages m JOIN events v ON v.id = m.event WHERE v.purchase = p.id
+                --
+                SELECT string_agg(user_id, ',') FROM holder_links l WHERE l.app = p.app
+                --
+                SELECT count(*) FROM deliveries d WHERE d.purchase = p.id
+                --
+                SELECT encode(p.state, 'hex')
+                """
+                .components(separatedBy: "--").map { "(\($0))" }.joined(separator: ", ")
+            let distinct = try bench.psql("SELECT count(*), \(columns) FROM purchases p GROUP BY 2, 3, 4, 5, 6, 7, 8")
+            #expect(distinct.split(separator: "\n").count == 1, "\(distinct)")
+            #expect(distinct.hasPrefix("120|\(anonymous.coalesced)false"))
+            #expect(
+                distinct.contains(
+                    "ACTIVATEfalse,ACTIVATEfalse,DEACTIVATEfalse,SUBSCRIPTION_RECEIVEDtrue,SUBSCRIPTION_TRANSFERREDtrue"))
+        }
+    }
+
+    @Test("Batches of 500, and more than one of them")
+    func wide() async throws {
+        try await Bench.run { bench in
+            let daemon = try await bench.daemon([.named("a"), .named("b", order: .none)])
+            let events = (0..<1_300).map { Event.sample("EVENT_\($0 / 130)", purchase: "subs_\($0 % 130)", transaction: "tx_\($0 % 130)") }
+            let answers = await daemon.record(events)
+            #expect(answers.count == 1_300 && answers.allSatisfy { $0 == .stored })
+            #expect(try bench.psql("SELECT count(*) FROM events") == "1300")
+            #expect(try bench.psql("SELECT count(*), count(DISTINCT purchase) FROM deliveries") == "2600|130")
+            #expect(try bench.psql("SELECT count(*) FROM deliveries WHERE NOT blocked") == "\(130 + 1_300)")
+            #expect(daemon.log.warnings == [])
+        }
+    }
+}

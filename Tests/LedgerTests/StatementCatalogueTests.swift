@@ -1,0 +1,93 @@
+import Foundation
+import Postgres
+import TestSupport
+import Testing
+
+@testable import Ledger
+
+/// Oracle: the server itself, which says what types it makes of each statement on the migrated database.
+@Suite("Every statement against the migrated schema")
+struct StatementCatalogueTests {
+    private struct Entry: Sendable {
+        let name: String
+        let parameterOIDs: [UInt32]
+        let resultOIDs: [UInt32]
+        let describe: @Sendable (borrowing Session) throws(DatabaseError) -> StatementDescription
+
+        init<Parameters, Row>(_ statement: Statement<Parameters, Row>) {
+            name = statement.name
+            parameterOIDs = statement.parameterOIDs
+            resultOIDs = statement.resultOIDs
+            describe = { session throws(DatabaseError) in try session.describe(statement) }
+        }
+    }
+
+    private static let catalogue: [Entry] =
+        [
+            Entry(Durability.settings), Entry(Durability.backend),
+            Entry(Migrator.lockStatement), Entry(Migrator.exists), Entry(Migrator.applied), Entry(Migrator.record),
+            Entry(QueueFigures.statement), Entry(QueueFigures.hasQueue), Entry(QueueFigures.unsettledCount),
+            Entry(Pauses.names),
+            Entry(TraceStatements.events), Entry(TraceStatements.messages), Entry(TraceStatements.waiting),
+            Entry(TraceStatements.dead), Entry(TraceStatements.attempts), Entry(TraceStatements.holdings),
+            Entry(Upkeep.today), Entry(Upkeep.partitions), Entry(Upkeep.pruneIdentities), Entry(Upkeep.pruneEvents),
+        ] + recording + queueing
+
+    private static let recording: [Entry] = [
+        Entry(RecordStatements.eventIDs), Entry(RecordStatements.admit), Entry(RecordStatements.differing),
+        Entry(RecordStatements.lockPurchases), Entry(RecordStatements.links), Entry(RecordStatements.rowIDs),
+        Entry(RecordStatements.occupied), Entry(RecordStatements.events), Entry(RecordStatements.insertPurchases),
+        Entry(RecordStatements.updatePurchases), Entry(RecordStatements.transactions),
+        Entry(RecordStatements.entitlements), Entry(RecordStatements.transfers), Entry(RecordStatements.learnLinks),
+        Entry(RecordStatements.messages), Entry(RecordStatements.deliveries), Entry(RecordStatements.quarantine),
+        Entry(RecordStatements.notify),
+    ]
+
+    private static let queueing: [Entry] = [
+        Entry(QueueStatements.register), Entry(QueueStatements.renew), Entry(QueueStatements.neighbours),
+        Entry(QueueStatements.bury), Entry(QueueStatements.leave), Entry(QueueStatements.rescue),
+        Entry(QueueStatements.leased), Entry(QueueStatements.release), Entry(QueueStatements.releaseAll),
+        Entry(QueueStatements.unblock), Entry(QueueStatements.due), Entry(QueueStatements.claim),
+        Entry(QueueStatements.messages), Entry(QueueStatements.settled), Entry(QueueStatements.retry),
+        Entry(QueueStatements.attempts), Entry(QueueStatements.deadLetters), Entry(QueueStatements.releaseNext),
+        Entry(QueueStatements.pause), Entry(QueueStatements.resume), Entry(QueueStatements.pauses),
+        Entry(QueueStatements.nameIntegrations), Entry(QueueStatements.integrations),
+    ]
+
+    @Test("The server's types are the declared ones")
+    func types() async throws {
+        let bench = try await Bench()
+        let connection = try await bench.connect()
+        for entry in Self.catalogue {
+            let described = try await connection.withSession(entry.describe)
+            #expect(described.parameterOIDs == entry.parameterOIDs, "\(entry.name)")
+            #expect(described.resultOIDs == entry.resultOIDs, "\(entry.name)")
+        }
+        await connection.close()
+    }
+
+    @Test("The catalogue holds every statement of the sources, and no name twice")
+    func isComplete() throws {
+        let names = Self.catalogue.map(\.name)
+        #expect(Set(names).count == names.count)
+        let declaration = /=\s*Statement<[\s\S]*?>\(\s*"(\w+)"/
+        var declared: Set<String> = []
+        for file in try Self.sources() {
+            let text = try String(contentsOf: file, encoding: .utf8)
+            declared.formUnion(text.matches(of: declaration).map { String($0.1) })
+            // What the pattern above does not see must not exist.
+            let mentions = text.matches(of: /=\s*Statement\b/).count
+            #expect(mentions == text.matches(of: declaration).count, "\(file.lastPathComponent)")
+        }
+        #expect(declared.count > 40, "the pattern finds the declarations")
+        #expect(declared == Set(names))
+    }
+
+    private static func sources() throws -> [URL] {
+        let root = URL(fileURLWithPath: #filePath).resolvingSymlinksInPath()
+            .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+        let folder = root.appendingPathComponent("Sources/Ledger")
+        let files = FileManager.default.enumerator(at: folder, includingPropertiesForKeys: nil)
+        return (files?.allObjects as? [URL] ?? []).filter { $0.pathExtension == "swift" }
+    }
+}

@@ -1,0 +1,120 @@
+import Foundation
+import TestSupport
+import Testing
+
+extension FaultTests {
+    @Test("PostgreSQL stopped for 20 s under load: 503 meanwhile, recovery without a restart, nothing lost")
+    func databaseStopped() throws {
+        let cluster = try TestCluster(durable: true)
+        let receiver = try Receiver(script: Self.oneInFive)
+        let relay = try Relay.running(
+            [.init("backend", receiver, ["schedule": Self.manyGaps])], storage: .given(try cluster.createDatabase()))
+        defer { relay.end() }
+        let process = relay.processIdentifier
+        let load = FaultLoad("p", on: [relay.port])
+        #expect(load.waitForProgress(100))
+
+        try cluster.stop(mode: "immediate")
+        let stopped = Date()
+        #expect(load.waitForRefusals(20, within: 9))
+        #expect(try eventually(within: 5) { try relay.get("/readyz").status == 503 })
+        #expect(try relay.get("/healthz").status == 200)
+        Thread.sleep(until: stopped.addingTimeInterval(20))
+        try cluster.start()
+        // The longest wait between two attempts to connect, and the next renewal of the lease.
+        #expect(try eventually(within: 12) { try relay.get("/readyz").status == 200 })
+        #expect(load.waitForProgress(100))
+
+        try expectRecovered(relay, load, receiver, process: process)
+    }
+
+    @Test("Connections of PostgreSQL killed again and again: nothing lost, nothing stuck")
+    func connectionsKilled() throws {
+        let cluster = try TestCluster(durable: true)
+        let receiver = try Receiver(script: Self.oneInFive)
+        let relay = try Relay.running(
+            [.init("backend", receiver, ["schedule": Self.manyGaps])], storage: .given(try cluster.createDatabase()))
+        defer { relay.end() }
+        let process = relay.processIdentifier
+        let load = FaultLoad("t", on: [relay.port])
+        var killed = 0
+        for _ in 0..<30 {
+            #expect(load.waitForProgress(.random(in: 5...20)))
+            let sql = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'posthouse'"
+            killed += try relay.database.rows(sql).count
+        }
+        #expect(killed > 30)
+        try expectRecovered(relay, load, receiver, process: process)
+    }
+
+    @Test("PostgreSQL frozen for 12 s under load: every request is answered in time, and it recovers")
+    func databaseFrozen() throws {
+        let cluster = try TestCluster(durable: true)
+        let receiver = try Receiver()
+        let relay = try Relay.running(
+            [.init("backend", receiver, ["schedule": Self.manyGaps])], storage: .given(try cluster.createDatabase()))
+        defer { relay.end() }
+        let process = relay.processIdentifier
+        let load = FaultLoad("f", on: [relay.port])
+        #expect(load.waitForProgress(100))
+
+        let frozen = try FrozenCluster(cluster)
+        let began = Date()
+        #expect(load.waitForRefusals(1, within: 9))
+        Thread.sleep(until: began.addingTimeInterval(12))
+        frozen.thaw()
+        #expect(load.waitForProgress(100))
+        #expect(try eventually(within: 12) { try relay.get("/readyz").status == 200 })
+
+        try expectRecovered(relay, load, receiver, process: process)
+    }
+
+    /// The same process serves on, everything has arrived, the queue is empty by itself, and no request waited longer
+    /// than the source's patience allows (8 s, and a second for this machine).
+    private func expectRecovered(
+        _ relay: Relay, _ load: FaultLoad, _ receiver: Receiver, process: pid_t?,
+        sourceLocation: SourceLocation = #_sourceLocation
+    ) throws {
+        let tally = try #require(load.finish(), sourceLocation: sourceLocation)
+        let began = Date()
+        #expect(try relay.database.drained(within: 30), sourceLocation: sourceLocation)
+        let drained = Date().timeIntervalSince(began)
+        #expect(relay.processIdentifier == process, sourceLocation: sourceLocation)
+        #expect(tally.unanswered == 0, sourceLocation: sourceLocation)
+        #expect(Set(tally.refusals.keys) == [503], sourceLocation: sourceLocation)
+        #expect(tally.refusalsWithoutDelay == 0, sourceLocation: sourceLocation)
+        #expect(tally.longestAnswerSeconds < 9, sourceLocation: sourceLocation)
+        let receipts = Self.expectComplete(receiver, of: tally, sourceLocation: sourceLocation)
+        try Self.expectSound(try relay.database, of: tally, sourceLocation: sourceLocation)
+        print(
+            "recovered: \(tally.acknowledged.count) events, \(tally.refusals) refusals, "
+                + "\(receipts.duplicates) duplicates, drained after \(drained) s, "
+                + "longest answer \(tally.longestAnswerSeconds) s")
+    }
+}
+
+/// A cluster whose postmaster and every process of it stand still: connections are there and nobody answers.
+final class FrozenCluster {
+    private let processes: [pid_t]
+    private var isFrozen = true
+
+    init(_ cluster: TestCluster) throws {
+        let file = try String(contentsOfFile: cluster.directory + "/data/postmaster.pid", encoding: .utf8)
+        guard let postmaster = file.split(separator: "\n").first.flatMap({ pid_t($0) }) else {
+            throw HarnessFailure("postmaster.pid holds no process id")
+        }
+        // The postmaster first, so that it starts no further ones.
+        kill(postmaster, SIGSTOP)
+        let children = try String(contentsOfFile: "/proc/\(postmaster)/task/\(postmaster)/children", encoding: .utf8)
+        processes = [postmaster] + children.split(separator: " ").compactMap { pid_t($0) }
+        for process in processes { kill(process, SIGSTOP) }
+    }
+
+    deinit { thaw() }
+
+    func thaw() {
+        guard isFrozen else { return }
+        isFrozen = false
+        for process in processes { kill(process, SIGCONT) }
+    }
+}

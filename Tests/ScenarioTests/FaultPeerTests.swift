@@ -1,0 +1,105 @@
+import Foundation
+import TestSupport
+import Testing
+
+/// Two daemons on one database.
+extension FaultTests {
+    /// The longest that a frozen daemon's deliveries wait: its lease (15 s), the other's round (4 s) and poll (1 s).
+    private static let takeOverSeconds = 30.0
+    /// Deliveries of one integration under way at once in `pair`.
+    private static let concurrency = 16
+
+    private func pair(_ receivers: [Receiver]) throws -> [Relay] {
+        let integrations = receivers.enumerated().map { number, receiver in
+            Relay.Integration(
+                "receiver-\(number)", receiver, ["schedule": Self.manyGaps, "concurrency": "\(Self.concurrency)"])
+        }
+        let first = try Relay.running(integrations)
+        let second = try Relay(integrations, storage: .given(try first.database.connectionString))
+        try second.start()
+        return [first, second]
+    }
+
+    @Test("Two daemons on one database: each delivery is accepted once")
+    func twoDaemons() throws {
+        let receivers = [try Receiver(), try Receiver(script: Self.oneInFive)]
+        let relays = try pair(receivers)
+        defer { relays.forEach { $0.end() } }
+        let load = FaultLoad("d", on: relays.map(\.port))
+        #expect(load.waitForProgress(400))
+        let tally = try #require(load.finish())
+        let database = try relays[0].database
+        #expect(try database.drained(within: 20))
+
+        for receiver in receivers { #expect(Self.expectComplete(receiver, of: tally).duplicates == 0) }
+        try Self.expectSound(database, of: tally)
+        #expect(try database.count("daemons") == 2)
+        #expect(tally.refusals.isEmpty && tally.unanswered == 0)
+        for relay in relays { #expect(relay.stop() == .exited(0)) }
+        #expect(try database.leftBehind() == 0)
+    }
+
+    @Test("A daemon frozen past its lease: the other takes over, and what it does when it wakes changes nothing")
+    func frozenPeer() throws {
+        let receiver = try Receiver { _ in .after(0.5, .ok) }
+        let relays = try pair([receiver])
+        defer { relays.forEach { $0.end() } }
+        let database = try relays[0].database
+        let first = try inHand(of: relays[0], receiver, "a")
+        relays[0].child?.signal(SIGSTOP)
+        defer { relays[0].child?.signal(SIGCONT) }
+
+        let second = FaultLoad("b", on: [relays[1].port])
+        #expect(second.waitForProgress(60))
+        let later = try #require(second.finish())
+        #expect(try database.drained(within: Self.takeOverSeconds))
+        #expect(try database.count("daemons") == 1)
+        let before = FaultReceipts(receiver)
+        #expect(before.missing(of: first) == [] && before.missing(of: later) == [])
+
+        relays[0].child?.signal(SIGCONT)
+        #expect(relays[0].waitForLine("lease") != nil)
+        #expect(try eventually(within: 15) { try relays[0].get("/readyz").status == 200 })
+        let third = FaultLoad("c", on: [relays[0].port])
+        #expect(third.waitForProgress(30))
+        let last = try #require(third.finish())
+        #expect(try database.drained(within: 20))
+
+        // Only what was on the wire when it froze may have come twice; what merely waited in its memory is not its own.
+        var duplicates = 0
+        for tally in [first, later, last] { duplicates = Self.expectComplete(receiver, of: tally).duplicates }
+        #expect(duplicates <= Self.concurrency)
+        #expect(try database.count("daemons") == 2)
+        #expect(try database.notOnce(first) == [] && database.notOnce(later) == [] && database.notOnce(last) == [])
+        #expect(try database.count("dead_letters") == 0)
+        print("frozen: \(duplicates) duplicates")
+    }
+
+    @Test("kill -9 of one of two daemons: the other takes over without waiting for the lease to end")
+    func killedPeer() throws {
+        let receiver = try Receiver { _ in .after(0.5, .ok) }
+        let relays = try pair([receiver])
+        defer { relays.forEach { $0.end() } }
+        let database = try relays[0].database
+        let tally = try inHand(of: relays[0], receiver, "a")
+        let waiting = try database.count("deliveries")
+        relays[0].kill()
+        let killed = Date()
+        // The other looks every 4 s; the lease alone would hold for 15.
+        #expect(try eventually(within: 9) { try database.count("daemons") == 1 })
+        #expect(try database.drained(within: 30))
+
+        #expect(Self.expectComplete(receiver, of: tally).duplicates <= Self.concurrency)
+        try Self.expectSound(database, of: tally)
+        print("killed peer: \(waiting) deliveries taken over and done in \(Date().timeIntervalSince(killed)) s")
+    }
+
+    /// Load on one daemon alone, until it has more in hand than it can have on the wire.
+    private func inHand(of relay: Relay, _ receiver: Receiver, _ prefix: String) throws -> FaultLoad.Tally {
+        let load = FaultLoad(prefix, on: [relay.port], connections: 8, pause: 0)
+        #expect(load.waitForProgress(240))
+        let tally = try #require(load.finish())
+        #expect(try relay.database.count("deliveries", where: "leased_by IS NOT NULL") > Self.concurrency)
+        return tally
+    }
+}

@@ -1,0 +1,131 @@
+import Foundation
+import Testing
+import Vocabulary
+
+extension FaultTests {
+    @Test("Receivers that hang, reset and talk nonsense: the good one on the same relay is not slowed")
+    func badReceivers() throws {
+        let good = try Receiver()
+        let bad = try BadReceiver.Manner.allCases.map { try BadReceiver($0) }
+        let few = ["timeout": #""1s""#, "schedule": #"["100ms", "100ms"]"#]
+        let relay = try Relay.running(
+            [.init("good", good)]
+                + bad.map { .init("\($0.manner)", url: $0.url, secrets: [Receiver.newSecret()], few) })
+        defer { relay.end() }
+        let load = FaultLoad("x", on: [relay.port])
+        #expect(load.waitForProgress(120))
+        let tally = try #require(load.finish())
+        let count = tally.purchases.count * FaultPurchase.messagesEach
+        // The others have barely begun: each of theirs takes 3 s.
+        #expect(good.waitForAccepted(count, 3))
+
+        let database = try relay.database
+        let queue = "SELECT count(*) FROM deliveries d JOIN integrations i ON i.id = d.integration WHERE i.name = "
+        #expect(try database.value(queue + "'good'") == "0")
+        #expect(Self.expectComplete(good, of: tally).duplicates == 0)
+        // Ordered: a purchase's eight messages die one after another, three attempts of a second each.
+        #expect(try database.drained(within: 60))
+        for receiver in bad {
+            let name = "\(receiver.manner)"
+            let id = "(SELECT id FROM integrations WHERE name = '\(name)')"
+            #expect(try database.count("dead_letters", where: "integration = \(id) AND attempts = 3") == count, "\(name)")
+            #expect(try database.count("attempts", where: "integration = \(id)") == 3 * count, "\(name)")
+            #expect(receiver.requests >= 3 * count, "\(name)")
+        }
+        #expect(try database.count("dead_letters") == bad.count * count)
+    }
+
+    @Test("Half-sent bodies and 500 idle connections do not stop ingest")
+    func slowClients() throws {
+        let receiver = try Receiver()
+        let relay = try Relay.running([.init("backend", receiver)])
+        defer { relay.end() }
+        let idle = try (0..<500).map { _ in try Socket.connect(port: relay.port) }
+        let source = relay.source()
+        let half = try (0..<50).map { number in
+            let body = Webhook("ACTIVATE", .user("half"), purchase: "subs_half\(number)", eventID: "half-\(number)").body
+            let socket = try Socket.connect(port: relay.port)
+            var head = "POST \(source.path) HTTP/1.1\r\nhost: x\r\ncontent-length: \(body.count)\r\n"
+            for (name, value) in source.signatureHeaders(body) { head += "\(name): \(value)\r\n" }
+            try socket.send(Array((head + "\r\n").utf8) + body[..<(body.count / 2)])
+            return (socket, body)
+        }
+        defer { for socket in idle + half.map(\.0) { close(socket.descriptor) } }
+        let load = FaultLoad("i", on: [relay.port])
+        #expect(load.waitForProgress(200))
+        let tally = try #require(load.finish())
+        #expect(tally.refusals.isEmpty && tally.unanswered == 0)
+        #expect(tally.longestAnswerSeconds < 2)
+
+        // Half a webhook is no webhook; its other half makes it one.
+        let database = try relay.database
+        #expect(try database.count("events", where: "holder LIKE '%half'") == 0)
+        for (socket, body) in half.prefix(5) {
+            try socket.send(Array(body[(body.count / 2)...]))
+            var reader = HTTPReader(socket)
+            #expect(try reader.next(isAnswer: true)?.status == 200)
+        }
+        // The rest is told that it was too slow, 20 s after its head.
+        for (socket, _) in half.dropFirst(5) {
+            socket.prepare(patience: 25)
+            var reader = HTTPReader(socket)
+            #expect(try reader.next(isAnswer: true)?.status == 408)
+        }
+        #expect(try database.count("events", where: "holder LIKE '%half'") == 5)
+        #expect(try database.drained())
+        _ = Self.expectComplete(receiver, of: tally)
+    }
+}
+
+/// A receiver that answers no request as HTTP wants it.
+final class BadReceiver: Sendable {
+    enum Manner: String, CaseIterable, Sendable {
+        case hangsBeforeHead, hangsInBody, resets, talksNonsense
+    }
+
+    let manner: Manner
+    let port: UInt16
+    private let listener: Socket
+    private let seen = Monitor(0)
+
+    init(_ manner: Manner) throws {
+        self.manner = manner
+        (listener, port) = try Socket.listen()
+        let (listener, seen) = (listener, seen)
+        Thread.detachNewThread {
+            while true {
+                let descriptor = accept(listener.descriptor, nil, nil)
+                guard descriptor >= 0 else { break }
+                Thread.detachNewThread { Self.serve(Socket(descriptor: descriptor), manner, seen) }
+            }
+            close(listener.descriptor)
+        }
+    }
+
+    deinit { shutdown(listener.descriptor, Int32(SHUT_RDWR)) }
+
+    var url: String { "http://127.0.0.1:\(port)/hook" }
+    var requests: Int { seen.read(\.self) }
+
+    private static func serve(_ socket: Socket, _ manner: Manner, _ seen: Monitor<Int>) {
+        defer { close(socket.descriptor) }
+        socket.prepare(patience: 60)
+        var reader = HTTPReader(socket)
+        while (try? reader.next(isAnswer: false)) != nil {
+            seen.change { $0 += 1 }
+            switch manner {
+            // Until the relay gives up and closes.
+            case .hangsBeforeHead: break
+            case .hangsInBody:
+                try? socket.send(Array("HTTP/1.1 200 OK\r\ncontent-length: 100\r\n\r\nhalf".utf8))
+            case .talksNonsense:
+                try? socket.send([0x16, 0x03, 0x01, 0x00, 0xff] + Array("\r\n\r\nnothing that was asked for".utf8))
+            case .resets:
+                // Closing with a linger of zero sends RST (socket(7), SO_LINGER).
+                var none = linger(l_onoff: 1, l_linger: 0)
+                setsockopt(socket.descriptor, SOL_SOCKET, SO_LINGER, &none, socklen_t(MemoryLayout<linger>.size))
+                return
+            }
+        }
+    }
+}

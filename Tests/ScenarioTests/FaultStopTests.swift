@@ -1,0 +1,31 @@
+import Foundation
+import Testing
+
+extension FaultTests {
+    @Test("SIGTERM under load with a slow receiver: in time, no lease left behind, nothing sent twice")
+    func terminated() throws {
+        let receiver = try Receiver { _ in .after(0.3, .ok) }
+        let relay = try Relay.running([.init("slow", receiver, ["concurrency": "64", "order": #""none""#])])
+        defer { relay.end() }
+        let load = FaultLoad("s", on: [relay.port])
+        var slowestStop = 0.0
+        for _ in 0..<2 {
+            #expect(load.waitForProgress(150))
+            let began = Date()
+            #expect(relay.stop(within: 25) == .exited(0))
+            slowestStop = max(slowestStop, Date().timeIntervalSince(began))
+            #expect(try relay.database.leftBehind() == 0)
+            try relay.start()
+        }
+        let tally = try #require(load.finish())
+        #expect(try relay.database.drained(within: 30))
+
+        let receipts = Self.expectComplete(receiver, of: tally, ordered: false)
+        #expect(receipts.duplicates == 0)
+        // Nothing was even tried twice: no attempt was cut.
+        #expect(receipts.messages.values.allSatisfy { $0.arrivals.count == 1 })
+        try Self.expectSound(try relay.database, of: tally)
+        #expect(Set(tally.refusals.keys).isSubset(of: [503]))
+        print("terminated: \(tally.acknowledged.count) events, \(tally.unanswered) unanswered, stopped in \(slowestStop) s")
+    }
+}

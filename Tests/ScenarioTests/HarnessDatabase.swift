@@ -1,0 +1,50 @@
+import Foundation
+
+/// What the ledger says, asked through psql, which is not ours.
+struct Database: Sendable {
+    let connectionString: String
+
+    init(connectionString: String) { self.connectionString = connectionString }
+
+    /// The private cluster of a daemon that runs, by what its postmaster.pid says (PostgreSQL's miscadmin.h: line 5 is
+    /// the directory of the socket).
+    init(privateClusterIn directory: String) throws {
+        let lines = try String(contentsOfFile: directory + "/postmaster.pid", encoding: .utf8)
+            .split(separator: "\n", omittingEmptySubsequences: false)
+        guard lines.count > 4 else { throw HarnessFailure("\(directory)/postmaster.pid is not complete") }
+        connectionString = "host=\(lines[4]) user=posthouse dbname=posthouse"
+    }
+
+    /// The rows that `sql` gives, each column as psql writes it; null is "".
+    @discardableResult
+    func rows(_ sql: String) throws -> [[String]] {
+        let child = try ChildProcess([
+            "psql", "-X", "-q", "-A", "-t", "-F", "\t", "-v", "ON_ERROR_STOP=1", "-d", connectionString, "-c", sql,
+        ])
+        guard child.waitForEnd(30) == .exited(0) else {
+            child.signal(SIGKILL)
+            throw HarnessFailure("psql: \(child.errors.joined(separator: "\n"))")
+        }
+        return child.output.filter { !$0.isEmpty }.map { $0.components(separatedBy: "\t") }
+    }
+
+    /// The first column of the first row.
+    func value(_ sql: String) throws -> String { try rows(sql).first?.first ?? "" }
+
+    func count(_ table: String, where condition: String = "true") throws -> Int {
+        Int(try value("SELECT count(*) FROM \(table) WHERE \(condition)")) ?? -1
+    }
+
+    /// Waits until no delivery is left to do.
+    func drained(within seconds: Double = 20) throws -> Bool {
+        try eventually(within: seconds) { try count("deliveries") == 0 }
+    }
+
+    /// Who has access: coalesced holders by the vendor's key of the purchase.
+    func access() throws -> [String: [String: Bool]] {
+        var access: [String: [String: Bool]] = [:]
+        let sql = "SELECT p.key, e.holder, e.active FROM entitlements e JOIN purchases p ON p.id = e.purchase"
+        for row in try rows(sql) { access[row[0], default: [:]][row[1]] = row[2] == "t" }
+        return access
+    }
+}
