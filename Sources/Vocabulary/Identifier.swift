@@ -22,6 +22,14 @@ package struct Identifier: Hashable, Comparable, Sendable {
         self.init(high: high, low: low)
     }
 
+    /// The first 16 of `bytes`, big-endian, without a copy. Precondition: there are 16.
+    package init(rawBytes bytes: UnsafeRawBufferPointer) {
+        precondition(bytes.count >= 16, "an identifier needs 16 bytes")
+        self.init(
+            high: UInt64(bigEndian: bytes.loadUnaligned(fromByteOffset: 0, as: UInt64.self)),
+            low: UInt64(bigEndian: bytes.loadUnaligned(fromByteOffset: 8, as: UInt64.self)))
+    }
+
     /// 32 hex digits, dashes allowed (PostgreSQL writes a uuid with them); nil for anything else.
     package init?(hex text: some StringProtocol) {
         var high: UInt64 = 0

@@ -119,7 +119,7 @@ package struct EndpointURL: Sendable, Hashable {
     }
 }
 
-/// `*` stands for any run of characters, `?` for one; all else for itself.
+/// `*` stands for any run of characters, `?` for one (a Unicode scalar); all else for itself.
 package struct Glob: Sendable, Hashable {
     package let pattern: String
 
@@ -137,6 +137,10 @@ package struct Glob: Sendable, Hashable {
                 star = (p, t)
                 p += 1
             } else if p < pattern.count, pattern[p] == text[t] || pattern[p] == UInt8(ascii: "?") {
+                // The bytes of one scalar after its first are 10xxxxxx.
+                if pattern[p] == UInt8(ascii: "?") {
+                    while t + 1 < text.count, text[t + 1] & 0xC0 == 0x80 { t += 1 }
+                }
                 p += 1
                 t += 1
             } else if let last = star {

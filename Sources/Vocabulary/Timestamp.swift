@@ -55,6 +55,8 @@ package struct Timestamp: Hashable, Comparable, Sendable {
         }
         guard let offset = scan.zoneOffsetMinutes(), scan.isAtEnd else { return nil }
         let days = Self.day(year: year, month: month, day: day)
+        // A day that its month does not have would come back as one of the next.
+        guard Self.civil(fromDay: days) == (year, month, day) else { return nil }
         let seconds = Int64(days) * 86_400 + Int64(hour * 3_600 + minute * 60 + second) - Int64(offset * 60)
         self.init(milliseconds: seconds * 1_000 + Int64(fraction))
     }

@@ -30,7 +30,8 @@ struct StatementCatalogueTests {
             Entry(Pauses.names),
             Entry(TraceStatements.events), Entry(TraceStatements.messages), Entry(TraceStatements.waiting),
             Entry(TraceStatements.dead), Entry(TraceStatements.attempts), Entry(TraceStatements.holdings),
-            Entry(Upkeep.today), Entry(Upkeep.partitions), Entry(Upkeep.pruneIdentities), Entry(Upkeep.pruneEvents),
+            Entry(Upkeep.today), Entry(Upkeep.partitions), Entry(Upkeep.lockStatement), Entry(Upkeep.pruneStrays),
+            Entry(Upkeep.pruneIdentities), Entry(Upkeep.pruneEvents),
         ] + recording + queueing
 
     private static let recording: [Entry] = [

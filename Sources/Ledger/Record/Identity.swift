@@ -59,7 +59,9 @@ package enum Identity {
     }
 
     /// What tells the bytes of two bodies apart.
-    package static func body(_ bytes: [UInt8]) -> Identifier { Identifier(bytes: SHA256.hash(data: bytes)) }
+    package static func body(_ bytes: [UInt8]) -> Identifier {
+        SHA256.hash(data: bytes).withUnsafeBytes { Identifier(rawBytes: $0) }
+    }
 }
 
 /// How identities are written outside the database: at most 36 characters (Standard Webhooks asks for a short id).
@@ -95,5 +97,5 @@ private struct Digest {
         }
     }
 
-    consuming func finish() -> Identifier { Identifier(bytes: hash.finalize()) }
+    consuming func finish() -> Identifier { hash.finalize().withUnsafeBytes { Identifier(rawBytes: $0) } }
 }

@@ -34,10 +34,13 @@ enum MessageEnvelope {
                 write(statement.transfer, into: &json)
                 write(event.purchase, app: event.scope.app, into: &json)
                 write(event.transaction, into: &json)
+                json.key("original")
             }
         }
         // Reopened before its two closing braces: `Message.envelopeEnd` closes it after the original.
-        return json.bytes.dropLast(Message.envelopeEnd.count) + Array(#","original":"#.utf8)
+        var bytes = json.bytes
+        bytes.removeLast(Message.envelopeEnd.count)
+        return bytes
     }
 
     private static func write(_ holder: Holder, into json: inout JSONWriter) {

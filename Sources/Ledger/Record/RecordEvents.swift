@@ -97,7 +97,7 @@ struct RecordEvents {
         var wanted: Set<Identifier> = []
         var anonymous: Set<RecordPlan.LinkKey> = []
         for new in news {
-            if let purchase = new.event.purchase { wanted.insert(Identity.purchase(purchase, in: new.event.scope)) }
+            if let purchase = new.purchase { wanted.insert(purchase) }
             for holder in [new.event.holder, new.event.fact?.counterpart].compactMap({ $0 }) where holder.isAnonymous {
                 anonymous.insert(RecordPlan.LinkKey(scope: new.event.scope, holder: holder))
             }

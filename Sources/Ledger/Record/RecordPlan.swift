@@ -9,6 +9,15 @@ struct RecordPlan {
         var row: Int64
         var key: Identifier
         var event: Event
+        /// Level two of the identity, where the event names a purchase.
+        var purchase: Identifier?
+
+        init(row: Int64, key: Identifier, event: Event) {
+            self.row = row
+            self.key = key
+            self.event = event
+            purchase = event.purchase.map { Identity.purchase($0, in: event.scope) }
+        }
     }
 
     /// A purchase as the table has it; of a new one everything is empty.
@@ -90,8 +99,7 @@ struct RecordPlan {
     mutating func add(_ new: New) {
         let index = events.count
         events.append(new)
-        guard let purchase = new.event.purchase else { return passOn(index, transfer: nil) }
-        let id = Identity.purchase(purchase, in: new.event.scope)
+        guard let purchase = new.event.purchase, let id = new.purchase else { return passOn(index, transfer: nil) }
         note(purchase, id: id, of: new)
         note(new.event.transaction, purchase: id, of: new)
         guard let fact = new.event.fact, let row = purchases[id] else { return passOn(index, transfer: nil) }

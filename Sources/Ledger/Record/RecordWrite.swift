@@ -44,10 +44,9 @@ struct RecordWrite {
         var fanOut = FanOut(routes: recorder.routes, occupied: occupied)
         return plan.messages.indices.flatMap { index in
             let message = plan.messages[index]
-            let event = plan.events[message.cause].event
+            let cause = plan.events[message.cause]
             return fanOut.plan(
-                message: index, type: message.type, scope: event.scope,
-                purchase: event.purchase.map { Identity.purchase($0, in: event.scope) })
+                message: index, type: message.type, scope: cause.event.scope, purchase: cause.purchase)
         }
     }
 
@@ -71,7 +70,7 @@ struct RecordWrite {
                 plan.events.map(\.row), plan.events.map(\.key), events.map(\.scope.source), events.map(\.scope.app),
                 events.map(\.scope.environment), events.map(\.vendorEventID), events.map(\.name), events.map(\.type),
                 events.map(\.holder.coalesced), events.map(\.occurredAt.milliseconds),
-                events.map { event in event.purchase.map { Identity.purchase($0, in: event.scope) } },
+                plan.events.map(\.purchase),
                 events.map { $0.transaction?.storeTransactionID }, events.map(\.body)
             ))
     }
@@ -116,7 +115,7 @@ struct RecordWrite {
         return Message(
             row: row, id: message.key.messageID, event: new.row, eventID: message.eventID, type: message.type,
             source: new.event.scope.source, transaction: new.event.transaction?.storeTransactionID,
-            purchase: new.event.purchase.map { Identity.purchase($0, in: new.event.scope) },
+            purchase: new.purchase,
             purchaseKey: new.event.purchase?.key, transferID: message.transfer?.transferID,
             envelope: message.envelope, original: new.event.body, derivedBody: message.derivedBody)
     }

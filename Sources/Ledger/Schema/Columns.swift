@@ -13,6 +13,6 @@ extension Identifier: PostgresScalar {
 
     package init(binary bytes: UnsafeRawBufferPointer) throws(DecodingFailure) {
         guard bytes.count == 16 else { throw DecodingFailure(.wrongLength) }
-        self.init(bytes: bytes)
+        self.init(rawBytes: bytes)
     }
 }

@@ -24,6 +24,9 @@ package struct Upkeep: Sendable {
     /// Steps of one call, so that it ends; the next goes on.
     static let pruneStepsMax = 20
 
+    /// The key of the advisory lock: "partitio" as bytes.
+    private static let lock: Int64 = 0x7061_7274_6974_696F
+
     let pool: Pool
     let retention: Retention
 
@@ -42,6 +45,11 @@ package struct Upkeep: Sendable {
         FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
         WHERE i.inhparent = 'attempts'::regclass AND c.relname ~ '^attempts_[0-9]{8}$'
         """)
+    static let lockStatement = Statement<Int64, ()>("upkeep_lock", "SELECT FROM pg_advisory_xact_lock($1)")
+    /// What came while its day had no partition.
+    static let pruneStrays = Statement<Int32, ()>(
+        "upkeep_prune_strays",
+        "DELETE FROM attempts_default WHERE at < (date '1970-01-01' + $1)::timestamp AT TIME ZONE 'UTC'")
     static let pruneIdentities = Statement<(Int64, Int32), Int64>(
         "upkeep_prune_identities",
         """
@@ -63,13 +71,17 @@ package struct Upkeep: Sendable {
         DELETE FROM events e USING old WHERE e.id = old.id RETURNING e.id
         """)
 
-    /// Makes the partitions of the coming days; runs at start and then by the hour.
+    /// Makes the partitions of the coming days; runs at start and then by the hour. Daemons that start together take
+    /// turns.
     package func preparePartitions() async throws {
         try await pool.withSession { session throws(DatabaseError) in
-            guard let today = try session.run(Self.today, ()).first else { return }
-            let existing = Set(try session.run(Self.partitions, ()).map(\.1))
-            for day in today...(today + Int32(Self.partitionsAhead)) where !existing.contains(day) {
-                try session.script(Self.createPartition(day))
+            try session.transaction { session throws(DatabaseError) in
+                _ = try session.run(Self.lockStatement, Self.lock)
+                guard let today = try session.run(Self.today, ()).first else { return }
+                let existing = Set(try session.run(Self.partitions, ()).map(\.1))
+                for day in today...(today + Int32(Self.partitionsAhead)) where !existing.contains(day) {
+                    try session.script(Self.createPartition(day))
+                }
             }
         }
     }
@@ -83,6 +95,7 @@ package struct Upkeep: Sendable {
                 // The name matched attempts_ and eight digits: it can be written into the statement as it is.
                 try session.script("DROP TABLE IF EXISTS \(name)")
             }
+            _ = try session.execute(Self.pruneStrays, today - attemptsDays)
         }
         try await pruneInSteps(Self.pruneIdentities, olderThan: retention.duplicates)
         try await pruneInSteps(Self.pruneEvents, olderThan: retention.events)
@@ -97,14 +110,18 @@ package struct Upkeep: Sendable {
         }
     }
 
+    /// Attached with the day's rows in it: PostgreSQL refuses a partition while the default one holds rows of it.
     private static func createPartition(_ day: Int32) -> String {
         func date(_ day: Int32) -> Substring {
             Timestamp(milliseconds: Int64(day) * 86_400_000).iso8601.prefix(10)
         }
         let name = "attempts_" + date(day).filter { $0 != "-" }
+        let (from, to) = ("'\(date(day)) 00:00:00+00'", "'\(date(day + 1)) 00:00:00+00'")
         return """
-            CREATE TABLE IF NOT EXISTS \(name) PARTITION OF attempts
-            FOR VALUES FROM ('\(date(day)) 00:00:00+00') TO ('\(date(day + 1)) 00:00:00+00')
+            CREATE TABLE \(name) (LIKE attempts INCLUDING DEFAULTS);
+            WITH moved AS (DELETE FROM attempts_default WHERE at >= \(from) AND at < \(to) RETURNING *)
+            INSERT INTO \(name) SELECT * FROM moved;
+            ALTER TABLE attempts ATTACH PARTITION \(name) FOR VALUES FROM (\(from)) TO (\(to))
             """
     }
 }

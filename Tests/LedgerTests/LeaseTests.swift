@@ -1,0 +1,202 @@
+import Postgres
+import TestSupport
+import Testing
+import Vocabulary
+
+@testable import Ledger
+
+/// Oracle: psql.
+@Suite("The queue: leases, the dead and the leaked", .serialized)
+struct LeaseTests {
+    private static let leases = "SELECT count(*) FILTER (WHERE leased_by IS NOT NULL), count(*) FROM deliveries"
+
+    @Test("Settled under a lost lease: nothing changes, the attempt is history")
+    func lostLease() async throws {
+        try await Bench.run { bench in
+            let frozen = try await bench.daemon([.named("all")], processID: 1)
+            let other = try await bench.daemon([.named("all")], processID: 2)
+            frozen.open("all")
+            await frozen.record([.sample("A", purchase: "subs_1"), .sample("B", purchase: "subs_2"), .sample("C", purchase: "subs_2")])
+            let held = frozen.inbox.take()
+            try bench.psql("UPDATE daemons SET expires_at = now() - interval '1 second' WHERE id = \(frozen.lease)")
+            try await other.queue.bury(place: "elsewhere") { _, _ in true }
+            #expect(other.log.rescued == [2])
+            #expect(try bench.psql(Self.leases) == "0|3")
+            let before = try bench.psql("SELECT * FROM deliveries ORDER BY id")
+            let settled = try await frozen.queue.settle([
+                held[0].settled(.dead(reason: "x")), held[1].settled(.accepted),
+            ])
+            #expect(settled.released.isEmpty)
+            #expect(try await frozen.queue.settle([held[0].settled(.retry(after: .seconds(60)))]).released.isEmpty)
+            #expect(try bench.psql("SELECT * FROM deliveries ORDER BY id") == before)
+            #expect(try bench.psql("SELECT count(*) FROM dead_letters") == "0")
+            #expect(
+                try bench.psql("SELECT string_agg(outcome, ' ' ORDER BY outcome) FROM attempts") == "accepted dead retry")
+            // It wakes up, learns it, and works on under another id.
+            let old = frozen.lease
+            #expect(try await !frozen.queue.keepAlive(place: Daemon.place) { _, _ in true })
+            #expect(frozen.lease > old && frozen.handOver.heldCount == 0)
+            #expect(frozen.log.all { if case .leaseLost(let id) = $0 { id } else { nil } } == [old])
+            #expect(try await frozen.queue.keepAlive(place: Daemon.place) { _, _ in true })
+            #expect(try await frozen.claimAll("all").map(\.message.type) == ["A", "B"])
+        }
+    }
+
+    @Test("A neighbour whose process is gone is dead at once; one that runs, or is elsewhere, is not")
+    func deadNeighbour() async throws {
+        try await Bench.run { bench in
+            var daemons: [Daemon] = []
+            for processID in 1...3 { daemons.append(try await bench.daemon([.named("all")], processID: Int32(processID))) }
+            for (index, daemon) in daemons.enumerated() {
+                daemon.open("all")
+                await daemon.record([.sample(purchase: "subs_\(index)")])
+            }
+            try bench.psql("UPDATE daemons SET place = 'elsewhere' WHERE id = \(daemons[2].lease)")
+            try await daemons[0].queue.bury(place: Daemon.place) { processID, ticks in processID == 1 && ticks == 7 }
+            #expect(
+                try bench.psql("SELECT string_agg(process_id::text, ',' ORDER BY 1) FROM daemons") == "1,3")
+            #expect(daemons[0].log.rescued == [1])
+            #expect(try bench.psql(Self.leases) == "2|3")
+            // The same process id, started at another time, is another process.
+            try await daemons[0].queue.bury(place: Daemon.place) { _, ticks in ticks == 8 }
+            #expect(try bench.psql("SELECT string_agg(process_id::text, ',') FROM daemons") == "3")
+        }
+    }
+
+    @Test("A leaked lease is given back at the second look, one that is held never")
+    func sweep() async throws {
+        try await Bench.run { bench in
+            let daemon = try await bench.daemon([.named("all")])
+            await daemon.record([.sample("LEAKED", purchase: "subs_1")])
+            try bench.psql("UPDATE deliveries SET leased_by = \(daemon.lease)")
+            daemon.open("all")
+            await daemon.record([.sample("HELD", purchase: "subs_2")])
+            let leaked = Int64(try bench.psql("SELECT min(id) FROM deliveries")) ?? 0
+            let suspects = try await daemon.queue.sweep(suspects: [])
+            #expect(suspects == [leaked])
+            #expect(try bench.psql(Self.leases) == "2|2")
+            #expect(try await daemon.queue.sweep(suspects: suspects) == [])
+            #expect(try bench.psql("SELECT id FROM deliveries WHERE leased_by IS NULL") == "\(leaked)")
+            #expect(daemon.log.rescued == [1])
+            #expect(try await daemon.queue.sweep(suspects: []) == [])
+            #expect(daemon.log.rescued == [1], "nothing left to tell")
+        }
+    }
+
+    @Test("A sweep takes over leases of nobody, and frees what is blocked by nothing")
+    func mended() async throws {
+        try await Bench.run { bench in
+            let daemon = try await bench.daemon([.named("all")])
+            await daemon.record([.sample("A"), .sample("B"), .sample("C", purchase: "subs_2")])
+            try bench.psql("UPDATE deliveries SET leased_by = 4711 WHERE NOT blocked")
+            try bench.psql("DELETE FROM deliveries WHERE id = (SELECT min(id) FROM deliveries)")
+            #expect(try await daemon.queue.sweep(suspects: []) == [])
+            #expect(try bench.psql("SELECT count(*) FROM deliveries WHERE leased_by IS NULL AND NOT blocked") == "2")
+            #expect(daemon.log.rescued == [1] && daemon.log.warnings.count == 1)
+        }
+    }
+
+    @Test("Given back: free for anybody, and not held, even if the lease is lost meanwhile")
+    func release() async throws {
+        try await Bench.run { bench in
+            let daemon = try await bench.daemon([.named("all")])
+            daemon.open("all")
+            await daemon.record((0..<3).map { .sample(purchase: "subs_\($0)") })
+            let handed = daemon.inbox.take()
+            try await daemon.queue.release(Array(handed.prefix(2)))
+            #expect(try bench.psql(Self.leases) == "1|3")
+            #expect(daemon.handOver.heldCount == 1)
+            try bench.psql("UPDATE deliveries SET leased_by = 4711 WHERE leased_by IS NOT NULL")
+            try await daemon.queue.release(Array(handed.suffix(1)))
+            #expect(try bench.psql(Self.leases) == "1|3", "another's lease is left alone")
+            #expect(daemon.handOver.heldCount == 0)
+        }
+    }
+
+    @Test("What the database did not answer for is held no more, so that the sweep can give it back")
+    func releaseUnanswered() async throws {
+        let cluster = try TestCluster()
+        try await Bench.run(on: cluster) { bench in
+            let daemon = try await bench.daemon([.named("all")])
+            daemon.open("all")
+            await daemon.record((0..<4).map { .sample("E\($0)", purchase: "subs_\($0 / 2)") })
+            let handed = daemon.inbox.take()
+            #expect(handed.count == 2 && daemon.handOver.heldCount == 2)
+            try cluster.stop(mode: "immediate")
+            await #expect(throws: DatabaseError.self) { try await daemon.queue.release([handed[0]]) }
+            #expect(daemon.handOver.heldCount == 1)
+            await #expect(throws: DatabaseError.self) {
+                _ = try await daemon.queue.settle([handed[1].settled(.accepted)])
+            }
+            #expect(daemon.handOver.heldCount == 1, "still to be settled")
+            var cursor = ClaimCursor()
+            await #expect(throws: DatabaseError.self) {
+                _ = try await daemon.queue.claim(daemon.row("all"), upTo: 10, cursor: &cursor)
+            }
+            try cluster.start()
+            var states = daemon.poolStates.makeAsyncIterator()
+            while let state = await states.next() { if case .recovered = state { break } }
+            let settled = try await daemon.queue.settle([handed[1].settled(.accepted)])
+            #expect(settled.released.map(\.message.type) == ["E3"])
+            let suspects = try await daemon.queue.sweep(suspects: [])
+            #expect(suspects == [handed[0].id])
+            #expect(try await daemon.queue.sweep(suspects: suspects) == [])
+            #expect(try await daemon.claimAll("all").map(\.message.type) == ["E0"])
+        }
+    }
+
+    @Test("Leaving gives everything back and registers nothing anew")
+    func leave() async throws {
+        try await Bench.run { bench in
+            let daemon = try await bench.daemon([.named("all")])
+            daemon.open("all")
+            await daemon.record((0..<3).map { .sample(purchase: "subs_\($0)") })
+            #expect(daemon.registration.mayStart)
+            try await daemon.queue.leave()
+            #expect(try bench.psql(Self.leases) == "0|3")
+            #expect(daemon.handOver.heldCount == 0 && !daemon.registration.mayStart)
+            #expect(await daemon.record([.sample("LATE")]) == [.unavailable])
+            await #expect(throws: RegistrationLost.self) { try await daemon.registration.register() }
+            #expect(try bench.psql("SELECT count(*) FROM daemons") == "0")
+            #expect(try bench.psql("SELECT count(*) FROM events") == "3")
+        }
+    }
+
+    @Test("A daemon that asks twice at once registers once")
+    func registersOnce() async throws {
+        try await Bench.run { bench in
+            let daemon = try await bench.daemon()
+            try bench.psql("DELETE FROM daemons")
+            #expect(try await !daemon.registration.renew())
+            async let one = daemon.registration.current()
+            async let other = daemon.registration.current()
+            let ids = try await [one, other]
+            #expect(ids[0] == ids[1])
+            #expect(try bench.psql("SELECT count(*) FROM daemons") == "1")
+        }
+    }
+
+    @Test("A hint reaches who listens")
+    func wakeUps() async throws {
+        try await Bench.run { bench in
+            let daemon = try await bench.daemon([.named("all")])
+            let (woken, wake) = AsyncStream<Void>.makeStream()
+            let wakeUps = WakeUps(settings: try Bench.settings(bench.connectionString))
+            let listening = Task { await wakeUps.run { wake.yield() } }
+            // Listening begins in its own time: hints until one is heard.
+            let hinting = Task {
+                while !Task.isCancelled {
+                    _ = try await daemon.pool.withSession { session throws(DatabaseError) in
+                        try session.execute(RecordStatements.notify, "")
+                    }
+                    try await Task.sleep(for: .milliseconds(20))
+                }
+            }
+            var wakes = woken.makeAsyncIterator()
+            #expect(await wakes.next() != nil)
+            hinting.cancel()
+            listening.cancel()
+            await listening.value
+        }
+    }
+}

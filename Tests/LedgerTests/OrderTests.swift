@@ -1,0 +1,114 @@
+import Postgres
+import TestSupport
+import Testing
+import Vocabulary
+
+@testable import Ledger
+
+/// Oracle: psql, and the order in which events were recorded.
+@Suite("The queue: the order of a purchase", .serialized)
+struct OrderTests {
+    /// Blocked rows with nothing before them, and free rows with something before them: both must never be.
+    private static let misplaced = Statement<(), Int64>(
+        "test_misplaced",
+        """
+        SELECT count(*) FROM deliveries d WHERE blocked <> EXISTS (
+            SELECT FROM deliveries e WHERE e.purchase = d.purchase AND e.integration = d.integration AND e.id < d.id)
+        """)
+
+    @Test("The second waits until the first is settled, and comes leased and in order")
+    func oneByOne() async throws {
+        try await Bench.run { bench in
+            let daemon = try await bench.daemon([.named("all")])
+            daemon.open("all")
+            await daemon.record((0..<4).map { .sample("EVENT_\($0)") } + [.sample("ELSE", purchase: "subs_2")])
+            let free = daemon.inbox.take()
+            #expect(free.map(\.message.type) == ["EVENT_0", "ELSE"])
+            var head = free[0]
+            for index in 1..<4 {
+                // Waiting for its retry it still holds the purchase back.
+                let waiting = try await daemon.queue.settle([head.settled(.retry(after: .zero), status: 500)])
+                #expect(waiting.released.isEmpty)
+                head = try #require(try await daemon.claimAll("all").first)
+                #expect(head.attemptsMade == 1 && head.message.type == "EVENT_\(index - 1)")
+                let verdict: Settlement.Verdict = index == 2 ? .dead(reason: "no") : .accepted
+                let settled = try await daemon.queue.settle([head.settled(verdict)])
+                #expect(settled.released.map(\.message.type) == ["EVENT_\(index)"])
+                head = try #require(settled.released.first)
+                #expect(head.attemptsMade == 0)
+                #expect(try bench.psql("SELECT leased_by FROM deliveries WHERE id = \(head.id)") == "\(daemon.lease)")
+            }
+            let last = try await daemon.queue.settle([head.settled(.accepted)])
+            #expect(last.released.isEmpty)
+            #expect(try bench.psql("SELECT count(*) FROM deliveries") == "1")
+        }
+    }
+
+    @Test("Where the lane has no slot, what comes free is left in the table for a claim")
+    func noSlot() async throws {
+        try await Bench.run { bench in
+            let daemon = try await bench.daemon([.named("all")])
+            daemon.open("all")
+            await daemon.record([.sample("A"), .sample("B")])
+            let head = try #require(daemon.inbox.take().first)
+            daemon.handOver.close(daemon.row("all"))
+            let settled = try await daemon.queue.settle([head.settled(.accepted)])
+            #expect(settled.released.isEmpty)
+            #expect(try bench.psql("SELECT blocked, leased_by IS NULL FROM deliveries") == "f|t")
+            daemon.open("all")
+            #expect(try await daemon.claimAll("all").map(\.message.type) == ["B"])
+        }
+    }
+
+    @Test("An integration without order: nothing is blocked, nothing is released")
+    func unordered() async throws {
+        try await Bench.run { bench in
+            let daemon = try await bench.daemon([.named("all", order: .none)])
+            daemon.open("all")
+            await daemon.record((0..<3).map { .sample("EVENT_\($0)") })
+            let handed = daemon.inbox.take()
+            #expect(handed.map(\.message.type) == ["EVENT_0", "EVENT_1", "EVENT_2"])
+            #expect(try await daemon.queue.settle(handed.map { $0.settled(.accepted) }).released.isEmpty)
+            #expect(try bench.psql("SELECT count(*) FROM deliveries") == "0")
+        }
+    }
+
+    @Test("Settling and recording the same purchases at once: nothing is left behind, nothing overtakes")
+    func race() async throws {
+        try await Bench.run { bench in
+            let settler = try await bench.daemon([.named("a"), .named("b")], processID: 1)
+            let recorder = try await bench.daemon([.named("a"), .named("b")], processID: 2)
+            settler.open("a", "b")
+            let purchases = (0..<12).map { "subs_\($0)" }
+            func events(_ round: Int) -> [Event] {
+                purchases.shuffled().map { .sample("EVENT_\(round)", at: seconds(Int64(round)), purchase: $0, transaction: $0) }
+            }
+            await settler.record(events(0))
+            var heads = settler.inbox.take()
+            var delivered: [String: [Int]] = [:]
+            for round in 1...60 {
+                let batch = heads.shuffled()
+                for head in batch {
+                    let lane = "\(head.message.purchaseKey ?? "") \(head.integration)"
+                    delivered[lane, default: []].append(Int(head.message.type.dropFirst(6)) ?? -1)
+                }
+                async let settled = settler.queue.settle(batch.map { $0.settled(.accepted) })
+                async let answers = recorder.record(events(round))
+                heads = try await settled.released
+                #expect(await answers.allSatisfy { $0 == .stored })
+                let misplaced = try await settler.pool.withSession { session throws(DatabaseError) in
+                    try session.run(Self.misplaced, ())
+                }
+                #expect(misplaced == [0], "round \(round)")
+                // What the recorder found free it left in the table: its own lanes are closed.
+                for name in ["a", "b"] { heads += try await settler.claimAll(name) }
+                for head in heads { settler.handOver.free(head.integration, 0) }
+            }
+            #expect(settler.log.warnings + recorder.log.warnings == [])
+            #expect(delivered.count == purchases.count * 2)
+            for (lane, rounds) in delivered { #expect(rounds == Array(0..<rounds.count), "\(lane)") }
+            let deadlocks = try bench.psql("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
+            #expect(deadlocks == "0")
+        }
+    }
+}

@@ -1,0 +1,202 @@
+import Postgres
+import TestSupport
+import Testing
+import Vocabulary
+
+@testable import Ledger
+
+/// Oracle: psql.
+@Suite("The queue: claims and settles", .serialized)
+struct QueueTests {
+    @Test("A claim takes what is due and free, oldest first, with all that a request needs")
+    func due() async throws {
+        try await Bench.run { bench in
+            let daemon = try await bench.daemon([.named("all"), .named("other")])
+            await daemon.record((0..<6).map { .sample("EVENT_\($0)", purchase: "subs_\($0)", vendorEventID: "e\($0)") })
+            let row = daemon.row("all")
+            try bench.psql(
+                """
+                UPDATE deliveries d SET due_at = now() + interval '1 hour' FROM messages m
+                    WHERE m.id = d.message AND m.type = 'EVENT_1';
+                UPDATE deliveries d SET blocked = true FROM messages m WHERE m.id = d.message AND m.type = 'EVENT_2';
+                UPDATE deliveries d SET leased_by = 999 FROM messages m WHERE m.id = d.message AND m.type = 'EVENT_3';
+                UPDATE deliveries d SET due_at = due_at - interval '1 hour', attempts = 3 FROM messages m
+                    WHERE m.id = d.message AND m.type = 'EVENT_5'
+                """)
+            #expect(try await daemon.queue.lanesWithDue([row]) == [row])
+            #expect(try await daemon.claimAll("all").isEmpty, "a closed lane takes nothing")
+            daemon.open("all")
+            let claimed = try await daemon.claimAll("all")
+            #expect(claimed.map(\.message.type) == ["EVENT_5", "EVENT_0", "EVENT_4"])
+            #expect(claimed.map(\.attemptsMade) == [3, 0, 0] && claimed.allSatisfy { $0.integration == row })
+            #expect(try bench.psql("SELECT count(*) FROM deliveries WHERE leased_by = \(daemon.lease)") == "3")
+            let message = try #require(claimed.last).message
+            let event = Event.sample("EVENT_4", purchase: "subs_4", vendorEventID: "e4")
+            #expect(message.id == Identity.message(passingOn: Identity.event(event)).messageID)
+            #expect(message.eventID == "e4" && message.source == "shop" && message.transaction == "tx_1")
+            #expect(message.purchaseKey == "subs_4" && message.original == event.body && message.derivedBody == nil)
+            #expect(message.envelope.starts(with: Array(#"{"type":"EVENT_4""#.utf8)))
+            #expect(try await daemon.queue.lanesWithDue([row]) == [])
+            #expect(try await daemon.queue.lanesWithDue([row, daemon.row("other")]) == [daemon.row("other")])
+        }
+    }
+
+    @Test("A message that was recorded and one that was claimed are the same, derived ones too")
+    func sameMessage() async throws {
+        try await Bench.run { bench in
+            let daemon = try await bench.daemon([.named("all", order: .none)])
+            daemon.open("all")
+            await daemon.record(login.map { .stating($0) })
+            let handed = daemon.inbox.take()
+            try await daemon.queue.release(handed)
+            let claimed = try await daemon.claimAll("all").sorted { $0.id < $1.id }
+            #expect(handed.count == 5 && claimed.map(\.id) == handed.map(\.id))
+            for (one, other) in zip(handed, claimed) {
+                let (left, right) = (one.message, other.message)
+                #expect(left.row == right.row && left.id == right.id && left.event == right.event)
+                #expect(left.eventID == right.eventID && left.type == right.type && left.source == right.source)
+                #expect(left.transaction == right.transaction && left.purchase == right.purchase)
+                #expect(left.purchaseKey == right.purchaseKey && left.transferID == right.transferID)
+                #expect(left.envelope == right.envelope && left.original == right.original)
+                #expect(left.derivedBody == right.derivedBody)
+                #expect(one.createdAt == other.createdAt)
+            }
+        }
+    }
+
+    @Test("The walk over many batches misses nothing and takes nothing twice, due times equal or not")
+    func cursor() async throws {
+        try await Bench.run { bench in
+            let daemon = try await bench.daemon([.named("all")])
+            await daemon.record((0..<450).map { .sample(purchase: "subs_\($0)") })
+            try bench.psql("UPDATE deliveries SET due_at = due_at - id % 5 * interval '1 microsecond'")
+            daemon.open("all")
+            let claimed = try await daemon.claimAll("all", step: 100)
+            #expect(claimed.count == 450 && Set(claimed.map(\.id)).count == 450)
+            #expect(try await daemon.claimAll("all").isEmpty)
+        }
+    }
+
+    @Test("A lane full of reservations claims nothing, and says so without an end being reached")
+    func noSlots() async throws {
+        try await Bench.run { bench in
+            let daemon = try await bench.daemon([.named("all")], slotsPerLane: 2)
+            await daemon.record((0..<5).map { .sample(purchase: "subs_\($0)") })
+            daemon.open("all")
+            var cursor = ClaimCursor()
+            let first = try await daemon.queue.claim(daemon.row("all"), upTo: 256, cursor: &cursor)
+            #expect(first.deliveries.count == 2 && !first.isDrained)
+            let second = try await daemon.queue.claim(daemon.row("all"), upTo: 256, cursor: &cursor)
+            #expect(second.deliveries.isEmpty && !second.isDrained)
+            daemon.handOver.free(daemon.row("all"), 2)
+            let third = try await daemon.queue.claim(daemon.row("all"), upTo: 256, cursor: &cursor)
+            #expect(third.deliveries.map(\.id) == [first.deliveries[1].id + 1, first.deliveries[1].id + 2])
+        }
+    }
+
+    @Test("Two daemons at one lane share it out, and neither waits for the other's locks")
+    func skipLocked() async throws {
+        try await Bench.run { bench in
+            let left = try await bench.daemon([.named("all")], processID: 1)
+            let right = try await bench.daemon([.named("all")], processID: 2)
+            await left.record((0..<400).map { .sample(purchase: "subs_\($0)") })
+            left.open("all")
+            right.open("all")
+            async let one = left.claimAll("all", step: 20)
+            async let other = right.claimAll("all", step: 20)
+            let (mine, yours) = try await (one.map(\.id), other.map(\.id))
+            #expect(Set(mine).isDisjoint(with: yours) && mine.count + yours.count <= 400)
+            // What one held in its hands for a moment is left to the next walk.
+            let rest = try await left.claimAll("all").map(\.id)
+            #expect(Set(mine + yours + rest).count == 400)
+
+            try bench.psql("UPDATE deliveries SET leased_by = NULL")
+            let blocker = try await bench.connect()
+            let lowest = Int64(try bench.psql("SELECT min(id) FROM deliveries")) ?? 0
+            let gate = Gate()
+            async let holding: Void = blocker.withSession { session throws(DatabaseError) in
+                try session.transaction { session throws(DatabaseError) in
+                    try session.script("SELECT FROM deliveries WHERE id = \(lowest) FOR UPDATE")
+                    gate.open()
+                    gate.waitForClose()
+                }
+            }
+            await gate.opened()
+            let around = try await right.claimAll("all")
+            #expect(around.count == 399 && !around.map(\.id).contains(lowest))
+            gate.close()
+            try await holding
+            await blocker.close()
+            #expect(try await right.claimAll("all").map(\.id) == [lowest])
+        }
+    }
+
+    @Test("Accepted, retry, dead and paused, in the tables")
+    func outcomes() async throws {
+        try await Bench.run { bench in
+            let daemon = try await bench.daemon([.named("all"), .named("gone")])
+            daemon.open("all", "gone")
+            await daemon.record((0..<4).map { .sample("EVENT_\($0)", purchase: "subs_\($0)") })
+            let deliveries = daemon.inbox.take().filter { $0.integration == daemon.row("all") }
+            let gone = try #require(
+                try await bench.psql("SELECT min(id) FROM deliveries WHERE integration = \(daemon.row("gone"))"))
+            _ = gone
+            let settled = try await daemon.queue.settle([
+                deliveries[0].settled(.accepted, status: 204),
+                deliveries[1].settled(.retry(after: .seconds(300)), status: 500, failure: "answered 500"),
+                deliveries[2].settled(
+                    .dead(reason: "answered 400, which is permanent"), status: 400,
+                    failure: "answered 400, which is permanent: no such user"),
+                deliveries[3].settled(.paused(reason: "answered 410"), status: 410, failure: "answered 410"),
+            ])
+            #expect(settled.released.isEmpty && settled.paused.map(\.integration) == [daemon.row("all")])
+            #expect(
+                try bench.psql(
+                    "SELECT attempt, outcome, http_status, latency_ms, failure FROM attempts ORDER BY delivery") == """
+                    1|accepted|204|12|
+                    1|retry|500|12|answered 500
+                    1|dead|400|12|answered 400, which is permanent: no such user
+                    1|paused|410|12|answered 410
+                    """)
+            #expect(
+                try bench.psql(
+                    """
+                    SELECT m.type, d.attempts, d.leased_by IS NULL, round(extract(epoch FROM d.due_at - now()) / 100)
+                    FROM deliveries d JOIN messages m ON m.id = d.message WHERE integration = \(daemon.row("all"))
+                    ORDER BY 1
+                    """) == "EVENT_1|1|t|3\nEVENT_3|0|t|0")
+            #expect(
+                try bench.psql(
+                    """
+                    SELECT m.type, l.attempts, l.reason, l.http_status, l.purchase = v.purchase, l.created_at = m.created_at
+                    FROM dead_letters l JOIN messages m ON m.id = l.message JOIN events v ON v.id = m.event
+                    """).hasPrefix("EVENT_2|1|answered 400, which is permanent: no such user|400|t|"))
+            #expect(try await daemon.queue.pauses() == [daemon.row("all"): "answered 410"])
+            #expect(daemon.handOver.heldCount == 4, "the other lane's four are still under way")
+            // Told once: the second 410 pauses nothing anew.
+            let again = try await daemon.queue.settle([deliveries[3].settled(.paused(reason: "answered 410"), status: 410)])
+            #expect(again.paused.isEmpty)
+        }
+    }
+
+    @Test("Pausing and resuming by hand")
+    func pauses() async throws {
+        try await Bench.run { bench in
+            let daemon = try await bench.daemon([.named("all"), .named("other")])
+            func change(_ name: String, _ isPaused: Bool) async throws -> String {
+                switch try await Pauses.set(name, isPaused: isPaused, in: daemon.pool) {
+                case .changed: "changed"
+                case .unchanged: "unchanged"
+                case .unknown(let known): known.joined(separator: " ")
+                }
+            }
+            #expect(try await change("all", true) == "changed")
+            #expect(try await change("all", true) == "unchanged")
+            #expect(try await daemon.queue.pauses() == [daemon.row("all"): "paused by hand"])
+            #expect(try await change("all", false) == "changed")
+            #expect(try await change("all", false) == "unchanged")
+            #expect(try await daemon.queue.pauses() == [:])
+            #expect(try await change("nobody", true) == "all other")
+        }
+    }
+}

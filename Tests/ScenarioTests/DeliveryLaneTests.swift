@@ -1,0 +1,139 @@
+import Foundation
+import Testing
+import Vocabulary
+
+/// What goes to whom, in which order, and that nobody waits for another's receiver.
+@Suite struct DeliveryLaneTests {
+    private static func renewals(of purchase: String, _ count: Int) -> [Webhook] {
+        (0..<count).map { number in
+            Webhook(
+                "SUBSCRIPTION_RENEWED", .user("u"), purchase: purchase, transaction: "\(purchase)-\(number)",
+                at: Webhook.epoch + Int64(number))
+        }
+    }
+
+    private static func transaction(_ message: Received) -> String {
+        (message.data["transaction"] as? [String: Any])?["store_transaction_id"] as? String ?? ""
+    }
+
+    @Test("order = \"purchase\": a failing message holds its purchase back, and no other")
+    func ordered() throws {
+        let receiver = try Receiver { request in
+            Self.transaction(request) == "subs_1-0" ? .status(500) : .ok
+        }
+        let relay = try Relay.running([.init("backend", receiver, ["schedule": Self.manyGaps])])
+        defer { relay.end() }
+        let connection = relay.source().connect()
+        for webhook in Self.renewals(of: "subs_1", 4) { #expect(try connection.post(webhook.body).status == 200) }
+        #expect(receiver.wait { $0.count { Self.transaction($0) == "subs_1-0" } >= 2 })
+        for webhook in Self.renewals(of: "subs_2", 20) { #expect(try connection.post(webhook.body).status == 200) }
+        #expect(receiver.waitForAccepted(20))
+        #expect(receiver.accepted.map(Self.transaction) == (0..<20).map { "subs_2-\($0)" })
+        #expect(Set(receiver.received.map(Self.transaction)).isDisjoint(with: ["subs_1-1", "subs_1-2", "subs_1-3"]))
+        receiver.answer { _ in .ok }
+        #expect(receiver.waitForAccepted(24))
+        #expect(receiver.accepted.suffix(4).map(Self.transaction) == (0..<4).map { "subs_1-\($0)" })
+    }
+
+    @Test("order = \"purchase\": a dead letter lets the next one go")
+    func orderedPastDead() throws {
+        let receiver = try Receiver { Self.transaction($0) == "subs_1-0" ? .status(400) : .ok }
+        let relay = try Relay.running([.init("backend", receiver, ["permanent": "[400]"])])
+        defer { relay.end() }
+        let connection = relay.source().connect()
+        for webhook in Self.renewals(of: "subs_1", 3) { #expect(try connection.post(webhook.body).status == 200) }
+        #expect(receiver.waitForAccepted(2))
+        #expect(receiver.accepted.map(Self.transaction) == ["subs_1-1", "subs_1-2"])
+    }
+
+    @Test("order = \"none\": the next message of a purchase does not wait")
+    func unordered() throws {
+        let receiver = try Receiver { Self.transaction($0) == "subs_1-0" ? .status(500) : .ok }
+        let relay = try Relay.running(
+            [.init("backend", receiver, ["order": "\"none\"", "schedule": Self.manyGaps])])
+        defer { relay.end() }
+        let connection = relay.source().connect()
+        for webhook in Self.renewals(of: "subs_1", 4) { #expect(try connection.post(webhook.body).status == 200) }
+        #expect(receiver.waitForAccepted(3))
+        #expect(Set(receiver.accepted.map(Self.transaction)) == ["subs_1-1", "subs_1-2", "subs_1-3"])
+    }
+
+    private static let manyGaps = "[" + Array(repeating: "\"300ms\"", count: 30).joined(separator: ", ") + "]"
+
+    @Test("events, environments and sources choose what an integration is told")
+    func filters() throws {
+        let receivers = try (0..<5).map { _ in try Receiver() }
+        let chosen: [[String: String]] = [
+            ["events": #"["SUBSCRIPTION_*"]"#], ["events": #"["*ACTIVATE"]"#, "environments": #"["SANDBOX"]"#],
+            ["sources": #"["second"]"#], ["events": #"["?CTIVATE", "SUBSCRIPTION_RECEIVED"]"#], ["events": #"["*"]"#],
+        ]
+        let relay = try Relay.running(
+            zip(receivers, chosen).enumerated().map { .init("r\($0)", $1.0, $1.1) },
+            sources: [.init(), .init(name: "second", secrets: ["other-secret"])])
+        defer { relay.end() }
+        var sandbox = Webhook("ACTIVATE", .user("s"), purchase: "subs_3")
+        sandbox.environment = "SANDBOX"
+        var started = Webhook("SUBSCRIPTION_STARTED", .user("s"), purchase: "subs_3")
+        started.environment = "SANDBOX"
+        let webhooks = [
+            Webhook("DEACTIVATE", .anonymous("a"), purchase: "subs_1"), Webhook("ACTIVATE", .user("u"), purchase: "subs_1"),
+            sandbox, started,
+        ]
+        for webhook in webhooks { #expect(try relay.source().post(webhook) == 200) }
+        let second = Webhook("ACTIVATE", .user("u"), purchase: "subs_1")
+        #expect(try relay.source("second", secret: "other-secret").post(second) == 200)
+        #expect(try relay.database.drained())
+        let got = receivers.map { $0.received.map(\.type).sorted() }
+        #expect(got[0] == ["SUBSCRIPTION_RECEIVED", "SUBSCRIPTION_STARTED", "SUBSCRIPTION_TRANSFERRED"])
+        #expect(got[1] == ["ACTIVATE"])
+        #expect(receivers[1].received.allSatisfy { $0.data["environment"] as? String == "SANDBOX" })
+        #expect(got[2] == ["ACTIVATE"])
+        #expect(receivers[2].received.allSatisfy { $0.data["source"] as? String == "second" })
+        #expect(got[3] == ["ACTIVATE", "ACTIVATE", "ACTIVATE", "SUBSCRIPTION_RECEIVED"])
+        #expect(got[4].count == 7)
+    }
+
+    @Test("A dead receiver and one that hangs do not delay the others")
+    func bulkheads() throws {
+        let good = try Receiver()
+        let hanging = try Receiver { _ in .hang }
+        let refusing = try Receiver()
+        refusing.stop()
+        let relay = try Relay.running([
+            .init("good", good), .init("hanging", hanging, ["timeout": "\"60s\""]), .init("refusing", refusing),
+        ])
+        defer { relay.end() }
+        let begun = Date()
+        let source = relay.source()
+        onThreads(4) { thread in
+            let connection = source.connect()
+            for number in 0..<50 {
+                _ = try? connection.post(
+                    Webhook("ACTIVATE", .user("u"), purchase: "subs_\(thread * 50 + number)").body)
+            }
+        }
+        #expect(good.waitForAccepted(200))
+        // Far below the time-out of the hanging one; generous for a machine under load.
+        #expect(Date().timeIntervalSince(begun) < 10)
+        #expect(try relay.database.count("deliveries") == 400)
+        #expect(hanging.connectionsMade <= 16)
+    }
+
+    @Test("The same webhook again, after everything was delivered, delivers nothing; a restart changes no id")
+    func stable() throws {
+        let receiver = try Receiver { $0.number == 0 ? .status(500) : .ok }
+        let relay = try Relay.running([.init("backend", receiver, ["schedule": #"["2s"]"#])])
+        defer { relay.end() }
+        let webhook = Webhook("ACTIVATE", .user("u"), purchase: "subs_1")
+        #expect(try relay.source().post(webhook) == 200)
+        #expect(receiver.wait { !$0.isEmpty })
+        // The retry is another process's.
+        try relay.restart()
+        #expect(receiver.waitForAccepted(1))
+        #expect(try relay.source().post(webhook) == 200)
+        #expect(try relay.database.drained())
+        #expect(receiver.count == 2)
+        #expect(Set(receiver.received.map(\.id)).count == 1)
+        #expect(Set(receiver.received.map(\.body)).count == 1)
+    }
+}

@@ -1,0 +1,198 @@
+import Foundation
+import Testing
+import Vocabulary
+
+/// What follows from each answer of a receiver (design "Deliveries"; contract "Delivery").
+@Suite struct DeliveryRetryTests {
+    private static func webhook(_ number: Int) -> Webhook {
+        Webhook("ACTIVATE", .user("u\(number)"), purchase: "subs_\(number)")
+    }
+
+    @Test("Failures are retried by the schedule under one message id, then accepted")
+    func retried() throws {
+        let receiver = try Receiver { $0.number < 2 ? .status(500, body: "not now") : .ok }
+        let relay = try Relay.running(
+            [.init("backend", receiver, ["schedule": #"["300ms", "600ms", "1s"]"#, "jitter": "0"])])
+        defer { relay.end() }
+        #expect(try relay.source().post(Self.webhook(1)) == 200)
+        #expect(receiver.waitForAccepted(1))
+        let received = receiver.received
+        #expect(received.count == 3)
+        #expect(Set(received.map(\.id)).count == 1)
+        #expect(Set(received.map(\.body)).count == 1)
+        #expect(received.allSatisfy { $0.isVerified })
+        let gaps = zip(received.dropFirst(), received).map { $0.at.timeIntervalSince($1.at) }
+        #expect(gaps[0] >= 0.29)
+        #expect(gaps[1] >= 0.59)
+        let database = try relay.database
+        #expect(try database.drained())
+        let attempts = try database.rows(
+            "SELECT attempt, outcome, http_status, coalesce(failure, '') FROM attempts ORDER BY attempt")
+        #expect(attempts.map { Array($0.prefix(3)) } == [["1", "retry", "500"], ["2", "retry", "500"], ["3", "accepted", "204"]])
+        #expect(attempts[0][3].contains("not now"))
+        #expect(relay.waitForLine("attempt=3", "outcome=accepted", "integration=backend") != nil)
+    }
+
+    @Test("The last gap used up: a dead letter, a line in the journal, nothing more is sent")
+    func exhausted() throws {
+        let receiver = try Receiver { _ in .status(500) }
+        let relay = try Relay.running([.init("backend", receiver, ["schedule": #"["50ms", "50ms"]"#])])
+        defer { relay.end() }
+        #expect(try relay.source().post(Self.webhook(1)) == 200)
+        #expect(relay.waitForLine("outcome=dead", "integration=backend", "http_status=500") != nil)
+        let database = try relay.database
+        #expect(try database.drained())
+        #expect(try database.rows("SELECT attempts, http_status FROM dead_letters") == [["3", "500"]])
+        #expect(try database.value("SELECT reason FROM dead_letters").contains("given up after 3 attempts"))
+        #expect(receiver.count == 3)
+        #expect(try relay.get("/metrics").text.contains("posthouse_dead_letters{integration=\"backend\"} 1\n"))
+    }
+
+    @Test("A status listed in `permanent` is dead at once; the next message goes on")
+    func permanent() throws {
+        let receiver = try Receiver { $0.number == 0 ? .status(400) : .ok }
+        let relay = try Relay.running([.init("backend", receiver, ["permanent": "[400, 422]"])])
+        defer { relay.end() }
+        #expect(try relay.source().post(Self.webhook(1)) == 200)
+        #expect(relay.waitForLine("outcome=dead", "http_status=400") != nil)
+        #expect(try relay.source().post(Self.webhook(2)) == 200)
+        #expect(receiver.waitForAccepted(1))
+        #expect(try relay.database.rows("SELECT attempts, http_status FROM dead_letters") == [["1", "400"]])
+    }
+
+    @Test("give_up_after wins over the schedule")
+    func givenUp() throws {
+        let receiver = try Receiver { _ in .status(503) }
+        let relay = try Relay.running(
+            [.init("backend", receiver, ["schedule": #"["100ms", "1h"]"#, "give_up_after": #""30s""#])])
+        defer { relay.end() }
+        #expect(try relay.source().post(Self.webhook(1)) == 200)
+        #expect(relay.waitForLine("outcome=dead") != nil)
+        #expect(try relay.database.drained())
+        #expect(receiver.count == 2)
+        #expect(try relay.database.value("SELECT reason FROM dead_letters").contains("give_up_after"))
+    }
+
+    @Test("Retry-After of a 429 and a 503 is waited for, in seconds or as a date", arguments: [429, 503])
+    func retryAfter(status: Int) throws {
+        let receiver = try Receiver { request in
+            guard request.number == 0 else { return .ok }
+            if status == 429 { return .status(status, headers: ["Retry-After: 2"]) }
+            let format = DateFormatter()
+            format.locale = Locale(identifier: "en_US_POSIX")
+            format.timeZone = TimeZone(identifier: "GMT")
+            format.dateFormat = "EEE, dd MMM yyyy HH:mm:ss 'GMT'"
+            return .status(status, headers: ["retry-after: \(format.string(from: Date(timeIntervalSinceNow: 3)))"])
+        }
+        let relay = try Relay.running([.init("backend", receiver, ["schedule": #"["50ms"]"#])])
+        defer { relay.end() }
+        #expect(try relay.source().post(Self.webhook(1)) == 200)
+        #expect(receiver.waitForAccepted(1))
+        let received = receiver.received
+        #expect(received.count == 2)
+        #expect(received[1].at.timeIntervalSince(received[0].at) >= 1.9)
+    }
+
+    @Test("410 pauses the integration, uses up no attempt, and `posthouse resume` goes on")
+    func gone() throws {
+        let receiver = try Receiver { _ in .status(410) }
+        let relay = try Relay.running([.init("backend", receiver, ["schedule": #"["50ms"]"#])])
+        defer { relay.end() }
+        #expect(try relay.source().post(Self.webhook(1)) == 200)
+        #expect(relay.waitForLine("integration backend is paused") != nil)
+        #expect(try relay.source().post(Self.webhook(2)) == 200)
+        #expect(try relay.source().post(Self.webhook(3)) == 200)
+        let database = try relay.database
+        #expect(try database.count("integrations", where: "paused_at IS NOT NULL") == 1)
+        #expect(try database.count("deliveries", where: "attempts = 0") == 3)
+        receiver.answer { _ in .ok }
+        let sentBefore = receiver.count
+        let resumed = try relay.command("resume", "backend", "--config", relay.configuration)
+        #expect(resumed.end == .exited(0), "\(resumed.errors)")
+        #expect(receiver.waitForAccepted(3))
+        #expect(try database.drained())
+        #expect(receiver.count == sentBefore + 3)
+        #expect(relay.waitForLine("integration backend is resumed") != nil)
+        #expect(try database.count("dead_letters") == 0)
+    }
+
+    @Test("`posthouse pause` holds everything back until it is resumed; ingest goes on")
+    func paused() throws {
+        let receiver = try Receiver()
+        let other = try Receiver()
+        let relay = try Relay.running([.init("backend", receiver), .init("other", other)])
+        defer { relay.end() }
+        #expect(try relay.command("pause", "backend", "--config", relay.configuration).end == .exited(0))
+        // The daemon follows within its poll; until then a message may still go out.
+        let database = try relay.database
+        let isFollowed = try eventually {
+            let before = receiver.count
+            let seen = other.count
+            #expect(try relay.source().post(Self.webhook(seen + 100)) == 200)
+            #expect(other.waitForAccepted(seen + 1))
+            return try receiver.count == before && database.count("deliveries") > 0
+        }
+        #expect(isFollowed)
+        let before = receiver.count
+        for number in 1...5 { #expect(try relay.source().post(Self.webhook(number)) == 200) }
+        #expect(other.waitForAccepted(other.count))
+        #expect(try eventually { try database.count("deliveries") >= 5 })
+        #expect(receiver.count == before)
+        #expect(try relay.command("resume", "backend", "--config", relay.configuration).end == .exited(0))
+        #expect(try database.drained())
+        #expect(receiver.count == other.count)
+        let unknown = try relay.command("pause", "bakend", "--config", relay.configuration)
+        #expect(unknown.end == .exited(1))
+        #expect(unknown.errors.contains("backend"))
+    }
+
+    @Test("A redirect is a failure and is not followed")
+    func redirect() throws {
+        let elsewhere = try Receiver()
+        let location = elsewhere.url
+        let receiver = try Receiver { $0.number == 0 ? .status(302, headers: ["Location: \(location)"]) : .ok }
+        let relay = try Relay.running([.init("backend", receiver, ["schedule": #"["50ms"]"#])])
+        defer { relay.end() }
+        #expect(try relay.source().post(Self.webhook(1)) == 200)
+        #expect(receiver.waitForAccepted(1))
+        #expect(elsewhere.count == 0)
+        #expect(relay.waitForLine("302", "redirects are not followed") != nil)
+    }
+
+    @Test("An answer that does not come within `timeout` is a failure; so is a closed connection")
+    func noAnswer() throws {
+        let receiver = try Receiver { request in
+            switch request.number {
+            case 0: .hang
+            case 1: .drop
+            default: .ok
+            }
+        }
+        let relay = try Relay.running(
+            [.init("backend", receiver, ["timeout": #""500ms""#, "schedule": #"["50ms", "50ms", "50ms"]"#])])
+        defer { relay.end() }
+        #expect(try relay.source().post(Self.webhook(1)) == 200)
+        #expect(receiver.waitForAccepted(1))
+        let database = try relay.database
+        #expect(try database.drained())
+        let attempts = try database.rows("SELECT outcome, latency_ms FROM attempts ORDER BY attempt")
+        #expect(attempts.map { $0[0] } == ["retry", "retry", "accepted"])
+        #expect((Int(attempts[0][1]) ?? 0) >= 450)
+    }
+
+    @Test("A receiver on loopback is refused without allow_private, and the failure says so")
+    func egress() throws {
+        let receiver = try Receiver()
+        let relay = try Relay.running([
+            .init("backend", receiver, ["allow_private": "false", "schedule": #"["50ms"]"#]),
+            .init(
+                "named", url: "http://localhost:\(receiver.port)/", secrets: receiver.secrets,
+                ["allow_private": "false", "schedule": #"["50ms"]"#]),
+        ])
+        defer { relay.end() }
+        #expect(try relay.source().post(Self.webhook(1)) == 200)
+        #expect(relay.waitForLine("outcome=dead", "integration=backend", "loopback") != nil)
+        #expect(relay.waitForLine("outcome=dead", "integration=named", "loopback") != nil)
+        #expect(receiver.connectionsMade == 0)
+    }
+}
