@@ -141,12 +141,13 @@ final class Relay: Sendable {
         }
         await settling.value
         cutOff.cancel()
+        // A round of the clockwork that is under way could lease or register after all was given back.
+        for task in clockwork { await task.value }
         do {
             try await queue.leave()
         } catch {
             observe(.warning("the leases could not be given back and will run out in \(Limits.leaseDuration): \(error)"))
         }
-        for task in clockwork { await task.value }
         await pool.close()
         try? await group.shutdownGracefully()
         try? await resolverThreads.shutdownGracefully()

@@ -16,7 +16,7 @@ import Vocabulary
                 '[' || current_setting('listen_addresses') || ']' || current_setting('server_encoding') ||
                 current_setting('lc_collate') || current_setting('max_connections') || current_database() || current_user
                 """
-            #expect(try query(first, settings) == "onononon[]UTF8C40posthouseposthouse")
+            #expect(try query(first, settings) == "onononon[]UTF8C100posthouseposthouse")
             _ = try query(first, "CREATE TABLE kept (n int); INSERT INTO kept VALUES (42)")
             let pid = try await pid(of: first)
             #expect(ServerProcesses.isServer(pid, on: bench.data))

@@ -61,7 +61,7 @@ import Testing
     }
 
     @Test func doesNotWaitForASlowHead() async throws {
-        try await withServer(limits: limits { $0.headTimeout = .milliseconds(500) }) { server in
+        try await withServer(limits: limits { $0.headTimeout = .seconds(2) }) { server in
             let slow = try RawClient(server.boundAddress)
             try await slow.send("GET /hello HT")
             #expect(try await slow.rest().hasPrefix("HTTP/1.1 408 "))

@@ -168,8 +168,9 @@ struct LeaseTests {
             let daemon = try await bench.daemon()
             try bench.psql("DELETE FROM daemons")
             #expect(try await !daemon.registration.renew())
-            async let one = daemon.registration.current()
-            async let other = daemon.registration.current()
+            await #expect(throws: RegistrationLost.self) { try daemon.registration.current() }
+            async let one = daemon.registration.register()
+            async let other = daemon.registration.register()
             let ids = try await [one, other]
             #expect(ids[0] == ids[1])
             #expect(try bench.psql("SELECT count(*) FROM daemons") == "1")

@@ -138,9 +138,6 @@ struct QueueTests {
             daemon.open("all", "gone")
             await daemon.record((0..<4).map { .sample("EVENT_\($0)", purchase: "subs_\($0)") })
             let deliveries = daemon.inbox.take().filter { $0.integration == daemon.row("all") }
-            let gone = try #require(
-                try await bench.psql("SELECT min(id) FROM deliveries WHERE integration = \(daemon.row("gone"))"))
-            _ = gone
             let settled = try await daemon.queue.settle([
                 deliveries[0].settled(.accepted, status: 204),
                 deliveries[1].settled(.retry(after: .seconds(300)), status: 500, failure: "answered 500"),

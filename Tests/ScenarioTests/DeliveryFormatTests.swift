@@ -90,7 +90,9 @@ import Vocabulary
         for key in ["product", "plan", "subscription_id"] { #expect(purchase[key] is NSNull, "\(key)") }
         let transaction = messages[1].data["transaction"] as? [String: Any] ?? [:]
         #expect(transaction["store_transaction_id"] as? String == "7001")
-        for key in transaction.keys where key != "store_transaction_id" { #expect(transaction[key] is NSNull, "\(key)") }
+        for key in transaction.keys where key != "store_transaction_id" {
+            #expect(transaction[key] is NSNull, "\(key)")
+        }
         #expect(transaction.count == 6)
     }
 

@@ -76,7 +76,8 @@ import Vocabulary
         var started = Webhook("SUBSCRIPTION_STARTED", .user("s"), purchase: "subs_3")
         started.environment = "SANDBOX"
         let webhooks = [
-            Webhook("DEACTIVATE", .anonymous("a"), purchase: "subs_1"), Webhook("ACTIVATE", .user("u"), purchase: "subs_1"),
+            Webhook("DEACTIVATE", .anonymous("a"), purchase: "subs_1"),
+            Webhook("ACTIVATE", .user("u"), purchase: "subs_1"),
             sandbox, started,
         ]
         for webhook in webhooks { #expect(try relay.source().post(webhook) == 200) }

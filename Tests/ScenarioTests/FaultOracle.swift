@@ -40,6 +40,12 @@ struct FaultReceipts {
     /// Acceptances beyond the first of each message: the duplicates that the receiver has to bear.
     var duplicates: Int { messages.values.reduce(0) { $0 + max(0, $1.acceptances.count - 1) } }
 
+    /// The same of one load's purchases alone.
+    func duplicates(of load: FaultLoad.Tally) -> Int {
+        let keys = Set(load.purchases.map(\.key))
+        return messages.values.reduce(0) { $0 + (keys.contains($1.purchase) ? max(0, $1.acceptances.count - 1) : 0) }
+    }
+
     /// Event ids of `load` that were never accepted.
     func missing(of load: FaultLoad.Tally) -> [String] {
         let accepted = Set(messages.values.filter { !$0.acceptances.isEmpty }.map(\.eventID))

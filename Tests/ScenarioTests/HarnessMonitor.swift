@@ -10,7 +10,8 @@ struct HarnessFailure: Error, CustomStringConvertible {
     init(call: String) { description = "\(call): \(String(cString: strerror(errno)))" }
 }
 
-/// A value behind a lock, whose changes can be waited for. What the harness shares between threads lies in one of these.
+/// A value behind a lock, whose changes can be waited for. What the harness shares between threads lies in one of
+/// these.
 final class Monitor<Value: Sendable>: @unchecked Sendable {
     // `value` is touched only while `condition` is locked.
     private let condition = NSCondition()

@@ -137,8 +137,8 @@ final class Receiver: Sendable {
             }
             Thread.detachNewThread {
                 serve(Socket(descriptor: descriptor), state, keys)
-                // Under the lock, so that `stop` never meets a number that is another's already. Shut down first: a child
-                // that was started in the wrong moment may hold a copy.
+                // Under the lock, so that `stop` never meets a number that is another's already. Shut down first: a
+                // child that was started in the wrong moment may hold a copy.
                 state.change { state in
                     state.connections.remove(descriptor)
                     shutdown(descriptor, Int32(SHUT_RDWR))
@@ -169,7 +169,8 @@ final class Receiver: Sendable {
             case .status(let status, let headers, let body):
                 // Said before it is sent: whoever hears of the delivery from the relay finds it here.
                 state.change { $0.received[received.number].answered = status }
-                let lines = ["HTTP/1.1 \(status) Scripted"] + headers + ["content-length: \(body.utf8.count)", "", body]
+                let lines =
+                    ["HTTP/1.1 \(status) Scripted"] + headers + ["content-length: \(body.utf8.count)", "", body]
                 guard (try? socket.send(Array(lines.joined(separator: "\r\n").utf8))) != nil else { return }
             case .hang:
                 _ = state.wait(600, until: \.isStopped)
@@ -186,20 +187,25 @@ final class Receiver: Sendable {
     }
 
     private static func verify(_ request: HTTPMessage, _ keys: [SymmetricKey]) -> Bool {
+        keys.contains { isSigned(request, $0, now: Date().timeIntervalSince1970) }
+    }
+
+    static func isSigned(_ request: HTTPMessage, secret: String, now: Double) -> Bool {
+        isSigned(request, key(secret), now: now)
+    }
+
+    private static func isSigned(_ request: HTTPMessage, _ key: SymmetricKey, now: Double) -> Bool {
         guard let id = request["webhook-id"], let timestamp = request["webhook-timestamp"],
-            let signatures = request["webhook-signature"], let seconds = Double(timestamp),
-            abs(seconds - Date().timeIntervalSince1970) < 300
+            let signatures = request["webhook-signature"], let seconds = Double(timestamp), abs(seconds - now) < 300
         else { return false }
         return signatures.split(separator: " ").contains { signature in
             guard signature.hasPrefix("v1,"), let code = Data(base64Encoded: String(signature.dropFirst(3))) else {
                 return false
             }
-            return keys.contains { key in
-                var hash = HMAC<SHA256>(key: key)
-                hash.update(data: Array("\(id).\(timestamp).".utf8))
-                hash.update(data: request.body)
-                return Array(hash.finalize()) == Array(code)
-            }
+            var hash = HMAC<SHA256>(key: key)
+            hash.update(data: Array("\(id).\(timestamp).".utf8))
+            hash.update(data: request.body)
+            return Array(hash.finalize()) == Array(code)
         }
     }
 }

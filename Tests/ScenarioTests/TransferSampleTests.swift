@@ -38,9 +38,10 @@ import Vocabulary
         #expect(try database.count("transactions", where: "store_transaction_id = '\(transaction)'") == 2)
         #expect(receiver.received.allSatisfy { $0.isVerified && $0.isAccepted })
         let types = receiver.received.map(\.type)
-        #expect(types.sorted() == [
-            "ACTIVATE", "ACTIVATE", "DEACTIVATE", "SUBSCRIPTION_RECEIVED", "SUBSCRIPTION_TRANSFERRED",
-        ])
+        #expect(
+            types.sorted() == [
+                "ACTIVATE", "ACTIVATE", "DEACTIVATE", "SUBSCRIPTION_RECEIVED", "SUBSCRIPTION_TRANSFERRED",
+            ])
         #expect(try database.count("transfers") == 1)
         #expect(
             try database.access() == [

@@ -22,7 +22,7 @@ extension Queue {
         let slots = handOver.reserve(integration, upTo: limit)
         guard slots > 0 else { return ([], false) }
         do {
-            let lease = try await registration.current()
+            let lease = try registration.current()
             let from = cursor
             let rows = try await pool.withSession { session throws(DatabaseError) in
                 // One transaction: a claim whose messages cannot be read is none.
@@ -52,6 +52,7 @@ extension Queue {
             return (deliveries, rows.0.count < slots)
         } catch {
             handOver.free(integration, slots)
+            handOver.failed(error)
             throw error
         }
     }

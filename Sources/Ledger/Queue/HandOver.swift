@@ -1,3 +1,4 @@
+import Postgres
 import Synchronization
 package import Vocabulary
 
@@ -21,6 +22,7 @@ package final class HandOver: Sendable {
         /// was leaked by a lost answer (see `Queue.sweep`).
         var held: Set<Int64> = []
         var notifiedAt: ContinuousClock.Instant?
+        var sweepsWanted = 0
     }
 
     /// NOTIFY takes a lock that all commits of the database share, so a daemon whose lanes are full hints no more often
@@ -71,6 +73,22 @@ package final class HandOver: Sendable {
 
     /// Everything held is forgotten: the lease it was held under is lost.
     func dropAll() { state.withLock { $0.held.removeAll() } }
+
+    /// A transaction failed that may have leased something. If its commit is in doubt, two sweeps are wanted now: one
+    /// finds what is leaked, the next gives it back.
+    func failed(_ error: any Error) {
+        guard case DatabaseError.commitUnknown = error else { return }
+        state.withLock { $0.sweepsWanted = 2 }
+    }
+
+    /// Whether a sweep is wanted out of turn; asked once for each.
+    package func takeSweepWanted() -> Bool {
+        state.withLock { state in
+            guard state.sweepsWanted > 0 else { return false }
+            state.sweepsWanted -= 1
+            return true
+        }
+    }
 
     /// Whether it is time to hint at what was left in the table.
     func mayHint() -> Bool {

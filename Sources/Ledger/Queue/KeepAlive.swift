@@ -8,29 +8,39 @@ extension Queue {
 
     /// Renews this daemon's lease and buries the dead.
     ///
-    /// - Returns: false if this daemon itself had been buried: it is registered anew, and everything that it held in
-    ///   memory is somebody else's now.
-    package func keepAlive(place: String, isAlive: @escaping IsAlive) async throws -> Bool {
+    /// - Parameter forget: called if this daemon itself had been buried, before it registers anew: everything that it
+    ///   held in memory is somebody else's now, and nothing of it may start under the new lease.
+    /// - Returns: false if it had been buried.
+    @discardableResult
+    package func keepAlive(
+        place: String, forget: @Sendable () async -> Void = {}, isAlive: @escaping IsAlive
+    ) async throws -> Bool {
         let old = registration.known
         let isStillOurs = try await registration.renew()
         if !isStillOurs {
             handOver.dropAll()
             if let old { observe(.leaseLost(daemon: old)) }
+            await forget()
             try await registration.register()
         }
-        try await bury(place: place, isAlive: isAlive)
+        try await bury(place: place, alsoRescue: isStillOurs ? nil : old, isAlive: isAlive)
         return isStillOurs
     }
 
     /// Ends expired leases and those of processes of this machine that are gone, and takes their deliveries over.
-    package func bury(place: String, isAlive: @escaping IsAlive) async throws {
+    ///
+    /// - Parameter alsoRescue: a daemon that another one buried, and that may have leased something since.
+    package func bury(place: String, alsoRescue lost: Int64? = nil, isAlive: @escaping IsAlive) async throws {
         let (buried, rescued) = try await pool.withSession { session throws(DatabaseError) in
             let neighbours = try session.run(QueueStatements.neighbours, place)
             let gone = neighbours.filter { !isAlive($0.1, $0.2) }.map(\.0)
             let buried = try session.run(QueueStatements.bury, gone)
-            return (buried, buried.isEmpty ? 0 : try session.run(QueueStatements.rescue, ()).count)
+            if buried.isEmpty, lost == nil { return (buried, 0) }
+            return (buried, try session.run(QueueStatements.rescue, ()).count)
         }
-        if let first = buried.first { observe(.leasesRescued(daemon: first, count: rescued)) }
+        if let first = buried.first ?? lost, !buried.isEmpty || rescued > 0 {
+            observe(.leasesRescued(daemon: first, count: rescued))
+        }
     }
 
     /// Mends what a lost answer left: rows leased by this daemon that memory does not know, rows leased by nobody

@@ -60,8 +60,10 @@ package struct Queue: Sendable {
         }
     }
 
-    /// Tells of a failure that nobody waits for. That the database is out of reach is told by the pool, once.
+    /// Tells of a failure that nobody waits for. That the database is out of reach is told by the pool, once; that the
+    /// lease is lost, when it is noticed.
     package func report(_ error: any Error, doing what: String) {
+        if error is RegistrationLost { return }
         if let error = error as? DatabaseError, error.isConnectionLevel || error.isRetryable { return }
         observe(.warning("\(what) failed and will be tried again: \(error)"))
     }

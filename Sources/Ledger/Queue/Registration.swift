@@ -16,6 +16,7 @@ package final class Registration: Sendable {
     }
 
     private enum State {
+        /// Not yet, or taken for dead: nothing is leased until `register`.
         case unregistered
         /// One at a time: deliveries leased under an id that is then replaced could not be settled.
         case registering(Task<Lease, any Error>)
@@ -43,10 +44,11 @@ package final class Registration: Sendable {
         }
     }
 
-    /// The id that leases are written under.
-    func current() async throws -> Int64 {
-        if let id = known { return id }
-        return try await register()
+    /// The id that leases are written under. Does not register: whoever was taken for dead has to forget first what
+    /// it holds (`Queue.keepAlive`), or would send it as if it were still its own.
+    func current() throws(RegistrationLost) -> Int64 {
+        guard let id = known else { throw RegistrationLost() }
+        return id
     }
 
     var known: Int64? { state.withLock { if case .registered(let lease) = $0 { lease.id } else { nil } } }
@@ -119,9 +121,9 @@ package final class Registration: Sendable {
     private static let leaseMilliseconds = Limits.leaseDuration.wholeMilliseconds
 }
 
-/// Nothing can be leased: this daemon has left the queue.
+/// Nothing can be leased: this daemon has left the queue, or was taken for dead and is about to register anew.
 package struct RegistrationLost: Error, CustomStringConvertible {
-    package var description: String { "this daemon has left the queue" }
+    package var description: String { "this daemon is not registered with the queue" }
 }
 
 /// Names a process so that another on the same machine can tell whether it still runs.

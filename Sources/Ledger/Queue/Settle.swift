@@ -14,7 +14,7 @@ extension Queue {
     /// waits for its next attempt, what comes free behind it. Conditional on the lease: a delivery that was taken over
     /// meanwhile is left to who has it now; its attempt is still history.
     package func settle(_ batch: [Settlement]) async throws -> Settled {
-        let lease = try await registration.current()
+        let lease = try registration.current()
         let ordered = Set(routes.current.filter { $0.integration.order == .purchase }.map(\.row))
         let (result, slots, released) = try await pool.withSession { session throws(DatabaseError) in
             var slots: [Int32: Int] = [:]
@@ -43,6 +43,7 @@ extension Queue {
             for (integration, count) in slots { handOver.free(integration, count) }
             // If the commit took effect after all, the sweep finds them leased and not held.
             handOver.drop(released)
+            handOver.failed(error)
             throw error
         }
     }

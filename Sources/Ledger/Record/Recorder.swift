@@ -99,7 +99,7 @@ package struct Recorder: Sendable {
 
     private func commit(_ events: [Event]) async throws -> RecordEvents.Committed {
         for attempt in 1... {
-            let lease = try await registration.current()
+            let lease = try registration.current()
             let recorder = RecordEvents(
                 routes: routes.current, shapes: shapes, handOver: handOver, daemon: lease)
             do {
@@ -134,6 +134,7 @@ package struct Recorder: Sendable {
             for (integration, count) in reserved.slots { handOver.free(integration, count) }
             // If the commit took effect after all, the sweep finds them leased and not held.
             handOver.drop(reserved.ids)
+            handOver.failed(error)
             throw error
         }
     }

@@ -100,7 +100,11 @@ package final class Dispatcher: Sendable {
             group.addTask { await self.every(Limits.pollInterval) { await self.poll() } }
             group.addTask {
                 var suspects: Set<Int64> = []
-                await self.every(Limits.sweepInterval) {
+                var swept = ContinuousClock.now
+                await self.every(Limits.pollInterval) {
+                    let isDue = ContinuousClock.now - swept >= Limits.sweepInterval
+                    guard self.handOver.takeSweepWanted() || isDue else { return }
+                    swept = .now
                     suspects = await self.attempt("sweeping") { try await self.queue.sweep(suspects: suspects) } ?? []
                 }
             }
@@ -149,11 +153,17 @@ package final class Dispatcher: Sendable {
 
     private func keepAlive() async {
         // Out of reach: the lease runs on by this machine's clock, and lanes stop by themselves before it ends.
-        let renewal = await attempt("renewing the lease") { [self] in
-            try await queue.keepAlive(place: place, isAlive: isAlive)
+        await attempt("renewing the lease") { [self] in
+            try await queue.keepAlive(place: place, forget: { await self.forget() }, isAlive: isAlive)
         }
-        guard let isStillOurs = renewal else { return }
-        if !isStillOurs { forEachLane { $0.forget() } }
+    }
+
+    /// Returns when no lane holds anything that waits.
+    private func forget() async {
+        for bound in lanes.withLock({ Array($0.values) }) {
+            // Fails only if the loop is shut down, and then nothing waits.
+            try? await bound.loop.submit { bound.lane.value.forget() }.get()
+        }
     }
 
     /// Follows pauses, and wakes the lanes that have something due.

@@ -18,6 +18,7 @@ final class Lane {
     /// Attempts that this daemon gave up: leased, untried as far as we know, to be given back.
     private var givenUp: [Delivery] = []
     private var isStopping = false
+    private var isCut = false
 
     init(
         route: RoutedIntegration, path: OutboundPath, queue: Queue, handOver: HandOver, registration: Registration,
@@ -99,6 +100,7 @@ final class Lane {
         state.endClaim(isDrained: claimed?.isDrained ?? true)
         // Taking them asks for more. One that found every slot reserved got none: what has the slots will ask.
         if let claimed, !claimed.deliveries.isEmpty { receive(claimed.deliveries) }
+        if !isRunning { finishDraining() }
     }
 
     // MARK: Closing
@@ -111,7 +113,7 @@ final class Lane {
         giveBack(state.close())
     }
 
-    /// Closes; done when what is under way has ended.
+    /// Closes; done when what is under way has ended, and nothing is being claimed.
     func drain() -> EventLoopFuture<Void> {
         isStopping = true
         close()
@@ -121,13 +123,18 @@ final class Lane {
         return promise.futureResult
     }
 
-    /// Ends what is under way.
-    func cancel() { path.client.cancelAll() }
+    /// Ends what is under way, and waits for no claim: a lease that it brings runs out.
+    func cancel() {
+        isCut = true
+        path.client.cancelAll()
+        finishDraining()
+    }
 
     func closeClient() { path.client.close() }
 
     private func finishDraining() {
-        guard state.underWay == 0 else { return }
+        // A claim leases until it has ended.
+        guard state.underWay == 0, isCut || !state.isClaiming else { return }
         giveBack(givenUp)
         givenUp = []
         drained?.succeed()

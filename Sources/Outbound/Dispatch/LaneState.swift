@@ -11,7 +11,7 @@ struct LaneState {
     private(set) var isOpen = true
     /// The table may hold due deliveries of this lane that nobody has leased.
     private(set) var mayHaveBacklog = true
-    private var isClaiming = false
+    private(set) var isClaiming = false
     let concurrency: Int
 
     init(concurrency: Int) { self.concurrency = concurrency }

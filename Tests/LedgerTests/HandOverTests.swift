@@ -1,0 +1,70 @@
+import Testing
+import Vocabulary
+
+@testable import Ledger
+
+@Suite("The hand-over between the ledger and the lanes")
+struct HandOverTests {
+    @Test("Slots are granted up to the bound, and only while the lane is open")
+    func slots() {
+        let handOver = HandOver(slotsPerLane: 3)
+        #expect(handOver.reserve(1, upTo: 5) == 0)
+        handOver.open(1) { _ in }
+        #expect(handOver.reserve(1, upTo: 2) == 2)
+        #expect(handOver.reserve(1, upTo: 2) == 1)
+        #expect(handOver.reserve(1, upTo: 1) == 0)
+        #expect(handOver.reserve(2, upTo: 1) == 0)
+        handOver.free(1, 2)
+        #expect(handOver.reserve(1, upTo: 9) == 2)
+        handOver.close(1)
+        #expect(handOver.reserve(1, upTo: 1) == 0)
+    }
+
+    @Test("Slots from before a lane was closed and opened again do not widen the bound")
+    func reopened() {
+        let handOver = HandOver(slotsPerLane: 3)
+        handOver.open(1) { _ in }
+        #expect(handOver.reserve(1, upTo: 3) == 3)
+        handOver.close(1)
+        handOver.open(1) { _ in }
+        handOver.free(1, 3)
+        #expect(handOver.reserve(1, upTo: 9) == 3)
+        handOver.free(2, 1)
+        handOver.close(1)
+        handOver.free(1, 1)
+    }
+
+    @Test("Deliveries go to their lanes; those of a closed one come back")
+    func hand() {
+        let handOver = HandOver()
+        let inbox = Inbox()
+        handOver.open(1) { inbox.put($0) }
+        handOver.open(2) { inbox.put($0) }
+        handOver.close(2)
+        let refused = handOver.hand([
+            .sample(1, integration: 1), .sample(2, integration: 2), .sample(3, integration: 1), .sample(4, integration: 3),
+        ])
+        #expect(inbox.take().map(\.id) == [1, 3])
+        #expect(refused.map(\.id).sorted() == [2, 4])
+        #expect(handOver.hand([]).isEmpty)
+    }
+
+    @Test("What is held is known until it is dropped")
+    func held() {
+        let handOver = HandOver()
+        handOver.hold([1, 2, 3])
+        handOver.hold([3])
+        #expect(handOver.heldCount == 3 && handOver.holds(3))
+        handOver.drop([3, 4])
+        #expect(!handOver.holds(3) && handOver.heldCount == 2)
+        handOver.dropAll()
+        #expect(handOver.heldCount == 0 && !handOver.holds(1))
+    }
+
+    @Test("Hints come at most once in a while")
+    func hints() {
+        let handOver = HandOver()
+        #expect(handOver.mayHint())
+        #expect(!handOver.mayHint())
+    }
+}

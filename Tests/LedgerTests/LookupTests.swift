@@ -1,0 +1,85 @@
+import Postgres
+import TestSupport
+import Testing
+import Vocabulary
+
+@testable import Ledger
+
+/// Oracle: what was recorded and settled.
+@Suite("Looking up", .serialized)
+struct LookupTests {
+    @Test("The whole way of a transaction")
+    func trace() async throws {
+        try await Bench.run { bench in
+            let daemon = try await bench.daemon([.named("a", order: .none), .named("b")])
+            daemon.open("a", "b")
+            await daemon.record(login.map { .stating($0) } + [.sample(purchase: "other", transaction: "tx_2")])
+            let handed = daemon.inbox.take().filter { $0.message.transaction == "tx_1" }
+            _ = try await daemon.queue.settle(
+                handed.map {
+                    let isDead = $0.message.type == "DEACTIVATE"
+                    return $0.settled(isDead ? .dead(reason: "x") : .accepted, status: isDead ? 400 : 200)
+                })
+            let trace = try await Trace.read(transaction: "tx_1", from: daemon.pool)
+            #expect(trace.webhooks.map(\.name) == ["ACTIVATE", "DEACTIVATE", "ACTIVATE"])
+            #expect(trace.webhooks.map(\.holder) == [anonymous.coalesced, anonymous.coalesced, "user:jeff"])
+            #expect(trace.webhooks.map(\.occurredAt) == login.map(\.at))
+            #expect(trace.webhooks.allSatisfy { $0.purchase == "subs_1" && $0.source == "shop" })
+            #expect(
+                trace.webhooks.map { $0.messages.map(\.type) }
+                    == [["ACTIVATE"], ["DEACTIVATE"], ["ACTIVATE", "SUBSCRIPTION_TRANSFERRED", "SUBSCRIPTION_RECEIVED"]])
+            let transfers = Set(trace.webhooks.flatMap(\.messages).compactMap(\.transfer))
+            #expect(transfers == [daemon.log.transfers[0].transfer])
+            func states(_ webhook: Int, _ message: Int) -> [String] {
+                trace.webhooks[webhook].messages[message].deliveries.map { delivery in
+                    switch delivery.state {
+                    case .delivered: "\(delivery.integration) delivered \(delivery.attempts.map(\.outcome))"
+                    case .waiting(_, let isBlocked): "\(delivery.integration) waiting \(isBlocked)"
+                    case .dead(let reason): "\(delivery.integration) dead \(reason) \(delivery.attempts.map(\.number))"
+                    }
+                }
+            }
+            #expect(states(0, 0) == [#"a delivered ["accepted"]"#, #"b delivered ["accepted"]"#])
+            #expect(states(1, 0) == ["a dead x [1]", "b waiting false"])
+            #expect(states(2, 2) == [#"a delivered ["accepted"]"#, "b waiting true"])
+            #expect(trace.holdings.filter(\.isActive).map(\.holder) == ["user:jeff"] && trace.holdings.count == 2)
+            #expect(try await Trace.read(transaction: "tx_1", limit: 1, from: daemon.pool).webhooks.map(\.name) == ["ACTIVATE"])
+            #expect(try await Trace.read(transaction: "none", from: daemon.pool).webhooks.isEmpty)
+        }
+    }
+
+    @Test("What waits, by integration")
+    func figures() async throws {
+        try await Bench.run { bench in
+            let daemon = try await bench.daemon([.named("a"), .named("b"), .named("idle", events: ["NONE"])])
+            daemon.open("a")
+            await daemon.record((0..<3).map { .sample(purchase: "subs_\($0)") })
+            _ = try await daemon.queue.settle([daemon.inbox.take()[0].settled(.dead(reason: "x"))])
+            _ = try await Pauses.set("b", isPaused: true, in: daemon.pool)
+            try bench.psql("UPDATE deliveries SET created_at = now() - interval '90 seconds' WHERE integration = \(daemon.row("b"))")
+            let figures = try await QueueFigures.read(from: daemon.pool)
+            #expect(figures.map(\.integration) == ["a", "b", "idle"] && figures.map(\.waiting) == [2, 3, 0])
+            #expect(figures.map(\.deadLetters) == [1, 0, 0] && figures.map(\.isPaused) == [false, true, false])
+            #expect((90...150).contains(figures[1].oldestSeconds ?? 0) && figures[2].oldestSeconds == nil)
+            #expect(try await QueueFigures.unsettled(in: daemon.pool) == 5)
+            let empty = try await Bench(isMigrated: false)
+            let pool = Pool(
+                try Bench.settings(empty.connectionString), size: 1,
+                waiting: Pool.Waiting(waitersMax: 1, limit: .seconds(10)), backoff: .seconds(1)...(.seconds(1)))
+            pool.start()
+            #expect(try await QueueFigures.unsettled(in: pool) == 0)
+            await pool.close()
+        }
+    }
+
+    @Test("The database's clock runs on by the monotonic one")
+    func clock() {
+        let clock = DatabaseClock()
+        #expect(clock.now == nil)
+        clock.note(seconds(5))
+        let first = clock.now
+        #expect(first.map { $0 >= seconds(5) && $0 < seconds(65) } == true)
+        #expect(Duration.milliseconds(1_999).wholeMilliseconds == 1_999)
+        #expect(Duration.nanoseconds(1_999_999).wholeMilliseconds == 1)
+    }
+}

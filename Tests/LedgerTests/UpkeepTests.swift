@@ -1,0 +1,108 @@
+import Postgres
+import TestSupport
+import Testing
+import Vocabulary
+
+@testable import Ledger
+
+/// Oracle: psql; rows are moved back in time by UPDATE.
+@Suite("Upkeep", .serialized)
+struct UpkeepTests {
+    private static let partitions = """
+        SELECT string_agg(to_date(right(c.relname, 8), 'YYYYMMDD') - (now() AT TIME ZONE 'UTC')::date || '', ','
+                          ORDER BY c.relname)
+        FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+        WHERE i.inhparent = 'attempts'::regclass AND c.relname <> 'attempts_default'
+        """
+
+    private func upkeep(_ daemon: Daemon, days: Int = 30) -> Upkeep {
+        let day = Duration.seconds(86_400)
+        return Upkeep(
+            pool: daemon.pool, retention: Retention(attempts: day * days, events: day * days, duplicates: day * days))
+    }
+
+    @Test("Today and the coming days have a partition; made once, by however many at once")
+    func prepare() async throws {
+        try await Bench.run { bench in
+            let daemon = try await bench.daemon([.named("all")])
+            let upkeep = upkeep(daemon)
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for _ in 0..<3 { group.addTask { try await upkeep.preparePartitions() } }
+                try await group.waitForAll()
+            }
+            #expect(try bench.psql(Self.partitions) == "0,1,2,3")
+            try await upkeep.preparePartitions()
+            #expect(try bench.psql(Self.partitions) == "0,1,2,3")
+            daemon.open("all")
+            await daemon.record([.sample()])
+            _ = try await daemon.queue.settle(daemon.inbox.take().map { $0.settled(.accepted) })
+            #expect(try bench.psql("SELECT count(*) FROM attempts") == "1")
+            #expect(try bench.psql("SELECT count(*) FROM attempts_default") == "0")
+        }
+    }
+
+    @Test("What came while its day had no partition moves into it")
+    func strays() async throws {
+        try await Bench.run { bench in
+            let daemon = try await bench.daemon()
+            let insert = """
+                INSERT INTO attempts (at, delivery, message, integration, attempt, outcome, latency_ms)
+                SELECT now() + i * interval '1 day', i, 1, 1, 1, 'accepted', 5 FROM generate_series(-40, 5) AS i
+                """
+            try bench.psql(insert)
+            try await upkeep(daemon).preparePartitions()
+            #expect(try bench.psql("SELECT count(*) FROM attempts") == "46")
+            #expect(try bench.psql("SELECT count(*) FROM attempts_default") == "42")
+            #expect(try bench.psql(Self.partitions) == "0,1,2,3")
+            try await upkeep(daemon).prune()
+            #expect(try bench.psql("SELECT min(delivery), count(*) FROM attempts") == "-30|36")
+        }
+    }
+
+    @Test("Days past their time are dropped, and no others")
+    func drop() async throws {
+        try await Bench.run { bench in
+            let daemon = try await bench.daemon()
+            for day in [-40, -31, -30, -1] {
+                let date = try bench.psql("SELECT (now() AT TIME ZONE 'UTC')::date + (\(day))")
+                let next = try bench.psql("SELECT (now() AT TIME ZONE 'UTC')::date + (\(day + 1))")
+                try bench.psql(
+                    """
+                    CREATE TABLE attempts_\(date.filter { $0 != "-" }) PARTITION OF attempts
+                    FOR VALUES FROM ('\(date) 00:00:00+00') TO ('\(next) 00:00:00+00')
+                    """)
+            }
+            try await upkeep(daemon).prune()
+            #expect(try bench.psql(Self.partitions) == "-30,-1")
+        }
+    }
+
+    @Test("Events past their time go with their messages, unless something of them is still to do or was given up")
+    func prune() async throws {
+        try await Bench.run { bench in
+            let daemon = try await bench.daemon([.named("all")])
+            daemon.open("all")
+            await daemon.record(["DONE", "WAITS", "DEAD", "YOUNG"].map { .sample($0, purchase: $0, transaction: $0) })
+            let deliveries = daemon.inbox.take()
+            func delivery(_ type: String) throws -> Delivery { try #require(deliveries.first { $0.message.type == type }) }
+            _ = try await daemon.queue.settle([
+                try delivery("DONE").settled(.accepted), try delivery("YOUNG").settled(.accepted),
+                try delivery("DEAD").settled(.dead(reason: "x")),
+            ])
+            try await upkeep(daemon).prune()
+            #expect(try bench.psql("SELECT count(*) FROM events") == "4")
+            try bench.psql("UPDATE events SET received_at = now() - interval '31 days' WHERE type <> 'YOUNG'")
+            try bench.psql(
+                """
+                UPDATE identities i SET received_at = now() - interval '31 days' FROM events e
+                WHERE e.id = i.event AND e.type <> 'YOUNG'
+                """)
+            try await upkeep(daemon).prune()
+            #expect(try bench.psql("SELECT string_agg(type, ',' ORDER BY type) FROM events") == "DEAD,WAITS,YOUNG")
+            #expect(try bench.psql("SELECT string_agg(type, ',' ORDER BY type) FROM messages") == "DEAD,WAITS,YOUNG")
+            #expect(try bench.psql("SELECT count(*) FROM identities") == "1")
+            // The ledger is no history: purchases, transactions and entitlements stay.
+            #expect(try bench.psql("SELECT count(*) FROM purchases") == "4")
+        }
+    }
+}

@@ -1,0 +1,106 @@
+import Foundation
+import Testing
+import Vocabulary
+
+/// The daemon as its surroundings meet it: health, metrics, signals, the private cluster.
+@Suite struct CommandServiceTests {
+    @Test("/healthz, /readyz and /metrics")
+    func health() throws {
+        let receiver = try Receiver { $0.number == 0 ? .status(500) : .ok }
+        let relay = try Relay.running([.init("backend", receiver, ["schedule": #"["50ms"]"#])])
+        defer { relay.end() }
+        let source = relay.source()
+        let good = Webhook("ACTIVATE", .user("u"), purchase: "subs_1")
+        #expect(try source.post(good) == 200)
+        #expect(try source.post(good) == 200)
+        #expect(try source.post(Array("{}".utf8)) == 200)
+        #expect(try source.connect().post(good.body, headers: []).status == 401)
+        #expect(try source.post(Webhook("DEACTIVATE", .anonymous("a"), purchase: "subs_1")) == 200)
+        #expect(receiver.waitForAccepted(4))
+        #expect(try relay.database.drained())
+        #expect(try relay.get("/healthz").text == "ok\n")
+        #expect(try relay.get("/readyz").text == "ready\n")
+        #expect(try relay.get("/nothing").status == 404)
+        let metrics = try relay.get("/metrics")
+        #expect(metrics["content-type"]?.hasPrefix("text/plain; version=0.0.4") == true)
+        let lines = Set(metrics.text.components(separatedBy: "\n"))
+        for line in [
+            #"posthouse_build_info{version="0.1.0"} 1"#,
+            #"posthouse_events_total{source="purchasely",outcome="accepted"} 2"#,
+            #"posthouse_events_total{source="purchasely",outcome="duplicate"} 1"#,
+            #"posthouse_events_total{source="purchasely",outcome="quarantined"} 1"#,
+            #"posthouse_events_total{source="purchasely",outcome="refused"} 1"#,
+            #"posthouse_refused_total{source="purchasely",status="401"} 1"#,
+            #"posthouse_transfers_total{source="purchasely"} 1"#,
+            #"posthouse_attempts_total{integration="backend",outcome="accepted"} 4"#,
+            #"posthouse_attempts_total{integration="backend",outcome="retry"} 1"#,
+            #"posthouse_attempt_duration_seconds_count{integration="backend"} 5"#,
+            #"posthouse_deliveries_waiting{integration="backend"} 0"#,
+            #"posthouse_dead_letters{integration="backend"} 0"#, "posthouse_database_up 1",
+        ] { #expect(lines.contains(line), "\(line) in \(metrics.text)") }
+    }
+
+    @Test("api_listen: metrics and health there, webhooks and health on the other, neither the other's")
+    func separateListener() throws {
+        let api = try Socket.freePort()
+        let receiver = try Receiver()
+        let relay = try Relay.running([.init("backend", receiver)], settings: "api_listen = \"127.0.0.1:\(api)\"")
+        defer { relay.end() }
+        let inner = HTTPClient(port: api)
+        for path in ["/healthz", "/readyz", "/metrics"] {
+            #expect(try inner.request("GET", path).status == 200, "\(path)")
+            #expect(try relay.get(path).status == (path == "/metrics" ? 404 : 200), "\(path)")
+        }
+        let webhook = Webhook("ACTIVATE", .user("u"), purchase: "subs_1")
+        #expect(try Source(port: api).post(webhook) == 404)
+        #expect(try relay.source().post(webhook) == 200)
+        #expect(receiver.waitForAccepted(1))
+    }
+
+    @Test("SIGTERM and SIGINT end the daemon with 0, its leases given back", arguments: [SIGTERM, SIGINT])
+    func signals(signal: Int32) throws {
+        let receiver = try Receiver()
+        let relay = try Relay.running([.init("backend", receiver)])
+        defer { relay.end() }
+        #expect(try relay.source().post(Webhook("ACTIVATE", .user("u"), purchase: "subs_1")) == 200)
+        relay.child?.signal(signal)
+        #expect(relay.child?.waitForEnd(30) == .exited(0))
+        #expect(receiver.accepted.count == 1)
+        #expect(try relay.database.count("daemons") == 0)
+        #expect(try relay.database.count("deliveries") == 0)
+        #expect(relay.lines.last?.contains("stopped, nothing was left under way") == true)
+    }
+
+    @Test("Without [database]: a private cluster that stops with the daemon, keeps its data, survives a kill")
+    func privateCluster() throws {
+        let receiver = try Receiver()
+        let relay = try Relay.running([.init("backend", receiver)], storage: .privateCluster)
+        defer { relay.end() }
+        #expect(relay.waitForLine("started the private PostgreSQL cluster") != nil)
+        let webhook = Webhook("ACTIVATE", .user("u"), purchase: "subs_1")
+        #expect(try relay.source().post(webhook) == 200)
+        #expect(receiver.waitForAccepted(1))
+        #expect(try relay.database.drained())
+        let pidFile = relay.directory.path + "/state/cluster/postmaster.pid"
+        let first = try String(contentsOfFile: pidFile, encoding: .utf8).prefix { $0 != "\n" }
+        #expect(relay.stop() == .exited(0))
+        #expect(!FileManager.default.fileExists(atPath: pidFile))
+        #expect(Foundation.kill(pid_t(first) ?? 1, 0) == -1)
+
+        try relay.start()
+        #expect(try relay.source().post(webhook) == 200)
+        #expect(try relay.database.count("events") == 1)
+        relay.kill()
+        // The cluster outlives its killed daemon and is taken over, never started twice.
+        let orphan = try String(contentsOfFile: pidFile, encoding: .utf8)
+        try relay.start()
+        #expect(relay.waitForLine("took over the running private PostgreSQL cluster") != nil)
+        #expect(try String(contentsOfFile: pidFile, encoding: .utf8) == orphan)
+        #expect(try relay.source().post(webhook) == 200)
+        #expect(try relay.database.count("events") == 1)
+        let trace = try relay.command("trace", webhook.transaction, "--config", relay.configuration)
+        #expect(trace.output.contains("delivered"))
+        #expect(relay.stop() == .exited(0))
+        #expect(receiver.count == 1)
+    }
+}

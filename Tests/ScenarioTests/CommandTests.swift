@@ -1,0 +1,147 @@
+import Foundation
+import TestSupport
+import Testing
+import Vocabulary
+
+/// The commands as a person at a terminal meets them: exit codes and what they print.
+@Suite struct CommandTests {
+    @Test("check: 0 for a good file, 78 with line and column for a bad one; serve refuses the bad one alike")
+    func check() throws {
+        let relay = try Relay([.init("backend", Receiver())])
+        defer { relay.end() }
+        let good = try relay.command("check", "--config", relay.configuration)
+        #expect(good.end == .exited(0), "\(good.errors)")
+        #expect(good.output.contains("1 sources, 1 integrations"))
+        let bad = try relay.directory.write(
+            "bad.toml",
+            "[server]\nlisten = \"127.0.0.1:0\"\napi_listn = 5\n[[integration]]\nname = \"x\"\nurl = \"no\"\n")
+        for command in ["check", "serve"] {
+            let refused = try relay.command(command, "--config", bad)
+            #expect(refused.end == .exited(78), "\(command)")
+            #expect(refused.errors.contains("bad.toml:3:1"), "\(command): \(refused.errors)")
+            #expect(refused.errors.contains("api_listen"), "\(command)")
+            #expect(refused.errors.contains("bad.toml:6:"), "\(command)")
+        }
+        #expect(try relay.command("check", "--config", "/nowhere/posthouse.toml").end == .exited(78))
+        #expect(try relay.command("sreve").end == .exited(64))
+        #expect(try relay.command("--version").output == "0.1.0")
+    }
+
+    @Test("serve refuses a database that could lose what was acknowledged, and says how to put it right")
+    func unsafeDatabase() throws {
+        let database = try TestCluster.shared.createDatabase()
+        let relay = try Relay([.init("backend", Receiver())], storage: .given(database))
+        defer { relay.end() }
+        let child = try relay.launch()
+        #expect(child.waitForEnd(30) == .exited(1))
+        #expect(child.errors.contains { $0.contains("fsync") })
+    }
+
+    @Test("A database password is in no line of the journal, wherever the start fails")
+    func secretsStaySecret() throws {
+        let text = "host=127.0.0.1 port=1 user=u password=hunter2-of-the-test dbname=d"
+        let relay = try Relay([.init("backend", Receiver())], storage: .given(text))
+        defer { relay.end() }
+        let child = try relay.launch()
+        #expect(child.waitForError(20) { $0.contains("out of reach") } != nil)
+        child.signal(SIGKILL)
+        _ = child.waitForEnd(10)
+        #expect(!(child.errors + child.output).contains { $0.contains("hunter2") })
+        let check = try relay.command("check", "--config", relay.configuration)
+        #expect(!(check.errors + check.output).contains("hunter2"))
+    }
+
+    @Test("trace shows the whole way of a transaction")
+    func trace() throws {
+        let receiver = try Receiver { $0.type == "SUBSCRIPTION_RECEIVED" ? .status(400, body: "unwanted") : .ok }
+        let relay = try Relay.running([.init("backend", receiver, ["permanent": "[400]"])])
+        defer { relay.end() }
+        let id = "100000099999999"
+        for webhook in [
+            Webhook("DEACTIVATE", .anonymous("a"), purchase: "subs_1", transaction: id),
+            Webhook("ACTIVATE", .user("u"), purchase: "subs_1", transaction: id),
+        ] { #expect(try relay.source().post(webhook) == 200) }
+        #expect(try relay.database.drained())
+        let trace = try relay.command("trace", id, "--config", relay.configuration)
+        #expect(trace.end == .exited(0), "\(trace.errors)")
+        let transfer = try relay.database.value("SELECT 'trf_' || replace(id::text, '-', '') FROM transfers")
+        let lines = trace.output.components(separatedBy: "\n")
+        func expectLine(_ parts: String...) {
+            #expect(lines.contains { line in parts.allSatisfy { line.contains($0) } }, "\(parts) in \(trace.output)")
+        }
+        expectLine("transaction", id)
+        expectLine("webhook DEACTIVATE of purchasely (PRODUCTION)")
+        expectLine("webhook ACTIVATE of purchasely (PRODUCTION)")
+        expectLine("event evt_", "anon:a", "2026-01-15T08:00:00.000Z", "purchase subs_1")
+        for type in ["SUBSCRIPTION_TRANSFERRED", "SUBSCRIPTION_RECEIVED"] {
+            expectLine("message \(type) msg_", transfer)
+        }
+        expectLine("→ backend: delivered")
+        expectLine("attempt 1 accepted (204 in ")
+        expectLine("→ backend: dead", "400")
+        expectLine("active", "user:u", "subs_1")
+        expectLine("inactive", "anon:a", "subs_1")
+        let unknown = try relay.command("trace", "no such", "--config", relay.configuration)
+        #expect(unknown.end == .exited(1))
+        #expect(unknown.errors.contains("no webhook of transaction no such"))
+    }
+
+    @Test("send and listen: a signed sample goes through the relay and arrives verified")
+    func sendAndListen() throws {
+        let secret = Receiver.newSecret()
+        let port = try Socket.freePort()
+        let relay = try Relay.running([
+            .init("listener", url: "http://127.0.0.1:\(port)/hook", secrets: [secret], ["schedule": #"["200ms"]"#])
+        ])
+        defer { relay.end() }
+        let secretFile = try relay.directory.write("listener.secret", secret)
+        let listener = try ChildProcess([
+            try Relay.binary.get(), "listen", "--listen", "127.0.0.1:\(port)", "--secret-file", secretFile, "--json",
+        ])
+        defer { listener.signal(SIGKILL) }
+        #expect(listener.waitForError(20) { $0.contains("listening on 127.0.0.1:\(port)") } != nil)
+        let url = "http://127.0.0.1:\(relay.port)/ingest/purchasely"
+        let sourceSecret = relay.directory.path + "/purchasely-0.secret"
+        let base = ["send", "--url", url, "--transaction", "7001", "--purchase", "subs_1"]
+        func send(_ arguments: [String], secretFile: String?) throws -> ChildProcess.End? {
+            let signing = secretFile.map { ["--secret-file", $0] } ?? []
+            return try ChildProcess([try Relay.binary.get()] + base + arguments + signing).waitForEnd(20)
+        }
+        #expect(try send(["--event", "ACTIVATE", "--anonymous", "a1"], secretFile: sourceSecret) == .exited(0))
+        #expect(try send(["--event", "ACTIVATE", "--user", "u1"], secretFile: sourceSecret) == .exited(0))
+        #expect(try send(["--event", "ACTIVATE", "--user", "u1"], secretFile: nil) == .exited(1))
+        #expect(try send(["--event", "ACTIVATE", "--user", "u1"], secretFile: secretFile) == .exited(1))
+        #expect(try send(["--event", "ACTIVATE"], secretFile: sourceSecret) == .exited(64))
+        let last = listener.waitForOutput(20) { $0.contains("\"type\":\"SUBSCRIPTION_RECEIVED\"") }
+        let line = try #require(last)
+        let object = try #require(JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any])
+        #expect(object["verified"] as? Bool == true)
+        #expect((object["webhook_id"] as? String)?.hasPrefix("msg_") == true)
+        let data = (object["body"] as? [String: Any])?["data"] as? [String: Any]
+        let transfer = data?["transfer"] as? [String: Any]
+        #expect(transfer?["from"] as? [String: String] == ["anonymous_user_id": "a1"])
+        #expect(transfer?["to"] as? [String: String] == ["user_id": "u1"])
+        #expect(listener.output.count == 4)
+        // What is not signed by the integration's secret is shown as such and not accepted.
+        let forged = try HTTPClient(port: port).request(
+            "POST", "/hook",
+            headers: [("webhook-id", "msg_x"), ("webhook-timestamp", "1"), ("webhook-signature", "v1,AAAA")],
+            body: Array("{}".utf8))
+        #expect(forged.status == 401)
+        #expect(listener.waitForOutput(5) { $0.contains("\"verified\":false") } != nil)
+        listener.signal(SIGTERM)
+        #expect(listener.waitForEnd(10) == .exited(0))
+    }
+
+    @Test("migrate prepares a database once")
+    func migrate() throws {
+        let relay = try Relay([.init("backend", Receiver())])
+        defer { relay.end() }
+        let first = try relay.command("migrate", "--config", relay.configuration)
+        #expect(first.end == .exited(0), "\(first.errors)")
+        #expect(first.output.contains("migrated from 0 to "))
+        let second = try relay.command("migrate", "--config", relay.configuration)
+        #expect(second.end == .exited(0))
+        #expect(second.output.contains("up to date"))
+    }
+}

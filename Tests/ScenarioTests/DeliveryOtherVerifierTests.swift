@@ -1,0 +1,66 @@
+import Foundation
+import Testing
+import Vocabulary
+
+/// The oracle that is not ours: PyPI `standardwebhooks` verifies every delivery, in both formats, first attempts and
+/// retries. Runs where POSTHOUSE_TEST_PYTHON names a Python that has the package; else it is shown as skipped.
+@Suite struct DeliveryOtherVerifierTests {
+    private static let python = ProcessInfo.processInfo.environment["POSTHOUSE_TEST_PYTHON"]
+
+    /// Reads lines of secret, id, timestamp, signature and body (hex), separated by tabs; prints how many it verified.
+    private static let verifier = """
+        import sys
+        from standardwebhooks.webhooks import Webhook
+        count = 0
+        for line in open(sys.argv[1]):
+            secret, id, timestamp, signature, body = line.rstrip("\\n").split("\\t")
+            body = bytes.fromhex(body)
+            headers = {"webhook-id": id, "webhook-timestamp": timestamp, "webhook-signature": signature}
+            Webhook(secret).verify(body, headers)
+            try:
+                Webhook(secret).verify(body + b" ", headers)
+            except Exception:
+                count += 1
+            else:
+                sys.exit("a changed body was verified, too: this verifier proves nothing")
+        print(count)
+        """
+
+    @Test(
+        "PyPI standardwebhooks verifies every delivery",
+        .enabled(if: python != nil, "set POSTHOUSE_TEST_PYTHON to a Python with the package standardwebhooks"))
+    func standardwebhooks() throws {
+        let standard = try Receiver { $0.number.isMultiple(of: 5) ? .status(500) : .ok }
+        let asSource = try Receiver(secrets: [Receiver.newSecret(), Receiver.newSecret()])
+        let relay = try Relay.running([
+            .init("standard", standard, ["schedule": #"["20ms", "20ms", "20ms", "20ms", "20ms"]"#]),
+            .init("source", asSource, ["format": "\"source\""]),
+        ])
+        defer { relay.end() }
+        let source = relay.source()
+        for number in 0..<40 {
+            let purchase = "subs_\(number)"
+            let odd = String(repeating: "é漢😀", count: number)
+            #expect(try source.post(Webhook("DEACTIVATE", .anonymous("a"), purchase: purchase)) == 200)
+            #expect(try source.post(Webhook("ACTIVATE", .user("u\(odd)"), purchase: purchase)) == 200)
+        }
+        #expect(try relay.database.drained())
+        let deliveries = [standard, asSource].flatMap { receiver in
+            receiver.secrets.flatMap { secret in receiver.received.map { (secret, $0) } }
+        }
+        #expect(standard.accepted.count == 160)
+        #expect(standard.count > 160)
+        #expect(asSource.count == 160)
+        let lines = deliveries.map { secret, message in
+            [
+                secret, message.id, message.request["webhook-timestamp"] ?? "",
+                message.request["webhook-signature"] ?? "", message.body.map { String(format: "%02x", $0) }.joined(),
+            ].joined(separator: "\t")
+        }
+        let recorded = try relay.directory.write("recorded", lines.joined(separator: "\n") + "\n")
+        let script = try relay.directory.write("verify.py", Self.verifier)
+        let child = try ChildProcess([Self.python ?? "", script, recorded])
+        #expect(child.waitForEnd(60) == .exited(0), "\(child.errors)")
+        #expect(child.output == ["\(deliveries.count)"])
+    }
+}
