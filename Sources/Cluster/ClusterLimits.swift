@@ -2,7 +2,8 @@
 enum ClusterLimits {
     /// The oldest PostgreSQL that Posthouse runs on.
     static let majorVersionMin = 15
-    /// From launching the server to its readiness. Recovery after a crash replays up to max_wal_size, on slow disks too.
+    /// From launching the server to its readiness. Recovery after a crash replays up to max_wal_size, on slow disks
+    /// too.
     static let readyTimeout: Duration = .seconds(600)
     /// How often a start that takes long is told of.
     static let progressInterval: Duration = .seconds(5)

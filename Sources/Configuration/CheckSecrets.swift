@@ -52,7 +52,8 @@ extension Check {
         return nil
     }
 
-    /// A key of Standard Webhooks: `whsec_` and the base64 of 24 to 64 bytes (Standard Webhooks 1.0, "Signature scheme").
+    /// A key of Standard Webhooks: `whsec_` and the base64 of 24 to 64 bytes (Standard Webhooks 1.0, "Signature
+    /// scheme").
     mutating func signingKey(_ node: TomlNode, key: String) -> Integration.SigningKey? {
         guard let secret = secret(node, key: key) else { return nil }
         switch SigningKeyText.read(secret) {

@@ -87,7 +87,7 @@ extension Check {
         case .signature: break
         case .token:
             report.error(
-                "`auth` of a purchasely source must be \"signature\" or \"none\", not \"token\"", at: choice.span)
+                "`auth` of this kind of source must be \"signature\" or \"none\", not \"token\"", at: choice.span)
         case .none:
             report.warning("`auth = \"none\"`: anyone who reaches this source can grant purchases", at: choice.span)
         }

@@ -38,7 +38,8 @@ struct AnswerStyle: Hashable {
 }
 
 extension FrontAnswer {
-    /// 1xx aside, which are never answers, these have no content and 204 must not state a length (RFC 9110 section 8.6).
+    /// 1xx aside, which are never answers, these have no content and 204 must not state a length (RFC 9110 section
+    /// 8.6).
     private var hasContent: Bool { status != 204 && status != 304 }
 
     /// The whole answer as bytes, in one buffer: one write, one system call.

@@ -4,8 +4,8 @@ package import Vocabulary
 
 /// The way of one delivery from its lane to the ledger: request → sign → deliver → decide → settle.
 ///
-/// It runs on the lane's event loop. It neither claims nor writes: what it is given is leased, and its end goes into the
-/// settlement buffer.
+/// It runs on the lane's event loop. It neither claims nor writes: what it is given is leased, and its end goes into
+/// the settlement buffer.
 struct OutboundPath {
     let route: RoutedIntegration
     let client: EndpointClient
@@ -16,7 +16,8 @@ struct OutboundPath {
     let settlements: SettlementBuffer
     let observe: Observer
 
-    /// `completion` is called once, on the loop; false: the attempt was given up by this daemon and nothing was settled.
+    /// `completion` is called once, on the loop; false: the attempt was given up by this daemon and nothing was
+    /// settled.
     func deliver(_ delivery: Delivery, completion: @escaping (Bool) -> Void) {
         let message = delivery.message
         let unixSeconds = WallClock.unixSeconds

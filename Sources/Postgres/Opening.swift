@@ -61,10 +61,10 @@ extension Wire {
 
     /// One round trip for what every session relies on.
     private func prepareSession() throws(DatabaseError) {
-        // A transaction that this process leaves open (frozen, say) must not hold its locks for longer than a statement.
-        // A generic plan made while a table was small (a sequential scan) would stay while it grows; planning anew costs
-        // some 50 µs a statement, and our statements are few and wide.
-        // A warning at COMMIT must reach us whatever role or database say of client_min_messages.
+        // A transaction that this process leaves open (frozen, say) must not hold its locks for longer than a
+        // statement. A generic plan made while a table was small (a sequential scan) would stay while it grows;
+        // planning anew costs some 50 µs a statement, and our statements are few and wide. A warning at COMMIT must
+        // reach us whatever role or database say of client_min_messages.
         let sql = """
             SET statement_timeout = \(milliseconds(settings.statementTimeout));
             SET idle_in_transaction_session_timeout = \(max(1, milliseconds(settings.statementDeadline)));

@@ -79,9 +79,9 @@ package final class Pool: Sendable {
     /// The earliest end of a wait that is still running: long past, a thread is stuck.
     package var earliestDeadline: ContinuousClock.Instant? { activities.compactMap { $0?.deadline }.min() }
 
-    /// Runs `body` on a free connection's thread. Waits for one in turn, up to the wait limit (`.timedOut`); fails at once
-    /// with `.connectFailed` while the database is down or too many wait. `body` is run at most once. Cancelling the task
-    /// does not cut it short: what has been sent is seen through.
+    /// Runs `body` on a free connection's thread. Waits for one in turn, up to the wait limit (`.timedOut`); fails at
+    /// once with `.connectFailed` while the database is down or too many wait. `body` is run at most once. Cancelling
+    /// the task does not cut it short: what has been sent is seen through.
     package func withSession<Value: Sendable>(
         _ body: @Sendable (borrowing Session) throws(DatabaseError) -> Value
     ) async throws(DatabaseError) -> Value {

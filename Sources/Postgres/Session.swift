@@ -42,8 +42,8 @@ package struct Session: ~Copyable {
 
     /// Runs SQL of one or several statements without parameters: for migrations and settings. Several are one
     /// transaction unless they say BEGIN and COMMIT themselves.
-    /// - Parameter limit: how long to wait for it instead of the settings' deadline. The server's own limit is the SQL's
-    ///   to lift.
+    /// - Parameter limit: how long to wait for it instead of the settings' deadline. The server's own limit is the
+    ///   SQL's to lift.
     package func script(_ sql: String, upTo limit: Duration? = nil) throws(DatabaseError) {
         try acknowledged {
             () throws(DatabaseError) in

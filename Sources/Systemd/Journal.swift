@@ -27,7 +27,8 @@ package struct JournalRecord: Sendable {
 
     package init() { bytes.reserveCapacity(768) }
 
-    /// `name`: upper-case letters, digits and underscores, not beginning with an underscore (systemd.journal-fields(7)).
+    /// `name`: upper-case letters, digits and underscores, not beginning with an underscore
+    /// (systemd.journal-fields(7)).
     package mutating func append(_ name: String, _ value: some StringProtocol) {
         bytes.append(contentsOf: name.utf8)
         bytes.append(UInt8(ascii: "="))

@@ -68,6 +68,26 @@ package struct Delivery: Sendable {
     }
 }
 
+/// What settling needs of a delivery: no body, for settles may pile up while the database is away.
+package struct SettledDelivery: Sendable {
+    package let id: Int64
+    package let integration: Int32
+    /// Row of `messages`.
+    package let message: Int64
+    package let purchase: Identifier?
+    package let attemptsMade: Int
+    package let createdAt: Timestamp
+
+    init(_ delivery: Delivery) {
+        id = delivery.id
+        integration = delivery.integration
+        message = delivery.message.row
+        purchase = delivery.message.purchase
+        attemptsMade = delivery.attemptsMade
+        createdAt = delivery.createdAt
+    }
+}
+
 /// How one attempt ended, on its way into the ledger.
 package struct Settlement: Sendable {
     package enum Verdict: Sendable {
@@ -79,7 +99,7 @@ package struct Settlement: Sendable {
         case paused(reason: String)
     }
 
-    package let delivery: Delivery
+    package let delivery: SettledDelivery
     package let verdict: Verdict
     package let httpStatus: Int?
     package let latencyMilliseconds: Int
@@ -89,7 +109,7 @@ package struct Settlement: Sendable {
     package init(
         delivery: Delivery, verdict: Verdict, httpStatus: Int?, latencyMilliseconds: Int, failure: String?
     ) {
-        self.delivery = delivery
+        self.delivery = SettledDelivery(delivery)
         self.verdict = verdict
         self.httpStatus = httpStatus
         self.latencyMilliseconds = latencyMilliseconds

@@ -1,6 +1,9 @@
 /// The kinds of source that this build knows. One kind = one file in Inbound/Normalise.
 package enum SourceKind: String, Sendable, CaseIterable {
     case purchasely
+
+    /// What `send` speaks as unless it is told.
+    package static let usual = SourceKind.purchasely
 }
 
 /// A configured sender of webhooks: one `[[source]]`, checked.

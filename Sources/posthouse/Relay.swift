@@ -11,7 +11,7 @@ import Vocabulary
 
 /// The running relay: the only place where its parts are built and joined.
 ///
-///     Front ─▶ Ingest ─▶ RecordQueue ─▶ Recorder ─▶ ledger (PostgreSQL) ─▶ HandOver / claims ─▶ Dispatcher ─▶ receivers
+///     Front ─▶ Ingest ─▶ RecordQueue ─▶ Recorder ─▶ ledger (PostgreSQL) ─▶ HandOver / claims ─▶ Dispatcher
 ///
 /// Started in the order of the way, from its end: whoever hands on finds somebody to hand to.
 final class Relay: Sendable {
@@ -63,7 +63,10 @@ final class Relay: Sendable {
             uniquingKeysWith: { first, _ in first })
         let signing = Dictionary(
             configuration.sources.map { source in
-                (source.name, SourceSigning(shape: SourceAdapters.adapter(for: source.kind), secret: source.secrets.first))
+                (
+                    source.name,
+                    SourceSigning(shape: SourceAdapters.adapter(for: source.kind), secret: source.secrets.first)
+                )
             }, uniquingKeysWith: { first, _ in first })
         dispatcher = Dispatcher(
             queue: queue, handOver: handOver, registration: registration, clock: clock, place: identity.place,
@@ -123,8 +126,24 @@ final class Relay: Sendable {
 
     /// SIGTERM: nothing new is taken, what is under way is answered, delivered and settled, every lease is given back.
     ///
-    /// - Returns: attempts that were cut at the end of `limit`.
-    func stop(within limit: Duration) async -> Int {
+    /// - Returns: attempts that were cut at the end of `limit`; nil: a database that does not answer held it up, and
+    ///   the process is to end as it is. Nothing is lost by that: leases run out, and unanswered webhooks come again.
+    func stop(within limit: Duration) async -> Int? {
+        let (ends, end) = AsyncStream<Int?>.makeStream()
+        let orderly = Task { end.yield(await drain(within: limit)) }
+        let impatient = Task {
+            try await Task.sleep(for: limit)
+            end.yield(nil)
+        }
+        defer {
+            orderly.cancel()
+            impatient.cancel()
+        }
+        for await cut in ends { return cut }
+        return nil
+    }
+
+    private func drain(within limit: Duration) async -> Int {
         let deadline = ContinuousClock.Instant.now + limit
         func left() -> Duration { max(.milliseconds(100), deadline - .now) }
         await withTaskGroup { group in
@@ -146,7 +165,8 @@ final class Relay: Sendable {
         do {
             try await queue.leave()
         } catch {
-            observe(.warning("the leases could not be given back and will run out in \(Limits.leaseDuration): \(error)"))
+            observe(
+                .warning("the leases could not be given back and will run out in \(Limits.leaseDuration): \(error)"))
         }
         await pool.close()
         try? await group.shutdownGracefully()

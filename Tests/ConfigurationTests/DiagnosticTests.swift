@@ -104,7 +104,7 @@ import Testing
             "ownership = \"install_and_identity\"",
             "5:13 `ownership` `install_and_identity` is not supported by this version yet; remove it"
         ),
-        ("auth = \"token\"", "5:8 `auth` of a purchasely source must be \"signature\" or \"none\", not \"token\""),
+        ("auth = \"token\"", "5:8 `auth` of this kind of source must be \"signature\" or \"none\", not \"token\""),
         (
             "freshness = \"on\"",
             "5:13 `freshness` must be a duration such as \"5m\" or \"off\", not `on`; the units are ms, s, m, h and d"

@@ -55,8 +55,8 @@ import Vocabulary
         let received = Self.derived(original, type: "SUBSCRIPTION_RECEIVED", from: .anonymous("old"), to: .user("new"))
         #expect(
             String(decoding: received, as: UTF8.self)
-                == #"{ "event_name":"SUBSCRIPTION_RECEIVED", "price":  9.90, "user_id":"new", "event_created_at_ms":1, "#
-                + #""event_id":"derived-1", "transferred_from_anonymous_user_id":"old" }"#)
+                == #"{ "event_name":"SUBSCRIPTION_RECEIVED", "price":  9.90, "user_id":"new", "#
+                + #""event_created_at_ms":1, "event_id":"derived-1", "transferred_from_anonymous_user_id":"old" }"#)
     }
 
     @Test func aDamagedOriginalStillLeavesTheFacts() throws {

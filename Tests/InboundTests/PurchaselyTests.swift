@@ -79,7 +79,8 @@ import Vocabulary
 
     @Test func knowsEachNameOnce() {
         let names = SourceAdapters.adapter(for: .purchasely).knownEventNames
-        // 2 of access, 13 of the lifecycle, 6 of billing, 5 of pauses, 4 of transfers, 12 of offers, 3 of money, 2 of v2.
+        // 2 of access, 13 of the lifecycle, 6 of billing, 5 of pauses, 4 of transfers, 12 of offers, 3 of money, 2 of
+        // v2.
         #expect(names.count == 47)
         #expect(Set(names).count == names.count)
     }

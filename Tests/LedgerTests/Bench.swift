@@ -19,7 +19,8 @@ final class Bench: Sendable {
         database = String(connectionString.split(separator: "=").last ?? "")
         guard isMigrated else { return }
         let connection = try await connect()
-        _ = try await connection.withSession { session throws(DatabaseError) in try Migrator.migrate(on: session) }.get()
+        _ = try await connection.withSession { session throws(DatabaseError) in try Migrator.migrate(on: session) }
+            .get()
         await connection.close()
     }
 
@@ -34,18 +35,20 @@ final class Bench: Sendable {
 
     static func settings(_ connectionString: String) throws -> ConnectionSettings {
         try ConnectionSettings(
-            connectionString, connectTimeout: .seconds(10), statementTimeout: .seconds(20), deadlineMargin: .seconds(10))
+            connectionString, connectTimeout: .seconds(10), statementTimeout: .seconds(20), deadlineMargin: .seconds(10)
+        )
     }
 
     func connect() async throws -> Connection { try await Connection.open(Self.settings(connectionString)) }
 
     /// A daemon that has registered and routes to `integrations`; all of one bench are neighbours of one place.
     func daemon(
-        _ integrations: [Integration] = [], processID: Int32 = 1, slotsPerLane: Int = Limits.laneDeliveriesMax
+        _ integrations: [Integration] = [], processID: Int32 = 1, slotsPerLane: Int = Limits.laneDeliveriesMax,
+        bytesPerLane: Int = Limits.laneBytesMax
     ) async throws -> Daemon {
         let daemon = try await Daemon(
             Self.settings(connectionString), integrations: integrations, processID: processID,
-            slotsPerLane: slotsPerLane)
+            slotsPerLane: slotsPerLane, bytesPerLane: bytesPerLane)
         daemons.withLock { $0.append(daemon) }
         return daemon
     }
@@ -72,7 +75,8 @@ final class Daemon: Sendable {
     let poolStates: AsyncStream<PoolState>
 
     init(
-        _ settings: ConnectionSettings, integrations: [Integration], processID: Int32, slotsPerLane: Int
+        _ settings: ConnectionSettings, integrations: [Integration], processID: Int32, slotsPerLane: Int,
+        bytesPerLane: Int
     ) async throws {
         let (states, told) = AsyncStream<PoolState>.makeStream()
         poolStates = states
@@ -83,7 +87,7 @@ final class Daemon: Sendable {
         registration = Registration(
             pool: pool, identity: ProcessIdentity(place: Self.place, processID: processID, startedTicks: 7),
             version: "test", clock: clock)
-        handOver = HandOver(slotsPerLane: slotsPerLane)
+        handOver = HandOver(slotsPerLane: slotsPerLane, bytesPerLane: bytesPerLane)
         let log = log
         queue = Queue(
             pool: pool, handOver: handOver, registration: registration, routes: routes, observe: { log.note($0) })
@@ -132,8 +136,8 @@ final class Daemon: Sendable {
         while true {
             let (deliveries, isDrained) = try await queue.claim(row(name), upTo: step, cursor: &cursor)
             claimed += deliveries
-            handOver.free(row(name), deliveries.count)
-            if isDrained { return claimed }
+            handOver.free(row(name), deliveries.count, bytes: deliveries.reduce(0) { $0 + $1.message.bytes })
+            if isDrained || deliveries.isEmpty { return claimed }
         }
     }
 }
@@ -143,7 +147,9 @@ final class Log: Sendable {
 
     func note(_ observation: Observation) { observations.withLock { $0.append(observation) } }
 
-    func all<Value: Sendable>(_ pick: (Observation) -> Value?) -> [Value] { observations.withLock { $0.compactMap(pick) } }
+    func all<Value: Sendable>(_ pick: (Observation) -> Value?) -> [Value] {
+        observations.withLock { $0.compactMap(pick) }
+    }
 
     var warnings: [String] { all { if case .warning(let text) = $0 { text } else { nil } } }
     var transfers: [TransferTrail] { all { if case .transferResolved(let trail) = $0 { trail } else { nil } } }

@@ -16,8 +16,10 @@ struct FanOutTests {
     @Test(
         "An integration gets what it asks for",
         arguments: [
-            (["*"], [], [], true), (["REN*"], [], [], true), (["REN"], [], [], false), (["X", "RENEWED"], [], [], true),
-            (["*"], ["PRODUCTION"], [], true), (["*"], ["SANDBOX"], [], false), (["*"], ["SANDBOX", "PRODUCTION"], [], true),
+            (["*"], [], [], true), (["REN*"], [], [], true), (["REN"], [], [], false),
+            (["X", "RENEWED"], [], [], true),
+            (["*"], ["PRODUCTION"], [], true), (["*"], ["SANDBOX"], [], false),
+            (["*"], ["SANDBOX", "PRODUCTION"], [], true),
             (["*"], [], ["shop"], true), (["*"], [], ["kiosk"], false), (["*"], ["PRODUCTION"], ["kiosk"], false),
         ] as [([String], [String], [String], Bool)])
     func wants(events: [String], environments: [String], sources: [String], isWanted: Bool) {

@@ -34,6 +34,21 @@ struct HandOverTests {
         handOver.free(1, 1)
     }
 
+    @Test("Bytes bound a lane, too: it takes a message while there is any room")
+    func bytes() {
+        let handOver = HandOver(slotsPerLane: 100, bytesPerLane: 1_000)
+        handOver.open(1) { _ in }
+        #expect(handOver.reserve(1, upTo: 1, bytesEach: 999) == 1 && handOver.room(1) == 1)
+        #expect(handOver.reserve(1, upTo: 1, bytesEach: 5_000) == 1 && handOver.room(1) < 0)
+        #expect(handOver.reserve(1, upTo: 1) == 0)
+        handOver.free(1, 1, bytes: 5_000)
+        #expect(handOver.reserve(1, upTo: 1) == 1)
+        handOver.charge([.sample(1, bytes: 400)])
+        #expect(handOver.reserve(1, upTo: 1) == 0)
+        handOver.free(1, 2, bytes: 999 + 400)
+        #expect(handOver.room(1) == 1_000)
+    }
+
     @Test("Deliveries go to their lanes; those of a closed one come back")
     func hand() {
         let handOver = HandOver()
@@ -42,7 +57,8 @@ struct HandOverTests {
         handOver.open(2) { inbox.put($0) }
         handOver.close(2)
         let refused = handOver.hand([
-            .sample(1, integration: 1), .sample(2, integration: 2), .sample(3, integration: 1), .sample(4, integration: 3),
+            .sample(1, integration: 1), .sample(2, integration: 2), .sample(3, integration: 1),
+            .sample(4, integration: 3),
         ])
         #expect(inbox.take().map(\.id) == [1, 3])
         #expect(refused.map(\.id).sorted() == [2, 4])

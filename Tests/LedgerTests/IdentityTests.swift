@@ -30,7 +30,8 @@ struct IdentityTests {
         let others: [Event] = [
             .sample("OTHER"), .sample(holder: otherUser), .sample(holder: .anonymous("jeff")), .sample(at: seconds(1)),
             .sample(purchase: "subs_2"), .sample(purchase: nil), .sample(transaction: "tx_2"),
-            .sample(transaction: nil), .sample(vendorEventID: "e1"), .sample(vendorEventID: ""), .sample(source: "kiosk"),
+            .sample(transaction: nil), .sample(vendorEventID: "e1"), .sample(vendorEventID: ""),
+            .sample(source: "kiosk"),
             .sample(app: "app.two"), .sample(environment: "SANDBOX"),
         ]
         #expect(Set(([event] + others).map { Identity.event($0) }).count == others.count + 1)
@@ -41,7 +42,8 @@ struct IdentityTests {
         #expect(
             Identity.event(.sample(vendorEventID: "e1")) == Identity.event(.sample("OTHER", vendorEventID: "e1")))
         #expect(
-            Identity.event(.sample(vendorEventID: "e1")) != Identity.event(.sample(vendorEventID: "e1", app: "app.two")))
+            Identity.event(.sample(vendorEventID: "e1")) != Identity.event(.sample(vendorEventID: "e1", app: "app.two"))
+        )
     }
 
     @Test("A part cannot run into the next one")

@@ -16,7 +16,9 @@ struct LeaseTests {
             let frozen = try await bench.daemon([.named("all")], processID: 1)
             let other = try await bench.daemon([.named("all")], processID: 2)
             frozen.open("all")
-            await frozen.record([.sample("A", purchase: "subs_1"), .sample("B", purchase: "subs_2"), .sample("C", purchase: "subs_2")])
+            await frozen.record([
+                .sample("A", purchase: "subs_1"), .sample("B", purchase: "subs_2"), .sample("C", purchase: "subs_2"),
+            ])
             let held = frozen.inbox.take()
             try bench.psql("UPDATE daemons SET expires_at = now() - interval '1 second' WHERE id = \(frozen.lease)")
             try await other.queue.bury(place: "elsewhere") { _, _ in true }
@@ -31,7 +33,8 @@ struct LeaseTests {
             #expect(try bench.psql("SELECT * FROM deliveries ORDER BY id") == before)
             #expect(try bench.psql("SELECT count(*) FROM dead_letters") == "0")
             #expect(
-                try bench.psql("SELECT string_agg(outcome, ' ' ORDER BY outcome) FROM attempts") == "accepted dead retry")
+                try bench.psql("SELECT string_agg(outcome, ' ' ORDER BY outcome) FROM attempts")
+                    == "accepted dead retry")
             // It wakes up, learns it, and works on under another id.
             let old = frozen.lease
             #expect(try await !frozen.queue.keepAlive(place: Daemon.place) { _, _ in true })
@@ -46,7 +49,9 @@ struct LeaseTests {
     func deadNeighbour() async throws {
         try await Bench.run { bench in
             var daemons: [Daemon] = []
-            for processID in 1...3 { daemons.append(try await bench.daemon([.named("all")], processID: Int32(processID))) }
+            for processID in 1...3 {
+                daemons.append(try await bench.daemon([.named("all")], processID: Int32(processID)))
+            }
             for (index, daemon) in daemons.enumerated() {
                 daemon.open("all")
                 await daemon.record([.sample(purchase: "subs_\(index)")])
@@ -168,7 +173,7 @@ struct LeaseTests {
             let daemon = try await bench.daemon()
             try bench.psql("DELETE FROM daemons")
             #expect(try await !daemon.registration.renew())
-            await #expect(throws: RegistrationLost.self) { try daemon.registration.current() }
+            #expect(throws: RegistrationLost.self) { try daemon.registration.current() }
             async let one = daemon.registration.register()
             async let other = daemon.registration.register()
             let ids = try await [one, other]

@@ -27,7 +27,10 @@ struct LookupTests {
             #expect(trace.webhooks.allSatisfy { $0.purchase == "subs_1" && $0.source == "shop" })
             #expect(
                 trace.webhooks.map { $0.messages.map(\.type) }
-                    == [["ACTIVATE"], ["DEACTIVATE"], ["ACTIVATE", "SUBSCRIPTION_TRANSFERRED", "SUBSCRIPTION_RECEIVED"]])
+                    == [
+                        ["ACTIVATE"], ["DEACTIVATE"],
+                        ["ACTIVATE", "SUBSCRIPTION_TRANSFERRED", "SUBSCRIPTION_RECEIVED"],
+                    ])
             let transfers = Set(trace.webhooks.flatMap(\.messages).compactMap(\.transfer))
             #expect(transfers == [daemon.log.transfers[0].transfer])
             func states(_ webhook: Int, _ message: Int) -> [String] {
@@ -43,7 +46,10 @@ struct LookupTests {
             #expect(states(1, 0) == ["a dead x [1]", "b waiting false"])
             #expect(states(2, 2) == [#"a delivered ["accepted"]"#, "b waiting true"])
             #expect(trace.holdings.filter(\.isActive).map(\.holder) == ["user:jeff"] && trace.holdings.count == 2)
-            #expect(try await Trace.read(transaction: "tx_1", limit: 1, from: daemon.pool).webhooks.map(\.name) == ["ACTIVATE"])
+            #expect(
+                try await Trace.read(transaction: "tx_1", limit: 1, from: daemon.pool).webhooks.map(\.name) == [
+                    "ACTIVATE"
+                ])
             #expect(try await Trace.read(transaction: "none", from: daemon.pool).webhooks.isEmpty)
         }
     }
@@ -56,7 +62,9 @@ struct LookupTests {
             await daemon.record((0..<3).map { .sample(purchase: "subs_\($0)") })
             _ = try await daemon.queue.settle([daemon.inbox.take()[0].settled(.dead(reason: "x"))])
             _ = try await Pauses.set("b", isPaused: true, in: daemon.pool)
-            try bench.psql("UPDATE deliveries SET created_at = now() - interval '90 seconds' WHERE integration = \(daemon.row("b"))")
+            try bench.psql(
+                "UPDATE deliveries SET created_at = now() - interval '90 seconds' WHERE integration = \(daemon.row("b"))"
+            )
             let figures = try await QueueFigures.read(from: daemon.pool)
             #expect(figures.map(\.integration) == ["a", "b", "idle"] && figures.map(\.waiting) == [2, 3, 0])
             #expect(figures.map(\.deadLetters) == [1, 0, 0] && figures.map(\.isPaused) == [false, true, false])

@@ -39,7 +39,8 @@ struct MessageEnvelopeTests {
             scope: Scope(source: "shop", app: "app.one", environment: "PRODUCTION"), vendorEventID: "e1",
             name: "ACTIVATE", type: "ACTIVATE", holder: user, occurredAt: Timestamp(milliseconds: 0),
             purchase: Purchase(
-                key: "subs_1", kind: .oneTime, store: "STRIPE", product: "gold", plan: "year", subscriptionID: "subs_1"),
+                key: "subs_1", kind: .oneTime, store: "STRIPE", product: "gold", plan: "year",
+                subscriptionID: "subs_1"),
             transaction: transaction, fact: nil, body: Array("{}".utf8))
         let statement = MessageEnvelope.Statement(
             type: "SUBSCRIPTION_RECEIVED", eventID: "evt_9", eventName: "SUBSCRIPTION_RECEIVED", holder: user,
@@ -59,11 +60,13 @@ struct MessageEnvelopeTests {
 
     @Test(
         "Whatever stands in an id comes back out of another's parser",
-        arguments: ["\"", "\\", "\u{0}\u{1}\u{1F}\u{7F}", "\n\r\t\u{8}\u{C}", "é \u{2028} 🏳️‍🌈 </script>", "{\"a\":1}", ""])
+        arguments: [
+            "\"", "\\", "\u{0}\u{1}\u{1F}\u{7F}", "\n\r\t\u{8}\u{C}", "é \u{2028} 🏳️‍🌈 </script>", "{\"a\":1}", "",
+        ])
     func escaping(text: String) throws {
         let event = Event.sample(
             "N\(text)", holder: .user(text), purchase: "p\(text)", transaction: "t\(text)", source: "s\(text)",
-            app: "a\(text)", environment: "e\(text)", status: text)
+            app: "a\(text)", environment: "e\(text)", status: text, body: "{}")
         let statement = MessageEnvelope.Statement(
             type: "T\(text)", eventID: "i\(text)", eventName: "n\(text)", holder: event.holder, resolvedUserID: text,
             transfer: ("x\(text)", .anonymous(text), .user(text)))
@@ -79,6 +82,7 @@ struct MessageEnvelopeTests {
         let purchase = try #require(data["purchase"] as? [String: Any])
         #expect(purchase["key"] as? String == "p\(text)" && purchase["app"] as? String == "a\(text)")
         let transaction = try #require(data["transaction"] as? [String: Any])
-        #expect(transaction["store_transaction_id"] as? String == "t\(text)" && transaction["status"] as? String == text)
+        #expect(
+            transaction["store_transaction_id"] as? String == "t\(text)" && transaction["status"] as? String == text)
     }
 }

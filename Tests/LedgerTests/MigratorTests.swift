@@ -83,7 +83,9 @@ struct MigratorTests {
             Issue.record("it did not fail")
             return
         }
-        #expect(try bench.psql("SELECT string_agg(tablename, ',') FROM pg_tables WHERE schemaname = 'public'") == "purchases")
+        #expect(
+            try bench.psql("SELECT string_agg(tablename, ',') FROM pg_tables WHERE schemaname = 'public'")
+                == "purchases")
     }
 
     @Test("A database that may forget what it acknowledged is refused", arguments: ["fsync", "synchronous_commit"])

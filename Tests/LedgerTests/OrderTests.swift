@@ -81,10 +81,13 @@ struct OrderTests {
             settler.open("a", "b")
             let purchases = (0..<12).map { "subs_\($0)" }
             func events(_ round: Int) -> [Event] {
-                purchases.shuffled().map { .sample("EVENT_\(round)", at: seconds(Int64(round)), purchase: $0, transaction: $0) }
+                purchases.shuffled().map {
+                    .sample("EVENT_\(round)", at: seconds(Int64(round)), purchase: $0, transaction: $0)
+                }
             }
             await settler.record(events(0))
             var heads = settler.inbox.take()
+            for head in heads { settler.handOver.free(head.integration, 1) }
             var delivered: [String: [Int]] = [:]
             for round in 1...60 {
                 let batch = heads.shuffled()
@@ -95,6 +98,7 @@ struct OrderTests {
                 async let settled = settler.queue.settle(batch.map { $0.settled(.accepted) })
                 async let answers = recorder.record(events(round))
                 heads = try await settled.released
+                for head in heads { settler.handOver.free(head.integration, 1) }
                 #expect(await answers.allSatisfy { $0 == .stored })
                 let misplaced = try await settler.pool.withSession { session throws(DatabaseError) in
                     try session.run(Self.misplaced, ())
@@ -102,7 +106,6 @@ struct OrderTests {
                 #expect(misplaced == [0], "round \(round)")
                 // What the recorder found free it left in the table: its own lanes are closed.
                 for name in ["a", "b"] { heads += try await settler.claimAll(name) }
-                for head in heads { settler.handOver.free(head.integration, 0) }
             }
             #expect(settler.log.warnings + recorder.log.warnings == [])
             #expect(delivered.count == purchases.count * 2)

@@ -94,6 +94,32 @@ struct QueueTests {
         }
     }
 
+    @Test("A claim takes as many as fit in bytes, at least one, and leaves the rest as it was")
+    func byBytes() async throws {
+        try await Bench.run { bench in
+            let daemon = try await bench.daemon([.named("all")], bytesPerLane: 10_000)
+            let body = String(repeating: "x", count: 4_000)
+            await daemon.record((0..<5).map { .sample(purchase: "subs_\($0)", body: body) })
+            daemon.open("all")
+            var cursor = ClaimCursor()
+            var claimed: [[Int64]] = []
+            while true {
+                let (deliveries, isDrained) = try await daemon.queue.claim(
+                    daemon.row("all"), upTo: 256, cursor: &cursor)
+                claimed.append(deliveries.map(\.id))
+                #expect(
+                    try bench.psql("SELECT count(*) FROM deliveries WHERE leased_by IS NOT NULL")
+                        == "\(claimed.joined().count)")
+                let bytes = deliveries.reduce(0) { $0 + $1.message.bytes }
+                #expect(bytes <= 10_000)
+                daemon.handOver.free(daemon.row("all"), deliveries.count, bytes: bytes)
+                if isDrained || deliveries.isEmpty { break }
+            }
+            #expect(claimed.map(\.count) == [2, 2, 1])
+            #expect(claimed.flatMap(\.self) == claimed.flatMap(\.self).sorted())
+        }
+    }
+
     @Test("Two daemons at one lane share it out, and neither waits for the other's locks")
     func skipLocked() async throws {
         try await Bench.run { bench in
@@ -150,11 +176,11 @@ struct QueueTests {
             #expect(
                 try bench.psql(
                     "SELECT attempt, outcome, http_status, latency_ms, failure FROM attempts ORDER BY delivery") == """
-                    1|accepted|204|12|
-                    1|retry|500|12|answered 500
-                    1|dead|400|12|answered 400, which is permanent: no such user
-                    1|paused|410|12|answered 410
-                    """)
+                        1|accepted|204|12|
+                        1|retry|500|12|answered 500
+                        1|dead|400|12|answered 400, which is permanent: no such user
+                        1|paused|410|12|answered 410
+                        """)
             #expect(
                 try bench.psql(
                     """
@@ -167,11 +193,14 @@ struct QueueTests {
                     """
                     SELECT m.type, l.attempts, l.reason, l.http_status, l.purchase = v.purchase, l.created_at = m.created_at
                     FROM dead_letters l JOIN messages m ON m.id = l.message JOIN events v ON v.id = m.event
-                    """).hasPrefix("EVENT_2|1|answered 400, which is permanent: no such user|400|t|"))
+                    """
+                ).hasPrefix("EVENT_2|1|answered 400, which is permanent: no such user|400|t|"))
             #expect(try await daemon.queue.pauses() == [daemon.row("all"): "answered 410"])
             #expect(daemon.handOver.heldCount == 4, "the other lane's four are still under way")
             // Told once: the second 410 pauses nothing anew.
-            let again = try await daemon.queue.settle([deliveries[3].settled(.paused(reason: "answered 410"), status: 410)])
+            let again = try await daemon.queue.settle([
+                deliveries[3].settled(.paused(reason: "answered 410"), status: 410)
+            ])
             #expect(again.paused.isEmpty)
         }
     }

@@ -17,7 +17,8 @@ struct RecordEventsTests {
             #expect(await daemon.record([event]) == [.stored])
             #expect(daemon.log.recorded(duplicate: false).count == 1)
             #expect(daemon.log.recorded(duplicate: true).count == 3)
-            let counts = "SELECT (SELECT count(*) FROM events), (SELECT count(*) FROM messages), count(*) FROM deliveries"
+            let counts =
+                "SELECT (SELECT count(*) FROM events), (SELECT count(*) FROM messages), count(*) FROM deliveries"
             #expect(try bench.psql(counts) == "1|1|1")
             let trail = try #require(daemon.log.recorded(duplicate: false).first)
             #expect(trail.messages == 1 && trail.deliveries == 1 && trail.source == "shop")
@@ -78,12 +79,14 @@ struct RecordEventsTests {
     func sharedTransaction() async throws {
         try await Bench.run { bench in
             let daemon = try await bench.daemon([.named("all")])
-            let events = login.map { Event.stating($0, purchase: "subs_1") }
+            let events =
+                login.map { Event.stating($0, purchase: "subs_1") }
                 + login.map { Event.stating($0, purchase: "otp_1", kind: .oneTime) }
             #expect(await daemon.record(events).allSatisfy { $0 == .stored })
             #expect(try bench.psql("SELECT count(*) FROM events") == "6")
             #expect(
-                try bench.psql("SELECT p.key, p.kind FROM transactions t JOIN purchases p ON p.id = t.purchase ORDER BY 1")
+                try bench.psql(
+                    "SELECT p.key, p.kind FROM transactions t JOIN purchases p ON p.id = t.purchase ORDER BY 1")
                     == "otp_1|one_time\nsubs_1|subscription")
             // Invariant I3: the one-time purchase never moves by the relay's own resolution.
             #expect(
@@ -245,12 +248,14 @@ struct RecordEventsTests {
             let handed = daemon.inbox.take()
             #expect(handed.count == 3 && daemon.handOver.heldCount == 3)
             #expect(
-                try bench.psql("SELECT string_agg(id::text, ',' ORDER BY id) FROM deliveries WHERE leased_by = \(daemon.lease)")
+                try bench.psql(
+                    "SELECT string_agg(id::text, ',' ORDER BY id) FROM deliveries WHERE leased_by = \(daemon.lease)")
                     == handed.map { "\($0.id)" }.joined(separator: ","))
             #expect(try bench.psql("SELECT count(*) FROM deliveries WHERE leased_by IS NULL AND NOT blocked") == "2")
             let first = try #require(handed.first)
             #expect(first.attemptsMade == 0 && first.message.type == "RENEWED" && first.message.purchaseKey == "subs_0")
-            let created = Int64(try bench.psql("SELECT (extract(epoch FROM min(created_at)) * 1000)::bigint FROM deliveries"))
+            let created = Int64(
+                try bench.psql("SELECT (extract(epoch FROM min(created_at)) * 1000)::bigint FROM deliveries"))
             #expect(first.createdAt.milliseconds == created)
         }
     }

@@ -59,10 +59,13 @@ struct RecorderTests {
             func item(_ source: String, _ body: String) -> RecordQueue.Item {
                 .quarantine(QuarantinedBody(source: source, reason: "no event name", body: Array(body.utf8)))
             }
-            let answers = await daemon.record([item("shop", "x"), item("shop", "x"), item("kiosk", "x"), item("shop", "y")])
+            let answers = await daemon.record([
+                item("shop", "x"), item("shop", "x"), item("kiosk", "x"), item("shop", "y"),
+            ])
             #expect(answers == Array(repeating: .stored, count: 4))
-            #expect(try bench.psql("SELECT source, convert_from(body, 'UTF8'), reason FROM quarantine ORDER BY 1, 2")
-                == "kiosk|x|no event name\nshop|x|no event name\nshop|y|no event name")
+            #expect(
+                try bench.psql("SELECT source, convert_from(body, 'UTF8'), reason FROM quarantine ORDER BY 1, 2")
+                    == "kiosk|x|no event name\nshop|x|no event name\nshop|y|no event name")
         }
     }
 
@@ -87,12 +90,16 @@ struct RecorderTests {
     @Test("Room comes back as batches are taken, in order of arrival")
     func room() async {
         let queue = RecordQueue(eventsMax: 3, bytesMax: 100)
-        for name in ["A", "B", "C"] { queue.submit(.event(.sample(name, body: "30 bytes 30 bytes 30 bytes 30b")), completion: { _ in }) }
+        for name in ["A", "B", "C"] {
+            queue.submit(.event(.sample(name, body: "30 bytes 30 bytes 30 bytes 30b")), completion: { _ in })
+        }
         func names(_ batch: [RecordQueue.Pending]?) -> [String] {
             (batch ?? []).map { if case .event(let event) = $0.item { event.name } else { "?" } }
         }
         #expect(names(await queue.next(upTo: 2)) == ["A", "B"])
-        queue.submit(.event(.sample("D", body: "60 bytes 60 bytes 60 bytes 60 bytes 60 bytes 60 bytes 60 byt")), completion: { _ in })
+        queue.submit(
+            .event(.sample("D", body: "60 bytes 60 bytes 60 bytes 60 bytes 60 bytes 60 bytes 60 byt")),
+            completion: { _ in })
         queue.close()
         #expect(names(await queue.next(upTo: 500)) == ["C", "D"])
         #expect(await queue.next(upTo: 500) == nil)
@@ -128,7 +135,9 @@ struct RecorderTests {
                 // Three purchases in opposite order: what one holds the other wants.
                 let purchases = (0..<3).map { "subs_\(round)_\($0)" }
                 func events(_ facts: [Fact], _ purchases: [String]) -> [Event] {
-                    purchases.flatMap { purchase in facts.map { .stating($0, purchase: purchase, transaction: purchase) } }
+                    purchases.flatMap { purchase in
+                        facts.map { .stating($0, purchase: purchase, transaction: purchase) }
+                    }
                 }
                 async let one = left.record(events([together[0], together[2]], purchases))
                 async let other = right.record(events([together[1], together[3], together[2]], purchases.reversed()))
@@ -141,7 +150,9 @@ struct RecorderTests {
             // The same state that any order gives, byte for byte.
             let truth = Identifier.hex(of: Playback(together).state.bytes)
             #expect(try bench.psql("SELECT DISTINCT encode(state, 'hex') FROM purchases") == truth)
-            #expect(try bench.psql("SELECT count(*), count(DISTINCT purchase) FROM transfers") == "\(rounds * 3)|\(rounds * 3)")
+            #expect(
+                try bench.psql("SELECT count(*), count(DISTINCT purchase) FROM transfers")
+                    == "\(rounds * 3)|\(rounds * 3)")
             #expect(try bench.psql("SELECT count(*) FROM entitlements WHERE active AND holder <> 'user:jeff'") == "0")
             // In each lane exactly the first delivery is free.
             #expect(
@@ -156,10 +167,11 @@ struct RecorderTests {
     @Test("Every order of a transfer's webhooks, each twice, leaves the same tables (I1, I2)")
     func confluence() async throws {
         let until = seconds(10_000)
-        let facts = login + [
-            .transferred(anonymous, to: user, seconds(100), until: until),
-            .received(user, from: anonymous, seconds(100), until: until),
-        ]
+        let facts =
+            login + [
+                .transferred(anonymous, to: user, seconds(100), until: until),
+                .received(user, from: anonymous, seconds(100), until: until),
+            ]
         try await Bench.run { bench in
             let daemon = try await bench.daemon([.named("all")])
             let orders = permutations(facts)
@@ -192,7 +204,8 @@ struct RecorderTests {
             #expect(distinct.hasPrefix("120|\(anonymous.coalesced)false"))
             #expect(
                 distinct.contains(
-                    "ACTIVATEfalse,ACTIVATEfalse,DEACTIVATEfalse,SUBSCRIPTION_RECEIVEDtrue,SUBSCRIPTION_TRANSFERREDtrue"))
+                    "ACTIVATEfalse,ACTIVATEfalse,DEACTIVATEfalse,SUBSCRIPTION_RECEIVEDtrue,SUBSCRIPTION_TRANSFERREDtrue"
+                ))
         }
     }
 
@@ -200,7 +213,9 @@ struct RecorderTests {
     func wide() async throws {
         try await Bench.run { bench in
             let daemon = try await bench.daemon([.named("a"), .named("b", order: .none)])
-            let events = (0..<1_300).map { Event.sample("EVENT_\($0 / 130)", purchase: "subs_\($0 % 130)", transaction: "tx_\($0 % 130)") }
+            let events = (0..<1_300).map {
+                Event.sample("EVENT_\($0 / 130)", purchase: "subs_\($0 % 130)", transaction: "tx_\($0 % 130)")
+            }
             let answers = await daemon.record(events)
             #expect(answers.count == 1_300 && answers.allSatisfy { $0 == .stored })
             #expect(try bench.psql("SELECT count(*) FROM events") == "1300")

@@ -84,7 +84,9 @@ struct UpkeepTests {
             daemon.open("all")
             await daemon.record(["DONE", "WAITS", "DEAD", "YOUNG"].map { .sample($0, purchase: $0, transaction: $0) })
             let deliveries = daemon.inbox.take()
-            func delivery(_ type: String) throws -> Delivery { try #require(deliveries.first { $0.message.type == type }) }
+            func delivery(_ type: String) throws -> Delivery {
+                try #require(deliveries.first { $0.message.type == type })
+            }
             _ = try await daemon.queue.settle([
                 try delivery("DONE").settled(.accepted), try delivery("YOUNG").settled(.accepted),
                 try delivery("DEAD").settled(.dead(reason: "x")),

@@ -137,4 +137,88 @@ import Vocabulary
         #expect(Set(receiver.received.map(\.id)).count == 1)
         #expect(Set(receiver.received.map(\.body)).count == 1)
     }
+
+    @Test("`concurrency` bounds the attempts at once and the connections")
+    func concurrency() throws {
+        let atOnce = Monitor((now: 0, most: 0))
+        let receiver = try Receiver { request in
+            guard request.type != "END" else { return .ok }
+            atOnce.change { count in
+                count.now += 1
+                count.most = max(count.most, count.now)
+            }
+            // Holds its place until three have come, or what would be a fourth has had time to.
+            _ = atOnce.wait(0.02) { $0.now > 3 }
+            atOnce.change { $0.now -= 1 }
+            return .ok
+        }
+        let relay = try Relay.running([.init("backend", receiver, ["concurrency": "3"])])
+        defer { relay.end() }
+        let source = relay.source()
+        onThreads(4) { thread in
+            let connection = source.connect()
+            for number in 0..<25 {
+                _ = try? connection.post(
+                    Webhook("ACTIVATE", .user("u"), purchase: "subs_\(thread * 25 + number)").body)
+            }
+        }
+        #expect(receiver.waitForAccepted(100))
+        #expect(atOnce.current.most == 3)
+        #expect(receiver.connectionsMade <= 3)
+    }
+
+    @Test("A removed integration's deliveries wait until it is back; one added later is told of what comes then")
+    func removedAndAdded() throws {
+        let (kept, removed, added) = (try Receiver(), try Receiver { _ in .status(500) }, try Receiver())
+        let schedule = ["schedule": #"["500ms", "500ms", "500ms", "500ms"]"#]
+        let first = try Relay.running([.init("kept", kept), .init("removed", removed, schedule)])
+        defer { first.end() }
+        let storage = Relay.Storage.given(try first.database.connectionString)
+        #expect(try first.source().post(Self.renewals(of: "subs_1", 1)[0]) == 200)
+        #expect(kept.waitForAccepted(1))
+        #expect(removed.wait { !$0.isEmpty })
+        #expect(first.stop() == .exited(0))
+
+        let second = try Relay.running([.init("kept", kept), .init("added", added)], storage: storage)
+        defer { second.end() }
+        #expect(try second.source().post(Self.renewals(of: "subs_2", 1)[0]) == 200)
+        #expect(kept.waitForAccepted(2))
+        #expect(added.waitForAccepted(1))
+        #expect(added.received.map(Self.transaction) == ["subs_2-0"])
+        #expect(try second.database.count("deliveries") == 1)
+        #expect(second.stop() == .exited(0))
+
+        removed.answer { _ in .ok }
+        let third = try Relay.running([.init("kept", kept), .init("removed", removed, schedule)], storage: storage)
+        defer { third.end() }
+        #expect(removed.waitForAccepted(1))
+        #expect(removed.accepted.map(Self.transaction) == ["subs_1-0"])
+        #expect(try third.database.drained())
+        #expect(kept.count == 2)
+    }
+
+    @Test("The daemon's memory does not grow with the backlog of a receiver that hangs")
+    func memory() throws {
+        let receiver = try Receiver { _ in .hang }
+        let relay = try Relay.running([.init("backend", receiver, ["timeout": "\"120s\""])])
+        defer { relay.end() }
+        let padding = Array(",\"padding\":\"\(String(repeating: "x", count: 900_000))\"}".utf8)
+        let source = relay.source()
+        onThreads(2) { thread in
+            let connection = source.connect()
+            for number in 0..<120 {
+                let webhook = Webhook("ACTIVATE", .user("u"), purchase: "subs_\(thread * 120 + number)")
+                _ = try? connection.post(webhook.body.dropLast() + padding)
+            }
+        }
+        #expect(try relay.database.count("deliveries") == 240)
+        // 216 MB wait. The lane may hold 16 MiB of bodies (Limits.laneBytesMax), attempts under way 16 more.
+        let process = try #require(relay.processIdentifier)
+        let status = try String(contentsOfFile: "/proc/\(process)/status", encoding: .utf8)
+        let peak = try #require(status.split(separator: "\n").first { $0.hasPrefix("VmHWM:") })
+        let kilobytes = Int(peak.filter(\.isNumber)) ?? 0
+        withKnownIssue("a lane holds up to Limits.laneDeliveriesMax bodies, whatever their size") {
+            #expect(kilobytes < 160_000)
+        }
+    }
 }

@@ -28,6 +28,23 @@ extension FaultTests {
         try expectRecovered(relay, load, receiver, process: process)
     }
 
+    @Test("PostgreSQL crashes four times under dense load: what a lost answer left behind is mended at once")
+    func databaseCrashes() throws {
+        let cluster = try TestCluster(durable: true)
+        let receiver = try Receiver(script: Self.oneInFive)
+        let relay = try Relay.running(
+            [.init("backend", receiver, ["schedule": Self.manyGaps])], storage: .given(try cluster.createDatabase()))
+        defer { relay.end() }
+        let process = relay.processIdentifier
+        let load = FaultLoad("c", on: [relay.port], connections: 16, pause: 0)
+        for _ in 0..<4 {
+            #expect(load.waitForProgress(.random(in: 50...150)))
+            try cluster.restart(mode: "immediate")
+        }
+        #expect(load.waitForProgress(1))
+        try expectRecovered(relay, load, receiver, process: process)
+    }
+
     @Test("Connections of PostgreSQL killed again and again: nothing lost, nothing stuck")
     func connectionsKilled() throws {
         let cluster = try TestCluster(durable: true)

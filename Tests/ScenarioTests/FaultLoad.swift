@@ -120,7 +120,8 @@ final class FaultLoad: Sendable {
     }
 }
 
-/// The life of one purchase: bought by an anonymous user, transferred to a user by the pair of identity events, renewed.
+/// The life of one purchase: bought by an anonymous user, transferred to a user by the pair of identity events,
+/// renewed.
 struct FaultPurchase: Sendable {
     let prefix: String
     let number: Int

@@ -69,6 +69,7 @@ extension FaultTests {
         // Only what was on the wire when it froze may have come twice; what merely waited in its memory is not its own.
         for tally in [first, later] { _ = Self.expectComplete(receiver, of: tally) }
         let receipts = Self.expectComplete(receiver, of: last)
+        #expect(receipts.duplicates(of: last) == 0)
         let duplicates = receipts.duplicates(of: first) + receipts.duplicates(of: later)
         #expect(duplicates <= Self.concurrency)
         #expect(try database.count("daemons") == 2)

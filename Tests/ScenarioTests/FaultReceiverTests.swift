@@ -7,7 +7,9 @@ extension FaultTests {
     func badReceivers() throws {
         let good = try Receiver()
         let bad = try BadReceiver.Manner.allCases.map { try BadReceiver($0) }
-        let few = ["timeout": #""1s""#, "schedule": #"["100ms", "100ms"]"#]
+        let few = [
+            "timeout": #""1s""#, "schedule": #"["100ms", "100ms"]"#, "concurrency": "64", "order": #""none""#,
+        ]
         let relay = try Relay.running(
             [.init("good", good)]
                 + bad.map { .init("\($0.manner)", url: $0.url, secrets: [Receiver.newSecret()], few) })
@@ -23,12 +25,13 @@ extension FaultTests {
         let queue = "SELECT count(*) FROM deliveries d JOIN integrations i ON i.id = d.integration WHERE i.name = "
         #expect(try database.value(queue + "'good'") == "0")
         #expect(Self.expectComplete(good, of: tally).duplicates == 0)
-        // Ordered: a purchase's eight messages die one after another, three attempts of a second each.
+        // Three attempts of a second each.
         #expect(try database.drained(within: 60))
         for receiver in bad {
             let name = "\(receiver.manner)"
             let id = "(SELECT id FROM integrations WHERE name = '\(name)')"
-            #expect(try database.count("dead_letters", where: "integration = \(id) AND attempts = 3") == count, "\(name)")
+            let dead = "integration = \(id) AND attempts = 3"
+            #expect(try database.count("dead_letters", where: dead) == count, "\(name)")
             #expect(try database.count("attempts", where: "integration = \(id)") == 3 * count, "\(name)")
             #expect(receiver.requests >= 3 * count, "\(name)")
         }
@@ -43,7 +46,8 @@ extension FaultTests {
         let idle = try (0..<500).map { _ in try Socket.connect(port: relay.port) }
         let source = relay.source()
         let half = try (0..<50).map { number in
-            let body = Webhook("ACTIVATE", .user("half"), purchase: "subs_half\(number)", eventID: "half-\(number)").body
+            let id = "half-\(number)"
+            let body = Webhook("ACTIVATE", .user("half"), purchase: "subs_\(id)", eventID: id).body
             let socket = try Socket.connect(port: relay.port)
             var head = "POST \(source.path) HTTP/1.1\r\nhost: x\r\ncontent-length: \(body.count)\r\n"
             for (name, value) in source.signatureHeaders(body) { head += "\(name): \(value)\r\n" }
@@ -65,11 +69,12 @@ extension FaultTests {
             var reader = HTTPReader(socket)
             #expect(try reader.next(isAnswer: true)?.status == 200)
         }
-        // The rest is told that it was too slow, 20 s after its head.
+        // The rest is told when its time is up: that it was too slow, or to come again.
         for (socket, _) in half.dropFirst(5) {
             socket.prepare(patience: 25)
             var reader = HTTPReader(socket)
-            #expect(try reader.next(isAnswer: true)?.status == 408)
+            let status = try reader.next(isAnswer: true)?.status
+            #expect(status == 408 || status == 503)
         }
         #expect(try database.count("events", where: "holder LIKE '%half'") == 5)
         #expect(try database.drained())

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 extension FaultTests {
@@ -26,6 +27,28 @@ extension FaultTests {
         #expect(receipts.messages.values.allSatisfy { $0.arrivals.count == 1 })
         try Self.expectSound(try relay.database, of: tally)
         #expect(Set(tally.refusals.keys).isSubset(of: [503]))
-        print("terminated: \(tally.acknowledged.count) events, \(tally.unanswered) unanswered, stopped in \(slowestStop) s")
+        print(
+            "terminated: \(tally.acknowledged.count) events, \(tally.unanswered) unanswered, "
+                + "stopped in \(slowestStop) s")
+    }
+
+    @Test("SIGTERM while the database does not answer: in time all the same, and nothing lost")
+    func terminatedWithoutDatabase() throws {
+        let cluster = try TestCluster(durable: true)
+        let receiver = try Receiver { _ in .after(0.1, .ok) }
+        let relay = try Relay.running([.init("backend", receiver)], storage: .given(try cluster.createDatabase()))
+        defer { relay.end() }
+        let load = FaultLoad("z", on: [relay.port])
+        #expect(load.waitForProgress(60))
+        let frozen = try FrozenCluster(cluster)
+        // Something is on its way into the database: it has to be waited for, but not for ever.
+        #expect(load.waitForRefusals(1, within: 9))
+        #expect(relay.stop(within: 25) == .exited(0))
+        frozen.thaw()
+        try relay.start()
+        let tally = try #require(load.finish())
+        #expect(try relay.database.drained(within: 30))
+        _ = Self.expectComplete(receiver, of: tally)
+        try Self.expectSound(try relay.database, of: tally)
     }
 }

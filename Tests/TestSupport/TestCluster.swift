@@ -194,8 +194,8 @@ package final class TestCluster: Sendable {
     }
 }
 
+// `value` is touched only under `lock`.
 private final class Counter: @unchecked Sendable {
-    // `value` is touched only under `lock`.
     private let lock = NSLock()
     private var value = 0
 

@@ -27,29 +27,32 @@ extension Queue {
             let rows = try await pool.withSession { session throws(DatabaseError) in
                 // One transaction: a claim whose messages cannot be read is none.
                 let claimed = try session.transaction { session throws(DatabaseError) in
-                    let rows = try session.run(
+                    let found = try session.run(
                         QueueStatements.claim, (integration, lease, from.dueMicroseconds, from.id, Int32(slots)))
-                    return try (rows, messages(rows.map(\.1), on: session))
+                    let rows = try fitting(
+                        found.sorted { ($0.4, $0.0) < ($1.4, $1.0) }, integration, lease, on: session)
+                    return try (rows, messages(rows.map(\.1), on: session), found.count)
                 }
                 handOver.hold(claimed.0.map(\.0))
                 return claimed
             }
             handOver.free(integration, slots - rows.0.count)
-            let last = rows.0.max { ($0.4, $0.0) < ($1.4, $1.0) }
-            if rows.0.count == slots, let last {
+            let isDrained = rows.2 < slots && rows.0.count == rows.2
+            if !isDrained, let last = rows.0.last {
                 cursor.dueMicroseconds = last.4
                 cursor.id = last.0
             } else {
                 cursor = ClaimCursor()
             }
-            let deliveries = rows.0.sorted { ($0.4, $0.0) < ($1.4, $1.0) }.compactMap { row in
+            let deliveries = rows.0.compactMap { row in
                 rows.1[row.1].map { message in
                     Delivery(
                         id: row.0, integration: integration, message: message, attemptsMade: Int(row.2),
                         createdAt: Timestamp(milliseconds: row.3))
                 }
             }
-            return (deliveries, rows.0.count < slots)
+            handOver.charge(deliveries)
+            return (deliveries, isDrained)
         } catch {
             handOver.free(integration, slots)
             handOver.failed(error)
@@ -57,10 +60,35 @@ extension Queue {
         }
     }
 
+    /// As many of the claimed rows, from the first on, as the lane has room for in bytes, at least one; the rest is
+    /// given back before its bodies are read.
+    private func fitting(
+        _ rows: [(Int64, Int64, Int16, Int64, Int64)], _ integration: Int32, _ lease: Int64,
+        on session: borrowing Session
+    ) throws(DatabaseError) -> [(Int64, Int64, Int16, Int64, Int64)] {
+        guard rows.count > 1 else { return rows }
+        let sizes = Dictionary(
+            try session.run(QueueStatements.messageBytes, Array(Set(rows.map(\.1)))).map { ($0.0, Int($0.1)) },
+            uniquingKeysWith: { first, _ in first })
+        var room = handOver.room(integration)
+        var fitting = 0
+        for row in rows {
+            room -= sizes[row.1] ?? 0
+            if fitting > 0, room < 0 { break }
+            fitting += 1
+        }
+        let rest = rows[fitting...].map(\.0).sorted()
+        if !rest.isEmpty { try session.execute(QueueStatements.unclaim, (rest, lease)) }
+        return Array(rows[..<fitting])
+    }
+
     /// The lanes, of those asked about, that have something due and unleased.
     package func lanesWithDue(_ integrations: [Int32]) async throws -> Set<Int32> {
         guard !integrations.isEmpty else { return [] }
-        return Set(try await pool.withSession { session throws(DatabaseError) in try session.run(QueueStatements.due, integrations) })
+        return Set(
+            try await pool.withSession { session throws(DatabaseError) in
+                try session.run(QueueStatements.due, integrations)
+            })
     }
 
     /// Messages by their row, bodies included.

@@ -13,6 +13,8 @@ package final class HandOver: Sendable {
 
     private struct Lane {
         var waiting = 0
+        /// Of the messages that wait; a message that waits in several lanes counts in each.
+        var waitingBytes = 0
         var receive: Receive
     }
 
@@ -30,9 +32,13 @@ package final class HandOver: Sendable {
     private static let hintInterval: Duration = .milliseconds(200)
 
     private let slotsPerLane: Int
+    private let bytesPerLane: Int
     private let state = Mutex(State())
 
-    package init(slotsPerLane: Int = Limits.laneDeliveriesMax) { self.slotsPerLane = slotsPerLane }
+    package init(slotsPerLane: Int = Limits.laneDeliveriesMax, bytesPerLane: Int = Limits.laneBytesMax) {
+        self.slotsPerLane = slotsPerLane
+        self.bytesPerLane = bytesPerLane
+    }
 
     /// A lane begins to take deliveries.
     package func open(_ integration: Int32, receive: @escaping Receive) {
@@ -45,21 +51,39 @@ package final class HandOver: Sendable {
     }
 
     /// Up to `wanted` slots; 0 when the lane is closed or full.
-    func reserve(_ integration: Int32, upTo wanted: Int) -> Int {
+    /// - Parameter bytesEach: of each message, where it is known; else `charge` tells later. A lane takes a message
+    ///   while it has any room left, so that the largest gets through, too.
+    func reserve(_ integration: Int32, upTo wanted: Int, bytesEach: Int = 0) -> Int {
         state.withLock { state in
-            guard let lane = state.lanes[integration] else { return 0 }
+            guard let lane = state.lanes[integration], lane.waitingBytes < bytesPerLane else { return 0 }
             let granted = max(0, min(wanted, slotsPerLane - lane.waiting))
             state.lanes[integration]?.waiting += granted
+            state.lanes[integration]?.waitingBytes += granted * bytesEach
             return granted
+        }
+    }
+
+    /// Bytes that a lane has room for.
+    func room(_ integration: Int32) -> Int {
+        state.withLock { state in bytesPerLane - (state.lanes[integration]?.waitingBytes ?? 0) }
+    }
+
+    /// Counts messages whose slots were reserved without their bytes.
+    func charge(_ deliveries: [Delivery]) {
+        state.withLock { state in
+            for delivery in deliveries {
+                state.lanes[delivery.integration]?.waitingBytes += delivery.message.bytes
+            }
         }
     }
 
     /// Slots that were reserved and not used, or whose delivery left the lane's queue. A lane that was closed meanwhile
     /// and opened again counts from 0: what was reserved before must not make it count below.
-    package func free(_ integration: Int32, _ count: Int) {
+    package func free(_ integration: Int32, _ count: Int, bytes: Int = 0) {
         state.withLock { state in
             guard let lane = state.lanes[integration] else { return }
             state.lanes[integration]?.waiting = max(0, lane.waiting - count)
+            state.lanes[integration]?.waitingBytes = max(0, lane.waitingBytes - bytes)
         }
     }
 
@@ -77,9 +101,11 @@ package final class HandOver: Sendable {
     /// A transaction failed that may have leased something. If its commit is in doubt, two sweeps are wanted now: one
     /// finds what is leaked, the next gives it back.
     func failed(_ error: any Error) {
-        guard case DatabaseError.commitUnknown = error else { return }
-        state.withLock { $0.sweepsWanted = 2 }
+        if case DatabaseError.commitUnknown = error { wantSweeps() }
     }
+
+    /// Two sweeps out of turn: after a doubt, and after one that failed.
+    package func wantSweeps() { state.withLock { $0.sweepsWanted = 2 } }
 
     /// Whether a sweep is wanted out of turn; asked once for each.
     package func takeSweepWanted() -> Bool {

@@ -8,8 +8,8 @@ package import Vocabulary
 /// the table to this daemon. Three things can go wrong, and each has its rule:
 /// - a daemon dies: its registration ends and `keepAlive` of any other gives its deliveries back;
 /// - a daemon is frozen past its lease: it is fenced (Registration) and starts again under a new id;
-/// - an answer of the database is lost, so that a row is leased here and nobody knows: `sweep` finds what the table calls
-///   ours and memory does not hold, twice in a row, and gives it back.
+/// - an answer of the database is lost, so that a row is leased here and nobody knows: `sweep` finds what the table
+///   calls ours and memory does not hold, twice in a row, and gives it back.
 package struct Queue: Sendable {
     let pool: Pool
     let handOver: HandOver
@@ -44,7 +44,9 @@ package struct Queue: Sendable {
 
     /// The integrations that are paused, with the reason.
     package func pauses() async throws -> [Int32: String] {
-        let rows = try await pool.withSession { session throws(DatabaseError) in try session.run(QueueStatements.pauses, ()) }
+        let rows = try await pool.withSession { session throws(DatabaseError) in
+            try session.run(QueueStatements.pauses, ())
+        }
         return Dictionary(rows.map { ($0.0, $0.1 ?? "") }, uniquingKeysWith: { first, _ in first })
     }
 

@@ -97,6 +97,18 @@ enum QueueStatements {
         WHERE m.id = ANY ($1)
         """)
 
+    /// What messages hold in memory, without reading their bodies.
+    static let messageBytes = Statement<[Int64], (Int64, Int32)>(
+        "queue_message_bytes",
+        """
+        SELECT m.id, octet_length(m.envelope) + octet_length(e.body) + coalesce(octet_length(m.derived_body), 0)
+        FROM messages m JOIN events e ON e.id = m.event WHERE m.id = ANY ($1)
+        """)
+
+    /// Gives back what was claimed a moment ago; its place in the order of due times stays.
+    static let unclaim = Statement<([Int64], Int64), ()>(
+        "queue_unclaim", "UPDATE deliveries SET leased_by = NULL WHERE id = ANY ($1) AND leased_by = $2")
+
     static let settled = Statement<([Int64], Int64), (Int64, Int32, Identifier?)>(
         "queue_settled",
         "DELETE FROM deliveries WHERE id = ANY ($1) AND leased_by = $2 RETURNING id, integration, purchase")

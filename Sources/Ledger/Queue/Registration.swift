@@ -4,8 +4,8 @@ import Vocabulary
 
 /// This daemon's lease: one row of `daemons`, renewed as a whole instead of each delivery's.
 ///
-/// - Whoever finds the row expired deletes it and takes the deliveries over; everything this daemon then tries to settle
-///   under the old id finds nothing (the fence). It registers again under a new id.
+/// - Whoever finds the row expired deletes it and takes the deliveries over; everything this daemon then tries to
+///   settle under the old id finds nothing (the fence). It registers again under a new id.
 /// - A daemon that was frozen does not know it: `mayStart` looks at its own monotonic clock before each attempt.
 /// - A process of the same boot and namespace that is gone is dead at once, without waiting for its lease to end.
 package final class Registration: Sendable {
@@ -49,6 +49,13 @@ package final class Registration: Sendable {
     func current() throws(RegistrationLost) -> Int64 {
         guard let id = known else { throw RegistrationLost() }
         return id
+    }
+
+    /// The id that a delivery may be leased under as it is recorded; nil: it is left in the table, for this lease is
+    /// about to end or has been lost, and nobody could start it here. An event is recorded all the same.
+    func forRecording() throws(RegistrationLost) -> Int64? {
+        if state.withLock({ if case .left = $0 { true } else { false } }) { throw RegistrationLost() }
+        return mayStart ? known : nil
     }
 
     var known: Int64? { state.withLock { if case .registered(let lease) = $0 { lease.id } else { nil } } }

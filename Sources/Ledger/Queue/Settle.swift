@@ -37,6 +37,7 @@ extension Queue {
             handOver.drop(batch.map(\.delivery.id))
             var unused = slots
             for delivery in settled.released { unused[delivery.integration, default: 0] -= 1 }
+            handOver.charge(settled.released)
             for (integration, count) in unused { handOver.free(integration, count) }
             return settled
         case .failure(let error):
@@ -49,7 +50,8 @@ extension Queue {
     }
 
     private func write(
-        _ batch: [Settlement], lease: Int64, ordered: Set<Int32>, slots: inout [Int32: Int], on session: borrowing Session
+        _ batch: [Settlement], lease: Int64, ordered: Set<Int32>, slots: inout [Int32: Int],
+        on session: borrowing Session
     ) throws(DatabaseError) -> Settled {
         var settled = Settled()
         try writeAttempts(batch, on: session)
@@ -96,7 +98,7 @@ extension Queue {
         _ = try session.execute(
             QueueStatements.attempts,
             (
-                deliveries.map(\.id), deliveries.map(\.message.row), deliveries.map(\.integration),
+                deliveries.map(\.id), deliveries.map(\.message), deliveries.map(\.integration),
                 deliveries.map { Int16(clamping: $0.attemptsMade + 1) }, batch.map(\.verdict.outcome.rawValue),
                 batch.map { $0.httpStatus.map { Int16(clamping: $0) } },
                 batch.map { Int32(clamping: $0.latencyMilliseconds) }, batch.map(\.failure)
@@ -104,7 +106,8 @@ extension Queue {
     }
 
     /// A pause uses up no gap: the delivery waits as it was.
-    private func writeRetries(_ batch: [Settlement], lease: Int64, on session: borrowing Session) throws(DatabaseError) {
+    private func writeRetries(_ batch: [Settlement], lease: Int64, on session: borrowing Session) throws(DatabaseError)
+    {
         let waiting: [(Int64, Int16, Int64)] = batch.compactMap { settlement in
             let made = settlement.delivery.attemptsMade
             return switch settlement.verdict {
@@ -142,8 +145,8 @@ extension Queue {
         _ = try session.execute(
             QueueStatements.deadLetters,
             (
-                deliveries.map(\.id), deliveries.map(\.message.row), deliveries.map(\.integration),
-                deliveries.map(\.message.purchase), deliveries.map { Int16(clamping: $0.attemptsMade + 1) },
+                deliveries.map(\.id), deliveries.map(\.message), deliveries.map(\.integration),
+                deliveries.map(\.purchase), deliveries.map { Int16(clamping: $0.attemptsMade + 1) },
                 letters.map { letter in Self.lastWords(reason: letter.1, failure: letter.0.failure) },
                 letters.map { $0.0.httpStatus.map { Int16(clamping: $0) } },
                 deliveries.map(\.createdAt.milliseconds)

@@ -72,7 +72,8 @@ extension Identifier {
 
     /// Reads any of the three written forms, or bare hex.
     package init?(written text: String) {
-        let bare = text.hasPrefix("msg_") || text.hasPrefix("trf_") || text.hasPrefix("evt_") ? text.dropFirst(4) : text[...]
+        let bare =
+            text.hasPrefix("msg_") || text.hasPrefix("trf_") || text.hasPrefix("evt_") ? text.dropFirst(4) : text[...]
         self.init(hex: bare)
     }
 }

@@ -42,9 +42,9 @@ package struct KeptFact: Sendable, Hashable {
     /// `subscription_status` REVOKED: takes back every period stated up to here.
     package let isRevoked: Bool
     package let kind: Kind
-    /// How far the paid period is known to last: of a gain the stated end (`Int64.max` without one), of a loss the later
-    /// of the stated end and its own time + `Limits.ungrantedTenureMilliseconds`, of a revocation just before its time.
-    /// Facts that were compacted into this one have raised it.
+    /// How far the paid period is known to last: of a gain the stated end (`Int64.max` without one), of a loss the
+    /// later of the stated end and its own time + `Limits.ungrantedTenureMilliseconds`, of a revocation just before its
+    /// time. Facts that were compacted into this one have raised it.
     package internal(set) var until: Timestamp
 }
 

@@ -28,12 +28,14 @@ struct RecordEvents {
     let routes: [RoutedIntegration]
     let shapes: [String: any SourceShape]
     let handOver: HandOver
-    /// Leases are written under this daemon.
-    let daemon: Int64
+    /// Leases are written under this daemon; nil: nothing is leased.
+    let daemon: Int64?
 
     /// Runs inside a transaction of `session`; the caller commits. `reserved` collects what must be given back if it
     /// does not come to that.
-    func run(_ events: [Event], on session: borrowing Session, reserved: inout Reservations) throws(DatabaseError) -> Committed {
+    func run(_ events: [Event], on session: borrowing Session, reserved: inout Reservations) throws(DatabaseError)
+        -> Committed
+    {
         let keys = events.map(Identity.event)
         let digests = events.map { Identity.body($0.body) }
         let drawn = try session.run(RecordStatements.eventIDs, Int32(events.count))
@@ -149,11 +151,17 @@ struct RecordEvents {
 
 /// Slots of the hand-over and ids that a transaction has taken in advance.
 struct Reservations {
-    private(set) var slots: [Int32: Int] = [:]
+    private(set) var slots: [Int32: (count: Int, bytes: Int)] = [:]
     private(set) var ids: [Int64] = []
 
-    mutating func take(_ integration: Int32, delivery: Int64) {
-        slots[integration, default: 0] += 1
+    mutating func take(_ integration: Int32, delivery: Int64, bytes: Int) {
+        slots[integration, default: (0, 0)].count += 1
+        slots[integration, default: (0, 0)].bytes += bytes
         ids.append(delivery)
+    }
+
+    func giveBack(to handOver: HandOver) {
+        for (integration, taken) in slots { handOver.free(integration, taken.count, bytes: taken.bytes) }
+        handOver.drop(ids)
     }
 }

@@ -158,7 +158,9 @@ struct RecordPlan {
                     trail: trail))
             learn(told, scope: new.event.scope, at: new.event.occurredAt)
             let prefix = purchases[id]?.purchase.kind == .oneTime ? "ONE_TIME_PURCHASE_" : "SUBSCRIPTION_"
-            for (side, type) in [(ToldTransfer.Native.transferred, prefix + "TRANSFERRED"), (.received, prefix + "RECEIVED")] {
+            for (side, type) in [
+                (ToldTransfer.Native.transferred, prefix + "TRANSFERRED"), (.received, prefix + "RECEIVED"),
+            ] {
                 let parties = (id: transfer, from: told.from, to: told.to)
                 if told.native == side {
                     passOn(index, transfer: parties)

@@ -39,7 +39,9 @@ enum RecordStatements {
         FROM purchases WHERE id = ANY ($1) ORDER BY id FOR UPDATE
         """)
 
-    static let links = Statement<([String], [String], [String], [String]), (String, String, String, String, String, Int64)>(
+    static let links = Statement<
+        ([String], [String], [String], [String]), (String, String, String, String, String, Int64)
+    >(
         "record_links",
         """
         SELECT l.source, l.app, l.environment, l.anonymous_user_id, l.user_id, l.as_of_ms

@@ -77,7 +77,8 @@ struct RecordWrite {
 
     /// Those of an open lane with a free slot are leased and handed over after the commit; the rest waits in the table.
     private func writeDeliveries(
-        _ kept: [(Int64, FanOut.Planned)], messageRows: [Int64], on session: borrowing Session, reserved: inout Reservations,
+        _ kept: [(Int64, FanOut.Planned)], messageRows: [Int64], on session: borrowing Session,
+        reserved: inout Reservations,
         into committed: inout RecordEvents.Committed
     ) throws(DatabaseError) {
         guard !kept.isEmpty else { return }
@@ -85,15 +86,18 @@ struct RecordWrite {
         var leases: [Int64?] = []
         var isLeftForOthers = false
         for (id, delivery) in kept {
-            guard !delivery.isBlocked, recorder.handOver.reserve(delivery.integration, upTo: 1) == 1 else {
+            let message =
+                shared[delivery.message] ?? self.message(delivery.message, row: messageRows[delivery.message])
+            shared[delivery.message] = message
+            guard !delivery.isBlocked, recorder.daemon != nil,
+                recorder.handOver.reserve(delivery.integration, upTo: 1, bytesEach: message.bytes) == 1
+            else {
                 leases.append(nil)
                 isLeftForOthers = isLeftForOthers || !delivery.isBlocked
                 continue
             }
-            reserved.take(delivery.integration, delivery: id)
+            reserved.take(delivery.integration, delivery: id, bytes: message.bytes)
             leases.append(recorder.daemon)
-            let message = shared[delivery.message] ?? self.message(delivery.message, row: messageRows[delivery.message])
-            shared[delivery.message] = message
             committed.handedOver.append(
                 Delivery(
                     id: id, integration: delivery.integration, message: message, attemptsMade: 0,

@@ -99,7 +99,7 @@ package struct Recorder: Sendable {
 
     private func commit(_ events: [Event]) async throws -> RecordEvents.Committed {
         for attempt in 1... {
-            let lease = try registration.current()
+            let lease = try registration.forRecording()
             let recorder = RecordEvents(
                 routes: routes.current, shapes: shapes, handOver: handOver, daemon: lease)
             do {
@@ -126,17 +126,25 @@ package struct Recorder: Sendable {
         switch result {
         case .success(let committed):
             if let time = committed.databaseTime { clock.note(time) }
-            let refused = handOver.hand(committed.handedOver)
-            // Their lane closed in between: the sweep finds them leased and not held, and gives them back.
-            handOver.drop(refused.map(\.id))
+            handOn(committed.handedOver, leasedBy: recorder.daemon, reserved)
             return committed
         case .failure(let error):
-            for (integration, count) in reserved.slots { handOver.free(integration, count) }
             // If the commit took effect after all, the sweep finds them leased and not held.
-            handOver.drop(reserved.ids)
+            reserved.giveBack(to: handOver)
             handOver.failed(error)
             throw error
         }
+    }
+
+    private func handOn(_ deliveries: [Delivery], leasedBy lease: Int64?, _ reserved: Reservations) {
+        if deliveries.isEmpty { return }
+        // The lease was lost while the batch was being committed: they are anybody's now, and are taken over.
+        guard registration.known == lease else {
+            reserved.giveBack(to: handOver)
+            return handOver.wantSweeps()
+        }
+        // Their lane closed in between: the sweep finds them leased and not held, and gives them back.
+        handOver.drop(handOver.hand(deliveries).map(\.id))
     }
 
     private func quarantine(_ body: QuarantinedBody, completion: RecordQueue.Completion) async {

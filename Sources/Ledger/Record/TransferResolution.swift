@@ -5,20 +5,20 @@ package import Vocabulary
 /// A webhook is a fact about a holder at an event time. Facts arrive in any order, twice, late or never; what follows
 /// from them depends on the set alone (invariants I1–I3 of the design). The rules:
 ///
-/// - Points in time where somebody holds the purchase: each gain; and `Limits.ungrantedTenureMilliseconds` (60 s) before
-///   a loss that nothing known of its holder explains, i.e. no earlier fact of that holder states a period which lasts to
-///   that point (a REVOKED loss makes none). Runs of one holder among the points, by time, ties anonymous first and then
-///   by id, are its tenures. A tenure without any gain is ungranted: it can hand over, never receive.
-/// - A tenure of U directly after one of H is a transfer H→U if the period known of H reaches U's first gain: the latest
-///   `until` among H's facts up to it, a loss counting up to 60 s after it (the webhooks of one transfer carry times of
-///   their own). REVOKED takes back all that was stated before it. Otherwise it is a new start.
+/// - Points in time where somebody holds the purchase: each gain; and `Limits.ungrantedTenureMilliseconds` (60 s)
+///   before a loss that nothing known of its holder explains, i.e. no earlier fact of that holder states a period which
+///   lasts to that point (a REVOKED loss makes none). Runs of one holder among the points, by time, ties anonymous
+///   first and then by id, are its tenures. A tenure without any gain is ungranted: it can hand over, never receive.
+/// - A tenure of U directly after one of H is a transfer H→U if the period known of H reaches U's first gain: the
+///   latest `until` among H's facts up to it, a loss counting up to 60 s after it (the webhooks of one transfer carry
+///   times of their own). REVOKED takes back all that was stated before it. Otherwise it is a new start.
 /// - The number of transfers H→U is the largest of such changes, distinct TRANSFERRED and distinct RECEIVED.
 ///
 /// Two words differ from the first wording of the table, because that one fails I1 on complete, truthful histories
-/// (about 2 % of random ones under random arrival): there a loss belonged to its holder's *last tenure known by then*, so
-/// that ACTIVATE(A), lapse, ACTIVATE(U), a DEACTIVATE(A) months later told A→U as long as the ACTIVATE(A) that the loss
-/// ends had not come, and only the *newest* fact counted, so that a fact with a shorter period took a told transfer back.
-/// Here what is known of a holder only grows, with REVOKED as the one exception.
+/// (about 2 % of random ones under random arrival): there a loss belonged to its holder's *last tenure known by then*,
+/// so that ACTIVATE(A), lapse, ACTIVATE(U), a DEACTIVATE(A) months later told A→U as long as the ACTIVATE(A) that the
+/// loss ends had not come, and only the *newest* fact counted, so that a fact with a shorter period took a told
+/// transfer back. Here what is known of a holder only grows, with REVOKED as the one exception.
 ///
 /// Only three things can unsay a transfer, and each is a `Note`; what was told stands and the count is put right.
 package enum TransferResolution {
@@ -95,8 +95,8 @@ package struct Note: Sendable, Hashable {
         case thirdHolder(Holder)
         /// A REVOKED came late: the old holder's period had ended before the new one began.
         case revoked
-        /// A late fact shows another course between the same two holders. Takes lost webhooks and transfers less than two
-        /// minutes apart, or a history beyond the limits of `PurchaseState`.
+        /// A late fact shows another course between the same two holders. Takes lost webhooks and transfers less than
+        /// two minutes apart, or a history beyond the limits of `PurchaseState`.
         case rearranged
     }
 

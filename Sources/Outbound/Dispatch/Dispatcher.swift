@@ -4,8 +4,8 @@ import NIOPosix
 import Synchronization
 package import Vocabulary
 
-/// All lanes of this daemon, and the clockwork around them: keep the lease, poll for what is due, follow pauses, settle,
-/// sweep. It holds no truth; killing it at any point loses nothing.
+/// All lanes of this daemon, and the clockwork around them: keep the lease, poll for what is due, follow pauses,
+/// settle, sweep. It holds no truth; killing it at any point loses nothing.
 package final class Dispatcher: Sendable {
     private struct BoundLane: Sendable {
         let route: RoutedIntegration
@@ -47,7 +47,8 @@ package final class Dispatcher: Sendable {
 
     /// Makes a lane for each route; nothing is sent before `run`.
     package func prepare(_ routes: [RoutedIntegration], resolver: AddressResolver) async throws {
-        let system = try routes.contains { $0.integration.certificateAuthorityFile == nil && $0.integration.url.isTLS }
+        let system =
+            try routes.contains { $0.integration.certificateAuthorityFile == nil && $0.integration.url.isTLS }
             ? EndpointTrust.system() : nil
         for route in routes {
             let integration = route.integration
@@ -63,7 +64,8 @@ package final class Dispatcher: Sendable {
                 endpoint: integration.url, userAgent: "posthouse/\(version)", headers: integration.headers)
             let loop = group.next()
             let bound = try await loop.submit { [self] in
-                NIOLoopBound(lane(for: route, head: head, trust: trust, resolver: resolver, loop: loop), eventLoop: loop)
+                NIOLoopBound(
+                    lane(for: route, head: head, trust: trust, resolver: resolver, loop: loop), eventLoop: loop)
             }.get()
             lanes.withLock { $0[route.row] = BoundLane(route: route, loop: loop, lane: bound) }
         }
@@ -96,18 +98,15 @@ package final class Dispatcher: Sendable {
     package func run() async {
         await poll()
         await withTaskGroup { group in
-            group.addTask { await self.every(Limits.leaseRenewal) { await self.keepAlive() } }
-            group.addTask { await self.every(Limits.pollInterval) { await self.poll() } }
             group.addTask {
-                var suspects: Set<Int64> = []
-                var swept = ContinuousClock.now
-                await self.every(Limits.pollInterval) {
-                    let isDue = ContinuousClock.now - swept >= Limits.sweepInterval
-                    guard self.handOver.takeSweepWanted() || isDue else { return }
-                    swept = .now
-                    suspects = await self.attempt("sweeping") { try await self.queue.sweep(suspects: suspects) } ?? []
+                // After a failure it is tried again with each poll: nothing is sent before the lease is renewed.
+                var isRenewed = true
+                while (try? await Task.sleep(for: isRenewed ? Limits.leaseRenewal : Limits.pollInterval)) != nil {
+                    isRenewed = await self.keepAlive()
                 }
             }
+            group.addTask { await self.every(Limits.pollInterval) { await self.poll() } }
+            group.addTask { await self.sweep() }
         }
     }
 
@@ -151,10 +150,25 @@ package final class Dispatcher: Sendable {
         }
     }
 
-    private func keepAlive() async {
-        // Out of reach: the lease runs on by this machine's clock, and lanes stop by themselves before it ends.
+    /// False: the database is out of reach. The lease runs on by this machine's clock, and lanes stop by themselves
+    /// before it ends.
+    private func keepAlive() async -> Bool {
         await attempt("renewing the lease") { [self] in
             try await queue.keepAlive(place: place, forget: { await self.forget() }, isAlive: isAlive)
+        } != nil
+    }
+
+    /// Looks for leaks now and then, and with the next poll where a commit is in doubt.
+    private func sweep() async {
+        var suspects: Set<Int64> = []
+        var sweptAt = ContinuousClock.now
+        await every(Limits.pollInterval) {
+            let isDue = ContinuousClock.now - sweptAt >= Limits.sweepInterval
+            guard handOver.takeSweepWanted() || isDue else { return }
+            sweptAt = .now
+            let found = await attempt("sweeping") { [queue, suspects] in try await queue.sweep(suspects: suspects) }
+            if found == nil { handOver.wantSweeps() }
+            suspects = found ?? []
         }
     }
 
@@ -176,7 +190,9 @@ package final class Dispatcher: Sendable {
                 if isPaused, lane.lane.value.isRunning {
                     lane.lane.value.close()
                 } else if !isPaused, !lane.lane.value.isRunning {
-                    if lane.lane.value.wasPaused { observe(.integrationResumed(integration: lane.route.integration.name)) }
+                    if lane.lane.value.wasPaused {
+                        observe(.integrationResumed(integration: lane.route.integration.name))
+                    }
                     lane.lane.value.open()
                 }
             }

@@ -63,7 +63,7 @@ final class Lane {
     func pump() {
         loop.preconditionInEventLoop()
         while isRunning, registration.mayStart, path.settlements.hasRoom, let delivery = state.start() {
-            handOver.free(route.row, 1)
+            handOver.free(route.row, 1, bytes: delivery.message.bytes)
             path.deliver(delivery) { [self] isSettled in
                 if !isSettled { givenUp.append(delivery) }
                 state.finished()
@@ -142,7 +142,10 @@ final class Lane {
     }
 
     /// This daemon's lease is lost: what waits here is not ours any more.
-    func forget() { handOver.free(route.row, state.forget()) }
+    func forget() {
+        let forgotten = state.forget()
+        handOver.free(route.row, forgotten.count, bytes: forgotten.reduce(0) { $0 + $1.message.bytes })
+    }
 
     private func giveBack(_ deliveries: [Delivery]) {
         guard !deliveries.isEmpty else { return }

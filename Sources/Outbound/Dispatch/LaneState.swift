@@ -3,8 +3,8 @@ import Vocabulary
 
 /// What one integration's lane holds and may do next. Pure: no I/O, no clock; the lane asks and acts.
 ///
-/// A delivery is in exactly one place: `waiting` here, under way at the receiver, or no longer this lane's. The order of
-/// a purchase is not kept here but by the ledger, which leases one delivery of a purchase at a time.
+/// A delivery is in exactly one place: `waiting` here, under way at the receiver, or no longer this lane's. The order
+/// of a purchase is not kept here but by the ledger, which leases one delivery of a purchase at a time.
 struct LaneState {
     private(set) var waiting = CircularBuffer<Delivery>()
     private(set) var underWay = 0
@@ -56,10 +56,10 @@ struct LaneState {
         return Array(waiting)
     }
 
-    /// The lease is lost: what waited is somebody else's now. Returns how many that were.
-    mutating func forget() -> Int {
+    /// The lease is lost: what waited, and is returned, is somebody else's now.
+    mutating func forget() -> [Delivery] {
         defer { waiting.removeAll() }
-        return waiting.count
+        return Array(waiting)
     }
 
     mutating func reopen() {

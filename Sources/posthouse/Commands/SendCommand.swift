@@ -18,7 +18,7 @@ struct SendCommand: AsyncParsableCommand {
 
     @Option(help: "Where to: http(s)://HOST/ingest/NAME.") var url: String
     @Option(help: "A file with the source's secret; without it the webhook is not signed.") var secretFile: String?
-    @Option(help: "The kind of source to speak as.") var kind: String = SourceKind.purchasely.rawValue
+    @Option(help: "The kind of source to speak as.") var kind: String = SourceKind.usual.rawValue
     @Option(help: "The vendor's name of the event; any name is sent.") var event: String
     @Option(help: "The user who holds the purchase.") var user: String?
     @Option(help: "The anonymous user who holds it.") var anonymous: String?
@@ -50,7 +50,7 @@ struct SendCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await Terminal.reporting {
-            let adapter = SourceAdapters.adapter(for: SourceKind(rawValue: kind) ?? .purchasely)
+            let adapter = SourceAdapters.adapter(for: SourceKind(rawValue: kind) ?? .usual)
             let body = adapter.sample(request)
             if print { return Terminal.say(String(decoding: body, as: UTF8.self)) }
             var headers: [(String, String)] = []

@@ -64,7 +64,12 @@ struct ServeCommand: AsyncParsableCommand {
         check.cancel()
         observe(.stopping(reason: cause == SIGINT ? "SIGINT" : "SIGTERM"))
         _ = Notify.stopping(status: "finishing what is under way")
-        observe(.stopped(inFlight: await relay.stop(within: Limits.drainTimeout)))
+        if let cut = await relay.stop(within: Limits.drainTimeout) {
+            observe(.stopped(inFlight: cut))
+        } else {
+            observe(
+                .warning("no answer of the database in \(Limits.drainTimeout): stopped without giving leases back"))
+        }
     }
 
     private static func cluster(
@@ -111,7 +116,9 @@ struct ServeCommand: AsyncParsableCommand {
             do {
                 return try await DatabaseAccess.prepare(settings)
             } catch let error as DatabaseError where error.isConnectionLevel {
-                guard ContinuousClock.Instant.now < deadline else { throw Complaint("\(error)", code: Exit.unavailable) }
+                guard ContinuousClock.Instant.now < deadline else {
+                    throw Complaint("\(error)", code: Exit.unavailable)
+                }
                 _ = Notify.status("waiting for the database: \(error)")
                 if pause == Limits.reconnectBackoff.lowerBound { observe(.databaseLost(reason: "\(error)")) }
                 try await Task.sleep(for: pause)

@@ -1,0 +1,106 @@
+import Testing
+
+/// The edges between the targets, held over the imports themselves: a dependency that Package.swift allows is still no
+/// leave to use it everywhere.
+@Suite("The edges between the targets")
+struct EdgeTests {
+    private struct Import: Sendable, Hashable {
+        let target: String
+        let module: String
+        let path: String
+    }
+
+    private static let imports: [Import] = SourceTree.sources.flatMap { file in
+        file.code.compactMap { line in
+            line.firstMatch(
+                of: /^\s*(?:@\w+\s+)*(?:(?:package|public|internal|private|fileprivate)\s+)?import\s+(?:\w+\s+)?(\w+)/
+            )
+            .map { Import(target: file.target, module: String($0.1), path: file.path) }
+        }
+    }
+
+    /// What each target of ours may import of the others. A target that is not in here fails.
+    private static let allowed: [String: Set<String>] = [
+        "Vocabulary": [], "JSONText": [], "CToml": [], "CLibpq": [], "CSystemd": [],
+        "Postgres": ["CLibpq"],
+        "Systemd": ["CSystemd"],
+        "Front": ["Vocabulary"],
+        "Cluster": ["Vocabulary"],
+        "Configuration": ["CToml", "Vocabulary"],
+        "Ledger": ["JSONText", "Postgres", "Vocabulary"],
+        "Inbound": ["Front", "JSONText", "Ledger", "Vocabulary"],
+        "Outbound": ["Ledger", "Vocabulary"],
+        "Observing": ["Systemd", "Vocabulary"],
+        "posthouse": [
+            "Cluster", "Configuration", "Front", "Inbound", "JSONText", "Ledger", "Observing", "Outbound", "Postgres",
+            "Systemd", "Vocabulary",
+        ],
+    ]
+
+    /// What comes from outside, and who may use it.
+    private static let outside: [String: Set<String>] = [
+        "ArgumentParser": ["posthouse"],
+        "Crypto": ["Inbound", "Ledger", "Outbound"],
+        "NIOCore": ["Front", "Outbound", "posthouse"],
+        "NIOPosix": ["Front", "Outbound", "posthouse"],
+        "NIOHTTP1": ["Front", "Outbound"],
+        "NIOSSL": ["Front", "Outbound"],
+        "NIOTLS": ["Outbound"],
+        "Subprocess": ["Cluster"],
+        "SystemPackage": ["Cluster"],
+    ]
+
+    /// Part of the language and the system.
+    private static let system: [String: Set<String>] = [
+        "Dispatch": ["posthouse"],
+        "Glibc": [
+            "Cluster", "Configuration", "Front", "Observing", "Outbound", "Postgres", "Systemd", "posthouse",
+        ],
+        "Synchronization": ["Front", "Ledger", "Observing", "Outbound", "Postgres", "Systemd", "posthouse"],
+    ]
+
+    @Test("The sources were found")
+    func found() {
+        #expect(SourceTree.sources.count > 100 && Self.imports.count > 200)
+        #expect(Set(SourceTree.sources.map(\.target)).isSubset(of: Set(Self.allowed.keys)))
+        #expect(Set(SourceTree.sources.map(\.target)).isSuperset(of: ["Inbound", "Ledger", "Outbound", "posthouse"]))
+    }
+
+    @Test("Every import is an allowed edge; full Foundation is none")
+    func edges() {
+        for edge in Self.imports {
+            let isAllowed =
+                if Self.allowed[edge.module] != nil {
+                    Self.allowed[edge.target]?.contains(edge.module) ?? false
+                } else {
+                    (Self.outside[edge.module] ?? Self.system[edge.module])?.contains(edge.target) ?? false
+                }
+            #expect(isAllowed, "\(edge.path) imports \(edge.module)")
+        }
+    }
+
+    @Test("Inbound and Outbound never meet but in the database, and Vocabulary imports nothing at all")
+    func walls() {
+        let edges = Set(Self.imports.map { "\($0.target) \($0.module)" })
+        #expect(!edges.contains("Inbound Outbound") && !edges.contains("Outbound Inbound"))
+        #expect(edges.allSatisfy { !$0.hasPrefix("Vocabulary ") })
+        #expect(edges.contains("Inbound Ledger") && edges.contains("Outbound Ledger"))
+    }
+
+    @Test("Only Front speaks the server's side of HTTP, and only Ledger SQL")
+    func sides() {
+        for file in SourceTree.sources {
+            for line in file.code {
+                if file.target != "Front" {
+                    #expect(
+                        !line.contains("configureHTTPServerPipeline") && !line.contains("ServerBootstrap"),
+                        "\(file.path)")
+                }
+                if file.target != "Ledger", file.target != "Postgres" {
+                    let sql = line.firstMatch(of: /\b(SELECT|INSERT INTO|UPDATE \w+ SET|DELETE FROM)\s/)
+                    #expect(sql == nil, "\(file.path): \(line)")
+                }
+            }
+        }
+    }
+}
