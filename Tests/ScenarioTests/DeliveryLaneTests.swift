@@ -217,8 +217,6 @@ import Vocabulary
         let status = try String(contentsOfFile: "/proc/\(process)/status", encoding: .utf8)
         let peak = try #require(status.split(separator: "\n").first { $0.hasPrefix("VmHWM:") })
         let kilobytes = Int(peak.filter(\.isNumber)) ?? 0
-        withKnownIssue("a lane holds up to Limits.laneDeliveriesMax bodies, whatever their size") {
-            #expect(kilobytes < 160_000)
-        }
+        #expect(kilobytes < 160_000)
     }
 }

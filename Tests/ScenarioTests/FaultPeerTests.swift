@@ -66,12 +66,13 @@ extension FaultTests {
         let last = try #require(third.finish())
         #expect(try database.drained(within: 45))
 
-        // Only what was on the wire when it froze may have come twice; what merely waited in its memory is not its own.
+        // Only what was on the wire when it froze may have come twice, and what had been answered and not yet settled
+        // (Limits.settleDelay: another round at most); what merely waited in its memory is not its own.
         for tally in [first, later] { _ = Self.expectComplete(receiver, of: tally) }
         let receipts = Self.expectComplete(receiver, of: last)
         #expect(receipts.duplicates(of: last) == 0)
         let duplicates = receipts.duplicates(of: first) + receipts.duplicates(of: later)
-        #expect(duplicates <= Self.concurrency)
+        #expect(duplicates <= 2 * Self.concurrency)
         #expect(try database.count("daemons") == 2)
         #expect(try database.notOnce(first) == [] && database.notOnce(later) == [] && database.notOnce(last) == [])
         #expect(try database.count("dead_letters") == 0)
@@ -100,7 +101,7 @@ extension FaultTests {
     /// Load on one daemon alone, until it has more in hand than it can have on the wire.
     private func inHand(of relay: Relay, _ receiver: Receiver, _ prefix: String) throws -> FaultLoad.Tally {
         let load = FaultLoad(prefix, on: [relay.port], connections: 8, pause: 0)
-        #expect(load.waitForProgress(240))
+        #expect(load.waitForProgress(120))
         let tally = try #require(load.finish())
         #expect(try relay.database.count("deliveries", where: "leased_by IS NOT NULL") > Self.concurrency)
         return tally
