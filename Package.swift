@@ -88,7 +88,7 @@ let package = Package(
             ("Configuration", ["Vocabulary"]),
             ("Inbound", ["JSONText", "Vocabulary", crypto]),
             ("Ledger", ["Vocabulary", "JSONText", "Postgres", "TestSupport"]),
-            ("Outbound", ["Vocabulary", nio, nioPosix, nioHTTP, nioTLS, crypto]),
+            ("Outbound", ["Ledger", "Vocabulary", nio, nioPosix, nioHTTP, nioTLS, crypto]),
             ("Observing", ["Vocabulary", "Systemd"]),
         ] as [(String, [Target.Dependency])]).map { name, more in
             .testTarget(

@@ -24,9 +24,7 @@ extension Exchange {
         case .idle, .leaving, .lingering: return close()
         case .head: return turnAway(.headTimeout, nil, "the head did not come in time", now: now)
         case .body(let receiving):
-            if now >= receiving.answerBy {
-                return turnAway(receiving.timeoutAnswer, receiving.head, "the answer's time is up", now: now)
-            }
+            // Also where the answer's time is up first: it is the client that was slow, and 408 says so.
             return turnAway(.bodyTimeout, receiving.head, "the body did not come in time", now: now)
         case .discarding: return turnAway(.bodyTimeout, nil, "the body did not come in time", now: now)
         case .answering(let pending):

@@ -22,7 +22,7 @@ package struct Upkeep: Sendable {
     /// Rows that one step prunes.
     static let pruneStep: Int32 = 5_000
     /// Steps of one call, so that it ends; the next goes on.
-    static let pruneStepsMax = 20
+    static let pruneStepsMax = 2_000
 
     /// The key of the advisory lock: "partitio" as bytes.
     private static let lock: Int64 = 0x7061_7274_6974_696F
