@@ -7,8 +7,10 @@ package struct Timestamp: Hashable, Comparable, Sendable {
     package static func < (left: Timestamp, right: Timestamp) -> Bool { left.milliseconds < right.milliseconds }
 
     /// The instants that ISO 8601 writes with a four-digit year: years 0000 to 9999.
-    package static let writable = Timestamp(milliseconds: -62_167_219_200_000)...Timestamp(
-        milliseconds: 253_402_300_799_999)
+    package static let writable =
+        Timestamp(
+            milliseconds: -62_167_219_200_000)...Timestamp(
+            milliseconds: 253_402_300_799_999)
 
     /// This instant moved by a number of milliseconds, held inside Int64.
     package func advanced(byMilliseconds delta: Int64) -> Timestamp {

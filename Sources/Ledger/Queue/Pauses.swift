@@ -16,7 +16,8 @@ package enum Pauses {
         try await pool.withSession { session throws(DatabaseError) in
             let known = try session.run(names, ())
             guard let row = known.first(where: { $0.1 == name })?.0 else { return .unknown(known: known.map(\.1)) }
-            let changed = isPaused
+            let changed =
+                isPaused
                 ? try session.run(QueueStatements.pause, (row, "paused by hand"))
                 : try session.run(QueueStatements.resume, name)
             _ = try session.execute(RecordStatements.notify, "")

@@ -104,11 +104,22 @@ package struct Recorder: Sendable {
                 routes: routes.current, shapes: shapes, handOver: handOver, daemon: lease)
             do {
                 return try await run(recorder, events)
-            } catch let error as DatabaseError where error.isRetryable && attempt < Self.collisionsMax {
+            } catch let error as DatabaseError where Self.mayRunAgain(error, after: attempt) {
                 continue
             }
         }
         preconditionFailure("the loop ends by returning or throwing")
+    }
+
+    /// After a collision, and once after a connection was lost under a batch: a buyer waits for each answer, and what
+    /// was committed after all is known as a duplicate the second time.
+    private static func mayRunAgain(_ error: DatabaseError, after attempt: Int) -> Bool {
+        if error.isRetryable { return attempt < collisionsMax }
+        return switch error {
+        case .connectionLost, .commitUnknown: attempt == 1
+        case .refused: error.isConnectionLevel && attempt == 1
+        case .connectFailed, .timedOut, .protocolViolation: false
+        }
     }
 
     private func run(_ recorder: RecordEvents, _ events: [Event]) async throws -> RecordEvents.Committed {
