@@ -56,13 +56,14 @@ package final class FrontServer: Sendable {
     /// returns when none is left. At the deadline the rest is cut; returns how many that were.
     @discardableResult
     package func drain(upTo limit: Duration) async -> Int {
+        // Told before the listener closes: a client that finds it closed knows that every answer says so too.
+        connections.drain()
         // Fails only if it is closed already, by an earlier drain.
         try? await channel.close(mode: .all).get()
         let loop = channel.eventLoop
         let gone = loop.makePromise(of: Void.self)
         let cut = loop.scheduleTask(in: TimeAmount(limit)) { [connections] in connections.cut() }
         connections.whenEmpty(gone)
-        connections.drain()
         try? await gone.futureResult.get()
         cut.cancel()
         // Cancelled in time: nobody was cut. A cancelled task fails its future.

@@ -13,6 +13,7 @@ final class RawClient: Sendable {
 
     struct Ended: Error, CustomStringConvertible {
         let description: String
+        var isRefusal = false
     }
 
     let descriptor: CInt
@@ -47,7 +48,22 @@ final class RawClient: Sendable {
         let result = withUnsafePointer(to: &name) {
             $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { Glibc.connect(descriptor, $0, size) }
         }
-        guard result == 0 else { throw Ended(description: "connect: \(String(cString: strerror(errno)))") }
+        guard result == 0 else {
+            let refused = errno == ECONNREFUSED
+            throw Ended(description: "connect: \(String(cString: strerror(errno)))", isRefusal: refused)
+        }
+    }
+
+    /// Nobody listens there any more; any other reason not to connect, such as a port used up, says nothing of that.
+    static func isRefused(_ address: String) -> Bool {
+        do {
+            _ = try RawClient(address)
+            return false
+        } catch let ended as Ended {
+            return ended.isRefusal
+        } catch {
+            return false
+        }
     }
 
     func send(_ text: String) async throws { try await send(bytes: Array(text.utf8)) }
