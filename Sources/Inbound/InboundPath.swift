@@ -21,9 +21,12 @@ struct InboundPath: Sendable {
             observe(.refused(source: source.name, status: 401, reason: "\(refusal)"))
             return acknowledge(.unauthentic(refusal))
         }
+        if let answer = adapter.handshake(request.body) { return acknowledge(.json(200, answer)) }
         let item: RecordQueue.Item
         do throws(Unreadable) {
-            item = .event(try adapter.normalise(request.body, from: source))
+            item = .event(
+                try adapter.normalise(
+                    request.body, header: { request.head.first($0) }, from: source))
         } catch {
             item = .quarantine(QuarantinedBody(source: source.name, reason: error.reason, body: request.body))
         }

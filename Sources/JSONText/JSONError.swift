@@ -20,6 +20,7 @@ package struct JSONError: Error, Hashable, Sendable {
         case notAnInteger
         case notAnIdentifier
         case notABoolean
+        case notAnArray
     }
 
     package let reason: Reason
@@ -55,6 +56,7 @@ extension JSONError.Reason {
         case .notAnInteger: "not an integer of 64 bits"
         case .notAnIdentifier: "neither a string nor an integer"
         case .notABoolean: "not a boolean"
+        case .notAnArray: "not an array"
         }
     }
 }

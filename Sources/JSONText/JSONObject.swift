@@ -73,6 +73,31 @@ package struct JSONObject: Sendable {
         return try JSONScan.nestedObject(bytes, at: range.lowerBound)
     }
 
+    /// The objects among the elements of an array, in their order.
+    package func objects(_ key: String) throws(JSONError) -> [JSONObject] {
+        var objects: [JSONObject] = []
+        for element in try elements(key) where bytes[element.lowerBound] == UInt8(ascii: "{") {
+            objects.append(try JSONScan.nestedObject(bytes, at: element.lowerBound))
+        }
+        return objects
+    }
+
+    /// The ids among the elements of an array, in their order: texts, and integers digit for digit.
+    package func texts(_ key: String) throws(JSONError) -> [String] {
+        try elements(key).compactMap { element in
+            if bytes[element.lowerBound] == UInt8(ascii: "\"") {
+                return JSONString.decoded(bytes, (element.lowerBound + 1)..<(element.upperBound - 1))
+            }
+            return isInteger(element) ? String(decoding: bytes[element], as: UTF8.self) : nil
+        }
+    }
+
+    private func elements(_ key: String) throws(JSONError) -> [Range<Int>] {
+        guard let range = present(key) else { return [] }
+        guard bytes[range.lowerBound] == UInt8(ascii: "[") else { throw JSONError(.notAnArray, at: range.lowerBound) }
+        return try JSONScan.nestedElements(bytes, at: range.lowerBound)
+    }
+
     /// Where a value that is not null lies.
     private func present(_ key: String) -> Range<Int>? {
         guard let range = rawRange(key), bytes[range.lowerBound] != UInt8(ascii: "n") else { return nil }

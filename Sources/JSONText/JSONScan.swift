@@ -28,6 +28,13 @@ package enum JSONScan {
         return JSONObject(bytes: bytes, range: scan.start..<scan.at, members: scan.members)
     }
 
+    /// Where the elements of the array at `start` lie, in a text that has been scanned as a whole before.
+    static func nestedElements(_ bytes: [UInt8], at start: Int) throws(JSONError) -> [Range<Int>] {
+        var scan = ObjectScan(at: start, depthMax: .max)
+        try scan.runArray(bytes.span)
+        return scan.elements
+    }
+
     static func isBlank(_ byte: UInt8) -> Bool { byte == 0x20 || byte == 0x0A || byte == 0x0D || byte == 0x09 }
 
     private static func requireUTF8(_ bytes: Span<UInt8>) throws(JSONError) {
@@ -55,6 +62,8 @@ private struct ObjectScan {
     /// The members of every open object, outermost first; those of an object leave when it closes, but for the
     /// outermost one's.
     private(set) var members: [JSONMember] = []
+    /// Of the outermost container, where that is an array.
+    private(set) var elements: [Range<Int>] = []
     /// For each open container: where an object's members begin in `members`; an array is `array`.
     private var open: [Int] = []
     private var expected = Expected.keyOrEnd
@@ -77,13 +86,24 @@ private struct ObjectScan {
             throw JSONError(at < bytes.count && bytes[at] == 0 ? .nul : .notAnObject, at: at)
         }
         try openContainer(isObject: true)
+        try runToEnd(bytes)
+    }
+
+    mutating func runArray(_ bytes: Span<UInt8>) throws(JSONError) {
+        try openContainer(isObject: false)
+        try runToEnd(bytes)
+    }
+
+    private mutating func runToEnd(_ bytes: Span<UInt8>) throws(JSONError) {
         while !open.isEmpty {
             skipBlanks(bytes)
             guard at < bytes.count else { throw JSONError(.unexpectedEnd, at: at) }
             switch (expected, bytes[at]) {
             case (.keyOrEnd, UInt8(ascii: "}")), (.elementOrEnd, UInt8(ascii: "]")): try closeContainer(bytes)
             case (.key, _), (.keyOrEnd, _): try takeKey(bytes)
-            case (.value, _), (.elementOrEnd, _): try takeValue(bytes)
+            case (.value, _), (.elementOrEnd, _):
+                if open.count == 1, open[0] == Self.array { elements.append(at..<at) }
+                try takeValue(bytes)
             case (.more, _): try takeMore(bytes)
             }
         }
@@ -149,7 +169,12 @@ private struct ObjectScan {
 
     private mutating func valueEnded() {
         expected = .more
-        if let container = open.last, container != Self.array { members[members.count - 1].valueEnd = at }
+        guard let container = open.last else { return }
+        if container != Self.array {
+            members[members.count - 1].valueEnd = at
+        } else if open.count == 1, let last = elements.indices.last {
+            elements[last] = elements[last].lowerBound..<at
+        }
     }
 
     private mutating func skipBlanks(_ bytes: Span<UInt8>) {

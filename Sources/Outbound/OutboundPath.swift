@@ -24,7 +24,9 @@ struct OutboundPath {
         let body = body(of: message)
         var headers = signer.headers(id: message.id, unixSeconds: unixSeconds, body: body)
         if route.integration.format == .source, let source = sources[message.source] {
+            // A source that signs after Standard Webhooks, too, has the same names: the receiver's secret is ours.
             headers += source.headers(body: message.derivedBody ?? message.original, unixSeconds: unixSeconds)
+                .filter { header in !headers.contains { $0.0.lowercased() == header.0.lowercased() } }
         }
         let startedAt = NIODeadline.now()
         client.send(headers: headers, body: body, timeout: TimeAmount(route.integration.timeout)) { result in
@@ -94,16 +96,20 @@ struct OutboundPath {
 /// How a source signs, for `format = "source"`.
 package struct SourceSigning: Sendable {
     private let shape: any SourceShape
+    private let authentication: Source.Authentication
     private let secret: Secret?
 
     /// `secret` is the source's first; nil: it has none and nothing is added.
-    package init(shape: any SourceShape, secret: Secret?) {
+    package init(shape: any SourceShape, authentication: Source.Authentication, secret: Secret?) {
         self.shape = shape
+        self.authentication = authentication
         self.secret = secret
     }
 
     func headers(body: [UInt8], unixSeconds: Int64) -> [(String, String)] {
         guard let secret else { return [] }
-        return shape.signatureHeaders(body: body, unixSeconds: unixSeconds, secret: secret).map { ($0.name, $0.value) }
+        return shape.signatureHeaders(
+            body: body, unixSeconds: unixSeconds, authentication: authentication, secret: secret
+        ).map { ($0.name, $0.value) }
     }
 }

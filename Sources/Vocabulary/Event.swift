@@ -54,14 +54,20 @@ package struct Event: Sendable {
     /// Absent where the envelope names no purchase at all.
     package let purchase: Purchase?
     package let transaction: Transaction?
-    /// What it states of holders; nil for a lifecycle event.
-    package let fact: Fact?
+    /// What it states of who holds the purchase; empty for a lifecycle event. More than one where the vendor names
+    /// several holders of one purchase (shared access, an install and its identity).
+    package let facts: [Fact]
+    /// What it states of holders beyond this one purchase.
+    package let change: HolderChange?
+    /// Which users its anonymous holders are known to be, as of the event time.
+    package let links: [HolderLink]
     /// The body, byte for byte as it was signed.
     package let body: [UInt8]
 
     package init(
         scope: Scope, vendorEventID: String?, name: String, type: String, holder: Holder, occurredAt: Timestamp,
-        purchase: Purchase?, transaction: Transaction?, fact: Fact?, body: [UInt8]
+        purchase: Purchase?, transaction: Transaction?, facts: [Fact] = [], change: HolderChange? = nil,
+        links: [HolderLink] = [], body: [UInt8]
     ) {
         self.scope = scope
         self.vendorEventID = vendorEventID
@@ -71,7 +77,9 @@ package struct Event: Sendable {
         self.occurredAt = occurredAt
         self.purchase = purchase
         self.transaction = transaction
-        self.fact = fact
+        self.facts = facts
+        self.change = change
+        self.links = links
         self.body = body
     }
 }

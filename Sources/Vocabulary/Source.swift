@@ -1,9 +1,57 @@
 /// The kinds of source that this build knows. One kind = one file in Inbound/Normalise.
 package enum SourceKind: String, Sendable, CaseIterable {
     case purchasely
+    case qonversion
+    case apphud
+    case revenuecat
+    case adapty
+    case sessions
 
     /// What `send` speaks as unless it is told.
     package static let usual = SourceKind.purchasely
+
+    /// What the configuration may say of a source of this kind.
+    package var traits: SourceTraits {
+        switch self {
+        case .purchasely: SourceTraits(authentications: [.signature, .none])
+        case .qonversion:
+            SourceTraits(
+                authentications: [.token, .none], ownerships: [.installAndIdentity, .exclusive], restores: true,
+                renamesEvents: true, statesChanges: true)
+        case .apphud: SourceTraits(authentications: [.token, .none])
+        case .revenuecat: SourceTraits(authentications: [.token, .signature, .none], statesChanges: true)
+        case .adapty: SourceTraits(authentications: [.token, .none], renamesEvents: true)
+        case .sessions: SourceTraits(authentications: [.signature, .none], merges: true, statesChanges: true)
+        }
+    }
+}
+
+/// What the configuration may say of a source, by its kind.
+package struct SourceTraits: Sendable {
+    /// How such a source can prove who it is, the default first. `none` is never the default.
+    package let authentications: [Source.Authentication]
+    /// Policies of ownership, the default first.
+    package let ownerships: [Ownership]
+    /// Whether the key `restore` means something.
+    package let restores: Bool
+    /// Whether the key `merge` means something.
+    package let merges: Bool
+    /// Whether the key `event_names` means something: the vendor lets its customers name the events.
+    package let renamesEvents: Bool
+    /// Whether its events, or what the app's backend says about it, can concern a holder as a whole.
+    package let statesChanges: Bool
+
+    init(
+        authentications: [Source.Authentication], ownerships: [Ownership] = [.exclusive], restores: Bool = false,
+        merges: Bool = false, renamesEvents: Bool = false, statesChanges: Bool = false
+    ) {
+        self.authentications = authentications
+        self.ownerships = ownerships
+        self.restores = restores
+        self.merges = merges
+        self.renamesEvents = renamesEvents
+        self.statesChanges = statesChanges
+    }
 }
 
 /// A configured sender of webhooks: one `[[source]]`, checked.
@@ -27,10 +75,18 @@ package struct Source: Sendable {
     package let defaultEnvironment: String
     /// Webhooks whose signed timestamp is further than this from now are refused; nil: off, for retries may be old.
     package let freshness: Duration?
+    package let ownership: Ownership
+    /// What a restore does where it does not say.
+    package let restore: RestoreStrategy
+    /// Whether a login moves what the anonymous holder holds.
+    package let merges: Bool
+    /// Names that the vendor was configured to send, each with the vendor's default name for it.
+    package let renamedEvents: [String: String]
 
     package init(
         name: String, kind: SourceKind, authentication: Authentication, secrets: [Secret], app: String?,
-        defaultEnvironment: String, freshness: Duration?
+        defaultEnvironment: String, freshness: Duration?, ownership: Ownership? = nil,
+        restore: RestoreStrategy = .transfer, merges: Bool = false, renamedEvents: [String: String] = [:]
     ) {
         self.name = name
         self.kind = kind
@@ -39,6 +95,10 @@ package struct Source: Sendable {
         self.app = app
         self.defaultEnvironment = defaultEnvironment
         self.freshness = freshness
+        self.ownership = ownership ?? kind.traits.ownerships.first ?? .exclusive
+        self.restore = restore
+        self.merges = merges
+        self.renamedEvents = renamedEvents
     }
 }
 
@@ -50,12 +110,21 @@ package struct DerivedTransfer: Sendable {
     package let to: Holder
     /// The derived event's own id.
     package let eventID: String
+    /// What passed, where the original does not name it: a login, a transfer of all that somebody holds.
+    package let unnamedPurchase: Purchase?
+    /// The newest transaction of that.
+    package let unnamedTransaction: Transaction?
 
-    package init(type: String, from: Holder, to: Holder, eventID: String) {
+    package init(
+        type: String, from: Holder, to: Holder, eventID: String, unnamedPurchase: Purchase? = nil,
+        unnamedTransaction: Transaction? = nil
+    ) {
         self.type = type
         self.from = from
         self.to = to
         self.eventID = eventID
+        self.unnamedPurchase = unnamedPurchase
+        self.unnamedTransaction = unnamedTransaction
     }
 }
 
@@ -65,6 +134,8 @@ package protocol SourceShape: Sendable {
     /// it, for `format = "source"`. Everything else in it stays as it came.
     func derivedBody(from original: [UInt8], stating transfer: DerivedTransfer) -> [UInt8]
 
-    /// The headers with which this source signs `body` at `unixSeconds`, for `format = "source"` and for `send`.
-    func signatureHeaders(body: [UInt8], unixSeconds: Int64, secret: Secret) -> [(name: String, value: String)]
+    /// The headers with which this source proves who it is at `unixSeconds`, for `format = "source"` and for `send`.
+    func signatureHeaders(
+        body: [UInt8], unixSeconds: Int64, authentication: Source.Authentication, secret: Secret
+    ) -> [(name: String, value: String)]
 }

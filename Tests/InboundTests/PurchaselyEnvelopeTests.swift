@@ -88,7 +88,7 @@ import Vocabulary
             #expect(event.vendorEventID == absent.vendorEventID)
             #expect(event.purchase == absent.purchase)
             #expect(event.transaction == absent.transaction)
-            #expect(event.fact == absent.fact)
+            #expect(event.facts.first == absent.facts.first)
         }
     }
 
@@ -116,7 +116,7 @@ import Vocabulary
             var bytes = seed
             bytes[Int.random(in: 0..<bytes.count, using: &random)] = UInt8.random(in: 0...255, using: &random)
             do {
-                _ = try Purchasely().normalise(bytes, from: purchaselySource())
+                _ = try Purchasely().normalise(bytes, header: { _ in nil }, from: purchaselySource())
             } catch {
                 #expect(!error.reason.contains("PERSON") && !error.reason.contains("SECRET"))
             }
@@ -141,7 +141,7 @@ import Vocabulary
                 }
             }
             do {
-                let event = try Purchasely().normalise(bytes, from: purchaselySource())
+                let event = try Purchasely().normalise(bytes, header: { _ in nil }, from: purchaselySource())
                 read += 1
                 #expect(event.body == bytes)
                 #expect(!event.name.isEmpty && !event.holder.id.isEmpty)

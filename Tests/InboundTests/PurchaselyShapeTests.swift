@@ -31,8 +31,8 @@ import Vocabulary
                     #expect(event.name == type)
                     #expect(event.vendorEventID == "derived-1")
                     #expect(event.holder == (isReceived ? to : from))
-                    #expect(event.fact?.kind == (isReceived ? .received : .transferred))
-                    #expect(event.fact?.counterpart == (isReceived ? from : to))
+                    #expect(event.facts.first?.kind == (isReceived ? .received : .transferred))
+                    #expect(event.facts.first?.counterpart == (isReceived ? from : to))
 
                     let after = try JSONScan.topObject(body, depthMax: 8)
                     #expect(Self.holderFields.intersection(after.keys).count == 2)
@@ -83,8 +83,8 @@ import Vocabulary
         #expect(event.purchase?.key == request.purchaseID)
         #expect(event.purchase?.kind == (isOneTime ? .oneTime : .subscription))
         let isTransfer = name.hasSuffix("_TRANSFERRED") || name.hasSuffix("_RECEIVED")
-        #expect(event.fact?.counterpart == (isTransfer ? .user("u-\"1\"") : nil))
-        #expect(event.fact.map { ($0.until == nil) == isOneTime } ?? true)
+        #expect(event.facts.first?.counterpart == (isTransfer ? .user("u-\"1\"") : nil))
+        #expect(event.facts.first.map { ($0.until == nil) == isOneTime } ?? true)
     }
 
     @Test func aSampleMayGoWithoutAnEventIDAndAtAnyTime() throws {

@@ -31,7 +31,8 @@ import Vocabulary
 
     @Test func makesTheDocumentedVector() {
         let headers = SourceAdapters.adapter(for: .purchasely).signatureHeaders(
-            body: Self.body, unixSeconds: 1_698_322_022, secret: Secret(Array(Self.secret.utf8)))
+            body: Self.body, unixSeconds: 1_698_322_022, authentication: .signature,
+            secret: Secret(Array(Self.secret.utf8)))
         #expect(headers.map(\.name) == ["X-PURCHASELY-TIMESTAMP", "X-PURCHASELY-REQUEST-SIGNATURE"])
         #expect(headers.map(\.value) == [Self.timestamp, Self.signature])
     }

@@ -29,7 +29,7 @@ import Vocabulary
                     effectiveNextRenewalAt: Timestamp(milliseconds: 1_702_390_991_777), offerType: "NONE",
                     status: "AUTO_RENEWING"))
         #expect(
-            event.fact
+            event.facts.first
                 == Fact(
                     kind: .gain, holder: .user("user-4"), at: Timestamp(milliseconds: 1_702_390_766_120),
                     until: Timestamp(milliseconds: 1_702_390_991_777)))
@@ -45,14 +45,14 @@ import Vocabulary
         #expect(oneTime.purchase?.key == "otp_lifetime0001")
         #expect(oneTime.purchase?.kind == .oneTime)
         #expect(oneTime.purchase?.subscriptionID == nil)
-        #expect(oneTime.fact == Fact(kind: .gain, holder: .anonymous("anon-1"), at: oneTime.occurredAt))
+        #expect(oneTime.facts.first == Fact(kind: .gain, holder: .anonymous("anon-1"), at: oneTime.occurredAt))
         #expect(loss.purchase == gain.purchase)
         #expect(loss.purchase?.kind == .subscription)
         #expect(loss.occurredAt == gain.occurredAt)
         #expect(loss.holder == .anonymous("anon-2"))
         #expect(gain.holder == .user("user-2"))
-        #expect(loss.fact?.kind == .loss)
-        #expect(gain.fact?.kind == .gain)
+        #expect(loss.facts.first?.kind == .loss)
+        #expect(gain.facts.first?.kind == .gain)
         #expect([oneTime, loss, gain].allSatisfy { $0.vendorEventID == nil })
     }
 
@@ -61,7 +61,7 @@ import Vocabulary
         let event = try event(PurchaselyFixtures.subscriptionTransferred)
         #expect(event.holder == old)
         #expect(
-            event.fact
+            event.facts.first
                 == Fact(
                     kind: .transferred, holder: old, counterpart: .user("user-5"),
                     at: Timestamp(milliseconds: 1_661_335_218_794),
@@ -72,7 +72,8 @@ import Vocabulary
         let event = try event(try #require(PurchaselyFixtures.named[name]))
         #expect(event.purchase != nil)
         #expect(event.transaction != nil)
-        #expect((event.fact == nil) == !["ACTIVATE", "DEACTIVATE", "SUBSCRIPTION_TRANSFERRED"].contains(event.name))
+        #expect(
+            (event.facts.first == nil) == !["ACTIVATE", "DEACTIVATE", "SUBSCRIPTION_TRANSFERRED"].contains(event.name))
     }
 
     // MARK: Names
@@ -98,7 +99,7 @@ import Vocabulary
             case "SUBSCRIPTION_RECEIVED", "ONE_TIME_PURCHASE_RECEIVED": .received
             default: nil
             }
-        #expect(event.fact?.kind == kind)
+        #expect(event.facts.first?.kind == kind)
         #expect(event.purchase?.kind == (name.hasPrefix("ONE_TIME_PURCHASE_") ? .oneTime : .subscription))
     }
 
@@ -121,7 +122,7 @@ import Vocabulary
         let none = try event(body(ids.map { ($0, nil) }))
         #expect(none.purchase == nil)
         #expect(none.transaction == nil)
-        #expect(none.fact == nil)
+        #expect(none.facts.first == nil)
     }
 
     @Test(
@@ -158,7 +159,7 @@ import Vocabulary
         let event = try event(body([("store_transaction_id", nil)]))
         #expect(event.transaction == nil)
         #expect(event.purchase?.key == "subs_1")
-        #expect(event.fact?.kind == .gain)
+        #expect(event.facts.first?.kind == .gain)
     }
 
     // MARK: Scope
@@ -194,16 +195,16 @@ import Vocabulary
                     // The other direction's fields say nothing here.
                     (name == "RECEIVED" ? "transferred_to_user_id" : "transferred_from_user_id", "\"x\""),
                 ]
-                #expect(try event(body(fields)).fact?.counterpart == other)
+                #expect(try event(body(fields)).facts.first?.counterpart == other)
             }
         }
     }
 
     @Test func readsStatusAndFamilySharing() throws {
-        let plain = try #require(try event(body()).fact)
+        let plain = try #require(try event(body()).facts.first)
         #expect(!plain.isRevoked && !plain.isFamilyShared && plain.until == nil)
         let revoked = [("subscription_status", String?.some("\"REVOKED\"")), ("is_family_shared", "true")]
-        let fact = try #require(try event(body(revoked)).fact)
+        let fact = try #require(try event(body(revoked)).facts.first)
         #expect(fact.isRevoked && fact.isFamilyShared)
     }
 
@@ -221,7 +222,7 @@ import Vocabulary
             ("next_renewal_at_ms", "1600000000000"),
         ]
         let event = try event(body(fields))
-        #expect(event.fact?.until?.milliseconds == until)
+        #expect(event.facts.first?.until?.milliseconds == until)
         #expect(event.transaction?.effectiveNextRenewalAt?.milliseconds == until)
     }
 }

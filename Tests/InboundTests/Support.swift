@@ -29,7 +29,7 @@ func purchaselySource(
 }
 
 func event(_ body: String, from source: Source = purchaselySource()) throws -> Event {
-    try SourceAdapters.adapter(for: .purchasely).normalise(Array(body.utf8), from: source)
+    try SourceAdapters.adapter(for: source.kind).normalise(Array(body.utf8), header: { _ in nil }, from: source)
 }
 
 /// The smallest readable body, with `fields` (raw JSON values) set in it or, where nil, taken out.

@@ -6,8 +6,6 @@ package import Vocabulary
 package struct Purchasely: SourceAdapter {
     package init() {}
 
-    package var authentications: [Source.Authentication] { [.signature, .none] }
-
     package var knownEventNames: [String] { PurchaselyNames.all }
 
     package func authenticate(
@@ -20,11 +18,13 @@ package struct Purchasely: SourceAdapter {
         }
     }
 
-    package func normalise(_ body: [UInt8], from source: Source) throws(Unreadable) -> Event {
-        let fields = try PurchaselyFields(body)
-        let name = try fields.requiredName()
-        let holder = try fields.requiredHolder()
-        let occurredAt = try fields.requiredEventTime()
+    package func normalise(
+        _ body: [UInt8], header: (String) -> String?, from source: Source
+    ) throws(Unreadable) -> Event {
+        let fields = try BodyFields(body)
+        let name = try fields.requiredName("event_name")
+        let holder = try holder(in: fields)
+        let occurredAt = try fields.requiredTime(.milliseconds("event_created_at_ms"), .iso8601("event_created_at"))
         let purchase = try purchase(in: fields, eventName: name)
         let app = if let app = source.app { app } else { try fields.text("store_app_bundle_id") ?? "" }
         let environment = try fields.text("environment") ?? source.defaultEnvironment
@@ -37,12 +37,22 @@ package struct Purchasely: SourceAdapter {
             occurredAt: occurredAt,
             purchase: purchase,
             transaction: try transaction(in: fields),
-            fact: purchase == nil ? nil : try fact(in: fields, eventName: name, holder: holder, at: occurredAt),
+            facts: purchase == nil ? [] : try facts(in: fields, eventName: name, holder: holder, at: occurredAt),
             body: body)
     }
 
+    /// Exactly one of the two ids.
+    private func holder(in fields: BodyFields) throws(Unreadable) -> Holder {
+        switch (try fields.strictText("user_id"), try fields.strictText("anonymous_user_id")) {
+        case (let user?, nil): return .user(user)
+        case (nil, let anonymous?): return .anonymous(anonymous)
+        case (nil, nil): throw Unreadable(reason: "neither user_id nor anonymous_user_id is there")
+        case (_?, _?): throw Unreadable(reason: "both user_id and anonymous_user_id are there")
+        }
+    }
+
     /// The rule of what a purchase is, in one place (design "Purchases").
-    private func purchase(in fields: PurchaselyFields, eventName: String) throws(Unreadable) -> Purchase? {
+    private func purchase(in fields: BodyFields, eventName: String) throws(Unreadable) -> Purchase? {
         let subscription = try fields.text("purchasely_subscription_id")
         let oneTime = try fields.text("purchasely_one_time_purchase_id")
         let original = try fields.text("store_original_transaction_id")
@@ -62,33 +72,48 @@ package struct Purchasely: SourceAdapter {
             product: try fields.text("product"), plan: try fields.text("plan"), subscriptionID: subscription)
     }
 
-    private func transaction(in fields: PurchaselyFields) throws(Unreadable) -> Transaction? {
+    private func transaction(in fields: BodyFields) throws(Unreadable) -> Transaction? {
         guard let id = try fields.text("store_transaction_id") else { return nil }
         return Transaction(
             storeTransactionID: id,
             storeOriginalTransactionID: try fields.text("store_original_transaction_id"),
-            purchasedAt: fields.time("purchased_at"),
-            effectiveNextRenewalAt: fields.time("effective_next_renewal_at"),
+            purchasedAt: fields.purchaselyTime("purchased_at"),
+            effectiveNextRenewalAt: fields.purchaselyTime("effective_next_renewal_at"),
             offerType: try fields.text("offer_type"),
             status: try fields.text("subscription_status"))
     }
 
     /// What the event states of holders. `until` is `effective_next_renewal_at` alone, which grace and deferral are
     /// part of; without one there is no end.
-    private func fact(
-        in fields: PurchaselyFields, eventName: String, holder: Holder, at occurredAt: Timestamp
-    ) throws(Unreadable) -> Fact? {
-        guard let kind = PurchaselyNames.factKind(of: eventName) else { return nil }
+    private func facts(
+        in fields: BodyFields, eventName: String, holder: Holder, at occurredAt: Timestamp
+    ) throws(Unreadable) -> [Fact] {
+        guard let kind = PurchaselyNames.factKind(of: eventName) else { return [] }
         let counterpart: Holder? =
             switch kind {
             case .gain, .loss: nil
-            case .transferred: try fields.counterpart("transferred_to")
-            case .received: try fields.counterpart("transferred_from")
+            case .transferred: try counterpart("transferred_to", in: fields)
+            case .received: try counterpart("transferred_from", in: fields)
             }
-        return Fact(
+        let fact = Fact(
             kind: kind, holder: holder, counterpart: counterpart, at: occurredAt,
-            until: fields.time("effective_next_renewal_at"),
+            until: fields.purchaselyTime("effective_next_renewal_at"),
             isRevoked: try fields.text("subscription_status") == "REVOKED",
             isFamilyShared: fields.flag("is_family_shared"))
+        return [fact]
     }
+
+    /// The other side of a transfer. Two of them name none: taking one would be a guess at who gets access.
+    private func counterpart(_ prefix: String, in fields: BodyFields) throws(Unreadable) -> Holder? {
+        switch (try fields.text(prefix + "_user_id"), try fields.text(prefix + "_anonymous_user_id")) {
+        case (let user?, nil): .user(user)
+        case (nil, let anonymous?): .anonymous(anonymous)
+        default: nil
+        }
+    }
+}
+
+extension BodyFields {
+    /// Purchasely writes each time twice: under `key_ms` in milliseconds and under `key` in ISO 8601.
+    fileprivate func purchaselyTime(_ key: String) -> Timestamp? { time(.milliseconds(key + "_ms"), .iso8601(key)) }
 }

@@ -26,7 +26,7 @@ extension Purchasely {
     }
 
     package func signatureHeaders(
-        body: [UInt8], unixSeconds: Int64, secret: Secret
+        body: [UInt8], unixSeconds: Int64, authentication: Source.Authentication, secret: Secret
     ) -> [(name: String, value: String)] {
         PurchaselySignature.headers(body: body, unixSeconds: unixSeconds, secret: secret)
     }

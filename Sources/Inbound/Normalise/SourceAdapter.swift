@@ -3,9 +3,6 @@ package import Vocabulary
 /// All that the relay knows of one kind of source. One kind is one file (or a few of one name) here and its signature
 /// in Verify; nothing else in the tree knows a vendor.
 package protocol SourceAdapter: SourceShape {
-    /// How a source of this kind can prove who it is, the default first.
-    var authentications: [Source.Authentication] { get }
-
     /// Every event name that the vendor documents, for `posthouse send`. Others are passed on just so.
     var knownEventNames: [String] { get }
 
@@ -18,10 +15,22 @@ package protocol SourceAdapter: SourceShape {
 
     /// The event that an authentic body states, in the vocabulary that all sources share. What is wrong outside the
     /// envelope never costs the event: a field of another type than documented counts as absent.
-    func normalise(_ body: [UInt8], from source: Source) throws(Unreadable) -> Event
+    ///
+    /// - Parameter header: as for `authenticate`.
+    func normalise(
+        _ body: [UInt8], header: (String) -> String?, from source: Source
+    ) throws(Unreadable) -> Event
+
+    /// What a test request of the vendor's console must be answered with, as JSON; nil for everything else. It is no
+    /// event and nothing of it is stored. Called for authentic bodies only.
+    func handshake(_ body: [UInt8]) -> [UInt8]?
 
     /// A realistic body, as the vendor would send it, for `posthouse send`.
     func sample(_ request: SampleRequest) -> [UInt8]
+}
+
+extension SourceAdapter {
+    package func handshake(_ body: [UInt8]) -> [UInt8]? { nil }
 }
 
 /// An authentic body without a readable envelope: it is quarantined byte for byte.
@@ -68,6 +77,11 @@ package enum SourceAdapters {
     package static func adapter(for kind: SourceKind) -> any SourceAdapter {
         switch kind {
         case .purchasely: Purchasely()
+        case .qonversion: Qonversion()
+        case .apphud: Apphud()
+        case .revenuecat: RevenueCat()
+        case .adapty: Adapty()
+        case .sessions: Sessions()
         }
     }
 }

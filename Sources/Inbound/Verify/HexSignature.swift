@@ -12,7 +12,7 @@ enum HexSignature {
     }
 
     /// The bytes that `text` writes in hex, either case; nil unless it is one HMAC-SHA256 long.
-    static func decode(_ text: String) -> [UInt8]? {
+    static func decode(_ text: some StringProtocol) -> [UInt8]? {
         guard text.utf8.count == digits else { return nil }
         var bytes = [UInt8]()
         bytes.reserveCapacity(digits / 2)
@@ -29,9 +29,12 @@ enum HexSignature {
         return bytes
     }
 
-    /// Whether any of `secrets` made `signature`. Each comparison takes the same time whatever differs.
-    static func matches(_ signature: [UInt8], prefix: [UInt8], body: [UInt8], secrets: [Secret]) -> Bool {
-        secrets.contains { code(prefix: prefix, body: body, secret: $0) == signature }
+    /// Whether any of `secrets` made one of `signatures`. Each comparison takes the same time whatever differs.
+    static func matches(anyOf signatures: [[UInt8]], prefix: [UInt8], body: [UInt8], secrets: [Secret]) -> Bool {
+        secrets.contains { secret in
+            let code = code(prefix: prefix, body: body, secret: secret)
+            return signatures.contains { code == $0 }
+        }
     }
 
     private static func code(prefix: [UInt8], body: [UInt8], secret: Secret) -> HMAC<SHA256>.MAC {

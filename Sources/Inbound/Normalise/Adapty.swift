@@ -1,0 +1,169 @@
+internal import JSONText
+package import Vocabulary
+
+/// Adapty, event_api_version 1 (adapty.io/docs/webhook-event-types-and-fields). What each type means stands with
+/// `AdaptyNames`.
+///
+/// A profile is an installation's; `customer_user_id` is the app's own id of who uses it, where the app has told one.
+/// The vendor's event time is not its order of sending, as its page warns; here event time alone orders facts.
+package struct Adapty: SourceAdapter {
+    static let tokenHeader = "Authorization"
+    /// Bytes of a test request of the console. A longer body is an event without being looked at twice.
+    private static let handshakeBytesMax = 4_096
+
+    package init() {}
+
+    package var knownEventNames: [String] { AdaptyNames.all }
+
+    package func authenticate(
+        header: (String) -> String?, body: [UInt8], source: Source, now: Timestamp
+    ) -> Authenticity {
+        switch source.authentication {
+        case .none: .authentic
+        case .token: StaticToken.authenticate(Self.tokenHeader, header: header, source: source)
+        case .signature: .refused(.unsupportedAuthentication)
+        }
+    }
+
+    /// The console sends `{}` and wants any JSON; older ones sent a text under `adapty_check` and want it back.
+    package func handshake(_ body: [UInt8]) -> [UInt8]? {
+        guard body.count <= Self.handshakeBytesMax, let fields = try? BodyFields(body) else { return nil }
+        if fields.isEmpty { return Array("{}".utf8) }
+        guard !fields.contains("event_type"), let check = try? fields.requiredName("adapty_check") else { return nil }
+        var writer = JSONWriter()
+        writer.object { $0.member("adapty_check_response", check) }
+        return writer.bytes
+    }
+
+    package func normalise(
+        _ body: [UInt8], header: (String) -> String?, from source: Source
+    ) throws(Unreadable) -> Event {
+        let fields = try BodyFields(body)
+        let name = try fields.requiredName("event_type")
+        let usual = source.renamedEvents[name] ?? name
+        let holder = try holder(in: fields)
+        let occurredAt = try occurredAt(in: fields)
+        let properties = fields.object("event_properties") ?? .none
+        let sharing = try sharing(in: fields, properties: properties)
+
+        let offer = try AdaptyNames.offer(of: usual, properties)
+        let meaning =
+            usual == AdaptyNames.accessLevel
+            ? AdaptyNames.access(properties) : AdaptyNames.meaning(of: usual, offer: offer)
+        let purchase = try purchase(in: properties, eventName: usual)
+        let environment = try properties.text("environment").map(SharedWords.environment)
+        return Event(
+            scope: Scope(
+                source: source.name, app: source.app ?? "", environment: environment ?? source.defaultEnvironment),
+            vendorEventID: try properties.text("profile_event_id"),
+            name: name,
+            type: meaning.type,
+            holder: holder,
+            occurredAt: occurredAt,
+            purchase: purchase,
+            transaction: try transaction(in: properties, offer: offer, status: meaning.status),
+            facts: try facts(meaning, of: purchase, in: properties, holder: holder, sharing: sharing, at: occurredAt),
+            links: try links(in: [fields] + sharing),
+            body: body)
+    }
+
+    // MARK: Profiles
+
+    /// The app's user, else the profile.
+    private func holder(in fields: BodyFields) throws(Unreadable) -> Holder {
+        if let user = try fields.strictText("customer_user_id") { return .user(user) }
+        if let profile = try fields.strictText("profile_id") { return .anonymous(profile) }
+        throw Unreadable(reason: "neither customer_user_id nor profile_id is there")
+    }
+
+    /// Every profile whose user is named is that user.
+    private func links(in profiles: [BodyFields]) throws(Unreadable) -> [HolderLink] {
+        var links: [HolderLink] = []
+        for profile in profiles {
+            guard let user = try profile.text("customer_user_id"), let id = try profile.text("profile_id") else {
+                continue
+            }
+            links.append(HolderLink(anonymousID: id, userID: user))
+        }
+        return links
+    }
+
+    /// The profiles that share this one's access. The page names the list at the top and among the properties.
+    private func sharing(in fields: BodyFields, properties: BodyFields) throws(Unreadable) -> [BodyFields] {
+        let listed = fields.objects("profiles_sharing_access_level")
+        return listed.isEmpty ? properties.objects("profiles_sharing_access_level") : listed
+    }
+
+    private func occurredAt(in fields: BodyFields) throws(Unreadable) -> Timestamp {
+        guard let time = AdaptyNames.time(try fields.requiredName("event_datetime")) else {
+            throw Unreadable(reason: "event_datetime is not an ISO 8601 time with an offset")
+        }
+        guard Timestamp.writable.contains(time) else {
+            throw Unreadable(reason: "event_datetime lies outside the years 0000 to 9999")
+        }
+        return time
+    }
+
+    // MARK: Purchases
+
+    /// The rule of what a purchase is: the store's first transaction of it. Adapty has no id of its own for one.
+    private func purchase(in properties: BodyFields, eventName: String) throws(Unreadable) -> Purchase? {
+        let original = try properties.text("original_transaction_id")
+        let transaction = try properties.text("transaction_id")
+        guard let key = original ?? transaction else { return nil }
+        let isOneTime = eventName.hasPrefix(AdaptyNames.oneTimePrefix) || properties.flag("is_lifetime")
+        return Purchase(
+            key: key, kind: isOneTime ? .oneTime : .subscription,
+            store: SharedWords.store(try properties.text("store") ?? ""),
+            product: try properties.text("vendor_product_id"), plan: try properties.text("base_plan_id"),
+            subscriptionID: nil)
+    }
+
+    private func transaction(
+        in properties: BodyFields, offer: String, status: String?
+    ) throws(Unreadable) -> Transaction? {
+        guard let id = try properties.text("transaction_id") else { return nil }
+        return Transaction(
+            storeTransactionID: id,
+            storeOriginalTransactionID: try properties.text("original_transaction_id"),
+            purchasedAt: properties.adaptyTime("purchase_date"),
+            effectiveNextRenewalAt: properties.adaptyEnd,
+            offerType: offer,
+            status: status)
+    }
+
+    /// One of the event's own profile, and the same of every other that has its access by it.
+    private func facts(
+        _ meaning: EventMeaning, of purchase: Purchase?, in properties: BodyFields, holder: Holder,
+        sharing: [BodyFields], at occurredAt: Timestamp
+    ) throws(Unreadable) -> [Fact] {
+        guard let kind = meaning.fact, let purchase else { return [] }
+        if kind == .loss, try AdaptyNames.isReplaced(properties, store: purchase.store) { return [] }
+        func fact(_ holder: Holder, isShared: Bool) -> Fact {
+            Fact(
+                kind: kind, holder: holder, at: occurredAt, until: properties.adaptyEnd,
+                isRevoked: meaning.isRevoked, isFamilyShared: isShared)
+        }
+        var facts = [fact(holder, isShared: false)]
+        var told: Set = [holder]
+        for profile in sharing {
+            guard let other = try? self.holder(in: profile), told.insert(other).inserted else { continue }
+            facts.append(fact(other, isShared: true))
+        }
+        return facts
+    }
+}
+
+extension BodyFields {
+    /// A time past what can be written stands for the nearest that can.
+    fileprivate func adaptyTime(_ key: String) -> Timestamp? {
+        guard let text = try? text(key) else { return nil }
+        return AdaptyNames.time(text)?.nearestWritable
+    }
+
+    /// End of the paid period, or of the access that it gives where that is later (a grace period); nil: it has none.
+    fileprivate var adaptyEnd: Timestamp? {
+        if flag("is_lifetime") { return nil }
+        return [adaptyTime("subscription_expires_at"), adaptyTime("expires_at")].compactMap { $0 }.max()
+    }
+}

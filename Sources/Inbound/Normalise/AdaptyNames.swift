@@ -1,0 +1,138 @@
+internal import Vocabulary
+
+/// Adapty's 18 event types (adapty.io/docs/webhook-event-types-and-fields), what each says of access (its page "Event
+/// flows"), and its spelling of times.
+///
+/// | type | here | access |
+/// |--|--|--|
+/// | subscription_started | SUBSCRIPTION_, INTRO_OFFER_ or PROMOTIONAL_OFFER_STARTED, by the offer | gain |
+/// | subscription_renewed | SUBSCRIPTION_RENEWED | gain, after a pause or a gap, too |
+/// | subscription_renewal_cancelled, trial_renewal_cancelled | RENEWAL_DISABLED | stays to the period's end |
+/// | subscription_renewal_reactivated, trial_renewal_reactivated | RENEWAL_ENABLED | gain |
+/// | subscription_expired | SUBSCRIPTION_TERMINATED | loss |
+/// | subscription_paused | SUBSCRIPTION_PAUSED | loss: it is told when the pause begins, not when it is asked for |
+/// | subscription_deferred | SUBSCRIPTION_DEFERRED | gain |
+/// | subscription_refunded | SUBSCRIPTION_REFUNDED_REVOKED | loss |
+/// | non_subscription_purchase | PURCHASE_VALIDATED | gain |
+/// | non_subscription_purchase_refunded | DEACTIVATE | loss |
+/// | trial_started, trial_converted | TRIAL_STARTED, TRIAL_CONVERTED | gain |
+/// | trial_expired | TRIAL_NOT_CONVERTED | loss |
+/// | entered_grace_period | GRACE_PERIOD_STARTED | gain |
+/// | billing_issue_detected | ENTERED_BILLING_RETRY | a grace period may follow, or an end |
+/// | access_level_updated | itself | gain or loss, as it says |
+///
+/// access_level_updated is the only event that tells of access passing from one profile to another: a loss of the one
+/// and a gain of the other.
+enum AdaptyNames {
+    static let accessLevel = "access_level_updated"
+    static let oneTimePrefix = "non_subscription_purchase"
+
+    static let all =
+        ["started", "renewed", "renewal_cancelled", "renewal_reactivated", "expired", "paused", "deferred", "refunded"]
+        .map { "subscription_" + $0 }
+        + [oneTimePrefix, oneTimePrefix + "_refunded"]
+        + ["started", "converted", "renewal_cancelled", "renewal_reactivated", "expired"].map { "trial_" + $0 }
+        + ["entered_grace_period", "billing_issue_detected", accessLevel]
+
+    static func meaning(of name: String, offer: String) -> EventMeaning {
+        switch name {
+        case "subscription_started": EventMeaning(started(offer), .gain, status: Status.renewing)
+        case "subscription_renewed": EventMeaning("SUBSCRIPTION_RENEWED", .gain, status: Status.renewing)
+        case "subscription_renewal_cancelled", "trial_renewal_cancelled":
+            EventMeaning("RENEWAL_DISABLED", status: Status.canceled)
+        case "subscription_renewal_reactivated", "trial_renewal_reactivated":
+            EventMeaning("RENEWAL_ENABLED", .gain, status: Status.renewing)
+        case "subscription_expired": EventMeaning("SUBSCRIPTION_TERMINATED", .loss, status: Status.deactivated)
+        case "subscription_paused": EventMeaning("SUBSCRIPTION_PAUSED", .loss, status: Status.paused)
+        case "subscription_deferred": EventMeaning("SUBSCRIPTION_DEFERRED", .gain, status: Status.renewing)
+        case "subscription_refunded": .refunded
+        case "non_subscription_purchase_refunded": .oneTimeRefunded
+        case "non_subscription_purchase": EventMeaning("PURCHASE_VALIDATED", .gain)
+        case "trial_started": EventMeaning("TRIAL_STARTED", .gain, status: Status.renewing)
+        case "trial_converted": EventMeaning("TRIAL_CONVERTED", .gain, status: Status.renewing)
+        case "trial_expired": EventMeaning("TRIAL_NOT_CONVERTED", .loss, status: Status.deactivated)
+        case "entered_grace_period": EventMeaning("GRACE_PERIOD_STARTED", .gain, status: Status.inGracePeriod)
+        case "billing_issue_detected": EventMeaning("ENTERED_BILLING_RETRY", status: Status.onHold)
+        default: EventMeaning(name)
+        }
+    }
+
+    private typealias Status = SharedWords.Status
+
+    private static func started(_ offer: String) -> String {
+        switch offer {
+        case SharedWords.Offer.freeTrial: "TRIAL_STARTED"
+        case SharedWords.Offer.intro: "INTRO_OFFER_STARTED"
+        case SharedWords.Offer.promotional: "PROMOTIONAL_OFFER_STARTED"
+        default: "SUBSCRIPTION_STARTED"
+        }
+    }
+
+    /// Of access_level_updated: `is_active` is this access level's, `profile_has_access_level` the profile's. A profile
+    /// that has nothing any more has lost this, too; one that has something may have it by another purchase.
+    static func access(_ properties: BodyFields) -> EventMeaning {
+        let said = [properties.bool("is_active"), properties.bool("profile_has_access_level")].compactMap { $0 }
+        guard !said.isEmpty else { return EventMeaning(accessLevel) }
+        if said.contains(false) {
+            let status = properties.flag("is_refund") ? Status.revoked : Status.deactivated
+            return EventMeaning(accessLevel, .loss, status: status)
+        }
+        if properties.flag("is_in_grace_period") {
+            return EventMeaning(accessLevel, .gain, status: Status.inGracePeriod)
+        }
+        let status = properties.bool("will_renew").map { $0 ? Status.renewing : Status.canceled }
+        return EventMeaning(accessLevel, .gain, status: status)
+    }
+
+    /// `offer_type`. Fields without a value are not sent, so no offer is none.
+    static func offer(of name: String, _ properties: BodyFields) throws(Unreadable) -> String {
+        if name == accessLevel {
+            if try properties.text("active_promotional_offer_type") != nil { return SharedWords.Offer.promotional }
+            guard let type = try properties.text("active_introductory_offer_type") else {
+                return SharedWords.Offer.none
+            }
+            return type == freeTrial ? SharedWords.Offer.freeTrial : SharedWords.Offer.intro
+        }
+        switch try properties.text("store_offer_category") {
+        case "promotional", "winback": return SharedWords.Offer.promotional
+        case "introductory":
+            let isFree = try properties.text("store_offer_discount_type") == freeTrial
+            return isFree ? SharedWords.Offer.freeTrial : SharedWords.Offer.intro
+        default:
+            // A trial's own events may go without the offer's fields. A converted one is paid for.
+            let isTrial = name.hasPrefix("trial_") && name != "trial_converted"
+            return isTrial ? SharedWords.Offer.freeTrial : SharedWords.Offer.none
+        }
+    }
+
+    private static let freeTrial = "free_trial"
+
+    /// An event may end a transaction because another one of the same subscription follows it at once. Apple keeps the
+    /// original transaction then, so both are one purchase here, and its holder loses nothing; other stores begin a new
+    /// one.
+    static func isReplaced(_ properties: BodyFields, store: String) throws(Unreadable) -> Bool {
+        guard store == SharedWords.apple else { return false }
+        return switch try properties.text("cancellation_reason") {
+        case "upgraded", "new_subscription_replace": true
+        default: false
+        }
+    }
+
+    /// ISO 8601 with an offset that has no colon, `2024-01-31T10:11:12.123456+0000`, or is of hours alone; what else
+    /// `Timestamp(iso8601:)` reads is read, too.
+    static func time(_ text: String) -> Timestamp? {
+        if let time = Timestamp(iso8601: text) { return time }
+        let bytes = Array(text.utf8)
+        guard let sign = bytes.lastIndex(where: { $0 == UInt8(ascii: "+") || $0 == UInt8(ascii: "-") }) else {
+            return nil
+        }
+        let minutes: [UInt8]
+        switch bytes.count - sign - 1 {
+        case 4: minutes = Array(bytes[(sign + 3)...])
+        case 2: minutes = Array("00".utf8)
+        default: return nil
+        }
+        let spelled = bytes[..<min(sign + 3, bytes.count)] + [UInt8(ascii: ":")] + minutes
+        return Timestamp(iso8601: String(decoding: spelled, as: UTF8.self))
+    }
+}

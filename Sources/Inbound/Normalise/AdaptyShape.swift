@@ -1,0 +1,108 @@
+internal import JSONText
+package import Vocabulary
+
+/// Bodies in Adapty's own shape: derived ones for `format = "source"`, made-up ones for `posthouse send`.
+extension Adapty {
+    /// The vendor sends no transfer; this is its envelope, told of one side and naming the other by the vendor's own
+    /// keys.
+    package func derivedBody(from original: [UInt8], stating transfer: DerivedTransfer) -> [UInt8] {
+        let told = transfer.toldHolder
+        let other = transfer.otherHolder
+        let object = DerivedBody.object(original)
+
+        var changes: DerivedBody.Changes = [("event_type", .string(transfer.type))]
+        // The profile of the original stays only where it is of who is told of.
+        let isOwn = !told.isAnonymous && (try? object.digits("customer_user_id")) == told.id
+        if !isOwn {
+            changes.append((told.isAnonymous ? "customer_user_id" : "profile_id", .remove))
+            changes.append((told.adaptyKey, .string(told.id)))
+        }
+        var inside: DerivedBody.Changes = [("profile_event_id", .string(transfer.eventID))]
+        if told.isAnonymous { inside.append(("profile_id", .string(told.id))) }
+        if !told.isAnonymous && !isOwn { inside.append(("profile_id", .remove)) }
+        changes.append(("event_properties", DerivedBody.changing("event_properties", of: object, inside)))
+        changes.append((transfer.otherPrefix + other.adaptyKey, .string(other.id)))
+        return JSONEdit.apply(changes, to: object)
+    }
+
+    package func signatureHeaders(
+        body: [UInt8], unixSeconds: Int64, authentication: Source.Authentication, secret: Secret
+    ) -> [(name: String, value: String)] {
+        authentication == .token ? StaticToken.headers(Self.tokenHeader, secret: secret) : []
+    }
+
+    package func sample(_ request: SampleRequest) -> [UInt8] {
+        // A made-up profile of a known user is that user's alone.
+        let profile = request.holder.isAnonymous ? request.holder.id : "profile-of-\(request.holder.id)"
+        var writer = JSONWriter(reservingCapacity: 1_536)
+        writer.object { body in
+            body.member("profile_id", profile)
+            body.member("customer_user_id", request.holder.isAnonymous ? nil : request.holder.id)
+            body.member("event_type", request.eventName)
+            body.adaptyTime("event_datetime", request.occurredAt)
+            body.key("event_properties")
+            body.object { properties in
+                properties.member("profile_id", profile)
+                if let eventID = request.eventID { properties.member("profile_event_id", eventID) }
+                properties.adaptyTime("event_datetime", request.occurredAt)
+                properties.member("environment", Self.spelled(environment: request.environment))
+                writePurchase(of: request, to: &properties)
+            }
+            body.member("event_api_version", 1)
+            body.key("profiles_sharing_access_level")
+            body.array { _ in }
+            body.key("user_attributes")
+            body.object { _ in }
+        }
+        return writer.bytes
+    }
+
+    private func writePurchase(of request: SampleRequest, to properties: inout JSONWriter) {
+        let isOneTime = request.eventName.hasPrefix(AdaptyNames.oneTimePrefix)
+        let purchasedAt = request.occurredAt.advanced(byMilliseconds: -4_000)
+        let expiresAt = purchasedAt.advanced(byMilliseconds: 30 * 86_400_000)
+        properties.member("store", "app_store")
+        properties.member("store_country", "FR")
+        properties.member("vendor_product_id", isOneTime ? "com.example.app.lifetime" : "com.example.app.monthly")
+        properties.member("transaction_id", request.storeTransactionID)
+        properties.member("original_transaction_id", request.purchaseID)
+        properties.adaptyTime("purchase_date", purchasedAt)
+        properties.adaptyTime("original_purchase_date", purchasedAt)
+        if !isOneTime { properties.adaptyTime("subscription_expires_at", expiresAt) }
+        properties.member("currency", "EUR")
+        properties.key("price_local")
+        properties.raw("9.99".utf8)
+        if request.eventName.hasPrefix("trial_") { properties.member("trial_duration", "7 days") }
+        if request.eventName.hasSuffix("_refunded") { properties.member("cancellation_reason", "refund") }
+        guard request.eventName == AdaptyNames.accessLevel else { return }
+        properties.member("access_level_id", "premium")
+        properties.adaptyTime("activated_at", purchasedAt)
+        properties.adaptyTime("expires_at", expiresAt)
+        properties.member("is_active", true)
+        properties.member("is_lifetime", false)
+        properties.member("is_refund", false)
+        properties.member("is_in_grace_period", false)
+        properties.member("will_renew", true)
+        properties.member("profile_has_access_level", true)
+    }
+
+    /// The vendor's two environments begin with a capital and go on without.
+    private static func spelled(environment: String) -> String {
+        switch environment {
+        case SharedWords.production: "Production"
+        case SharedWords.sandbox: "Sandbox"
+        default: environment
+        }
+    }
+}
+
+extension Holder {
+    fileprivate var adaptyKey: String { isAnonymous ? "profile_id" : "customer_user_id" }
+}
+
+extension JSONWriter {
+    /// As the vendor writes it: with microseconds, and an offset without a colon.
+    fileprivate mutating func adaptyTime(_ key: String, _ time: Timestamp) {
+        member(key, "\(time.nearestWritable.iso8601.dropLast())000+0000")
+    }
+}

@@ -1,0 +1,62 @@
+internal import JSONText
+package import Vocabulary
+
+/// Apphud's server-to-server webhook (docs.apphud.com/docs/webhook). It signs nothing: an optional token is copied into
+/// `X-Apphud-Token`. It sends each webhook once and never again, whatever the answer.
+///
+/// Its users are known users, for an id that the app did not choose is not told from one that it did. Apphud merges
+/// users by the original transaction: the same purchase under another user is a transfer that the relay resolves.
+package struct Apphud: SourceAdapter {
+    static let tokenHeader = "X-Apphud-Token"
+
+    package init() {}
+
+    package var knownEventNames: [String] { ApphudNames.all }
+
+    package func authenticate(
+        header: (String) -> String?, body: [UInt8], source: Source, now: Timestamp
+    ) -> Authenticity {
+        switch source.authentication {
+        case .none: .authentic
+        case .token: StaticToken.authenticate(Self.tokenHeader, header: header, source: source)
+        case .signature: .refused(.unsupportedAuthentication)
+        }
+    }
+
+    package func normalise(
+        _ body: [UInt8], header: (String) -> String?, from source: Source
+    ) throws(Unreadable) -> Event {
+        let fields = try BodyFields(body)
+        let event = try fields.requiredObject("event")
+        let name = try event.requiredName("name")
+        let user = try fields.requiredObject("user")
+        let holder = Holder.user(try user.requiredText("user_id"))
+        let occurredAt = try event.requiredTime(.iso8601("created_at"))
+        let statement = try ApphudStatement(name: name, event: event, user: user)
+        let environment = try statement.line?.text("environment").map(SharedWords.environment)
+        return Event(
+            scope: Scope(
+                source: source.name, app: try app(in: fields, statement: statement, source: source),
+                environment: environment ?? source.defaultEnvironment),
+            vendorEventID: try event.text("id"),
+            name: name,
+            type: statement.type,
+            holder: holder,
+            occurredAt: occurredAt,
+            purchase: try statement.purchase(),
+            transaction: try statement.transaction(),
+            facts: statement.facts(of: holder, at: occurredAt),
+            body: body)
+    }
+
+    /// One app of Apphud has an iOS and an Android name; the store tells which the purchase was made in.
+    private func app(
+        in fields: BodyFields, statement: ApphudStatement, source: Source
+    ) throws(Unreadable) -> String {
+        if let app = source.app { return app }
+        guard let app = fields.object("app") else { return "" }
+        let bundle = try app.text("bundle_id")
+        let package = try app.text("package_name")
+        return (statement.store == SharedWords.google ? package ?? bundle : bundle ?? package) ?? ""
+    }
+}

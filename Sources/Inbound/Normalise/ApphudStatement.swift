@@ -1,0 +1,98 @@
+internal import Vocabulary
+
+/// What one webhook states of a purchase. Its parts stand in three places: the receipt and the properties of the event,
+/// and the user's line of subscriptions that the receipt belongs to, as it is when the webhook is sent.
+struct ApphudStatement {
+    private let name: String
+    private let meaning: EventMeaning?
+    private let receipt: BodyFields?
+    private let properties: BodyFields?
+    /// The entry of `user.subscriptions` that the event is about.
+    let line: BodyFields?
+    /// In the shared vocabulary; "" where the body names none.
+    let store: String
+    private let key: String?
+    private let product: String?
+
+    init(name: String, event: BodyFields, user: BodyFields) throws(Unreadable) {
+        self.name = name
+        meaning = ApphudNames.meaning(of: name)
+        receipt = event.object("receipt")
+        properties = event.object("properties")
+        let receiptProduct = try receipt?.text("product_id")
+        let propertiesProduct = try properties?.text("product_id")
+        let product = receiptProduct ?? propertiesProduct
+        let original = try receipt?.text("original_transaction_id")
+        let transaction = try receipt?.text("transaction_id")
+        let isOfPurchase = !ApphudNames.notOfPurchases.contains(name)
+        line =
+            isOfPurchase
+            ? try Self.line(in: user, named: original ?? transaction, product: meaning == nil ? nil : product) : nil
+        let lineOriginal = try line?.text("original_transaction_id")
+        key = isOfPurchase ? original ?? transaction ?? lineOriginal : nil
+        let eventStore = try event.text("store")
+        let lineStore = try line?.text("store")
+        store = (eventStore ?? lineStore).map(SharedWords.store) ?? ""
+        let lineProduct = try line?.text("product_id")
+        self.product = product ?? lineProduct
+    }
+
+    /// The line whose first transaction is `original`. An event that carries no receipt names its product alone: then
+    /// it is the only line of that product, and none where there are several, for that would be a guess.
+    private static func line(
+        in user: BodyFields, named original: String?, product: String?
+    ) throws(Unreadable) -> BodyFields? {
+        let lines = user.objects("subscriptions")
+        var ofProduct: [BodyFields] = []
+        for line in lines {
+            if let original, try line.text("original_transaction_id") == original { return line }
+            if let product, try line.text("product_id") == product { ofProduct.append(line) }
+        }
+        return original == nil && ofProduct.count == 1 ? ofProduct[0] : nil
+    }
+
+    /// A billing issue with a line in grace is the start of that.
+    private var isInGrace: Bool {
+        name == ApphudNames.billingIssue && (try? line?.text("status")) == "grace"
+    }
+
+    var type: String { isInGrace ? "GRACE_PERIOD_STARTED" : meaning?.type ?? name }
+
+    /// The rule of what a purchase is, in one place: the first transaction of its line (for Google's store the token).
+    func purchase() throws(Unreadable) -> Purchase? {
+        guard let key else { return nil }
+        return Purchase(
+            key: key, kind: ApphudNames.purchaseKind(of: name), store: store, product: product, plan: nil,
+            subscriptionID: try line?.text("id"))
+    }
+
+    func transaction() throws(Unreadable) -> Transaction? {
+        guard key != nil, let id = try receipt?.text("transaction_id") else { return nil }
+        return Transaction(
+            storeTransactionID: id,
+            storeOriginalTransactionID: try receipt?.text("original_transaction_id"),
+            purchasedAt: receipt?.time(.iso8601("purchased_at")),
+            effectiveNextRenewalAt: until,
+            offerType: try offer(),
+            status: isInGrace ? SharedWords.Status.inGracePeriod : meaning?.status)
+    }
+
+    func facts(of holder: Holder, at occurredAt: Timestamp) -> [Fact] {
+        guard key != nil, let meaning, let kind = meaning.fact else { return [] }
+        let fact = Fact(
+            kind: kind, holder: holder, at: occurredAt, until: until, isRevoked: meaning.isRevoked,
+            isFamilyShared: properties?.flag("family_shared") ?? false)
+        return [fact]
+    }
+
+    private var until: Timestamp? { line?.time(.iso8601("expires_at")) }
+
+    /// As the event's name says it, else by the flags of the receipt, else by those of the line.
+    private func offer() throws(Unreadable) -> String {
+        if let offer = ApphudNames.offer(of: name) { return offer }
+        guard let flags = receipt ?? line else { return SharedWords.Offer.none }
+        if flags.flag("trial_period") { return SharedWords.Offer.freeTrial }
+        if flags.flag("intro_period") { return SharedWords.Offer.intro }
+        return try line?.text("status") == "promo" ? SharedWords.Offer.promotional : SharedWords.Offer.none
+    }
+}

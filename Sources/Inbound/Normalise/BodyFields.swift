@@ -1,0 +1,183 @@
+internal import JSONText
+internal import Vocabulary
+
+/// The members of one object of a webhook, read by the one rule of what is required and what may be missing.
+///
+/// What an envelope needs (`required…`) throws when it cannot be read. Elsewhere null, "" and a value of another type
+/// all count as absent; only a text too long for an index row throws, for it cannot be recorded.
+struct BodyFields {
+    private let object: JSONObject
+    /// What stands before a member's name in a message: "" or "event.".
+    private let path: String
+
+    /// The object that is the whole body.
+    init(_ body: [UInt8]) throws(Unreadable) {
+        do {
+            object = try JSONScan.topObject(body, depthMax: Limits.jsonDepthMax)
+        } catch {
+            throw Unreadable(reason: "the body is not one strict JSON object: \(error)")
+        }
+        path = ""
+    }
+
+    /// `{}`: nothing is there.
+    static let none = BodyFields(.empty, path: "")
+
+    private init(_ object: JSONObject, path: String) {
+        self.object = object
+        self.path = path
+    }
+
+    // MARK: Required
+
+    func requiredText(_ key: String) throws(Unreadable) -> String {
+        guard let text = try strictText(key) else { throw Unreadable(reason: "\(path)\(key) is missing") }
+        return text
+    }
+
+    /// Absent, null and "" are nil; another type throws. A number is kept digit for digit.
+    func strictText(_ key: String) throws(Unreadable) -> String? {
+        let text: String?
+        do {
+            text = try object.digits(key)
+        } catch {
+            throw unreadable(key, error)
+        }
+        guard let text, !text.isEmpty else { return nil }
+        return try bounded(text, key)
+    }
+
+    /// A name is a string: a number in its place is not one.
+    func requiredName(_ key: String) throws(Unreadable) -> String {
+        let name: String?
+        do {
+            name = try object.string(key)
+        } catch {
+            throw unreadable(key, error)
+        }
+        guard let name, !name.isEmpty else { throw Unreadable(reason: "\(path)\(key) is missing") }
+        return try bounded(name, key)
+    }
+
+    func requiredObject(_ key: String) throws(Unreadable) -> BodyFields {
+        do {
+            if let inner = try object.object(key) { return BodyFields(inner, path: "\(path)\(key).") }
+        } catch {
+            throw unreadable(key, error)
+        }
+        throw Unreadable(reason: "\(path)\(key) is missing")
+    }
+
+    /// The event time, in whichever of `spellings` is there first; a value of another type throws.
+    func requiredTime(_ spellings: TimeSpelling...) throws(Unreadable) -> Timestamp {
+        for spelling in spellings {
+            let read: Timestamp?
+            do {
+                read = try time(spelling)
+            } catch {
+                throw unreadable(spelling.key, error)
+            }
+            guard let read else { continue }
+            guard Timestamp.writable.contains(read) else {
+                throw Unreadable(reason: "\(path)\(spelling.key) lies outside the years 0000 to 9999")
+            }
+            return read
+        }
+        let names = spellings.map { path + $0.description }.joined(separator: " nor ")
+        throw Unreadable(reason: spellings.count > 1 ? "neither \(names) is there" : "no \(names) is there")
+    }
+
+    // MARK: What may be missing
+
+    /// An id or a name; a number is kept digit for digit.
+    func text(_ key: String) throws(Unreadable) -> String? {
+        guard let text = try? object.digits(key), !text.isEmpty else { return nil }
+        return try bounded(text, key)
+    }
+
+    /// In whichever of `spellings` is there first. A time past what can be written stands for the nearest that can:
+    /// what never ends still never ends.
+    func time(_ spellings: TimeSpelling...) -> Timestamp? {
+        for spelling in spellings {
+            if let read = try? time(spelling) { return read.nearestWritable }
+        }
+        return nil
+    }
+
+    /// False where it is absent.
+    func flag(_ key: String) -> Bool { bool(key) ?? false }
+
+    /// Nil where it is absent, for flags that say something either way.
+    func bool(_ key: String) -> Bool? { (try? object.bool(key)) ?? nil }
+
+    func object(_ key: String) -> BodyFields? {
+        guard let inner = try? object.object(key) else { return nil }
+        return BodyFields(inner, path: "\(path)\(key).")
+    }
+
+    /// The objects of an array; what else stands in it is left out.
+    func objects(_ key: String) -> [BodyFields] {
+        ((try? object.objects(key)) ?? []).map { BodyFields($0, path: "\(path)\(key)[].") }
+    }
+
+    /// The ids of an array; what else stands in it is left out, and so is "".
+    func texts(_ key: String) throws(Unreadable) -> [String] {
+        var texts: [String] = []
+        for text in (try? object.texts(key)) ?? [] where !text.isEmpty { texts.append(try bounded(text, key)) }
+        return texts
+    }
+
+    func contains(_ key: String) -> Bool { object.rawRange(key) != nil }
+
+    var isEmpty: Bool { object.count == 0 }
+
+    private func time(_ spelling: TimeSpelling) throws(JSONError) -> Timestamp? {
+        switch spelling {
+        case .milliseconds(let key): try object.integer(key).map { Timestamp(milliseconds: $0) }
+        case .iso8601(let key): try object.string(key).flatMap { Timestamp(iso8601: $0) }
+        case .seconds(let key):
+            try object.integer(key).map { seconds in
+                let (milliseconds, overflows) = seconds.multipliedReportingOverflow(by: 1_000)
+                return Timestamp(milliseconds: overflows ? (seconds < 0 ? .min : .max) : milliseconds)
+            }
+        }
+    }
+
+    private func bounded(_ text: String, _ key: String) throws(Unreadable) -> String {
+        guard text.utf8.count <= Limits.identifierBytesMax else {
+            throw Unreadable(reason: "\(path)\(key) is longer than \(Limits.identifierBytesMax) bytes")
+        }
+        return text
+    }
+
+    private func unreadable(_ key: String, _ error: JSONError) -> Unreadable {
+        Unreadable(reason: "\(path)\(key) cannot be read: \(error)")
+    }
+}
+
+/// How a vendor writes a time, and under which key.
+enum TimeSpelling: CustomStringConvertible {
+    /// Milliseconds since 1970.
+    case milliseconds(String)
+    /// Seconds since 1970.
+    case seconds(String)
+    case iso8601(String)
+
+    var key: String {
+        switch self {
+        case .milliseconds(let key), .seconds(let key), .iso8601(let key): key
+        }
+    }
+
+    var description: String {
+        switch self {
+        case .milliseconds(let key), .seconds(let key): key
+        case .iso8601(let key): "an ISO 8601 \(key)"
+        }
+    }
+}
+
+extension Timestamp {
+    /// This instant, or the nearest one that ISO 8601 can write.
+    var nearestWritable: Timestamp { min(max(self, Self.writable.lowerBound), Self.writable.upperBound) }
+}

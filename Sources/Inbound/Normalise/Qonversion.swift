@@ -1,0 +1,144 @@
+internal import JSONText
+package import Vocabulary
+
+/// Qonversion's webhook (documentation.qonversion.io/docs/webhooks). It signs nothing: the `Authorization` header holds
+/// the project's token as it is, after the word `Basic`. Times are seconds since 1970, "" means absent, transaction ids
+/// are JSON numbers, and no body carries an id of the event.
+///
+/// `user_id` is an install, which is an anonymous holder here; `identity_id` is the app's own id of a user, the
+/// identity that the install is logged in as. `custom_user_id` is a label for analytics and identifies nobody.
+package struct Qonversion: SourceAdapter {
+    static let tokenHeader = "Authorization"
+    static let scheme = "Basic"
+
+    package init() {}
+
+    package var knownEventNames: [String] { QonversionNames.all }
+
+    package func authenticate(
+        header: (String) -> String?, body: [UInt8], source: Source, now: Timestamp
+    ) -> Authenticity {
+        switch source.authentication {
+        case .none: .authentic
+        case .token:
+            StaticToken.authenticate(Self.tokenHeader, scheme: Self.scheme, header: header, source: source)
+        case .signature: .refused(.unsupportedAuthentication)
+        }
+    }
+
+    package func normalise(
+        _ body: [UInt8], header: (String) -> String?, from source: Source
+    ) throws(Unreadable) -> Event {
+        let fields = try BodyFields(body)
+        let name = try fields.requiredName("event_name")
+        let defaultName = source.renamedEvents[name] ?? name
+        let meaning = QonversionNames.meaning(of: defaultName)
+        let parties = try Parties(of: fields, ownership: source.ownership)
+        let occurredAt = try fields.requiredEpoch("created_at", else: "time")
+        let transaction = try QonversionTransaction(in: fields)
+        let purchase = try purchase(in: fields, transaction: transaction, defaultName: defaultName)
+        return Event(
+            scope: Scope(
+                source: source.name, app: source.app ?? "",
+                environment: try fields.text("environment").map(SharedWords.environment) ?? source.defaultEnvironment),
+            vendorEventID: nil,
+            name: name,
+            type: meaning?.type ?? defaultName,
+            holder: parties.holder,
+            occurredAt: occurredAt,
+            purchase: purchase,
+            transaction: transaction.stated(
+                status: meaning?.status, offer: QonversionNames.offer(of: defaultName), at: occurredAt),
+            facts: purchase == nil ? [] : facts(meaning, of: parties.holding, at: occurredAt, until: transaction.until),
+            links: parties.links,
+            body: body)
+    }
+
+    /// The rule of what a purchase is, in one place: the first transaction of its line.
+    private func purchase(
+        in fields: BodyFields, transaction: QonversionTransaction, defaultName: String
+    ) throws(Unreadable) -> Purchase? {
+        guard let key = transaction.original ?? transaction.id else { return nil }
+        let product = try fields.text("product_id")
+        let newProduct = try fields.text("new_product_id")
+        return Purchase(
+            key: key,
+            kind: QonversionNames.purchaseKind(of: defaultName, expires: transaction.until != nil),
+            store: QonversionNames.store(ofPlatform: try fields.text("platform") ?? ""),
+            product: product ?? newProduct, plan: nil, subscriptionID: nil)
+    }
+
+    /// Of each who holds it by the source's policy the same.
+    private func facts(
+        _ meaning: EventMeaning?, of holders: [Holder], at occurredAt: Timestamp, until: Timestamp?
+    ) -> [Fact] {
+        guard let meaning, let kind = meaning.fact else { return [] }
+        return holders.map { holder in
+            Fact(kind: kind, holder: holder, at: occurredAt, until: until, isRevoked: meaning.isRevoked)
+        }
+    }
+}
+
+/// Whom a webhook names, and who of them holds.
+private struct Parties {
+    /// Whom the event is about.
+    let holder: Holder
+    /// Who holds its purchase: install and identity together, or the one of them that counts.
+    let holding: [Holder]
+    let links: [HolderLink]
+
+    init(of fields: BodyFields, ownership: Ownership) throws(Unreadable) {
+        switch (try fields.strictText("user_id"), try fields.strictText("identity_id")) {
+        case (nil, nil): throw Unreadable(reason: "neither user_id nor identity_id is there")
+        case (let install?, nil): self.init(alone: .anonymous(install))
+        case (nil, let identity?): self.init(alone: .user(identity))
+        case (let install?, let identity?):
+            let links = [HolderLink(anonymousID: install, userID: identity)]
+            switch ownership {
+            case .exclusive: self.init(holding: [.user(identity)], of: .user(identity), links: links)
+            case .installAndIdentity:
+                self.init(holding: [.anonymous(install), .user(identity)], of: .anonymous(install), links: links)
+            }
+        }
+    }
+
+    private init(alone holder: Holder) { self.init(holding: [holder], of: holder, links: []) }
+
+    private init(holding: [Holder], of holder: Holder, links: [HolderLink]) {
+        self.holder = holder
+        self.holding = holding
+        self.links = links
+    }
+}
+
+/// The member `transaction`, read.
+private struct QonversionTransaction {
+    let id: String?
+    let original: String?
+    /// Newer bodies only.
+    let purchasedAt: Timestamp?
+    private let graceUntil: Timestamp?
+    /// The end of the paid period, grace included.
+    let until: Timestamp?
+
+    init(in fields: BodyFields) throws(Unreadable) {
+        let fields = fields.object("transaction") ?? fields
+        id = try fields.text("transaction_id")
+        original = try fields.text("original_transaction_id")
+        purchasedAt = fields.epoch("transaction_date")
+        graceUntil = fields.epoch("grace_period_expires")
+        until = [fields.epoch("expires"), graceUntil].compactMap { $0 }.max()
+    }
+
+    /// A renewal that could not be charged is in grace while a grace period lasts.
+    func stated(status: String?, offer: String, at occurredAt: Timestamp) -> Transaction? {
+        guard let id else { return nil }
+        var status = status
+        if status == SharedWords.Status.onHold, let graceUntil, graceUntil > occurredAt {
+            status = SharedWords.Status.inGracePeriod
+        }
+        return Transaction(
+            storeTransactionID: id, storeOriginalTransactionID: original, purchasedAt: purchasedAt,
+            effectiveNextRenewalAt: until, offerType: offer, status: status)
+    }
+}

@@ -1,0 +1,79 @@
+internal import Vocabulary
+
+/// Qonversion's default names of its events (documentation.qonversion.io/docs/webhooks, /events-analytics) and what
+/// each means. Names can be changed at the vendor: `Source.renamedEvents` leads back to these.
+///
+/// Access follows the names that say it: a subscription that starts, renews, converts or changes its product is held;
+/// one that expired or was refunded is not. A cancellation only switches the renewal off, and a billing retry is
+/// decided by the renewal or the expiry that follows it.
+enum QonversionNames {
+    static let all: [String] =
+        trials + subscriptions + ["in_app_purchase", "in_app_refunded", "refund_consumption", "refund_declined"]
+
+    private static let trials = [
+        "trial_started", "trial_converted", "trial_canceled", "trial_cancelled", "trial_expired", "trial_still_active",
+        "trial_billing_retry_entered",
+    ]
+    private static let subscriptions = [
+        "subscription_started", "subscription_renewed", "subscription_canceled", "subscription_refunded",
+        "subscription_expired", "subscription_upgraded", "subscription_downgraded", "subscription_product_changed",
+        "subscription_billing_retry_entered",
+    ]
+
+    /// The vendor's pages write the same name as `in_app_purchase` and as "In-App Purchase": both are found.
+    static func meaning(of name: String) -> EventMeaning? {
+        typealias Status = SharedWords.Status
+        return switch canonical(name) {
+        case "trial_started": EventMeaning("TRIAL_STARTED", .gain, status: Status.renewing)
+        case "trial_converted": EventMeaning("TRIAL_CONVERTED", .gain, status: Status.renewing)
+        case "trial_canceled", "trial_cancelled":
+            EventMeaning("RENEWAL_DISABLED", status: Status.canceled)
+        case "trial_expired": EventMeaning("TRIAL_NOT_CONVERTED", .loss, status: Status.deactivated)
+        // Sent while the trial lasts and was not cancelled: it says that the user has it. No v3 name says so.
+        case "trial_still_active": EventMeaning(name, .gain, status: Status.renewing)
+        case "trial_billing_retry_entered", "trial_billing_retry":
+            EventMeaning("ENTERED_BILLING_RETRY", status: Status.onHold)
+        case "subscription_started": EventMeaning("SUBSCRIPTION_STARTED", .gain, status: Status.renewing)
+        case "subscription_renewed": EventMeaning("SUBSCRIPTION_RENEWED", .gain, status: Status.renewing)
+        case "subscription_canceled", "subscription_cancelled":
+            EventMeaning("RENEWAL_DISABLED", status: Status.canceled)
+        case "subscription_refunded": .refunded
+        case "subscription_expired": EventMeaning("SUBSCRIPTION_TERMINATED", .loss, status: Status.deactivated)
+        case "subscription_upgraded": EventMeaning("SUBSCRIPTION_UPGRADED", .gain, status: Status.renewing)
+        case "subscription_downgraded": EventMeaning("SUBSCRIPTION_DOWNGRADED", .gain, status: Status.renewing)
+        case "subscription_product_changed": EventMeaning("SUBSCRIPTION_CROSSGRADED", .gain, status: Status.renewing)
+        case "subscription_billing_retry_entered", "subscription_billing_retry":
+            EventMeaning("ENTERED_BILLING_RETRY", status: Status.onHold)
+        case "in_app_purchase": EventMeaning("PURCHASE_VALIDATED", .gain)
+        case "in_app_refunded": .oneTimeRefunded
+        case "refund_consumption", "refund_declined": EventMeaning(name)
+        default: nil
+        }
+    }
+
+    /// Under which conditions the period was bought; the body says it nowhere else.
+    static func offer(of name: String) -> String {
+        let name = canonical(name)
+        return name.hasPrefix("trial_") && name != "trial_converted"
+            ? SharedWords.Offer.freeTrial : SharedWords.Offer.none
+    }
+
+    /// - Parameter expires: whether the body names the end of a paid period: only a subscription has one.
+    static func purchaseKind(of name: String, expires: Bool) -> Purchase.Kind {
+        let name = canonical(name)
+        if name.hasPrefix("in_app_") { return .oneTime }
+        // Requests for a refund concern either kind.
+        return name.hasPrefix("refund_") && !expires ? .oneTime : .subscription
+    }
+
+    static func store(ofPlatform platform: String) -> String {
+        switch canonical(platform) {
+        case "ios", "ipados", "macos", "tvos", "watchos", "visionos": SharedWords.apple
+        default: SharedWords.store(platform)
+        }
+    }
+
+    private static func canonical(_ name: String) -> String {
+        String(name.lowercased().map { $0 == " " || $0 == "-" ? "_" : $0 })
+    }
+}

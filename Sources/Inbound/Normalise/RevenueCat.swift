@@ -1,0 +1,186 @@
+package import Vocabulary
+
+/// RevenueCat, api_version 1.0 (revenuecat.com/docs/integrations/webhooks). What each type means stands with
+/// `RevenueCatNames`.
+///
+/// `app_user_id` is the id by which the customer was last seen, and `aliases` are all others of the same customer: an
+/// anonymous one among them is known to be the user. TRANSFER names customers alone; what they hold is the ledger's to
+/// find.
+package struct RevenueCat: SourceAdapter {
+    static let tokenHeader = "Authorization"
+
+    package init() {}
+
+    package var knownEventNames: [String] { RevenueCatNames.all }
+
+    package func authenticate(
+        header: (String) -> String?, body: [UInt8], source: Source, now: Timestamp
+    ) -> Authenticity {
+        switch source.authentication {
+        case .none: .authentic
+        case .token: StaticToken.authenticate(Self.tokenHeader, header: header, source: source)
+        case .signature: RevenueCatSignature.authenticate(header: header, body: body, source: source, now: now)
+        }
+    }
+
+    package func normalise(
+        _ body: [UInt8], header: (String) -> String?, from source: Source
+    ) throws(Unreadable) -> Event {
+        let fields = try BodyFields(body).requiredObject("event")
+        let name = try fields.requiredName("type")
+        if name == RevenueCatNames.transfer { return try transfer(fields, body: body, from: source) }
+
+        let holder = try holder(in: fields)
+        let occurredAt = try fields.requiredTime(.milliseconds("event_timestamp_ms"))
+        let details = try details(in: fields, eventName: name)
+        let meaning = RevenueCatNames.meaning(of: name, details)
+        let purchase = try purchase(in: fields, kind: details.isOneTime ? .oneTime : .subscription)
+        return Event(
+            scope: try scope(in: fields, source: source),
+            vendorEventID: try fields.text("id"),
+            name: name,
+            type: meaning.type,
+            holder: holder,
+            occurredAt: occurredAt,
+            purchase: purchase,
+            transaction: try transaction(in: fields, details: details, status: meaning.status),
+            facts: purchase == nil ? [] : facts(meaning, in: fields, holder: holder, at: occurredAt),
+            // The console's test names customers that it made up.
+            links: name == RevenueCatNames.test ? [] : try links(in: fields),
+            body: body)
+    }
+
+    private func scope(in fields: BodyFields, source: Source) throws(Unreadable) -> Scope {
+        let app = if let app = source.app { app } else { try fields.text("app_id") ?? "" }
+        let environment = try fields.text("environment").map(SharedWords.environment)
+        return Scope(source: source.name, app: app, environment: environment ?? source.defaultEnvironment)
+    }
+
+    /// The customer by the id last seen, else by the first one: both are one customer's.
+    private func holder(in fields: BodyFields) throws(Unreadable) -> Holder {
+        if let id = try fields.strictText("app_user_id") { return RevenueCatNames.holder(id) }
+        if let id = try fields.strictText("original_app_user_id") { return RevenueCatNames.holder(id) }
+        throw Unreadable(reason: "neither event.app_user_id nor event.original_app_user_id is there")
+    }
+
+    private func details(
+        in fields: BodyFields, eventName: String
+    ) throws(Unreadable) -> RevenueCatNames.Details {
+        RevenueCatNames.Details(
+            periodType: try fields.text("period_type"),
+            cancelReason: try fields.text("cancel_reason"),
+            expirationReason: try fields.text("expiration_reason"),
+            isTrialConversion: fields.flag("is_trial_conversion"),
+            hasGracePeriod: fields.revenueCatGraceEnd != nil,
+            // `expiration_at_ms` "can be null for non-subscription purchases"; a purchase that ends by itself has one.
+            isOneTime: RevenueCatNames.sharedWithOneTime.contains(eventName) && fields.revenueCatEnd == nil)
+    }
+
+    // MARK: Purchases
+
+    /// The rule of what a purchase is: the store's first transaction of it. RevenueCat has no id of its own for one.
+    private func purchase(in fields: BodyFields, kind: Purchase.Kind) throws(Unreadable) -> Purchase? {
+        let original = try fields.text("original_transaction_id")
+        let transaction = try fields.text("transaction_id")
+        guard let key = original ?? transaction else { return nil }
+        let store = SharedWords.store(try fields.text("store") ?? "")
+        let (product, plan) = parted(try fields.text("product_id"), store: store)
+        return Purchase(
+            key: key, kind: kind, store: store, product: product, plan: plan, subscriptionID: nil)
+    }
+
+    /// Google's subscriptions come as `product:base_plan`, which the other vendors tell apart.
+    private func parted(_ product: String?, store: String) -> (product: String?, plan: String?) {
+        guard let product, store == SharedWords.google, let colon = product.utf8.firstIndex(of: UInt8(ascii: ":")),
+            colon > product.startIndex, case let plan = product[product.utf8.index(after: colon)...], !plan.isEmpty
+        else { return (product, nil) }
+        return (String(product[..<colon]), String(plan))
+    }
+
+    private func transaction(
+        in fields: BodyFields, details: RevenueCatNames.Details, status: String?
+    ) throws(Unreadable) -> Transaction? {
+        guard let id = try fields.text("transaction_id") else { return nil }
+        return Transaction(
+            storeTransactionID: id,
+            storeOriginalTransactionID: try fields.text("original_transaction_id"),
+            purchasedAt: fields.time(.milliseconds("purchased_at_ms")),
+            effectiveNextRenewalAt: fields.revenueCatEnd,
+            offerType: RevenueCatNames.offer(details.periodType),
+            status: status)
+    }
+
+    private func facts(
+        _ meaning: EventMeaning, in fields: BodyFields, holder: Holder, at occurredAt: Timestamp
+    ) -> [Fact] {
+        guard let kind = meaning.fact else { return [] }
+        let fact = Fact(
+            kind: kind, holder: holder, at: occurredAt, until: fields.revenueCatEnd, isRevoked: meaning.isRevoked,
+            isFamilyShared: fields.flag("is_family_share"))
+        return [fact]
+    }
+
+    // MARK: Customers
+
+    /// Every anonymous id of the customer is the user, where the body names exactly one.
+    private func links(in fields: BodyFields) throws(Unreadable) -> [HolderLink] {
+        let last = try fields.text("app_user_id").map(RevenueCatNames.holder)
+        let original = try fields.text("original_app_user_id").map(RevenueCatNames.holder)
+        let aliases = try fields.texts("aliases").map(RevenueCatNames.holder)
+        if let last, !last.isAnonymous {
+            return RevenueCatNames.links(of: [original].compactMap { $0 } + aliases, to: last)
+        }
+        let users = Set(aliases.filter { !$0.isAnonymous })
+        guard users.count == 1, let user = users.first else { return [] }
+        return RevenueCatNames.links(of: [last, original].compactMap { $0 } + aliases, to: user)
+    }
+
+    /// TRANSFER: all that the customers of one list hold passes to the customer of the other.
+    private func transfer(_ fields: BodyFields, body: [UInt8], from source: Source) throws(Unreadable) -> Event {
+        let from = try holders("transferred_from", in: fields)
+        let receivers = try holders("transferred_to", in: fields)
+        let to = receivers.first { !$0.isAnonymous } ?? receivers[0]
+        // An id of both lists is the receiver's already.
+        let losers = from.filter { !receivers.contains($0) }
+        return Event(
+            scope: try scope(in: fields, source: source),
+            vendorEventID: try fields.text("id"),
+            name: RevenueCatNames.transfer,
+            type: RevenueCatNames.transfer,
+            holder: to,
+            occurredAt: try fields.requiredTime(.milliseconds("event_timestamp_ms")),
+            purchase: nil,
+            transaction: nil,
+            change: losers.isEmpty ? nil : .move(from: losers, to: to, isNative: true),
+            links: to.isAnonymous ? [] : RevenueCatNames.links(of: receivers, to: to),
+            body: body)
+    }
+
+    /// The customers of a list, each once; at least one.
+    private func holders(_ key: String, in fields: BodyFields) throws(Unreadable) -> [Holder] {
+        let holders = RevenueCatNames.distinct(try fields.texts(key).map(RevenueCatNames.holder))
+        if holders.isEmpty { throw Unreadable(reason: "event.\(key) names nobody") }
+        return holders
+    }
+}
+
+extension RevenueCatNames {
+    /// The anonymous ones among `holders`, each once and in their order, linked to `user`.
+    fileprivate static func links(of holders: [Holder], to user: Holder) -> [HolderLink] {
+        distinct(holders.filter(\.isAnonymous)).map { HolderLink(anonymousID: $0.id, userID: user.id) }
+    }
+
+    fileprivate static func distinct(_ holders: [Holder]) -> [Holder] {
+        var seen = Set<Holder>()
+        return holders.filter { seen.insert($0).inserted }
+    }
+}
+
+extension BodyFields {
+    fileprivate var revenueCatGraceEnd: Timestamp? { time(.milliseconds("grace_period_expiration_at_ms")) }
+
+    /// End of the paid period, grace included; nil: it has none.
+    fileprivate var revenueCatEnd: Timestamp? {
+        [time(.milliseconds("expiration_at_ms")), revenueCatGraceEnd].compactMap { $0 }.max()
+    }
+}

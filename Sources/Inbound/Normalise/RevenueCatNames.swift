@@ -1,0 +1,123 @@
+internal import Vocabulary
+
+/// RevenueCat's event types (revenuecat.com/docs/integrations/webhooks/event-types-and-fields), what each says of
+/// access, and its ids of customers.
+///
+/// | type | here | access |
+/// |--|--|--|
+/// | INITIAL_PURCHASE | TRIAL_, INTRO_OFFER_, PROMOTIONAL_OFFER_ or SUBSCRIPTION_STARTED, by `period_type` | gain |
+/// | RENEWAL | SUBSCRIPTION_RENEWED, TRIAL_CONVERTED | gain |
+/// | UNCANCELLATION | RENEWAL_ENABLED | gain: it is told of subscriptions that have not expired |
+/// | CANCELLATION | RENEWAL_DISABLED | stays as it is until EXPIRATION |
+/// | CANCELLATION, CUSTOMER_SUPPORT | SUBSCRIPTION_REFUNDED_REVOKED; one-time: DEACTIVATE | loss: a refund |
+/// | EXPIRATION | SUBSCRIPTION_TERMINATED, TRIAL_NOT_CONVERTED, SUBSCRIPTION_PAUSED | loss |
+/// | BILLING_ISSUE | GRACE_PERIOD_STARTED | gain until the grace period ends |
+/// | BILLING_ISSUE without a grace date | ENTERED_BILLING_RETRY | EXPIRATION says whether it ends |
+/// | PRODUCT_CHANGE | SUBSCRIPTION_CROSSGRADED | none: "does not mean the new one is in effect"; a purchase follows |
+/// | SUBSCRIPTION_PAUSED | SUBSCRIPTION_WILL_PAUSE | stays until EXPIRATION |
+/// | SUBSCRIPTION_EXTENDED | SUBSCRIPTION_DEFERRED | gain |
+/// | REFUND_REVERSED | SUBSCRIPTION_REACTIVATED; one-time: PURCHASE_VALIDATED | gain |
+/// | NON_RENEWING_PURCHASE | PURCHASE_VALIDATED | gain |
+/// | TEMPORARY_ENTITLEMENT_GRANT | itself | gain: the store could not be asked, access is given meanwhile |
+/// | TRANSFER, SUBSCRIBER_ALIAS, TEST, any other | itself | TRANSFER moves all that its customers hold |
+enum RevenueCatNames {
+    static let transfer = "TRANSFER"
+    static let test = "TEST"
+    static let alias = "SUBSCRIBER_ALIAS"
+
+    static let all = [
+        test, "INITIAL_PURCHASE", "RENEWAL", "CANCELLATION", "UNCANCELLATION", "NON_RENEWING_PURCHASE",
+        "SUBSCRIPTION_PAUSED", "EXPIRATION", "BILLING_ISSUE", "PRODUCT_CHANGE", transfer, "SUBSCRIPTION_EXTENDED",
+        "TEMPORARY_ENTITLEMENT_GRANT", "REFUND_REVERSED", alias,
+    ]
+
+    /// What else of the body an event's meaning depends on.
+    struct Details {
+        var periodType: String?
+        var cancelReason: String?
+        var expirationReason: String?
+        var isTrialConversion = false
+        var hasGracePeriod = false
+        /// Of a purchase that never ends by itself.
+        var isOneTime = false
+    }
+
+    static func meaning(of name: String, _ details: Details) -> EventMeaning {
+        // A prepaid period is paid up and renews only by another purchase.
+        let renewing = details.periodType == "PREPAID" ? nil : SharedWords.Status.renewing
+        switch name {
+        case "INITIAL_PURCHASE": return EventMeaning(started(details.periodType), .gain, status: renewing)
+        case "RENEWAL":
+            let type = details.isTrialConversion ? "TRIAL_CONVERTED" : "SUBSCRIPTION_RENEWED"
+            return EventMeaning(type, .gain, status: renewing)
+        case "UNCANCELLATION": return EventMeaning("RENEWAL_ENABLED", .gain, status: renewing)
+        case "CANCELLATION":
+            if details.cancelReason == refundReason { return details.isOneTime ? .oneTimeRefunded : .refunded }
+            return EventMeaning("RENEWAL_DISABLED", status: SharedWords.Status.canceled)
+        case "EXPIRATION": return ended(details)
+        case "BILLING_ISSUE":
+            return details.hasGracePeriod
+                ? EventMeaning("GRACE_PERIOD_STARTED", .gain, status: SharedWords.Status.inGracePeriod)
+                : EventMeaning("ENTERED_BILLING_RETRY", status: SharedWords.Status.onHold)
+        case "PRODUCT_CHANGE": return EventMeaning("SUBSCRIPTION_CROSSGRADED")
+        case "SUBSCRIPTION_PAUSED": return EventMeaning("SUBSCRIPTION_WILL_PAUSE")
+        case "SUBSCRIPTION_EXTENDED": return EventMeaning("SUBSCRIPTION_DEFERRED", .gain, status: renewing)
+        case "REFUND_REVERSED" where !details.isOneTime:
+            return EventMeaning("SUBSCRIPTION_REACTIVATED", .gain, status: renewing)
+        case "NON_RENEWING_PURCHASE", "REFUND_REVERSED": return EventMeaning("PURCHASE_VALIDATED", .gain)
+        case "TEMPORARY_ENTITLEMENT_GRANT": return EventMeaning(name, .gain)
+        default: return EventMeaning(name)
+        }
+    }
+
+    /// Of a cancellation and of an expiration alike.
+    private static let refundReason = "CUSTOMER_SUPPORT"
+
+    private static func started(_ periodType: String?) -> String {
+        switch periodType {
+        case "TRIAL": "TRIAL_STARTED"
+        case "INTRO": "INTRO_OFFER_STARTED"
+        case "PROMOTIONAL": "PROMOTIONAL_OFFER_STARTED"
+        default: "SUBSCRIPTION_STARTED"
+        }
+    }
+
+    private static func ended(_ details: Details) -> EventMeaning {
+        if details.expirationReason == "SUBSCRIPTION_PAUSED" {
+            return EventMeaning("SUBSCRIPTION_PAUSED", .loss, status: SharedWords.Status.paused)
+        }
+        let type = details.periodType == "TRIAL" ? "TRIAL_NOT_CONVERTED" : "SUBSCRIPTION_TERMINATED"
+        let isRefunded = details.expirationReason == refundReason
+        return EventMeaning(
+            type, .loss, status: isRefunded ? SharedWords.Status.revoked : SharedWords.Status.deactivated)
+    }
+
+    /// `offer_type` of a period.
+    static func offer(_ periodType: String?) -> String? {
+        switch periodType {
+        case "TRIAL": SharedWords.Offer.freeTrial
+        case "INTRO": SharedWords.Offer.intro
+        case "PROMOTIONAL": SharedWords.Offer.promotional
+        case "NORMAL", "PREPAID": SharedWords.Offer.none
+        default: periodType
+        }
+    }
+
+    /// The events that one-time purchases have, too. All others are of subscriptions.
+    static let sharedWithOneTime: Set<String> = ["NON_RENEWING_PURCHASE", "CANCELLATION", "REFUND_REVERSED"]
+
+    // MARK: Customers
+
+    /// What the vendor's SDK puts before the ids that it makes up (revenuecat.com/docs/customers/user-ids).
+    private static let anonymousPrefix = "$RCAnonymousID:"
+
+    static func holder(_ id: String) -> Holder {
+        id.utf8.starts(with: anonymousPrefix.utf8) ? .anonymous(id) : .user(id)
+    }
+
+    /// The id by which `holder(_:)` finds the same holder.
+    static func id(of holder: Holder) -> String {
+        holder.isAnonymous && !holder.id.utf8.starts(with: anonymousPrefix.utf8)
+            ? anonymousPrefix + holder.id : holder.id
+    }
+}

@@ -1,0 +1,119 @@
+internal import JSONText
+package import Vocabulary
+
+/// Bodies in the shape of `Sessions`: derived ones for `format = "source"`, made-up ones for `posthouse send`.
+extension Sessions {
+    private static let holderFields = [
+        "user_id", "anonymous_user_id", "anonymous_id", "transferred_to_user_id", "transferred_to_anonymous_user_id",
+        "transferred_to_anonymous_id", "transferred_from_user_id", "transferred_from_anonymous_user_id",
+        "transferred_from_anonymous_id",
+    ]
+
+    /// Name in `type`, id and holders in `data` where the original has it, else beside the rest; nowhere twice.
+    package func derivedBody(from original: [UInt8], stating transfer: DerivedTransfer) -> [UInt8] {
+        let object = DerivedBody.object(original)
+        let hasData = (try? object.object("data")) != nil
+        let told = transfer.toldHolder
+        let other = transfer.otherHolder
+        let stated: DerivedBody.Changes =
+            [
+                ("event_id", .string(transfer.eventID)), (told.fieldName, .string(told.id)),
+                (transfer.otherPrefix + other.fieldName, .string(other.id)),
+            ] + Self.purchaseFields(of: transfer)
+        let cleared = Self.holderFields.map { (key: $0, change: JSONEdit.Change.remove) }
+        // Of several changes of one key the last holds.
+        var changes: DerivedBody.Changes = [("type", .string(transfer.type)), ("event_name", .remove)]
+        changes += cleared
+        if hasData {
+            let inner = [("event_name", .remove)] + cleared + stated
+            changes += [("event_id", .remove), ("data", DerivedBody.changing("data", of: object, inner))]
+        } else {
+            changes += stated
+        }
+        return JSONEdit.apply(changes, to: object)
+    }
+
+    /// A login names no purchase; what it moved has to say so itself.
+    private static func purchaseFields(of transfer: DerivedTransfer) -> DerivedBody.Changes {
+        guard let purchase = transfer.unnamedPurchase else { return [] }
+        let transaction = transfer.unnamedTransaction
+        let fields: [(String, String?)] = [
+            ("purchase_id", purchase.key), ("purchase_type", purchase.kind == .oneTime ? "ONE_TIME" : "SUBSCRIPTION"),
+            ("product", purchase.product), ("plan", purchase.plan), ("store", purchase.store),
+            ("store_transaction_id", transaction?.storeTransactionID),
+            ("store_original_transaction_id", transaction?.storeOriginalTransactionID),
+            ("effective_next_renewal_at", transaction?.effectiveNextRenewalAt?.nearestWritable.iso8601),
+        ]
+        return fields.compactMap { name, value in value.map { (key: name, change: .string($0)) } }
+    }
+
+    package func signatureHeaders(
+        body: [UInt8], unixSeconds: Int64, authentication: Source.Authentication, secret: Secret
+    ) -> [(name: String, value: String)] {
+        switch authentication {
+        case .signature: StandardWebhooksSignature.headers(body: body, unixSeconds: unixSeconds, secret: secret)
+        case .token, .none: []
+        }
+    }
+
+    /// A session event names holder and counterpart, so that `--anonymous A --counterpart-user U` is a login of both.
+    package func sample(_ request: SampleRequest) -> [UInt8] {
+        var writer = JSONWriter(reservingCapacity: 768)
+        writer.object { body in
+            body.member("type", request.eventName)
+            body.member("timestamp", request.occurredAt.nearestWritable.iso8601)
+            body.key("data")
+            body.object { data in
+                if let eventID = request.eventID { data.member("event_id", eventID) }
+                data.member("environment", request.environment)
+                if SessionsNames.sessions.contains(request.eventName) {
+                    writeSession(of: request, to: &data)
+                } else {
+                    writePurchase(of: request, to: &data)
+                }
+            }
+        }
+        return writer.bytes
+    }
+
+    private func writeSession(of request: SampleRequest, to data: inout JSONWriter) {
+        let parties = [request.holder, request.counterpart].compactMap { $0 }
+        let anonymous = parties.first(where: \.isAnonymous)?.id
+        let user = parties.first { !$0.isAnonymous }?.id
+        if let anonymous { data.member("anonymous_id", anonymous) }
+        if let user { data.member("user_id", user) }
+        switch request.eventName {
+        case SessionsNames.login:
+            // Nobody logs in as nobody.
+            if user == nil { data.member("user_id", "user-of-" + request.holder.id) }
+            let expiresAt = request.occurredAt.advanced(byMilliseconds: 30 * 86_400_000)
+            data.member("expires_at", expiresAt.nearestWritable.iso8601)
+        case SessionsNames.anonymousStarted: data.member("reason", "skip")
+        case SessionsNames.dataReset: data.member("scope", "all")
+        default: break
+        }
+    }
+
+    private func writePurchase(of request: SampleRequest, to data: inout JSONWriter) {
+        let kind = PurchaselyNames.factKind(of: request.eventName)
+        let isOneTime =
+            request.purchaseID.hasPrefix("otp_") || request.eventName.hasPrefix(PurchaselyNames.oneTimePrefix)
+        data.member(request.holder.fieldName, request.holder.id)
+        if let other = request.counterpart, kind == .transferred || kind == .received {
+            data.member((kind == .received ? "transferred_from_" : "transferred_to_") + other.fieldName, other.id)
+        }
+        data.member("purchase_id", request.purchaseID)
+        data.member("purchase_type", isOneTime ? "NON_CONSUMABLE" : "RENEWING_SUBSCRIPTION")
+        data.member("product", "premium")
+        data.member("plan", isOneTime ? "lifetime" : "monthly")
+        data.member("store_transaction_id", request.storeTransactionID)
+        data.member("store_original_transaction_id", request.storeTransactionID)
+        data.member("purchased_at", request.occurredAt.nearestWritable.iso8601)
+        data.member("offer_type", SharedWords.Offer.none)
+        guard !isOneTime else { return }
+        let isOver = kind == .loss || kind == .transferred
+        let renewalAt = request.occurredAt.advanced(byMilliseconds: 30 * 86_400_000)
+        data.member("effective_next_renewal_at", renewalAt.nearestWritable.iso8601)
+        data.member("status", isOver ? SharedWords.Status.deactivated : SharedWords.Status.renewing)
+    }
+}

@@ -1,0 +1,68 @@
+/// The words that all sources share for what each vendor spells its own way (design "Messages": one vocabulary). They
+/// are Purchasely's, api_version 3.
+enum SharedWords {
+    // MARK: Stores
+
+    static let apple = "APPLE_APP_STORE"
+    static let google = "GOOGLE_PLAY_STORE"
+    static let amazon = "AMAZON_APPSTORE"
+    static let huawei = "HUAWEI_APPGALLERY"
+    static let stripe = "STRIPE"
+
+    /// A store by any of the vendors' spellings, whatever its case; one that is not known here in upper case, so that
+    /// a purchase has one identity however its store is written.
+    static func store(_ spelling: String) -> String {
+        let word = upperCased(spelling)
+        return switch word {
+        case "APP_STORE", "APPLE", "APPSTORE", "IOS", "MAC_APP_STORE", apple: apple
+        case "PLAY_STORE", "GOOGLE", "GOOGLE_PLAY", "ANDROID", google: google
+        case "AMAZON", "AMAZON_APP_STORE", amazon: amazon
+        case "HUAWEI", "HUAWEI_APP_GALLERY", huawei: huawei
+        default: word
+        }
+    }
+
+    // MARK: Environments
+
+    static let production = "PRODUCTION"
+    static let sandbox = "SANDBOX"
+
+    /// An environment by any of the vendors' spellings, whatever its case; one that is not known here in upper case.
+    static func environment(_ spelling: String) -> String {
+        let word = upperCased(spelling)
+        return switch word {
+        case "PROD", production: production
+        case sandbox: sandbox
+        default: word
+        }
+    }
+
+    /// ASCII alone, so that what a letter is never depends on the version of Unicode.
+    private static func upperCased(_ word: String) -> String {
+        let bytes = word.utf8.map { (UInt8(ascii: "a")...UInt8(ascii: "z")).contains($0) ? $0 - 32 : $0 }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+
+    // MARK: Transactions
+
+    /// `offer_type`: under which conditions the current period was bought.
+    enum Offer {
+        static let none = "NONE"
+        static let freeTrial = "FREE_TRIAL"
+        static let intro = "INTRO_OFFER"
+        static let promoCode = "PROMO_CODE"
+        static let promotional = "PROMOTIONAL_OFFER"
+    }
+
+    /// `status` of a subscription. Access never follows it: it follows the event's name.
+    enum Status {
+        static let renewing = "AUTO_RENEWING"
+        static let canceled = "AUTO_RENEWING_CANCELED"
+        static let inGracePeriod = "IN_GRACE_PERIOD"
+        static let onHold = "ON_HOLD"
+        static let paused = "PAUSED"
+        static let deactivated = "DEACTIVATED"
+        static let revoked = "REVOKED"
+        static let unpaid = "UNPAID"
+    }
+}

@@ -1,0 +1,63 @@
+internal import Vocabulary
+
+/// RevenueCat's opt-in signature: `X-RevenueCat-Webhook-Signature: t=<unix>,v1=<hex>`, where the hex is HMAC-SHA256
+/// with the endpoint's secret over `<unix>.` and the raw body. Each attempt is signed anew, so a freshness window does
+/// not cost a retry.
+///
+/// Read strictly: one `t`, one or more `v1` (several while the secret is rotated), nothing around them. Schemes of
+/// another name are of a later version and are passed over.
+enum RevenueCatSignature {
+    private static let signatureHeader = "X-RevenueCat-Webhook-Signature"
+    /// More than a rotation needs; bounds what one request may ask to be compared.
+    private static let signaturesMax = 8
+
+    static func headers(body: [UInt8], unixSeconds: Int64, secret: Secret) -> [(name: String, value: String)] {
+        let timestamp = String(unixSeconds)
+        let signature = HexSignature.sign(prefix: prefix(timestamp), body: body, secret: secret)
+        return [(signatureHeader, "t=\(timestamp),v1=\(signature)")]
+    }
+
+    static func authenticate(
+        header: (String) -> String?, body: [UInt8], source: Source, now: Timestamp
+    ) -> Authenticity {
+        guard let given = header(signatureHeader), !given.isEmpty else { return .refused(.missingSignature) }
+        guard let parts = Parts(given) else { return .refused(.malformedSignature) }
+        guard let written = parts.timestamp else { return .refused(.missingTimestamp) }
+        guard let timestamp = SignedTimestamp(written) else { return .refused(.malformedTimestamp) }
+        let isSigned = HexSignature.matches(
+            anyOf: parts.signatures, prefix: prefix(timestamp.text), body: body, secrets: source.secrets)
+        guard isSigned else { return .refused(.wrongSignature) }
+        if let window = source.freshness, !timestamp.isFresh(now: now, window: window) {
+            return .refused(.staleTimestamp)
+        }
+        return .authentic
+    }
+
+    private static func prefix(_ timestamp: String) -> [UInt8] { Array(timestamp.utf8) + [UInt8(ascii: ".")] }
+
+    /// What the header names.
+    private struct Parts {
+        var timestamp: Substring?
+        var signatures: [[UInt8]] = []
+
+        /// Nil unless every part is `scheme=value`, `t` stands at most once and there is a readable `v1`.
+        init?(_ header: String) {
+            for part in header.split(separator: ",", omittingEmptySubsequences: false) {
+                let pair = part.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
+                guard pair.count == 2, !pair[0].isEmpty else { return nil }
+                switch pair[0] {
+                case "t":
+                    guard timestamp == nil else { return nil }
+                    timestamp = pair[1]
+                case "v1":
+                    guard let signature = HexSignature.decode(pair[1]), signatures.count < signaturesMax else {
+                        return nil
+                    }
+                    signatures.append(signature)
+                default: continue
+                }
+            }
+            if signatures.isEmpty { return nil }
+        }
+    }
+}

@@ -1,0 +1,83 @@
+internal import Crypto
+internal import Vocabulary
+
+/// Standard Webhooks 1.0, "Signature scheme" (github.com/standard-webhooks/standard-webhooks, spec):
+/// `webhook-signature` holds, separated by spaces, `v1,<base64 of HMAC-SHA256(webhook-id.webhook-timestamp.body)>` for
+/// each key of the sender. Signatures of other versions are passed over.
+enum StandardWebhooksSignature {
+    private static let idHeader = "webhook-id"
+    private static let timestampHeader = "webhook-timestamp"
+    private static let signatureHeader = "webhook-signature"
+    private static let version = "v1,"
+    /// Signatures of one request that are looked at: a sender has a key or two while it rotates them.
+    private static let signaturesMax = 16
+
+    /// The id of the message: in place of the event's own where the body has none.
+    static func messageID(_ header: (String) -> String?) -> String? {
+        guard let id = header(idHeader), !id.isEmpty else { return nil }
+        return id
+    }
+
+    /// Signed under every reading of the secret. The id is made from the body, so that the same body has the same one.
+    static func headers(body: [UInt8], unixSeconds: Int64, secret: Secret) -> [(name: String, value: String)] {
+        let id = "msg_" + Identifier.hex(of: SHA256.hash(data: body).prefix(16))
+        let timestamp = String(unixSeconds)
+        let signatures = keys(of: secret).map { key in
+            version + code(id: id, timestamp: timestamp, body: body, key: key).withUnsafeBytes { Base64.encode($0) }
+        }
+        return [
+            (idHeader, id), (timestampHeader, timestamp), (signatureHeader, signatures.joined(separator: " ")),
+        ]
+    }
+
+    static func authenticate(
+        header: (String) -> String?, body: [UInt8], source: Source, now: Timestamp
+    ) -> Authenticity {
+        guard let given = header(signatureHeader), !given.isEmpty else { return .refused(.missingSignature) }
+        guard let id = messageID(header) else { return .refused(.missingMessageID) }
+        guard let written = header(timestampHeader), !written.isEmpty else { return .refused(.missingTimestamp) }
+        guard let signatures = decode(given) else { return .refused(.malformedSignature) }
+        guard let timestamp = SignedTimestamp(written) else { return .refused(.malformedTimestamp) }
+        let codes = source.secrets.flatMap(keys).map { code(id: id, timestamp: timestamp.text, body: body, key: $0) }
+        // Crypto compares a code with bytes in a time that does not depend on where they differ.
+        guard codes.contains(where: { code in signatures.contains { code == $0 } }) else {
+            return .refused(.wrongSignature)
+        }
+        if let window = source.freshness, !timestamp.isFresh(now: now, window: window) {
+            return .refused(.staleTimestamp)
+        }
+        return .authentic
+    }
+
+    /// The v1 signatures of a header; nil where it has none that can be read.
+    private static func decode(_ header: String) -> [[UInt8]]? {
+        let signatures = header.split(separator: " ").prefix(signaturesMax).compactMap { part -> [UInt8]? in
+            guard part.utf8.starts(with: version.utf8),
+                let bytes = Base64.decode(part.dropFirst(version.count)), bytes.count == SHA256.byteCount
+            else { return nil }
+            return bytes
+        }
+        return signatures.isEmpty ? nil : signatures
+    }
+
+    /// The keys that a secret may stand for. `whsec_` says that base64 follows; a text without it is the key itself,
+    /// or, as the reference libraries read it, base64 of the key.
+    private static func keys(of secret: Secret) -> [SymmetricKey] {
+        secret.withBytes { bytes in
+            let prefix = Array("whsec_".utf8)
+            let isMarked = bytes.starts(with: prefix)
+            let text = String(decoding: isMarked ? bytes.dropFirst(prefix.count) : bytes[...], as: UTF8.self)
+            guard let decoded = Base64.decode(text), !decoded.isEmpty else { return [SymmetricKey(data: bytes)] }
+            return isMarked ? [SymmetricKey(data: decoded)] : [SymmetricKey(data: bytes), SymmetricKey(data: decoded)]
+        }
+    }
+
+    private static func code(
+        id: String, timestamp: String, body: [UInt8], key: SymmetricKey
+    ) -> HMAC<SHA256>.MAC {
+        var hmac = HMAC<SHA256>(key: key)
+        hmac.update(data: Array("\(id).\(timestamp).".utf8))
+        hmac.update(data: body)
+        return hmac.finalize()
+    }
+}

@@ -1,0 +1,223 @@
+import Testing
+import Vocabulary
+
+@testable import Inbound
+
+/// Oracle: RevenueCat's pages "Event types and fields" and "Sample events", and the words of the design.
+@Suite struct RevenueCatTests {
+    static let occurredAt = Timestamp(milliseconds: 1_658_726_378_679)
+    static let expiresAt = Timestamp(milliseconds: 1_659_331_174_000)
+
+    @Test func readsEveryField() throws {
+        let event = try revenueCat(RevenueCatFixtures.initialPurchase)
+        #expect(event.scope == Scope(source: "rc", app: "app0123456789", environment: "PRODUCTION"))
+        #expect(event.vendorEventID == "0a1b2c3d-0000-4000-8000-000000000001")
+        #expect(event.name == "INITIAL_PURCHASE")
+        #expect(event.type == "SUBSCRIPTION_STARTED")
+        #expect(event.holder == .user("user-1"))
+        #expect(event.occurredAt == Self.occurredAt)
+        #expect(
+            event.purchase
+                == Purchase(
+                    key: "400000000000001", kind: .subscription, store: "APPLE_APP_STORE",
+                    product: "com.example.weekly", plan: nil, subscriptionID: nil))
+        #expect(
+            event.transaction
+                == Transaction(
+                    storeTransactionID: "400000000000002", storeOriginalTransactionID: "400000000000001",
+                    purchasedAt: Timestamp(milliseconds: 1_658_726_374_000), effectiveNextRenewalAt: Self.expiresAt,
+                    offerType: "NONE", status: "AUTO_RENEWING"))
+        #expect(
+            event.facts == [
+                Fact(kind: .gain, holder: .user("user-1"), at: Self.occurredAt, until: Self.expiresAt)
+            ])
+        #expect(event.change == nil)
+        #expect(
+            event.links == [
+                HolderLink(anonymousID: RevenueCatFixtures.otherAnonymous, userID: "user-1"),
+                HolderLink(anonymousID: RevenueCatFixtures.anonymous, userID: "user-1"),
+            ])
+        #expect(event.body == Array(RevenueCatFixtures.initialPurchase.utf8))
+    }
+
+    @Test(arguments: RevenueCatFixtures.published) func everyPublishedShapeIsRead(_ body: String) throws {
+        let event = try revenueCat(body)
+        #expect((event.purchase == nil) == (event.name == "TRANSFER"))
+        #expect((event.change == nil) == (event.name != "TRANSFER"))
+    }
+
+    // MARK: Types and access
+
+    struct Row: Sendable, CustomStringConvertible {
+        let type: String
+        let fields: [(String, String?)]
+        let means: String
+        let fact: Fact.Kind?
+        let status: String?
+
+        init(
+            _ type: String, _ fields: [(String, String?)], _ means: String, _ fact: Fact.Kind?, _ status: String?
+        ) {
+            self.type = type
+            self.fields = fields
+            self.means = means
+            self.fact = fact
+            self.status = status
+        }
+
+        init(_ type: String, _ means: String, _ fact: Fact.Kind?, _ status: String?) {
+            self.init(type, [], means, fact, status)
+        }
+
+        var description: String { "\(type) \(fields.map { "\($0)=\($1 ?? "-")" })" }
+    }
+
+    static let rows: [Row] = [
+        Row("INITIAL_PURCHASE", "SUBSCRIPTION_STARTED", .gain, "AUTO_RENEWING"),
+        Row("INITIAL_PURCHASE", [("period_type", "\"TRIAL\"")], "TRIAL_STARTED", .gain, "AUTO_RENEWING"),
+        Row("INITIAL_PURCHASE", [("period_type", "\"INTRO\"")], "INTRO_OFFER_STARTED", .gain, "AUTO_RENEWING"),
+        Row("INITIAL_PURCHASE", [("period_type", "\"PREPAID\"")], "SUBSCRIPTION_STARTED", .gain, nil),
+        Row(
+            "INITIAL_PURCHASE", [("period_type", "\"PROMOTIONAL\"")], "PROMOTIONAL_OFFER_STARTED", .gain,
+            "AUTO_RENEWING"),
+        Row("RENEWAL", "SUBSCRIPTION_RENEWED", .gain, "AUTO_RENEWING"),
+        Row("RENEWAL", [("is_trial_conversion", "true")], "TRIAL_CONVERTED", .gain, "AUTO_RENEWING"),
+        Row("CANCELLATION", "RENEWAL_DISABLED", nil, "AUTO_RENEWING_CANCELED"),
+        Row(
+            "CANCELLATION", [("cancel_reason", "\"UNSUBSCRIBE\"")], "RENEWAL_DISABLED", nil, "AUTO_RENEWING_CANCELED"),
+        Row(
+            "CANCELLATION", [("cancel_reason", "\"BILLING_ERROR\"")], "RENEWAL_DISABLED", nil,
+            "AUTO_RENEWING_CANCELED"),
+        Row(
+            "CANCELLATION", [("cancel_reason", "\"CUSTOMER_SUPPORT\"")], "SUBSCRIPTION_REFUNDED_REVOKED", .loss,
+            "REVOKED"),
+        Row("UNCANCELLATION", "RENEWAL_ENABLED", .gain, "AUTO_RENEWING"),
+        Row("NON_RENEWING_PURCHASE", "PURCHASE_VALIDATED", .gain, nil),
+        Row("SUBSCRIPTION_PAUSED", "SUBSCRIPTION_WILL_PAUSE", nil, nil),
+        Row("EXPIRATION", "SUBSCRIPTION_TERMINATED", .loss, "DEACTIVATED"),
+        Row("EXPIRATION", [("period_type", "\"TRIAL\"")], "TRIAL_NOT_CONVERTED", .loss, "DEACTIVATED"),
+        Row("EXPIRATION", [("expiration_reason", "\"SUBSCRIPTION_PAUSED\"")], "SUBSCRIPTION_PAUSED", .loss, "PAUSED"),
+        Row(
+            "EXPIRATION", [("expiration_reason", "\"CUSTOMER_SUPPORT\"")], "SUBSCRIPTION_TERMINATED", .loss,
+            "REVOKED"),
+        Row("BILLING_ISSUE", "ENTERED_BILLING_RETRY", nil, "ON_HOLD"),
+        Row(
+            "BILLING_ISSUE", [("grace_period_expiration_at_ms", "1659931174000")], "GRACE_PERIOD_STARTED", .gain,
+            "IN_GRACE_PERIOD"),
+        Row("BILLING_ISSUE", [("grace_period_expiration_at_ms", "null")], "ENTERED_BILLING_RETRY", nil, "ON_HOLD"),
+        Row("PRODUCT_CHANGE", "SUBSCRIPTION_CROSSGRADED", nil, nil),
+        Row("SUBSCRIPTION_EXTENDED", "SUBSCRIPTION_DEFERRED", .gain, "AUTO_RENEWING"),
+        Row("REFUND_REVERSED", "SUBSCRIPTION_REACTIVATED", .gain, "AUTO_RENEWING"),
+        Row("REFUND_REVERSED", [("expiration_at_ms", "null")], "PURCHASE_VALIDATED", .gain, nil),
+        Row(
+            "CANCELLATION", [("cancel_reason", "\"CUSTOMER_SUPPORT\""), ("expiration_at_ms", nil)], "DEACTIVATE", .loss,
+            "REVOKED"),
+        Row("TEMPORARY_ENTITLEMENT_GRANT", "TEMPORARY_ENTITLEMENT_GRANT", .gain, nil),
+        Row("SUBSCRIBER_ALIAS", "SUBSCRIBER_ALIAS", nil, nil),
+        Row("TEST", "TEST", nil, nil),
+        Row("EXPERIMENT_ENROLLMENT", "EXPERIMENT_ENROLLMENT", nil, nil),
+    ]
+
+    @Test(arguments: rows) func everyTypeMeansWhatIsDocumented(_ row: Row) throws {
+        let event = try revenueCat(row.type, row.fields)
+        #expect(event.name == row.type)
+        #expect(event.type == row.means)
+        #expect(event.facts.map(\.kind) == (row.fact.map { [$0] } ?? []))
+        #expect(event.transaction?.status == row.status)
+        #expect(event.facts.allSatisfy { $0.isRevoked == (row.status == "REVOKED") })
+        #expect(event.facts.allSatisfy { $0.holder == event.holder && $0.at == event.occurredAt })
+    }
+
+    @Test func theTableHoldsEveryKnownName() {
+        let known = SourceAdapters.adapter(for: .revenuecat).knownEventNames
+        #expect(Set(known).count == known.count && known.count == 15)
+        #expect(Set(known).subtracting(Self.rows.map(\.type)) == ["TRANSFER"])
+    }
+
+    // MARK: Purchase and transaction
+
+    @Test(
+        arguments: [
+            ("\"t\"", "\"o\"", "o", "t"), ("\"t\"", "null", "t", "t"), ("\"t\"", nil, "t", "t"),
+            ("\"t\"", "\"\"", "t", "t"), (nil, "\"o\"", "o", nil), ("null", "null", nil, nil),
+            ("9007199254740993", nil, "9007199254740993", "9007199254740993"), ("{}", "[]", nil, nil),
+        ] as [(String?, String?, String?, String?)])
+    func theKeyIsTheFirstTransaction(
+        _ transaction: String?, _ original: String?, _ key: String?, _ transactionID: String?
+    ) throws {
+        let event = try revenueCat(
+            "RENEWAL", [("transaction_id", transaction), ("original_transaction_id", original)])
+        #expect(event.purchase?.key == key)
+        #expect(event.transaction?.storeTransactionID == transactionID)
+        #expect(event.facts.count == (key == nil ? 0 : 1), "a fact needs a purchase")
+    }
+
+    @Test(arguments: RevenueCat().knownEventNames.filter { $0 != "TRANSFER" })
+    func whatNeverEndsIsAOneTimePurchase(_ type: String) throws {
+        let mayBeOneTime = ["NON_RENEWING_PURCHASE", "CANCELLATION", "REFUND_REVERSED"].contains(type)
+        let without = try revenueCat(type, [("expiration_at_ms", "null")])
+        #expect(without.purchase?.kind == (mayBeOneTime ? .oneTime : .subscription))
+        #expect(without.facts.allSatisfy { $0.until == nil })
+        #expect(try revenueCat(type, []).purchase?.kind == .subscription)
+    }
+
+    @Test(
+        arguments: [
+            ("APP_STORE", "APPLE_APP_STORE"), ("MAC_APP_STORE", "APPLE_APP_STORE"), ("PLAY_STORE", "GOOGLE_PLAY_STORE"),
+            ("AMAZON", "AMAZON_APPSTORE"), ("STRIPE", "STRIPE"), ("PROMOTIONAL", "PROMOTIONAL"),
+            ("RC_BILLING", "RC_BILLING"), ("roku", "ROKU"),
+        ])
+    func theStoreIsOfTheSharedVocabulary(_ store: String, _ shared: String) throws {
+        #expect(try revenueCat("RENEWAL", [("store", "\"\(store)\"")]).purchase?.store == shared)
+    }
+
+    @Test(
+        arguments: [
+            ("PLAY_STORE", "premium:monthly-base", "premium", "monthly-base"),
+            ("PLAY_STORE", "premium", "premium", nil),
+            ("PLAY_STORE", "premium:", "premium:", nil), ("PLAY_STORE", ":monthly", ":monthly", nil),
+            ("PLAY_STORE", "a:b:c", "a", "b:c"), ("APP_STORE", "premium:monthly", "premium:monthly", nil),
+        ] as [(String, String, String, String?)])
+    func aGoogleProductHoldsItsBasePlan(_ store: String, _ id: String, _ product: String, _ plan: String?) throws {
+        let purchase = try revenueCat("RENEWAL", [("store", "\"\(store)\""), ("product_id", "\"\(id)\"")]).purchase
+        #expect(purchase?.product == product)
+        #expect(purchase?.plan == plan)
+    }
+
+    @Test(
+        arguments: [
+            ("TRIAL", "FREE_TRIAL"), ("INTRO", "INTRO_OFFER"), ("PROMOTIONAL", "PROMOTIONAL_OFFER"), ("NORMAL", "NONE"),
+            ("PREPAID", "NONE"), ("WINBACK", "WINBACK"), ("", nil),
+        ] as [(String, String?)])
+    func thePeriodTellsTheOffer(_ period: String, _ offer: String?) throws {
+        #expect(try revenueCat("RENEWAL", [("period_type", "\"\(period)\"")]).transaction?.offerType == offer)
+    }
+
+    @Test(
+        arguments: [
+            ("1000", "2000", 2000), ("2000", "1000", 2000), ("1000", nil, 1000), ("null", "2000", 2000),
+            (nil, nil, nil), ("\"soon\"", "1000", 1000), ("9999999999999999", nil, 253_402_300_799_999),
+        ] as [(String?, String?, Int64?)])
+    func thePeriodEndsWithItsGrace(_ expires: String?, _ grace: String?, _ end: Int64?) throws {
+        let event = try revenueCat(
+            "RENEWAL", [("expiration_at_ms", expires), ("grace_period_expiration_at_ms", grace)])
+        #expect(event.facts.first?.until?.milliseconds == end)
+        #expect(event.transaction?.effectiveNextRenewalAt?.milliseconds == end)
+    }
+
+    @Test func readsFamilySharing() throws {
+        #expect(try revenueCat("RENEWAL", [("is_family_share", "true")]).facts.first?.isFamilyShared == true)
+        #expect(try revenueCat("RENEWAL", [("is_family_share", nil)]).facts.first?.isFamilyShared == false)
+    }
+
+    // MARK: Scope
+
+    @Test func theSourceAndTheBodyTellTheScope() throws {
+        #expect(try revenueCat("RENEWAL", [("app_id", nil)]).scope.app == "")
+        #expect(try revenueCat("RENEWAL", [], from: revenueCatSource(app: "mine")).scope.app == "mine")
+        #expect(try revenueCat("RENEWAL", [("environment", "\"sandbox\"")]).scope.environment == "SANDBOX")
+        let source = revenueCatSource(defaultEnvironment: "STAGING")
+        #expect(try revenueCat("RENEWAL", [("environment", "null")], from: source).scope.environment == "STAGING")
+        #expect(try revenueCat("TRANSFER", [("environment", "\"Sandbox\"")]).scope.environment == "SANDBOX")
+    }
+}
