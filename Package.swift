@@ -59,17 +59,25 @@ let package = Package(
             swiftSettings: house),
         .target(
             name: "Ledger", dependencies: ["Vocabulary", "JSONText", "Postgres", crypto],
-            resources: [.embedInCode("Schema/Migrations/M0001_ledger.sql")], swiftSettings: house),
+            resources: [
+                .embedInCode("Schema/Migrations/M0001_ledger.sql"), .embedInCode("Schema/Migrations/M0002_holders.sql"),
+            ],
+            swiftSettings: house),
         .target(
             name: "Outbound",
             dependencies: ["Vocabulary", "Ledger", crypto, nio, nioPosix, nioHTTP, nioTLS, nioTLSEvents],
             swiftSettings: house),
 
+        // What the app's backend asks.
+        .target(
+            name: "API", dependencies: ["Vocabulary", "JSONText", "Front", "Ledger", crypto],
+            resources: [.embedInCode("openapi.json")], swiftSettings: house),
+
         .target(name: "Observing", dependencies: ["Vocabulary", "Systemd"], swiftSettings: house),
         .executableTarget(
             name: "posthouse",
             dependencies: [
-                "Cluster", "Configuration", "Front", "Inbound", "JSONText", "Ledger", "Observing", "Outbound",
+                "API", "Cluster", "Configuration", "Front", "Inbound", "JSONText", "Ledger", "Observing", "Outbound",
                 "Postgres", "Systemd", "Vocabulary", nio, nioPosix,
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
@@ -89,6 +97,7 @@ let package = Package(
             ("Inbound", ["JSONText", "Vocabulary", crypto]),
             ("Ledger", ["Vocabulary", "JSONText", "Postgres", "TestSupport"]),
             ("Outbound", ["Ledger", "Vocabulary", nio, nioPosix, nioHTTP, nioTLS, crypto]),
+            ("API", ["Front", "JSONText", "Ledger", "Postgres", "TestSupport", "Vocabulary"]),
             ("Observing", ["Vocabulary", "Systemd"]),
         ] as [(String, [Target.Dependency])]).map { name, more in
             .testTarget(

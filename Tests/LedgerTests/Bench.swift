@@ -126,7 +126,10 @@ final class Daemon: Sendable {
     func recorder(_ recordQueue: RecordQueue) -> Recorder {
         Recorder(
             queue: recordQueue, pool: pool, handOver: handOver, registration: registration, routes: routes,
-            shapes: ["shop": TestShape()], clock: clock, observe: { [log] in log.note($0) })
+            rules: [
+                "shop": SourceRules(shape: TestShape()), "moving": SourceRules(shape: TestShape(), statesChanges: true),
+                "shared": SourceRules(shape: TestShape(), ownership: .installAndIdentity, statesChanges: true),
+            ], clock: clock, observe: { [log] in log.note($0) })
     }
 
     /// All that is due in one lane, as a lane would take it.
@@ -180,5 +183,7 @@ struct TestShape: SourceShape {
         Array("\(transfer.type) \(transfer.from.coalesced) \(transfer.to.coalesced) \(transfer.eventID)".utf8)
     }
 
-    func signatureHeaders(body: [UInt8], unixSeconds: Int64, secret: Secret) -> [(name: String, value: String)] { [] }
+    func signatureHeaders(
+        body: [UInt8], unixSeconds: Int64, authentication: Source.Authentication, secret: Secret
+    ) -> [(name: String, value: String)] { [] }
 }

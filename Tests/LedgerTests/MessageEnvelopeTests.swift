@@ -9,7 +9,9 @@ import Vocabulary
 struct MessageEnvelopeTests {
     private func payload(_ statement: MessageEnvelope.Statement, _ event: Event) -> String {
         String(
-            decoding: MessageEnvelope.write(statement, causedBy: event) + event.body + Message.envelopeEnd,
+            decoding: MessageEnvelope.write(
+                statement, of: MessageEnvelope.Subject(purchase: event.purchase, transaction: event.transaction),
+                causedBy: event) + event.body + Message.envelopeEnd,
             as: UTF8.self)
     }
 
@@ -18,7 +20,7 @@ struct MessageEnvelopeTests {
         let event = Event(
             scope: Scope(source: "shop", app: "", environment: "SANDBOX"), vendorEventID: nil, name: "Ping",
             type: "PING", holder: .anonymous("device-1"), occurredAt: Timestamp(milliseconds: 1_636_307_015_225),
-            purchase: nil, transaction: nil, fact: nil, body: Array(#"{"a": 1.0e+2 }"#.utf8))
+            purchase: nil, transaction: nil, body: Array(#"{"a": 1.0e+2 }"#.utf8))
         let statement = MessageEnvelope.Statement(
             type: "PING", eventID: "evt_1", eventName: "Ping", holder: event.holder, resolvedUserID: nil, transfer: nil)
         #expect(
@@ -41,7 +43,7 @@ struct MessageEnvelopeTests {
             purchase: Purchase(
                 key: "subs_1", kind: .oneTime, store: "STRIPE", product: "gold", plan: "year",
                 subscriptionID: "subs_1"),
-            transaction: transaction, fact: nil, body: Array("{}".utf8))
+            transaction: transaction, body: Array("{}".utf8))
         let statement = MessageEnvelope.Statement(
             type: "SUBSCRIPTION_RECEIVED", eventID: "evt_9", eventName: "SUBSCRIPTION_RECEIVED", holder: user,
             resolvedUserID: "jeff", transfer: ("trf_1", anonymous, user))

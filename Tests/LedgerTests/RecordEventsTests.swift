@@ -69,7 +69,7 @@ struct RecordEventsTests {
             await daemon.record([
                 Event(
                     scope: event.scope, vendorEventID: nil, name: "X", type: "X", holder: user, occurredAt: seconds(0),
-                    purchase: nil, transaction: nil, fact: nil, body: body)
+                    purchase: nil, transaction: nil, body: body)
             ])
             #expect(try bench.psql("SELECT encode(body, 'hex') FROM events") == Identifier.hex(of: body))
         }

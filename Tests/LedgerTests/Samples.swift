@@ -36,7 +36,7 @@ extension Event {
                     storeTransactionID: $0, storeOriginalTransactionID: "tx_0", purchasedAt: at,
                     effectiveNextRenewalAt: nil, offerType: nil, status: status)
             },
-            fact: fact, body: Array((body ?? #"{"event_name":"\#(name)"}"#).utf8))
+            facts: fact.map { [$0] } ?? [], body: Array((body ?? #"{"event_name":"\#(name)"}"#).utf8))
     }
 
     /// The webhook that states `fact`, under Purchasely's name for it.

@@ -27,21 +27,39 @@ struct StatementCatalogueTests {
             Entry(Durability.settings), Entry(Durability.backend),
             Entry(Migrator.lockStatement), Entry(Migrator.exists), Entry(Migrator.applied), Entry(Migrator.record),
             Entry(QueueFigures.statement), Entry(QueueFigures.hasQueue), Entry(QueueFigures.unsettledCount),
-            Entry(Pauses.names),
+            Entry(Pauses.names), Entry(SourceNames.remember), Entry(SourceNames.exists), Entry(SourceNames.vanished),
             Entry(TraceStatements.events), Entry(TraceStatements.messages), Entry(TraceStatements.waiting),
             Entry(TraceStatements.dead), Entry(TraceStatements.attempts), Entry(TraceStatements.holdings),
             Entry(Upkeep.today), Entry(Upkeep.partitions), Entry(Upkeep.lockStatement), Entry(Upkeep.pruneStrays),
             Entry(Upkeep.pruneIdentities), Entry(Upkeep.pruneEvents),
-        ] + recording + queueing
+        ] + recording + holders + lookups + queueing
 
     private static let recording: [Entry] = [
         Entry(RecordStatements.eventIDs), Entry(RecordStatements.admit), Entry(RecordStatements.differing),
-        Entry(RecordStatements.lockPurchases), Entry(RecordStatements.links), Entry(RecordStatements.rowIDs),
+        Entry(RecordStatements.lockPurchases), Entry(RecordStatements.rowIDs),
         Entry(RecordStatements.occupied), Entry(RecordStatements.events), Entry(RecordStatements.insertPurchases),
         Entry(RecordStatements.updatePurchases), Entry(RecordStatements.transactions),
-        Entry(RecordStatements.entitlements), Entry(RecordStatements.transfers), Entry(RecordStatements.learnLinks),
+        Entry(RecordStatements.entitlements), Entry(RecordStatements.transfers),
         Entry(RecordStatements.messages), Entry(RecordStatements.deliveries), Entry(RecordStatements.quarantine),
         Entry(RecordStatements.notify),
+    ]
+
+    private static let holders: [Entry] = [
+        Entry(HolderStatements.lock), Entry(HolderStatements.lockShared), Entry(HolderStatements.links),
+        Entry(HolderStatements.linksOfUsers),
+        Entry(HolderStatements.identities), Entry(HolderStatements.purchases), Entry(HolderStatements.restored),
+        Entry(HolderStatements.newestTransactions), Entry(HolderStatements.changes),
+        Entry(HolderStatements.addChanges), Entry(HolderStatements.addIdentities),
+        Entry(HolderStatements.learnLinks),
+    ]
+
+    private static let lookups: [Entry] = [
+        Entry(HolderEntitlementStatements.page), Entry(HolderHistoryStatements.events),
+        Entry(HolderHistoryStatements.transfersOf), Entry(HolderHistoryStatements.transfers),
+        Entry(HolderIdentityStatements.links), Entry(HolderInstallStatements.known),
+        Entry(HolderInstallStatements.register), Entry(HolderInstallStatements.identity),
+        Entry(HolderInstallStatements.identified), Entry(HolderInstallStatements.grant),
+        Entry(HolderLookupStatements.currentIdentities), Entry(HolderTransactionStatements.transactions),
     ]
 
     private static let queueing: [Entry] = [

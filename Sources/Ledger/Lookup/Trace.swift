@@ -98,7 +98,12 @@ enum TraceStatements {
             SELECT e.id, e.source, e.environment, e.vendor_event_id, e.key, e.name, e.holder, e.occurred_at_ms,
                    (extract(epoch FROM e.received_at) * 1000)::bigint, p.key AS purchase
             FROM events e LEFT JOIN purchases p ON p.id = e.purchase
-            WHERE e.store_transaction_id = $1 ORDER BY e.id DESC LIMIT $2) AS newest
+            WHERE e.id IN (
+                SELECT id FROM events WHERE store_transaction_id = $1
+                -- What moved its purchases without naming them.
+                UNION SELECT t.event FROM transfers t JOIN transactions x ON x.purchase = t.purchase
+                WHERE x.store_transaction_id = $1)
+            ORDER BY e.id DESC LIMIT $2) AS newest
         ORDER BY id
         """)
 

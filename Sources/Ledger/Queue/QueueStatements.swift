@@ -91,9 +91,11 @@ enum QueueStatements {
     >(
         "queue_messages",
         """
-        SELECT m.id, m.key, m.event, m.type, e.source, e.vendor_event_id, e.key, e.store_transaction_id, e.purchase,
+        SELECT m.id, m.key, m.event, m.type, e.source, e.vendor_event_id, e.key,
+               coalesce(e.store_transaction_id, t.store_transaction_id), coalesce(t.purchase, e.purchase),
                p.key, m.transfer, m.envelope, e.body, m.derived_body
-        FROM messages m JOIN events e ON e.id = m.event LEFT JOIN purchases p ON p.id = e.purchase
+        FROM messages m JOIN events e ON e.id = m.event LEFT JOIN transfers t ON t.id = m.transfer
+        LEFT JOIN purchases p ON p.id = coalesce(t.purchase, e.purchase)
         WHERE m.id = ANY ($1)
         """)
 

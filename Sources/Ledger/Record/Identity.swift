@@ -58,6 +58,13 @@ package enum Identity {
         return digest.finish()
     }
 
+    /// Half of the key of a source's advisory lock. Two sources that share one wait for each other, and no more.
+    static func lock(ofSource source: String) -> Int32 {
+        var digest = Digest("lock")
+        digest.add(source)
+        return Int32(truncatingIfNeeded: digest.finish().high)
+    }
+
     /// What tells the bytes of two bodies apart.
     package static func body(_ bytes: [UInt8]) -> Identifier {
         SHA256.hash(data: bytes).withUnsafeBytes { Identifier(rawBytes: $0) }

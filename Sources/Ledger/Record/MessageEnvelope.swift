@@ -17,7 +17,14 @@ enum MessageEnvelope {
         var transfer: (id: String, from: Holder, to: Holder)?
     }
 
-    static func write(_ statement: Statement, causedBy event: Event) -> [UInt8] {
+    /// The purchase that a message is about: the event's own, or one that the event moved without naming it.
+    struct Subject {
+        var id: Identifier?
+        var purchase: Purchase?
+        var transaction: Transaction?
+    }
+
+    static func write(_ statement: Statement, of subject: Subject, causedBy event: Event) -> [UInt8] {
         var json = JSONWriter(reservingCapacity: 1_024)
         json.object { json in
             json.member("type", statement.type)
@@ -32,8 +39,8 @@ enum MessageEnvelope {
                 write(statement.holder, into: &json)
                 json.member("resolved_user_id", statement.resolvedUserID)
                 write(statement.transfer, into: &json)
-                write(event.purchase, app: event.scope.app, into: &json)
-                write(event.transaction, into: &json)
+                write(subject.purchase, app: event.scope.app, into: &json)
+                write(subject.transaction, into: &json)
                 json.key("original")
             }
         }

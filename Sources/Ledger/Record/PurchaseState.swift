@@ -17,6 +17,9 @@ package struct PurchaseState: Sendable, Equatable {
     /// that no transfer id is ever used twice.
     package internal(set) var forgottenNumber = 0
 
+    /// Whether the purchase is running, for all of its holders at once: of shared ownership alone.
+    package internal(set) var period: Period?
+
     /// A purchase of which nothing is known.
     package init() {}
 
@@ -31,6 +34,14 @@ package struct PurchaseState: Sendable, Equatable {
     package static let pairsMax = 256
     /// Voided transfers remembered by time for one pair, so that a fact which restores one tells it no second time.
     package static let voidedMax = 8
+}
+
+extension PurchaseState {
+    /// Whether a purchase that several hold together was last said to run or to have ended, by event time.
+    package struct Period: Sendable, Hashable {
+        package let at: Timestamp
+        package let isOn: Bool
+    }
 }
 
 /// A gain or a loss, as far as later webhooks can still depend on it.

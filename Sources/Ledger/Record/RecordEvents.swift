@@ -4,8 +4,9 @@ import Vocabulary
 /// One batch of events in ONE transaction: dedupe, resolve, fan out. Nothing is half-written, and what is committed
 /// misses no receiver.
 ///
-/// Order of locks: identities (ascending keys), existing purchases (ascending), then inserts. A circle of two batches
-/// is still possible through a purchase that both create; PostgreSQL breaks it and the batch is run again.
+/// Order of locks: the sources whose events concern holders as a whole, identities (ascending keys), existing purchases
+/// (ascending), then inserts. A circle of two batches is still possible through a purchase that both create; PostgreSQL
+/// breaks it and the batch is run again.
 struct RecordEvents {
     /// What became of one event of the batch, in its order.
     enum Outcome: Sendable {
@@ -26,7 +27,7 @@ struct RecordEvents {
         Refusal(sqlState: "40001", message: "another batch created one of its purchases first"))
 
     let routes: [RoutedIntegration]
-    let shapes: [String: any SourceShape]
+    let rules: [String: SourceRules]
     let handOver: HandOver
     /// Leases are written under this daemon; nil: nothing is leased.
     let daemon: Int64?
@@ -36,6 +37,7 @@ struct RecordEvents {
     func run(_ events: [Event], on session: borrowing Session, reserved: inout Reservations) throws(DatabaseError)
         -> Committed
     {
+        try lockHolders(of: events, on: session)
         let keys = events.map(Identity.event)
         let digests = events.map { Identity.body($0.body) }
         let drawn = try session.run(RecordStatements.eventIDs, Int32(events.count))
@@ -94,39 +96,34 @@ struct RecordEvents {
         return Dictionary(found, uniquingKeysWith: { first, _ in first })
     }
 
-    /// Locks and reads the purchases that exist, and the links of the anonymous holders.
+    /// Locks and reads the purchases that exist, and what is known of their holders.
     private func load(for news: [RecordPlan.New], on session: borrowing Session) throws(DatabaseError) -> RecordPlan {
-        var wanted: Set<Identifier> = []
-        var anonymous: Set<RecordPlan.LinkKey> = []
-        for new in news {
-            if let purchase = new.purchase { wanted.insert(purchase) }
-            for holder in [new.event.holder, new.event.fact?.counterpart].compactMap({ $0 }) where holder.isAnonymous {
-                anonymous.insert(RecordPlan.LinkKey(scope: new.event.scope, holder: holder))
-            }
-        }
+        let loading = HolderLoading(news, rules: rules)
+        var holders = HolderKnowledge()
+        var wanted = Set(news.compactMap(\.purchase))
+        wanted.formUnion(try loading.run(into: &holders, on: session))
         var purchases: [Identifier: RecordPlan.PurchaseRow] = [:]
         if !wanted.isEmpty {
             for row in try session.run(RecordStatements.lockPurchases, wanted.sorted()) {
                 purchases[row.0] = try purchase(from: row)
             }
         }
-        var links: [RecordPlan.LinkKey: (userID: String, asOf: Timestamp)] = [:]
-        if !anonymous.isEmpty {
-            let keys = Array(anonymous)
-            let found = try session.run(
-                RecordStatements.links,
-                (
-                    keys.map(\.scope.source), keys.map(\.scope.app), keys.map(\.scope.environment),
-                    keys.map(\.holder.id)
-                ))
-            for row in found {
-                let scope = Scope(source: row.0, app: row.1, environment: row.2)
-                links[RecordPlan.LinkKey(scope: scope, holder: .anonymous(row.3))] = (
-                    row.4, Timestamp(milliseconds: row.5)
-                )
-            }
+        return RecordPlan(purchases: purchases, holders: holders, rules: rules)
+    }
+
+    /// A webhook of a purchase and a statement about its holder must not miss each other: of a source that makes such
+    /// statements, one is recorded while no other batch of that source is under way.
+    private func lockHolders(of events: [Event], on session: borrowing Session) throws(DatabaseError) {
+        var locks: [Int32: Bool] = [:]
+        for event in events where rules[event.scope.source]?.statesChanges == true {
+            let isExclusive = event.change != nil
+            let key = Identity.lock(ofSource: event.scope.source)
+            locks[key] = locks[key] == true || isExclusive
         }
-        return RecordPlan(purchases: purchases, links: links, shapes: shapes)
+        for (key, isExclusive) in locks.sorted(by: { $0.key < $1.key }) {
+            let statement = isExclusive ? HolderStatements.lock : HolderStatements.lockShared
+            _ = try session.execute(statement, key)
+        }
     }
 
     private func purchase(

@@ -3,112 +3,76 @@ import Vocabulary
 /// What a batch of new events means: every row that is to be written, and no SQL. Events are taken in order of
 /// arrival; what they mean does not depend on it (TransferResolution, invariant I1).
 struct RecordPlan {
-    /// An event that the identities let through.
-    struct New {
-        /// Row of `events`.
-        var row: Int64
-        var key: Identifier
-        var event: Event
-        /// Level two of the identity, where the event names a purchase.
-        var purchase: Identifier?
+    var events: [New] = []
+    var purchases: [Identifier: PurchaseRow]
+    var touched: Set<Identifier> = []
+    var transactions: [TransactionKey: TransactionRow] = [:]
+    var entitlements: [EntitlementKey: EntitlementRow] = [:]
+    var transfers: [TransferRow] = []
+    var holders: HolderKnowledge
+    var messages: [MessageRow] = []
+    var notes: [Observation] = []
 
-        init(row: Int64, key: Identifier, event: Event) {
-            self.row = row
-            self.key = key
-            self.event = event
-            purchase = event.purchase.map { Identity.purchase($0, in: event.scope) }
-        }
-    }
-
-    /// A purchase as the table has it; of a new one everything is empty.
-    struct PurchaseRow {
-        var scope: Scope
-        var purchase: Purchase
-        var asOf: Timestamp
-        var state: PurchaseState
-        var isNew: Bool
-    }
-
-    struct TransactionRow {
-        var purchase: Identifier
-        var transaction: Transaction
-        var asOf: Timestamp
-        var asOfEvent: Identifier
-    }
-
-    struct EntitlementRow: Hashable {
-        var holder: Holder
-        var purchase: Identifier
-    }
-
-    struct TransferRow {
-        var id: Identifier
-        var purchase: Identifier
-        var from: Holder
-        var to: Holder
-        var ordinal: Int
-        var event: Int64
-        var trail: TransferTrail
-    }
-
-    struct LinkKey: Hashable {
-        var scope: Scope
-        var holder: Holder
-    }
-
-    struct TransactionKey: Hashable {
-        var purchase: Identifier
-        /// As bytes: Swift's strings take different spellings of a letter for the same.
-        var storeTransactionID: [UInt8]
-    }
-
-    struct MessageRow {
-        var key: Identifier
-        /// Index into `events`.
-        var cause: Int
-        var type: String
-        var transfer: Identifier?
-        var eventID: String
-        var envelope: [UInt8]
-        var derivedBody: [UInt8]?
-    }
-
-    private(set) var events: [New] = []
-    private(set) var purchases: [Identifier: PurchaseRow]
-    private(set) var touched: Set<Identifier> = []
-    private(set) var transactions: [TransactionKey: TransactionRow] = [:]
-    private(set) var entitlements: [EntitlementRow: Access] = [:]
-    private(set) var transfers: [TransferRow] = []
-    /// Anonymous holders and the users they are known to be: loaded, and learned here.
-    private(set) var links: [LinkKey: (userID: String, asOf: Timestamp)]
-    private(set) var learnedLinks: Set<LinkKey> = []
-    private(set) var messages: [MessageRow] = []
-    private(set) var notes: [Observation] = []
-
-    private let shapes: [String: any SourceShape]
+    private let rules: [String: SourceRules]
 
     init(
-        purchases: [Identifier: PurchaseRow], links: [LinkKey: (userID: String, asOf: Timestamp)],
-        shapes: [String: any SourceShape]
+        purchases: [Identifier: PurchaseRow], holders: HolderKnowledge = HolderKnowledge(),
+        rules: [String: SourceRules]
     ) {
         self.purchases = purchases
-        self.links = links
-        self.shapes = shapes
+        self.holders = holders
+        self.rules = rules
     }
 
     mutating func add(_ new: New) {
         let index = events.count
         events.append(new)
-        guard let purchase = new.event.purchase, let id = new.purchase else { return passOn(index, transfer: nil) }
-        note(purchase, id: id, of: new)
-        note(new.event.transaction, purchase: id, of: new)
-        guard let fact = new.event.fact, let row = purchases[id] else { return passOn(index, transfer: nil) }
-        let resolution = TransferResolution.resolve(row.state, fact, kind: row.purchase.kind)
+        for link in new.event.links { holders.learn(link, scope: new.event.scope, at: new.event.occurredAt) }
+        if let purchase = new.event.purchase, let id = new.purchase {
+            note(purchase, id: id, of: new)
+            note(new.event.transaction, purchase: id, of: new)
+            take(new.event.facts, of: id, index: index)
+        } else {
+            passOn(index, transfer: nil)
+        }
+        if let change = new.event.change { take(change, index: index) }
+    }
+
+    func ownership(of source: String) -> Ownership { rules[source]?.ownership ?? .exclusive }
+
+    // MARK: What follows
+
+    /// What one webhook states of its purchase, and then what was stated of its holders as a whole.
+    private mutating func take(_ facts: [Fact], of id: Identifier, index: Int) {
+        let scope = events[index].event.scope
+        guard !facts.isEmpty, let row = purchases[id] else { return passOn(index, transfer: nil) }
+        switch ownership(of: scope.source) {
+        case .installAndIdentity:
+            passOn(index, transfer: nil)
+            follow(SharedOwnership.resolve(row.state, facts), purchase: id, index: index)
+        case .exclusive:
+            for (place, fact) in facts.enumerated() {
+                guard let state = purchases[id]?.state else { break }
+                let resolution = TransferResolution.resolve(state, fact, kind: row.purchase.kind)
+                // The webhook's own statement comes first, unless it is itself one of the two messages of a transfer.
+                let isNative = resolution.told.contains { $0.native != nil }
+                if place == 0, !isNative, resolution.isPassedOn { passOn(index, transfer: nil) }
+                follow(resolution, purchase: id, index: index)
+            }
+        }
+        applyChanges(to: id, index: index)
+    }
+
+    /// Writes down what a resolution says.
+    mutating func follow(_ resolution: Resolution, purchase id: Identifier, index: Int) {
+        touched.insert(id)
         purchases[id]?.state = resolution.state
         for (holder, access) in resolution.access {
-            entitlements[EntitlementRow(holder: holder, purchase: id)] = access
+            let key = EntitlementKey(holder: holder, purchase: id)
+            if entitlements[key]?.access == access { continue }
+            entitlements[key] = EntitlementRow(access: access, event: events[index].row)
         }
-        tell(resolution, index: index, purchase: purchase, id: id)
+        tell(resolution, index: index, id: id)
     }
 
     // MARK: What is known of purchases and transactions
@@ -132,6 +96,10 @@ struct RecordPlan {
 
     private mutating func note(_ transaction: Transaction?, purchase: Identifier, of new: New) {
         guard let transaction else { return }
+        if rules[new.event.scope.source]?.statesChanges == true {
+            holders.know(transaction, of: purchase)
+            if let name = new.event.purchase?.key { holders.know(name: name, of: purchase) }
+        }
         let key = TransactionKey(
             purchase: purchase, storeTransactionID: Array(transaction.storeTransactionID.utf8))
         if let known = transactions[key], (known.asOf, known.asOfEvent) >= (new.event.occurredAt, new.key) { return }
@@ -141,23 +109,22 @@ struct RecordPlan {
 
     // MARK: What is told
 
-    private mutating func tell(_ resolution: Resolution, index: Int, purchase: Purchase, id: Identifier) {
+    private mutating func tell(_ resolution: Resolution, index: Int, id: Identifier) {
+        guard let row = purchases[id] else { return }
         let new = events[index]
-        let native = resolution.told.first { $0.native != nil }
-        // The webhook's own statement comes first, unless it is itself one of the two messages of a transfer.
-        if native == nil, resolution.isPassedOn { passOn(index, transfer: nil) }
         for told in resolution.told {
             let transfer = Identity.transfer(purchase: id, from: told.from, to: told.to, ordinal: told.n)
+            let subject = subject(id, index: index)
             let trail = TransferTrail(
-                source: new.event.scope.source, transfer: transfer.transferID, purchase: purchase.key,
-                transaction: new.event.transaction?.storeTransactionID, event: eventID(of: new), from: told.from,
+                source: new.event.scope.source, transfer: transfer.transferID, purchase: row.purchase.key,
+                transaction: subject.transaction?.storeTransactionID, event: eventID(of: new), from: told.from,
                 to: told.to)
             transfers.append(
                 TransferRow(
                     id: transfer, purchase: id, from: told.from, to: told.to, ordinal: told.n, event: new.row,
-                    trail: trail))
-            learn(told, scope: new.event.scope, at: new.event.occurredAt)
-            let prefix = purchases[id]?.purchase.kind == .oneTime ? "ONE_TIME_PURCHASE_" : "SUBSCRIPTION_"
+                    storeTransactionID: subject.transaction?.storeTransactionID, trail: trail))
+            holders.learn(told, scope: new.event.scope, at: new.event.occurredAt)
+            let prefix = row.purchase.kind == .oneTime ? "ONE_TIME_PURCHASE_" : "SUBSCRIPTION_"
             for (side, type) in [
                 (ToldTransfer.Native.transferred, prefix + "TRANSFERRED"), (.received, prefix + "RECEIVED"),
             ] {
@@ -165,11 +132,21 @@ struct RecordPlan {
                 if told.native == side {
                     passOn(index, transfer: parties)
                 } else {
-                    derive(type, index: index, side: side, transfer: parties)
+                    derive(type, index: index, side: side, transfer: parties, of: subject)
                 }
             }
         }
-        for remark in resolution.notes { notes.append(observation(of: remark, index: index, purchase: purchase)) }
+        for remark in resolution.notes { notes.append(observation(of: remark, index: index, purchase: row.purchase)) }
+    }
+
+    /// The purchase that a message is about, and the transaction to name with it.
+    private func subject(_ id: Identifier, index: Int) -> MessageEnvelope.Subject {
+        let event = events[index].event
+        if events[index].purchase == id {
+            return MessageEnvelope.Subject(id: id, purchase: event.purchase, transaction: event.transaction)
+        }
+        return MessageEnvelope.Subject(
+            id: id, purchase: purchases[id]?.purchase, transaction: holders.newestTransaction[id])
     }
 
     private mutating func passOn(_ index: Int, transfer: (id: Identifier, from: Holder, to: Holder)?) {
@@ -177,46 +154,46 @@ struct RecordPlan {
         let event = new.event
         let statement = MessageEnvelope.Statement(
             type: event.type, eventID: eventID(of: new), eventName: event.name, holder: event.holder,
-            resolvedUserID: resolved(event.holder, scope: event.scope),
+            resolvedUserID: resolved(event.holder, as: event),
             transfer: transfer.map { ($0.id.transferID, $0.from, $0.to) })
+        let subject = MessageEnvelope.Subject(
+            id: new.purchase, purchase: event.purchase, transaction: event.transaction)
         messages.append(
             MessageRow(
                 key: transfer.map { Identity.message(ofTransfer: $0.id, type: event.type) }
                     ?? Identity.message(passingOn: new.key),
-                cause: index, type: event.type, transfer: transfer?.id, eventID: statement.eventID,
-                envelope: MessageEnvelope.write(statement, causedBy: event), derivedBody: nil))
+                cause: index, type: event.type, purchase: subject.id, purchaseKey: subject.purchase?.key,
+                storeTransactionID: subject.transaction?.storeTransactionID, transfer: transfer?.id,
+                eventID: statement.eventID,
+                envelope: MessageEnvelope.write(statement, of: subject, causedBy: event), derivedBody: nil))
     }
 
     private mutating func derive(
-        _ type: String, index: Int, side: ToldTransfer.Native, transfer: (id: Identifier, from: Holder, to: Holder)
+        _ type: String, index: Int, side: ToldTransfer.Native, transfer: (id: Identifier, from: Holder, to: Holder),
+        of subject: MessageEnvelope.Subject
     ) {
         let event = events[index].event
         let key = Identity.message(ofTransfer: transfer.id, type: type)
         let holder = side == .transferred ? transfer.from : transfer.to
         let statement = MessageEnvelope.Statement(
             type: type, eventID: key.eventID, eventName: type, holder: holder,
-            resolvedUserID: resolved(holder, scope: event.scope),
+            resolvedUserID: resolved(holder, as: event),
             transfer: (transfer.id.transferID, transfer.from, transfer.to))
-        let derived = DerivedTransfer(type: type, from: transfer.from, to: transfer.to, eventID: key.eventID)
+        let isNamed = events[index].purchase == subject.id
+        let derived = DerivedTransfer(
+            type: type, from: transfer.from, to: transfer.to, eventID: key.eventID,
+            unnamedPurchase: isNamed ? nil : subject.purchase,
+            unnamedTransaction: isNamed ? nil : subject.transaction)
         messages.append(
             MessageRow(
-                key: key, cause: index, type: type, transfer: transfer.id, eventID: key.eventID,
-                envelope: MessageEnvelope.write(statement, causedBy: event),
-                derivedBody: shapes[event.scope.source]?.derivedBody(from: event.body, stating: derived)))
+                key: key, cause: index, type: type, purchase: subject.id, purchaseKey: subject.purchase?.key,
+                storeTransactionID: subject.transaction?.storeTransactionID, transfer: transfer.id,
+                eventID: key.eventID, envelope: MessageEnvelope.write(statement, of: subject, causedBy: event),
+                derivedBody: rules[event.scope.source]?.shape.derivedBody(from: event.body, stating: derived)))
     }
 
-    // MARK: Who an anonymous holder is
-
-    private mutating func learn(_ told: ToldTransfer, scope: Scope, at time: Timestamp) {
-        guard told.from.isAnonymous, case .user(let user) = told.to else { return }
-        let key = LinkKey(scope: scope, holder: told.from)
-        if let known = links[key], known.asOf > time { return }
-        links[key] = (user, time)
-        learnedLinks.insert(key)
-    }
-
-    private func resolved(_ holder: Holder, scope: Scope) -> String? {
-        holder.isAnonymous ? links[LinkKey(scope: scope, holder: holder)]?.userID : nil
+    private func resolved(_ holder: Holder, as event: Event) -> String? {
+        holders.user(of: holder, scope: event.scope, at: event.occurredAt)
     }
 
     private func eventID(of new: New) -> String { new.event.vendorEventID ?? new.key.eventID }

@@ -39,16 +39,6 @@ enum RecordStatements {
         FROM purchases WHERE id = ANY ($1) ORDER BY id FOR UPDATE
         """)
 
-    static let links = Statement<
-        ([String], [String], [String], [String]), (String, String, String, String, String, Int64)
-    >(
-        "record_links",
-        """
-        SELECT l.source, l.app, l.environment, l.anonymous_user_id, l.user_id, l.as_of_ms
-        FROM unnest($1, $2, $3, $4) AS w (source, app, environment, anonymous_user_id)
-        JOIN holder_links l USING (anonymous_user_id, source, app, environment)
-        """)
-
     /// Row ids, ascending in the order of telling: the order of a purchase's deliveries hangs on it, and its lock is
     /// held while they are drawn.
     static let rowIDs = Statement<(Int32, Int32), ([Int64], [Int64])>(
@@ -130,30 +120,23 @@ enum RecordStatements {
         WHERE (t.as_of_ms, t.as_of_event) < (excluded.as_of_ms, excluded.as_of_event)
         """)
 
-    static let entitlements = Statement<([String], [Identifier], [Bool], [Int64]), ()>(
+    static let entitlements = Statement<([String], [Identifier], [Bool], [Int64], [Int64]), ()>(
         "record_entitlements",
         """
-        INSERT INTO entitlements AS e (holder, purchase, active, as_of_ms)
-        SELECT * FROM unnest($1, $2, $3, $4)
+        INSERT INTO entitlements AS e (holder, purchase, active, as_of_ms, event)
+        SELECT * FROM unnest($1, $2, $3, $4, $5)
         ON CONFLICT (holder, purchase) DO UPDATE
-        SET active = excluded.active, as_of_ms = excluded.as_of_ms, changed_at = now()
+        SET active = excluded.active, as_of_ms = excluded.as_of_ms, event = excluded.event, changed_at = now()
         WHERE (e.active, e.as_of_ms) IS DISTINCT FROM (excluded.active, excluded.as_of_ms)
         """)
 
-    static let transfers = Statement<([Identifier], [Identifier], [String], [String], [Int32], [Int64]), ()>(
+    static let transfers = Statement<
+        ([Identifier], [Identifier], [String], [String], [Int32], [Int64], [String?]), ()
+    >(
         "record_transfers",
         """
-        INSERT INTO transfers (id, purchase, from_holder, to_holder, ordinal, event)
-        SELECT * FROM unnest($1, $2, $3, $4, $5, $6)
-        """)
-
-    static let learnLinks = Statement<([String], [String], [String], [String], [String], [Int64]), ()>(
-        "record_learn_links",
-        """
-        INSERT INTO holder_links AS l (source, app, environment, anonymous_user_id, user_id, as_of_ms)
-        SELECT * FROM unnest($1, $2, $3, $4, $5, $6)
-        ON CONFLICT (anonymous_user_id, source, app, environment) DO UPDATE
-        SET user_id = excluded.user_id, as_of_ms = excluded.as_of_ms WHERE l.as_of_ms <= excluded.as_of_ms
+        INSERT INTO transfers (id, purchase, from_holder, to_holder, ordinal, event, store_transaction_id)
+        SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7)
         """)
 
     /// A message that exists already (its event's identity was pruned and it came again) is not told again.

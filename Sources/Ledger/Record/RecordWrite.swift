@@ -46,7 +46,7 @@ struct RecordWrite {
             let message = plan.messages[index]
             let cause = plan.events[message.cause]
             return fanOut.plan(
-                message: index, type: message.type, scope: cause.event.scope, purchase: cause.purchase)
+                message: index, type: message.type, scope: cause.event.scope, purchase: message.purchase)
         }
     }
 
@@ -118,9 +118,8 @@ struct RecordWrite {
         let new = plan.events[message.cause]
         return Message(
             row: row, id: message.key.messageID, event: new.row, eventID: message.eventID, type: message.type,
-            source: new.event.scope.source, transaction: new.event.transaction?.storeTransactionID,
-            purchase: new.purchase,
-            purchaseKey: new.event.purchase?.key, transferID: message.transfer?.transferID,
+            source: new.event.scope.source, transaction: message.storeTransactionID, purchase: message.purchase,
+            purchaseKey: message.purchaseKey, transferID: message.transfer?.transferID,
             envelope: message.envelope, original: new.event.body, derivedBody: message.derivedBody)
     }
 
@@ -170,30 +169,62 @@ struct RecordWrite {
             _ = try session.execute(
                 RecordStatements.entitlements,
                 (
-                    access.map(\.key.holder.coalesced), access.map(\.key.purchase), access.map(\.value.isActive),
-                    access.map(\.value.asOf.milliseconds)
+                    access.map(\.key.holder.coalesced), access.map(\.key.purchase), access.map(\.value.access.isActive),
+                    access.map(\.value.access.asOf.milliseconds), access.map(\.value.event)
                 ))
         }
         try writeTransfers(on: session)
     }
 
     private func writeTransfers(on session: borrowing Session) throws(DatabaseError) {
-        guard !plan.transfers.isEmpty else { return }
-        let transfers = plan.transfers
-        _ = try session.execute(
-            RecordStatements.transfers,
-            (
-                transfers.map(\.id), transfers.map(\.purchase), transfers.map(\.from.coalesced),
-                transfers.map(\.to.coalesced), transfers.map { Int32($0.ordinal) }, transfers.map(\.event)
-            ))
-        let learned = plan.learnedLinks.compactMap { key in plan.links[key].map { (key, $0) } }
+        if !plan.transfers.isEmpty {
+            let transfers = plan.transfers
+            _ = try session.execute(
+                RecordStatements.transfers,
+                (
+                    transfers.map(\.id), transfers.map(\.purchase), transfers.map(\.from.coalesced),
+                    transfers.map(\.to.coalesced), transfers.map { Int32($0.ordinal) }, transfers.map(\.event),
+                    transfers.map(\.storeTransactionID)
+                ))
+        }
+        try writeLinks(on: session)
+        try writeChanges(on: session)
+    }
+
+    private func writeLinks(on session: borrowing Session) throws(DatabaseError) {
+        let learned = plan.holders.learnedLinks.compactMap { key in plan.holders.links[key].map { (key, $0) } }
             .sorted { $0.0.holder < $1.0.holder }
         guard !learned.isEmpty else { return }
         _ = try session.execute(
-            RecordStatements.learnLinks,
+            HolderStatements.learnLinks,
             (
-                learned.map(\.0.scope.source), learned.map(\.0.scope.app), learned.map(\.0.scope.environment),
-                learned.map(\.0.holder.id), learned.map(\.1.userID), learned.map(\.1.asOf.milliseconds)
+                learned.map(\.0.holder.id), learned.map(\.0.scope.source), learned.map(\.0.scope.app),
+                learned.map(\.0.scope.environment), learned.map(\.1.userID), learned.map { $0.1.until?.milliseconds },
+                learned.map(\.1.asOf.milliseconds)
             ))
+    }
+
+    private func writeChanges(on session: borrowing Session) throws(DatabaseError) {
+        let changes = plan.holders.newChanges
+        if !changes.isEmpty {
+            _ = try session.execute(
+                HolderStatements.addChanges,
+                (
+                    changes.map(\.row.scope.source), changes.map(\.row.scope.app), changes.map(\.row.scope.environment),
+                    changes.map(\.row.subject), changes.map(\.row.kind.rawValue), changes.map(\.row.target.coalesced),
+                    changes.map { $0.row.secondTarget?.coalesced }, changes.map(\.row.at.milliseconds),
+                    changes.map(\.event)
+                ))
+        }
+        let identities = plan.holders.newIdentities
+        if !identities.isEmpty {
+            _ = try session.execute(
+                HolderStatements.addIdentities,
+                (
+                    identities.map(\.key.identity.id), identities.map(\.key.scope.source),
+                    identities.map(\.key.scope.app), identities.map(\.key.scope.environment),
+                    identities.map(\.install), identities.map(\.event)
+                ))
+        }
     }
 }

@@ -15,20 +15,20 @@ package struct Recorder: Sendable {
     let handOver: HandOver
     let registration: Registration
     let routes: Routes
-    let shapes: [String: any SourceShape]
+    let rules: [String: SourceRules]
     let clock: DatabaseClock
     let observe: Observer
 
     package init(
         queue: RecordQueue, pool: Pool, handOver: HandOver, registration: Registration, routes: Routes,
-        shapes: [String: any SourceShape], clock: DatabaseClock, observe: @escaping Observer
+        rules: [String: SourceRules], clock: DatabaseClock, observe: @escaping Observer
     ) {
         self.queue = queue
         self.pool = pool
         self.handOver = handOver
         self.registration = registration
         self.routes = routes
-        self.shapes = shapes
+        self.rules = rules
         self.clock = clock
         self.observe = observe
     }
@@ -101,7 +101,7 @@ package struct Recorder: Sendable {
         for attempt in 1... {
             let lease = try registration.forRecording()
             let recorder = RecordEvents(
-                routes: routes.current, shapes: shapes, handOver: handOver, daemon: lease)
+                routes: routes.current, rules: rules, handOver: handOver, daemon: lease)
             do {
                 return try await run(recorder, events)
             } catch let error as DatabaseError where Self.mayRunAgain(error, after: attempt) {

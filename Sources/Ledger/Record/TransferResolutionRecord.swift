@@ -84,7 +84,7 @@ extension PurchaseState {
     }
 
     /// The later event time wins; on equal times the loss, then the one that is free of tenures.
-    private mutating func write(_ register: Register) {
+    mutating func write(_ register: Register) {
         let index = registers.firstIndex { !($0.holder < register.holder) } ?? registers.endIndex
         guard index < registers.endIndex, registers[index].holder == register.holder else {
             registers.insert(register, at: index)

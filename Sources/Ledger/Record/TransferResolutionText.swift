@@ -8,6 +8,7 @@ import Vocabulary
 ///     register  AT  on|off  free|tenure  HOLDER
 ///     told    NUMBER  CHANGES  TRANSFERRED  RECEIVED  VOIDED,…  FROM  TO
 ///     forgotten  NUMBER                             only where it is not 0
+///     period  AT  on|off                            only of shared ownership
 ///
 /// Times are milliseconds since 1970. A holder is `user:ID` or `anon:ID`; in it a backslash, tab, newline and carriage
 /// return are written `\\`, `\t`, `\n`, `\r`, and all else stands for itself, so that an id can be found by search.
@@ -53,6 +54,7 @@ extension PurchaseState {
                 ], pair.from, pair.to)
         }
         if forgottenNumber != 0 { text.line(["forgotten", "\(forgottenNumber)"]) }
+        if let period { text.line(["period", "\(period.at.milliseconds)", period.isOn ? "on" : "off"]) }
         return text.bytes
     }
 
@@ -108,6 +110,11 @@ extension PurchaseState {
             try fields.check(forgottenNumber == 0 && value > 0)
             forgottenNumber = value
             return 5
+        case "period":
+            let read = try fields.period()
+            try fields.check(period == nil)
+            period = read
+            return 6
         default:
             throw fields.unreadable("unknown kind of line")
         }

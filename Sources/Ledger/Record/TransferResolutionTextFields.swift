@@ -142,6 +142,10 @@ struct LineFields {
         return Register(holder: try holder(), at: at, isOn: isOn, isTenureFree: isTenureFree)
     }
 
+    mutating func period() throws(PurchaseState.Unreadable) -> PurchaseState.Period {
+        PurchaseState.Period(at: try time(), isOn: try isFirst("on", or: "off"))
+    }
+
     mutating func pair() throws(PurchaseState.Unreadable) -> ToldPair {
         let number = try int()
         let (changes, transferred, received) = (try int(), try int(), try int())

@@ -14,7 +14,9 @@ struct Migration: Sendable {
 
     static let all: [Migration] = [
         Migration(
-            version: 1, name: "ledger", sql: String(decoding: PackageResources.M0001_ledger_sql, as: UTF8.self))
+            version: 1, name: "ledger", sql: String(decoding: PackageResources.M0001_ledger_sql, as: UTF8.self)),
+        Migration(
+            version: 2, name: "holders", sql: String(decoding: PackageResources.M0002_holders_sql, as: UTF8.self)),
     ]
 }
 

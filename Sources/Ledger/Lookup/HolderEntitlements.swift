@@ -1,0 +1,120 @@
+import Postgres
+package import Vocabulary
+
+/// One holder's access to one purchase, and why it is as it is.
+package struct HeldPurchase: Sendable {
+    /// The event that the access is as of.
+    package struct Cause: Sendable {
+        /// The vendor's id of the event, else the relay's.
+        package let eventID: String
+        package let name: String
+        package let type: String
+    }
+
+    /// The purchase's own identity.
+    package let id: Identifier
+    package let scope: Scope
+    package let purchase: Purchase
+    package let holder: Holder
+    package let isActive: Bool
+    /// The event time that the access is as of.
+    package let asOf: Timestamp
+    /// When the oldest transaction was purchased.
+    package let startedAt: Timestamp?
+    /// By the time of purchase.
+    package let newestTransaction: Transaction?
+    /// nil: the event is not kept any more.
+    package let cause: Cause?
+}
+
+extension HolderLookup {
+    /// What a subject holds, each purchase once: of several holders that one subject means, the one that has access.
+    /// In the order of the purchases' identities, which nothing changes.
+    ///
+    /// - Parameters:
+    ///   - isActive: only those with access, or only those without; nil: all.
+    ///   - limit: 1 to `entriesMax`.
+    package func entitlements(
+        of subject: LookupSubject, in scope: LookupScope, isActive: Bool? = nil, after cursor: LookupCursor? = nil,
+        limit: Int = HolderLookup.entriesMax
+    ) async throws(LookupFailure) -> LookupPage<HeldPurchase> {
+        let found = try await read { session throws(DatabaseError) in
+            let meant = try MeantHolders(subject, in: scope, on: session)
+            return try session.run(
+                HolderEntitlementStatements.page,
+                (
+                    meant.holders, meant.sources, meant.apps, scope.environment, scope.source, isActive,
+                    (cursor ?? .least).identifier, Int32(limit + 1)
+                )
+            ).map { HeldPurchase(row: $0) }
+        }
+        return LookupPage(found, limit: limit) { LookupCursor(number: 0, identifier: $0.id) }
+    }
+}
+
+enum HolderEntitlementStatements {
+    typealias Row = (
+        Identifier, String, Bool, Int64, String, String, String, String, String, String, String?, String?, String?,
+        Int64?, String?, String?, Int64?, Int64?, String?, String?, String?, Identifier?, String?, String?
+    )
+
+    /// The relay never ends access by its own clock. What the app's backend granted (store MANUAL) is the exception:
+    /// nobody but the relay could say that its time is over.
+    static let page = Statement<([String], [String?], [String?], String, String?, Bool?, Identifier, Int32), Row>(
+        "lookup_entitlements",
+        """
+        SELECT f.* FROM (
+            SELECT h.purchase, h.holder,
+                   h.active AND NOT (p.store = 'MANUAL' AND t.effective_next_renewal_at_ms IS NOT NULL
+                       AND t.effective_next_renewal_at_ms <= (extract(epoch FROM now()) * 1000)::bigint) AS active,
+                   h.as_of_ms, p.source, p.app, p.environment, p.store, p.key AS purchase_key, p.kind, p.product,
+                   p.plan, p.subscription_id,
+                   (SELECT min(coalesce(purchased_at_ms, as_of_ms)) FROM transactions WHERE purchase = p.id),
+                   t.store_transaction_id, t.store_original_transaction_id, t.purchased_at_ms,
+                   t.effective_next_renewal_at_ms, t.offer_type, t.status,
+                   c.vendor_event_id, c.key, c.name, c.type
+            FROM (
+                SELECT DISTINCT ON (e.purchase) e.purchase, e.holder, e.active, e.as_of_ms, e.event
+                FROM unnest($1, $2, $3) AS w (holder, source, app)
+                JOIN entitlements e ON e.holder = w.holder AND e.purchase > $7
+                JOIN purchases p ON p.id = e.purchase AND p.environment = $4
+                WHERE ($5 IS NULL OR p.source = $5) AND (w.source IS NULL OR p.source = w.source AND p.app = w.app)
+                ORDER BY e.purchase, e.active DESC, e.as_of_ms DESC, e.holder
+            ) AS h
+            JOIN purchases p ON p.id = h.purchase
+            LEFT JOIN LATERAL (
+                SELECT * FROM transactions WHERE purchase = h.purchase
+                ORDER BY coalesce(purchased_at_ms, as_of_ms) DESC, as_of_ms DESC, store_transaction_id DESC LIMIT 1
+            ) AS t ON true
+            LEFT JOIN events c ON c.id = h.event
+        ) AS f
+        WHERE $6 IS NULL OR f.active = $6
+        ORDER BY f.purchase LIMIT $8
+        """)
+}
+
+extension HeldPurchase {
+    fileprivate init(row: HolderEntitlementStatements.Row) {
+        id = row.0
+        // Holders are written by `coalesced` alone.
+        holder = Holder(coalesced: row.1) ?? .anonymous(row.1)
+        isActive = row.2
+        asOf = Timestamp(milliseconds: row.3)
+        scope = Scope(source: row.4, app: row.5, environment: row.6)
+        purchase = Purchase(
+            key: row.8, kind: Purchase.Kind(rawValue: row.9) ?? .subscription, store: row.7, product: row.10,
+            plan: row.11, subscriptionID: row.12)
+        startedAt = row.13.map { Timestamp(milliseconds: $0) }
+        newestTransaction = row.14.map { id in
+            Transaction(
+                storeTransactionID: id, storeOriginalTransactionID: row.15,
+                purchasedAt: row.16.map { Timestamp(milliseconds: $0) },
+                effectiveNextRenewalAt: row.17.map { Timestamp(milliseconds: $0) }, offerType: row.18, status: row.19)
+        }
+        if let key = row.21, let name = row.22, let type = row.23 {
+            cause = Cause(eventID: row.20 ?? key.eventID, name: name, type: type)
+        } else {
+            cause = nil
+        }
+    }
+}

@@ -1,0 +1,193 @@
+import Postgres
+package import Vocabulary
+
+/// A purchase that passed from one holder to another.
+package struct PassedPurchase: Sendable {
+    package let id: Identifier
+    package let scope: Scope
+    /// The purchase's key.
+    package let purchase: String
+    package let product: String?
+    package let from: Holder
+    package let to: Holder
+    /// When it was told.
+    package let toldAt: Timestamp
+    /// Row of the event that it was told with.
+    let event: Int64
+    /// That event's id, the vendor's or the relay's; nil: it is not kept any more.
+    package let eventID: String?
+    package let occurredAt: Timestamp?
+}
+
+/// One event of a holder's history.
+package struct PastEvent: Sendable {
+    let row: Int64
+    /// The vendor's id of the event, else the relay's.
+    package let eventID: String
+    package let name: String
+    package let type: String
+    package let scope: Scope
+    package let holder: Holder
+    package let occurredAt: Timestamp
+    package let receivedAt: Timestamp
+    /// The purchase's key, where the event names one.
+    package let purchase: String?
+    package let product: String?
+    package let storeTransactionID: String?
+    /// Those from or to the holder that were told with this event.
+    package let transfers: [PassedPurchase]
+}
+
+extension HolderLookup {
+    /// The events of a subject and those that moved a purchase from or to it, the newest arrival first.
+    package func history(
+        of subject: LookupSubject, in scope: LookupScope, after cursor: LookupCursor? = nil, limit: Int
+    ) async throws(LookupFailure) -> LookupPage<PastEvent> {
+        let found = try await read { session throws(DatabaseError) in
+            let meant = try MeantHolders(subject, in: scope, on: session)
+            let events = try session.run(
+                HolderHistoryStatements.events,
+                (
+                    meant.holders, meant.sources, meant.apps, scope.environment, scope.source,
+                    (cursor ?? .greatest).number, Int32(limit + 1)
+                ))
+            let transfers = try session.run(HolderHistoryStatements.transfersOf, (events.map(\.0), meant.holders))
+                .map { PassedPurchase(row: $0) }
+            let byEvent = Dictionary(grouping: transfers, by: \.event)
+            return events.map { PastEvent(row: $0, transfers: byEvent[$0.0] ?? []) }
+        }
+        return LookupPage(found, limit: limit) { LookupCursor(number: $0.row, identifier: Identifier(high: 0, low: 0)) }
+    }
+
+    /// The transfers from or to a subject, the newest first.
+    package func transfers(
+        of subject: LookupSubject, in scope: LookupScope, after cursor: LookupCursor? = nil, limit: Int
+    ) async throws(LookupFailure) -> LookupPage<PassedPurchase> {
+        let found = try await read { session throws(DatabaseError) in
+            let meant = try MeantHolders(subject, in: scope, on: session)
+            let place = cursor ?? .greatest
+            return try session.run(
+                HolderHistoryStatements.transfers,
+                (
+                    meant.holders, meant.sources, meant.apps, scope.environment, scope.source, place.number,
+                    place.identifier, Int32(limit + 1)
+                )
+            ).map { PassedPurchase(row: $0) }
+        }
+        return LookupPage(found, limit: limit) { LookupCursor(number: $0.event, identifier: $0.id) }
+    }
+}
+
+enum HolderHistoryStatements {
+    typealias EventRow = (
+        Int64, String?, Identifier, String, String, String, String, String, String, Int64, Int64, String?, String?,
+        String?
+    )
+    typealias TransferRow = (
+        Identifier, String, String, String, String, String?, String, String, Int64, Int64, String?, Identifier?, Int64?
+    )
+
+    /// Each of the three lists is cut by its own index before they are put together.
+    static let events = Statement<([String], [String?], [String?], String, String?, Int64, Int32), EventRow>(
+        "lookup_history_events",
+        """
+        SELECT e.id, e.vendor_event_id, e.key, e.name, e.type, e.source, e.app, e.environment, e.holder,
+               e.occurred_at_ms, (extract(epoch FROM e.received_at) * 1000)::bigint, p.key, p.product,
+               e.store_transaction_id
+        FROM (
+            SELECT DISTINCT x.id FROM unnest($1, $2, $3) AS w (holder, source, app)
+            CROSS JOIN LATERAL (
+                (SELECT id FROM events
+                 WHERE holder = w.holder AND id < $6 AND environment = $4 AND ($5 IS NULL OR source = $5)
+                   AND (w.source IS NULL OR source = w.source AND app = w.app)
+                 ORDER BY id DESC LIMIT $7)
+                UNION ALL
+                (SELECT t.event FROM transfers t JOIN purchases p ON p.id = t.purchase
+                 WHERE t.from_holder = w.holder AND t.event < $6 AND p.environment = $4
+                   AND ($5 IS NULL OR p.source = $5)
+                   AND (w.source IS NULL OR p.source = w.source AND p.app = w.app)
+                 ORDER BY t.event DESC LIMIT $7)
+                UNION ALL
+                (SELECT t.event FROM transfers t JOIN purchases p ON p.id = t.purchase
+                 WHERE t.to_holder = w.holder AND t.event < $6 AND p.environment = $4
+                   AND ($5 IS NULL OR p.source = $5)
+                   AND (w.source IS NULL OR p.source = w.source AND p.app = w.app)
+                 ORDER BY t.event DESC LIMIT $7)
+            ) AS x
+        ) AS found
+        JOIN events e ON e.id = found.id
+        LEFT JOIN purchases p ON p.id = e.purchase
+        ORDER BY e.id DESC LIMIT $7
+        """)
+
+    static let transfersOf = Statement<([Int64], [String]), TransferRow>(
+        "lookup_history_transfers",
+        """
+        SELECT t.id, p.source, p.app, p.environment, p.key, p.product, t.from_holder, t.to_holder,
+               (extract(epoch FROM t.told_at) * 1000)::bigint, t.event, e.vendor_event_id, e.key, e.occurred_at_ms
+        FROM transfers t JOIN purchases p ON p.id = t.purchase LEFT JOIN events e ON e.id = t.event
+        WHERE t.from_holder = ANY ($2) AND t.event = ANY ($1) OR t.to_holder = ANY ($2) AND t.event = ANY ($1)
+        ORDER BY t.event DESC, t.id DESC
+        """)
+
+    static let transfers = Statement<
+        ([String], [String?], [String?], String, String?, Int64, Identifier, Int32), TransferRow
+    >(
+        "lookup_transfers",
+        """
+        SELECT t.id, p.source, p.app, p.environment, p.key, p.product, t.from_holder, t.to_holder,
+               (extract(epoch FROM t.told_at) * 1000)::bigint, t.event, e.vendor_event_id, e.key, e.occurred_at_ms
+        FROM (
+            SELECT DISTINCT x.id FROM unnest($1, $2, $3) AS w (holder, source, app)
+            CROSS JOIN LATERAL (
+                (SELECT t.id FROM transfers t JOIN purchases p ON p.id = t.purchase
+                 WHERE t.from_holder = w.holder AND (t.event, t.id) < ($6, $7) AND p.environment = $4
+                   AND ($5 IS NULL OR p.source = $5)
+                   AND (w.source IS NULL OR p.source = w.source AND p.app = w.app)
+                 ORDER BY t.event DESC, t.id DESC LIMIT $8)
+                UNION ALL
+                (SELECT t.id FROM transfers t JOIN purchases p ON p.id = t.purchase
+                 WHERE t.to_holder = w.holder AND (t.event, t.id) < ($6, $7) AND p.environment = $4
+                   AND ($5 IS NULL OR p.source = $5)
+                   AND (w.source IS NULL OR p.source = w.source AND p.app = w.app)
+                 ORDER BY t.event DESC, t.id DESC LIMIT $8)
+            ) AS x
+        ) AS found
+        JOIN transfers t ON t.id = found.id
+        JOIN purchases p ON p.id = t.purchase
+        LEFT JOIN events e ON e.id = t.event
+        ORDER BY t.event DESC, t.id DESC LIMIT $8
+        """)
+}
+
+extension PastEvent {
+    fileprivate init(row found: HolderHistoryStatements.EventRow, transfers: [PassedPurchase]) {
+        row = found.0
+        eventID = found.1 ?? found.2.eventID
+        name = found.3
+        type = found.4
+        scope = Scope(source: found.5, app: found.6, environment: found.7)
+        holder = Holder(coalesced: found.8) ?? .anonymous(found.8)
+        occurredAt = Timestamp(milliseconds: found.9)
+        receivedAt = Timestamp(milliseconds: found.10)
+        purchase = found.11
+        product = found.12
+        storeTransactionID = found.13
+        self.transfers = transfers
+    }
+}
+
+extension PassedPurchase {
+    fileprivate init(row: HolderHistoryStatements.TransferRow) {
+        id = row.0
+        scope = Scope(source: row.1, app: row.2, environment: row.3)
+        purchase = row.4
+        product = row.5
+        from = Holder(coalesced: row.6) ?? .anonymous(row.6)
+        to = Holder(coalesced: row.7) ?? .anonymous(row.7)
+        toldAt = Timestamp(milliseconds: row.8)
+        event = row.9
+        eventID = row.10 ?? row.11?.eventID
+        occurredAt = row.12.map { Timestamp(milliseconds: $0) }
+    }
+}

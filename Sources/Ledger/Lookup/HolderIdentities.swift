@@ -1,0 +1,70 @@
+import Postgres
+package import Vocabulary
+
+/// Which user an anonymous holder is, or was.
+package struct IdentityLink: Sendable {
+    package let scope: Scope
+    package let anonymousID: String
+    /// nil: it is nobody known any more.
+    package let userID: String?
+    /// The event time that this is as of.
+    package let asOf: Timestamp
+    /// A session's end; nil: it holds until something else is said.
+    package let until: Timestamp?
+    /// It is this user now, by the database's clock.
+    package let isActive: Bool
+    fileprivate let digest: Identifier
+}
+
+extension HolderLookup {
+    /// The links of a user, or of an anonymous holder, the newest first; ended ones, too.
+    package func identities(
+        of holder: Holder, in scope: LookupScope, after cursor: LookupCursor? = nil, limit: Int
+    ) async throws(LookupFailure) -> LookupPage<IdentityLink> {
+        let user: String? = if case .user(let id) = holder { id } else { nil }
+        let anonymous: String? = if case .anonymous(let id) = holder { id } else { nil }
+        let found = try await read { session throws(DatabaseError) in
+            let place = cursor ?? .greatest
+            return try session.run(
+                HolderIdentityStatements.links,
+                (user, anonymous, scope.environment, scope.source, place.number, place.identifier, Int32(limit + 1))
+            ).map { IdentityLink(row: $0) }
+        }
+        return LookupPage(found, limit: limit) {
+            LookupCursor(number: $0.asOf.milliseconds, identifier: $0.digest)
+        }
+    }
+}
+
+enum HolderIdentityStatements {
+    typealias Row = (String, String, String, String, String?, Int64, Int64?, Bool, Identifier)
+
+    /// A digest of the whole key puts links of one time in an order.
+    static let links = Statement<(String?, String?, String, String?, Int64, Identifier, Int32), Row>(
+        "lookup_identity_links",
+        """
+        SELECT * FROM (
+            SELECT source, app, environment, anonymous_user_id, user_id, as_of_ms, until_ms,
+                   user_id IS NOT NULL
+                       AND (until_ms IS NULL OR until_ms > (extract(epoch FROM now()) * 1000)::bigint),
+                   encode(substring(sha256(convert_to(
+                       jsonb_build_array(anonymous_user_id, source, app, environment)::text, 'UTF8')) FOR 16), 'hex'
+                   )::uuid AS digest
+            FROM holder_links
+            WHERE (user_id = $1 OR anonymous_user_id = $2) AND environment = $3 AND ($4 IS NULL OR source = $4)
+        ) AS l
+        WHERE (as_of_ms, digest) < ($5, $6) ORDER BY as_of_ms DESC, digest DESC LIMIT $7
+        """)
+}
+
+extension IdentityLink {
+    fileprivate init(row: HolderIdentityStatements.Row) {
+        scope = Scope(source: row.0, app: row.1, environment: row.2)
+        anonymousID = row.3
+        userID = row.4
+        asOf = Timestamp(milliseconds: row.5)
+        until = row.6.map { Timestamp(milliseconds: $0) }
+        isActive = row.7
+        digest = row.8
+    }
+}

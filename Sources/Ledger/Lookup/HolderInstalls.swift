@@ -1,0 +1,178 @@
+import Postgres
+package import Vocabulary
+
+/// An install of a source whose installs and identities hold together: registered by name, or known by its webhooks.
+package struct KnownInstall: Sendable {
+    package let id: String
+    package let environment: String
+    package let createdAt: Timestamp
+}
+
+/// Who an install is.
+package struct InstallIdentity: Sendable {
+    /// Logged in as, now.
+    package let current: String?
+    /// The identity that it was the first to identify as; of several the oldest.
+    package let own: String?
+    /// The event time that `current` is as of, a logout's, too; nil: nobody ever logged in on it.
+    package let asOf: Timestamp?
+}
+
+/// What the app's backend granted, for one of its holders.
+package struct GrantHolding: Sendable {
+    package let holder: Holder
+    /// Its time included.
+    package let isActive: Bool
+    package let asOf: Timestamp
+    /// The newest grant.
+    package let transaction: Transaction?
+}
+
+extension HolderLookup {
+    /// The environments that an install is known in, production first.
+    ///
+    /// - Parameter environment: only this one; nil: any.
+    package func install(
+        _ id: String, of source: String, app: String, environment: String?
+    ) async throws(LookupFailure) -> KnownInstall? {
+        try await read { session throws(DatabaseError) in
+            try session.run(
+                HolderInstallStatements.known, (id, source, app, Holder.anonymous(id).coalesced, environment)
+            )
+            .first.map { KnownInstall(id: id, environment: $0.0, createdAt: Timestamp(milliseconds: $0.1)) }
+        }
+    }
+
+    /// Registers an install by name; nil: the name is taken.
+    package func register(_ id: String, in scope: Scope) async throws(LookupFailure) -> KnownInstall? {
+        try await read { session throws(DatabaseError) in
+            try session.run(HolderInstallStatements.register, (scope.source, scope.app, scope.environment, id))
+                .first.map {
+                    KnownInstall(id: id, environment: scope.environment, createdAt: Timestamp(milliseconds: $0))
+                }
+        }
+    }
+
+    package func identity(ofInstall id: String, in scope: Scope) async throws(LookupFailure) -> InstallIdentity {
+        try await read { session throws(DatabaseError) in
+            try session.run(HolderInstallStatements.identity, (id, scope.source, scope.app, scope.environment)).first
+                .map { row in
+                    InstallIdentity(current: row.0, own: row.1, asOf: row.2.map { Timestamp(milliseconds: $0) })
+                } ?? InstallIdentity(current: nil, own: nil, asOf: nil)
+        }
+    }
+
+    /// The install that was the first to identify as `identity`, and the environment; production before others.
+    ///
+    /// - Parameter environment: only this one; nil: any.
+    package func install(
+        identifiedAs identity: String, of source: String, app: String, environment: String?
+    ) async throws(LookupFailure) -> (id: String, environment: String)? {
+        try await read { session throws(DatabaseError) in
+            try session.run(HolderInstallStatements.identified, (identity, source, app, environment)).first
+                .map { (id: $0.0, environment: $0.1) }
+        }
+    }
+
+    /// Everybody who holds, or held, something that was granted.
+    package func grant(_ purchase: Identifier) async throws(LookupFailure) -> [GrantHolding] {
+        try await read { session throws(DatabaseError) in
+            try session.run(HolderInstallStatements.grant, purchase).map { GrantHolding(row: $0) }
+        }
+    }
+}
+
+enum HolderInstallStatements {
+    /// `$4` is the install as a holder. Of a long history the oldest events are enough to know it by.
+    static let known = Statement<(String, String, String, String, String?), (String, Int64)>(
+        "lookup_install",
+        """
+        SELECT environment, min(created_at_ms) FROM (
+            SELECT environment, (extract(epoch FROM created_at) * 1000)::bigint AS created_at_ms
+            FROM installs WHERE install = $1 AND source = $2 AND app = $3
+            UNION ALL
+            SELECT environment, (extract(epoch FROM linked_at) * 1000)::bigint
+            FROM install_identities WHERE install = $1 AND source = $2 AND app = $3
+            UNION ALL
+            SELECT environment, as_of_ms
+            FROM holder_links WHERE anonymous_user_id = $1 AND source = $2 AND app = $3
+            UNION ALL
+            SELECT p.environment, (extract(epoch FROM e.changed_at) * 1000)::bigint
+            FROM entitlements e JOIN purchases p ON p.id = e.purchase
+            WHERE e.holder = $4 AND p.source = $2 AND p.app = $3
+            UNION ALL
+            (SELECT environment, (extract(epoch FROM received_at) * 1000)::bigint
+             FROM events WHERE holder = $4 AND source = $2 AND app = $3 ORDER BY id LIMIT 1000)
+        ) AS k
+        WHERE $5 IS NULL OR environment = $5
+        GROUP BY environment ORDER BY environment <> 'PRODUCTION', environment
+        """)
+
+    static let register = Statement<(String, String, String, String), Int64>(
+        "lookup_register_install",
+        """
+        INSERT INTO installs (source, app, environment, install) VALUES ($1, $2, $3, $4)
+        ON CONFLICT (install, source, app, environment) DO NOTHING
+        RETURNING (extract(epoch FROM created_at) * 1000)::bigint
+        """)
+
+    static let identity = Statement<(String, String, String, String), (String?, String?, Int64?)>(
+        "lookup_install_identity",
+        """
+        SELECT CASE WHEN l.until_ms IS NULL OR l.until_ms > (extract(epoch FROM now()) * 1000)::bigint
+                    THEN l.user_id END,
+               (SELECT identity FROM install_identities
+                WHERE install = $1 AND source = $2 AND app = $3 AND environment = $4
+                ORDER BY linked_at, event LIMIT 1),
+               l.as_of_ms
+        FROM (VALUES (1)) AS one
+        LEFT JOIN holder_links l ON l.anonymous_user_id = $1 AND l.source = $2 AND l.app = $3 AND l.environment = $4
+        """)
+
+    /// An identity that only webhooks told of belongs to the install that they told of first.
+    static let identified = Statement<(String, String, String, String?), (String, String)>(
+        "lookup_identified_install",
+        """
+        SELECT install, environment FROM (
+            SELECT install, environment, 0 AS rank, 0 AS as_of_ms FROM install_identities
+            WHERE identity = $1 AND source = $2 AND app = $3
+            UNION ALL
+            SELECT anonymous_user_id, environment, 1, as_of_ms FROM holder_links
+            WHERE user_id = $1 AND source = $2 AND app = $3
+        ) AS i
+        WHERE $4 IS NULL OR environment = $4
+        ORDER BY environment <> 'PRODUCTION', environment, rank, as_of_ms, install LIMIT 1
+        """)
+
+    static let grant = Statement<
+        Identifier, (String, Bool, Int64, String?, Int64?, Int64?, String?, String?)
+    >(
+        "lookup_grant",
+        """
+        SELECT e.holder,
+               e.active AND coalesce(t.effective_next_renewal_at_ms
+                   > (extract(epoch FROM now()) * 1000)::bigint, true),
+               e.as_of_ms, t.store_transaction_id, t.purchased_at_ms, t.effective_next_renewal_at_ms, t.offer_type,
+               t.status
+        FROM entitlements e
+        LEFT JOIN LATERAL (
+            SELECT * FROM transactions WHERE purchase = e.purchase
+            ORDER BY coalesce(purchased_at_ms, as_of_ms) DESC, as_of_ms DESC, store_transaction_id DESC LIMIT 1
+        ) AS t ON true
+        WHERE e.purchase = $1 ORDER BY e.holder
+        """)
+}
+
+extension GrantHolding {
+    fileprivate init(row: (String, Bool, Int64, String?, Int64?, Int64?, String?, String?)) {
+        holder = Holder(coalesced: row.0) ?? .anonymous(row.0)
+        isActive = row.1
+        asOf = Timestamp(milliseconds: row.2)
+        transaction = row.3.map { id in
+            Transaction(
+                storeTransactionID: id, storeOriginalTransactionID: nil,
+                purchasedAt: row.4.map { Timestamp(milliseconds: $0) },
+                effectiveNextRenewalAt: row.5.map { Timestamp(milliseconds: $0) }, offerType: row.6, status: row.7)
+        }
+    }
+}

@@ -1,0 +1,118 @@
+package import Postgres
+package import Vocabulary
+
+/// Whom the app's backend asks about.
+package enum LookupSubject: Sendable, Hashable {
+    case holder(Holder)
+    /// An anonymous holder together with the user that it is now: what somebody sees who sits before it.
+    case install(String)
+}
+
+/// Where it looks: one environment, and one source or all of them. Nothing of two environments is ever shown together
+/// (invariant I4).
+package struct LookupScope: Sendable, Hashable {
+    package var environment: String
+    /// nil: all sources, each purchase kept apart by its own.
+    package var source: String?
+
+    package init(environment: String, source: String?) {
+        self.environment = environment
+        self.source = source
+    }
+}
+
+/// Where a page ends: the place of its last entry in an order that no later entry changes. Every value is a place.
+package struct LookupCursor: Sendable, Hashable {
+    package var number: Int64
+    package var identifier: Identifier
+
+    package init(number: Int64, identifier: Identifier) {
+        self.number = number
+        self.identifier = identifier
+    }
+
+    /// Before everything, in ascending order.
+    static let least = LookupCursor(number: .min, identifier: Identifier(high: 0, low: 0))
+    /// Before everything, in descending order.
+    static let greatest = LookupCursor(number: .max, identifier: Identifier(high: .max, low: .max))
+}
+
+/// Some of the entries, in their order.
+package struct LookupPage<Entry: Sendable>: Sendable {
+    package let entries: [Entry]
+    /// Where the next page begins; nil: this was the last.
+    package let next: LookupCursor?
+
+    /// - Parameters:
+    ///   - found: up to one more than `limit`.
+    ///   - place: of an entry in the order.
+    init(_ found: [Entry], limit: Int, place: (Entry) -> LookupCursor) {
+        entries = Array(found.prefix(limit))
+        next = found.count > limit ? entries.last.map(place) : nil
+    }
+}
+
+/// The database could not answer; the description is for the journal and quotes no data.
+package struct LookupFailure: Error, CustomStringConvertible {
+    package let description: String
+
+    init(_ error: DatabaseError) { description = "\(error)" }
+}
+
+/// What the app's backend asks of the ledger: a few statements each, every one answered from an index.
+package struct HolderLookup: Sendable {
+    /// Entries of one page at most; what has no pages ends there.
+    package static let entriesMax = 1_000
+
+    private let pool: Pool
+
+    package init(pool: Pool) { self.pool = pool }
+
+    func read<Value: Sendable>(
+        _ body: @Sendable (borrowing Session) throws(DatabaseError) -> Value
+    ) async throws(LookupFailure) -> Value {
+        do throws(DatabaseError) {
+            return try await pool.withSession(body)
+        } catch {
+            throw LookupFailure(error)
+        }
+    }
+}
+
+/// The holders that a subject means. A holder that was named stands for itself everywhere; the identity of an install
+/// only where the install is logged in as it.
+struct MeantHolders: Sendable {
+    private(set) var holders: [String] = []
+    /// nil: everywhere.
+    private(set) var sources: [String?] = []
+    private(set) var apps: [String?] = []
+
+    init(_ subject: LookupSubject, in scope: LookupScope, on session: borrowing Session) throws(DatabaseError) {
+        switch subject {
+        case .holder(let holder): add(holder)
+        case .install(let install):
+            add(.anonymous(install))
+            for row in try session.run(HolderLookupStatements.currentIdentities, (install, scope.environment)) {
+                add(.user(row.2), source: row.0, app: row.1)
+            }
+        }
+    }
+
+    private mutating func add(_ holder: Holder, source: String? = nil, app: String? = nil) {
+        holders.append(holder.coalesced)
+        sources.append(source)
+        apps.append(app)
+    }
+}
+
+enum HolderLookupStatements {
+    /// A session that has ended counts by the database's clock: past its end the holder is anonymous again.
+    static let currentIdentities = Statement<(String, String), (String, String, String)>(
+        "lookup_current_identities",
+        """
+        SELECT source, app, user_id FROM holder_links
+        WHERE anonymous_user_id = $1 AND environment = $2 AND user_id IS NOT NULL
+          AND (until_ms IS NULL OR until_ms > (extract(epoch FROM now()) * 1000)::bigint)
+        ORDER BY source, app LIMIT 1000
+        """)
+}

@@ -1,0 +1,75 @@
+import Postgres
+package import Vocabulary
+
+/// One transaction of a purchase that a subject holds or once held: what the eligibility for an offer is decided from.
+package struct HeldTransaction: Sendable {
+    package let purchase: Identifier
+    package let kind: Purchase.Kind
+    package let product: String
+    /// End of the paid period, grace included.
+    package let until: Timestamp?
+    package let offerType: String?
+    package let status: String?
+    /// The types of its events, each once, of those that were asked for.
+    package let eventTypes: Set<String>
+}
+
+extension HolderLookup {
+    /// Transactions of one look-up at most.
+    package static let transactionsMax = 10_000
+
+    /// The transactions of all purchases of `products` that the subject has or had; nil: more than `transactionsMax`.
+    ///
+    /// - Parameter eventTypes: the types of event that are looked for on each of them.
+    package func transactions(
+        of subject: LookupSubject, in scope: LookupScope, products: [String], eventTypes: [String]
+    ) async throws(LookupFailure) -> [HeldTransaction]? {
+        let found = try await read { session throws(DatabaseError) in
+            let meant = try MeantHolders(subject, in: scope, on: session)
+            return try session.run(
+                HolderTransactionStatements.transactions,
+                (
+                    meant.holders, meant.sources, meant.apps, scope.environment, scope.source, products, eventTypes,
+                    Int32(Self.transactionsMax + 1)
+                )
+            ).map { HeldTransaction(row: $0) }
+        }
+        return found.count > Self.transactionsMax ? nil : found
+    }
+}
+
+enum HolderTransactionStatements {
+    typealias Row = (Identifier, String, String, Int64?, String?, String?, [String])
+
+    static let transactions = Statement<
+        ([String], [String?], [String?], String, String?, [String], [String], Int32), Row
+    >(
+        "lookup_transactions",
+        """
+        SELECT p.id, p.kind, p.product, t.effective_next_renewal_at_ms, t.offer_type, t.status,
+               ARRAY (SELECT DISTINCT e.type FROM events e
+                      WHERE e.store_transaction_id = t.store_transaction_id AND e.purchase = p.id
+                        AND e.type = ANY ($7))
+        FROM (
+            SELECT DISTINCT e.purchase FROM unnest($1, $2, $3) AS w (holder, source, app)
+            JOIN entitlements e ON e.holder = w.holder
+            JOIN purchases p ON p.id = e.purchase AND p.environment = $4 AND p.product = ANY ($6)
+            WHERE ($5 IS NULL OR p.source = $5) AND (w.source IS NULL OR p.source = w.source AND p.app = w.app)
+        ) AS h
+        JOIN purchases p ON p.id = h.purchase
+        JOIN transactions t ON t.purchase = p.id
+        LIMIT $8
+        """)
+}
+
+extension HeldTransaction {
+    fileprivate init(row: HolderTransactionStatements.Row) {
+        purchase = row.0
+        kind = Purchase.Kind(rawValue: row.1) ?? .subscription
+        product = row.2
+        until = row.3.map { Timestamp(milliseconds: $0) }
+        offerType = row.4
+        status = row.5
+        eventTypes = Set(row.6)
+    }
+}

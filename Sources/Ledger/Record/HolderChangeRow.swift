@@ -1,0 +1,63 @@
+import Vocabulary
+
+/// What was stated of a holder's purchases as a whole, as `holder_changes` keeps it: applied to each purchase that its
+/// subject holds at that time, to those included whose own webhooks come later.
+struct HolderChangeRow: Hashable {
+    enum Kind: String {
+        /// The vendor says that all passes from the subject to the target.
+        case native
+        /// A login: the subject's subscriptions pass to the target.
+        case login
+        /// The first identify: the target holds all that the subject does.
+        case share
+        /// A restore of a transaction: the targets hold its purchase, alone.
+        case transfer
+        /// A restore of a transaction: the targets hold its purchase, beside the others.
+        case copy
+    }
+
+    var scope: Scope
+    /// A holder as `Holder.coalesced` writes it, or a store transaction behind `txn:`.
+    var subject: String
+    var kind: Kind
+    var target: Holder
+    var secondTarget: Holder?
+    var at: Timestamp
+
+    /// The subject, where it is a holder.
+    var from: Holder? { Holder(coalesced: subject) }
+
+    static func transactionSubject(_ id: String) -> String { "txn:" + id }
+}
+
+extension HolderChangeRow {
+    /// The rows that an event's change becomes.
+    ///
+    /// - Parameters:
+    ///   - isFirstIdentify: nobody identified as this identity before.
+    ///   - identity: the user that a restoring install is logged in as.
+    static func rows(
+        of change: HolderChange, ownership: Ownership, isFirstIdentify: Bool, identity: Holder?, scope: Scope,
+        at time: Timestamp
+    ) -> [HolderChangeRow] {
+        func row(_ subject: String, _ kind: Kind, _ target: Holder, _ second: Holder? = nil) -> HolderChangeRow {
+            HolderChangeRow(scope: scope, subject: subject, kind: kind, target: target, secondTarget: second, at: time)
+        }
+        switch change {
+        case .move(let from, let to, let isNative):
+            return from.filter { $0 != to }.map { row($0.coalesced, isNative ? .native : .login, to) }
+        case .identify(let install, let identity):
+            let subject = Holder.anonymous(install).coalesced
+            switch ownership {
+            case .exclusive: return [row(subject, .login, .user(identity))]
+            case .installAndIdentity: return isFirstIdentify ? [row(subject, .share, .user(identity))] : []
+            }
+        case .endSessions: return []
+        case .restore(let install, let transactions, let strategy):
+            let install = Holder.anonymous(install)
+            return transactions.map { id in
+                row(transactionSubject(id), strategy == .transfer ? .transfer : .copy, install, identity)
+            }
+        }
+    }
+}

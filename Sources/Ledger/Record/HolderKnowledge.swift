@@ -1,0 +1,121 @@
+import Vocabulary
+
+/// What a batch knows of holders beyond their purchases: loaded, and learned by it.
+struct HolderKnowledge {
+    struct LinkKey: Hashable {
+        var scope: Scope
+        /// Anonymous.
+        var holder: Holder
+    }
+
+    /// Who an anonymous holder is, as of an event time.
+    struct Link: Equatable {
+        /// Nil: nobody known.
+        var userID: String?
+        var until: Timestamp?
+        var asOf: Timestamp
+
+        /// The later statement holds; of two at one time the one that ends, then by bytes: never the order of arrival.
+        func yields(to other: Link) -> Bool {
+            if asOf != other.asOf { return asOf < other.asOf }
+            guard let userID, let theirs = other.userID else { return other.userID == nil }
+            return userID == theirs || Array(userID.utf8).lexicographicallyPrecedes(Array(theirs.utf8))
+        }
+    }
+
+    struct IdentityKey: Hashable {
+        var scope: Scope
+        var identity: Holder
+    }
+
+    /// Loaded, and learned.
+    private(set) var links: [LinkKey: Link] = [:]
+    private(set) var learnedLinks: Set<LinkKey> = []
+    /// What was stated of the holders of this batch and of whom it leads to, oldest first.
+    private(set) var changes: [HolderChangeRow] = []
+    private(set) var newChanges: [(row: HolderChangeRow, event: Int64)] = []
+    /// Identities that some install has identified as before.
+    private(set) var knownIdentities: Set<IdentityKey> = []
+    private(set) var newIdentities: [(key: IdentityKey, install: String, event: Int64)] = []
+    /// Of purchases that an event can move without naming them: their transaction as of the newest event.
+    private(set) var newestTransaction: [Identifier: Transaction] = [:]
+    /// By which a restore can name a purchase. As bytes: Swift's strings take different spellings of a letter for the
+    /// same.
+    private var names: [Identifier: Set<[UInt8]>] = [:]
+
+    mutating func load(_ link: Link, of key: LinkKey) { links[key] = link }
+    mutating func load(_ change: HolderChangeRow) { changes.append(change) }
+    mutating func load(identity: IdentityKey) { knownIdentities.insert(identity) }
+
+    // MARK: Who an anonymous holder is
+
+    mutating func learn(_ link: HolderLink, scope: Scope, at time: Timestamp) {
+        learn(
+            Link(userID: link.userID, until: link.until, asOf: time),
+            of: LinkKey(scope: scope, holder: .anonymous(link.anonymousID)))
+    }
+
+    mutating func learn(_ told: ToldTransfer, scope: Scope, at time: Timestamp) {
+        guard told.from.isAnonymous, case .user(let user) = told.to else { return }
+        let key = LinkKey(scope: scope, holder: told.from)
+        // A session that says the same keeps its end.
+        if links[key]?.userID == user { return }
+        learn(Link(userID: user, until: nil, asOf: time), of: key)
+    }
+
+    private mutating func learn(_ link: Link, of key: LinkKey) {
+        if let known = links[key], !known.yields(to: link) { return }
+        links[key] = link
+        learnedLinks.insert(key)
+    }
+
+    /// Of all that are known by then. A login that comes late, after this, is not known: its own end still holds.
+    mutating func endSessions(of user: String, scope: Scope, at time: Timestamp) {
+        let user = Array(user.utf8)
+        for (key, link) in links
+        where key.scope == scope && link.userID.map({ Array($0.utf8) }) == user {
+            learn(Link(userID: nil, until: nil, asOf: time), of: key)
+        }
+    }
+
+    /// The user that an anonymous holder is known to be (invariant I5); past a session's end it is nobody again.
+    func user(of holder: Holder, scope: Scope, at time: Timestamp) -> String? {
+        guard holder.isAnonymous, let link = links[LinkKey(scope: scope, holder: holder)] else { return nil }
+        if let until = link.until, time >= until { return nil }
+        return link.userID
+    }
+
+    // MARK: Transactions
+
+    mutating func know(_ transaction: Transaction, of purchase: Identifier) {
+        newestTransaction[purchase] = transaction
+        know(name: transaction.storeTransactionID, of: purchase)
+        if let original = transaction.storeOriginalTransactionID { know(name: original, of: purchase) }
+    }
+
+    mutating func know(name: String, of purchase: Identifier) {
+        names[purchase, default: []].insert(Array(HolderChangeRow.transactionSubject(name).utf8))
+    }
+
+    /// Whether the change is about a transaction of this purchase.
+    func names(_ purchase: Identifier, in change: HolderChangeRow) -> Bool {
+        names[purchase]?.contains(Array(change.subject.utf8)) ?? false
+    }
+
+    // MARK: Holders as a whole
+
+    /// - Returns: whether nobody identified as it before.
+    mutating func identify(_ identity: String, install: String, scope: Scope, event: Int64) -> Bool {
+        let key = IdentityKey(scope: scope, identity: .user(identity))
+        guard knownIdentities.insert(key).inserted else { return false }
+        newIdentities.append((key, install, event))
+        return true
+    }
+
+    mutating func add(_ change: HolderChangeRow, event: Int64) {
+        newChanges.append((change, event))
+        // Those of one time stay in the order of arrival.
+        let place = changes.firstIndex { $0.at > change.at } ?? changes.endIndex
+        changes.insert(change, at: place)
+    }
+}

@@ -1,0 +1,118 @@
+import Postgres
+import Vocabulary
+
+/// The SQL about holders beyond one purchase. Four arrays name a holder, a transaction or an identity each: the text,
+/// source, app, environment.
+enum HolderStatements {
+    typealias Keys = ([String], [String], [String], [String])
+
+    /// The first number ("hold" as bytes) keeps these locks apart from others.
+    static let lock = Statement<Int32, ()>("holder_lock", "SELECT FROM pg_advisory_xact_lock(1752132708, $1)")
+    static let lockShared = Statement<Int32, ()>(
+        "holder_lock_shared", "SELECT FROM pg_advisory_xact_lock_shared(1752132708, $1)")
+
+    static let links = Statement<Keys, (String, String, String, String, String?, Int64?, Int64)>(
+        "holder_links",
+        """
+        SELECT l.source, l.app, l.environment, l.anonymous_user_id, l.user_id, l.until_ms, l.as_of_ms
+        FROM unnest($1, $2, $3, $4) AS w (anonymous_user_id, source, app, environment)
+        JOIN holder_links l USING (anonymous_user_id, source, app, environment)
+        """)
+
+    static let linksOfUsers = Statement<Keys, (String, String, String, String, String?, Int64?, Int64)>(
+        "holder_links_of_users",
+        """
+        SELECT l.source, l.app, l.environment, l.anonymous_user_id, l.user_id, l.until_ms, l.as_of_ms
+        FROM unnest($1, $2, $3, $4) AS w (user_id, source, app, environment)
+        JOIN holder_links l USING (user_id, source, app, environment)
+        """)
+
+    static let identities = Statement<Keys, (String, String, String, String)>(
+        "holder_identities",
+        """
+        SELECT i.identity, i.source, i.app, i.environment
+        FROM unnest($1, $2, $3, $4) AS w (identity, source, app, environment)
+        JOIN install_identities i USING (identity, source, app, environment)
+        """)
+
+    /// All purchases that these holders ever held.
+    static let purchases = Statement<Keys, Identifier>(
+        "holder_purchases",
+        """
+        SELECT p.id FROM unnest($1, $2, $3, $4) AS w (holder, source, app, environment)
+        JOIN entitlements e USING (holder)
+        JOIN purchases p ON p.id = e.purchase AND p.source = w.source AND p.app = w.app
+            AND p.environment = w.environment
+        """)
+
+    /// A restore may name any transaction of a purchase, or the one that is its key.
+    static let restored = Statement<Keys, (Identifier, String)>(
+        "holder_restored",
+        """
+        WITH w AS (SELECT * FROM unnest($1, $2, $3, $4) AS w (name, source, app, environment))
+        SELECT p.id, w.name FROM w JOIN transactions t ON t.store_transaction_id = w.name
+        JOIN purchases p ON p.id = t.purchase AND p.source = w.source AND p.app = w.app
+            AND p.environment = w.environment
+        UNION
+        SELECT p.id, w.name FROM w JOIN purchases p ON p.key = w.name AND p.source = w.source AND p.app = w.app
+            AND p.environment = w.environment
+        """)
+
+    static let newestTransactions = Statement<
+        [Identifier], (Identifier, String, String?, Int64?, Int64?, String?, String?)
+    >(
+        "holder_newest_transactions",
+        """
+        SELECT p.id, t.store_transaction_id, t.store_original_transaction_id, t.purchased_at_ms,
+               t.effective_next_renewal_at_ms, t.offer_type, t.status
+        FROM unnest($1) AS p (id)
+        CROSS JOIN LATERAL (
+            SELECT store_transaction_id FROM events e
+            WHERE e.purchase = p.id AND e.store_transaction_id IS NOT NULL ORDER BY e.id DESC LIMIT 1
+        ) AS newest
+        JOIN transactions t ON t.store_transaction_id = newest.store_transaction_id AND t.purchase = p.id
+        """)
+
+    /// What was stated of them, and of whom that leads to: what passed to somebody may have passed on.
+    static let changes = Statement<Keys, (String, String, String, String, String, String, String?, Int64)>(
+        "holder_changes",
+        """
+        WITH RECURSIVE c AS (
+            SELECT h.* FROM unnest($1, $2, $3, $4) AS w (subject, source, app, environment)
+            JOIN holder_changes h USING (subject, source, app, environment)
+            UNION
+            SELECT h.* FROM c JOIN holder_changes h ON h.subject IN (c.target, c.second_target)
+                AND h.source = c.source AND h.app = c.app AND h.environment = c.environment
+        )
+        SELECT source, app, environment, subject, kind, target, second_target, at_ms FROM c ORDER BY at_ms, id
+        """)
+
+    static let addChanges = Statement<
+        ([String], [String], [String], [String], [String], [String], [String?], [Int64], [Int64]), ()
+    >(
+        "holder_add_changes",
+        """
+        INSERT INTO holder_changes (source, app, environment, subject, kind, target, second_target, at_ms, event)
+        SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9)
+        """)
+
+    static let addIdentities = Statement<([String], [String], [String], [String], [String], [Int64]), ()>(
+        "holder_add_identities",
+        """
+        INSERT INTO install_identities (identity, source, app, environment, install, event)
+        SELECT * FROM unnest($1, $2, $3, $4, $5, $6)
+        ON CONFLICT (identity, source, app, environment) DO NOTHING
+        """)
+
+    static let learnLinks = Statement<
+        ([String], [String], [String], [String], [String?], [Int64?], [Int64]), ()
+    >(
+        "holder_learn_links",
+        """
+        INSERT INTO holder_links AS l (anonymous_user_id, source, app, environment, user_id, until_ms, as_of_ms)
+        SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7)
+        ON CONFLICT (anonymous_user_id, source, app, environment) DO UPDATE
+        SET user_id = excluded.user_id, until_ms = excluded.until_ms, as_of_ms = excluded.as_of_ms
+        WHERE l.as_of_ms <= excluded.as_of_ms
+        """)
+}

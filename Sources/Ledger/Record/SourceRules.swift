@@ -1,0 +1,16 @@
+package import Vocabulary
+
+/// What recording must know of a source, without knowing its kind.
+package struct SourceRules: Sendable {
+    package let shape: any SourceShape
+    package let ownership: Ownership
+    /// Whether its events, or what the app's backend says about it, can concern a holder as a whole. Where not, nothing
+    /// is looked up for that, and no two of its batches wait for each other.
+    package let statesChanges: Bool
+
+    package init(shape: any SourceShape, ownership: Ownership = .exclusive, statesChanges: Bool = false) {
+        self.shape = shape
+        self.ownership = ownership
+        self.statesChanges = statesChanges
+    }
+}

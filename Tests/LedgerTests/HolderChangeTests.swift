@@ -1,0 +1,196 @@
+import Postgres
+import TestSupport
+import Testing
+import Vocabulary
+
+@testable import Ledger
+
+/// Statements about a holder as a whole, in every order of arrival with the webhooks of the purchases they concern.
+/// Oracle: psql; each order is played in an environment of its own, so that all of them share one database (I4).
+@Suite("Transfers that name no purchase, logins, restores", .serialized)
+struct HolderChangeTests {
+    private static let a = Holder.user("a")
+    private static let b = Holder.user("b")
+    private static let c = Holder.user("c")
+    private static let end = seconds(100_000)
+
+    /// Plays every order of `events`, one by one and as one batch, and expects one outcome.
+    private func expectOneOutcome(
+        _ events: [@Sendable (String) -> Event], _ expected: (transfers: String, active: String),
+        sourceLocation: SourceLocation = #_sourceLocation
+    ) async throws {
+        try await Bench.run { bench in
+            let daemon = try await bench.daemon([.named("all")])
+            var orders: [(environment: String, order: [Int])] = []
+            for (index, order) in permutations(Array(events.indices)).enumerated() {
+                for isBatch in [false, true] {
+                    let environment = "\(isBatch ? "batch" : "single")\(index)"
+                    orders.append((environment, order))
+                    let played = order.map { events[$0](environment) }
+                    if isBatch {
+                        await daemon.record(played)
+                    } else {
+                        for event in played { await daemon.record([event]) }
+                    }
+                }
+            }
+            #expect(daemon.log.warnings == [], sourceLocation: sourceLocation)
+            for (environment, order) in orders {
+                let transfers = try bench.psql(
+                    """
+                    SELECT coalesce(string_agg(p.key || ':' || substr(from_holder, 6) || '>' || substr(to_holder, 6)
+                        || ordinal, ' ' ORDER BY p.key, from_holder, to_holder, ordinal), '')
+                    FROM transfers t JOIN purchases p ON p.id = t.purchase WHERE p.environment = '\(environment)'
+                    """)
+                #expect(transfers == expected.transfers, "\(environment) \(order)", sourceLocation: sourceLocation)
+                let active = try bench.psql(
+                    """
+                    SELECT coalesce(string_agg(p.key || ':' || substr(holder, 6), ' ' ORDER BY p.key, holder), '')
+                    FROM entitlements e JOIN purchases p ON p.id = e.purchase
+                    WHERE active AND p.environment = '\(environment)'
+                    """)
+                #expect(active == expected.active, "\(environment) \(order)", sourceLocation: sourceLocation)
+            }
+            let told = try bench.psql(
+                """
+                SELECT count(*) FROM transfers t
+                WHERE 2 <> (SELECT count(*) FROM messages m WHERE m.transfer = t.id)
+                """)
+            #expect(told == "0", sourceLocation: sourceLocation)
+        }
+    }
+
+    private func gain(
+        _ holder: Holder, _ purchase: String, at: Int64, kind: Purchase.Kind = .subscription, until: Timestamp? = end,
+        source: String = "moving"
+    ) -> @Sendable (String) -> Event {
+        {
+            .sample(
+                "ACTIVATE", holder: holder, at: seconds(at), purchase: purchase, kind: kind,
+                transaction: "t-\(purchase)",
+                source: source, environment: $0, fact: .activate(holder, seconds(at), until: until))
+        }
+    }
+
+    private func loss(_ holder: Holder, _ purchase: String, at: Int64, source: String = "moving")
+        -> @Sendable (String) -> Event
+    {
+        {
+            .sample(
+                "DEACTIVATE", holder: holder, at: seconds(at), purchase: purchase, transaction: "t-\(purchase)",
+                source: source, environment: $0, fact: .deactivate(holder, seconds(at), until: seconds(at)))
+        }
+    }
+
+    private func change(_ change: HolderChange, at: Int64, source: String = "moving") -> @Sendable (String) -> Event {
+        {
+            Event(
+                scope: Scope(source: source, app: "app.one", environment: $0), vendorEventID: nil, name: "\(change)",
+                type: "CHANGE", holder: Self.a, occurredAt: seconds(at), purchase: nil, transaction: nil,
+                change: change, body: Array("{}".utf8))
+        }
+    }
+
+    @Test("All that the old holder has passes on, one-time purchases too, and on again to a third")
+    func native() async throws {
+        try await expectOneOutcome(
+            [
+                gain(Self.a, "s1", at: 0), gain(Self.a, "o1", at: 10, kind: .oneTime, until: nil),
+                change(.move(from: [Self.a], to: Self.b, isNative: true), at: 100),
+                change(.move(from: [Self.b], to: Self.c, isNative: true), at: 200), gain(Self.b, "s1", at: 150),
+            ], ("o1:a>b1 o1:b>c1 s1:a>b1 s1:b>c1", "o1:c s1:c"))
+    }
+
+    @Test("A renewal before and one after it tell nothing twice; what is bought after it stays")
+    func around() async throws {
+        try await expectOneOutcome(
+            [
+                gain(Self.a, "s1", at: 0, until: seconds(60)), gain(Self.a, "s1", at: 50),
+                change(.move(from: [Self.a, .anonymous("x")], to: Self.b, isNative: true), at: 100),
+                gain(Self.b, "s1", at: 150), gain(Self.a, "s2", at: 160),
+            ], ("s1:a>b1", "s1:b s2:a"))
+    }
+
+    @Test("A login moves what is paid for, never a one-time purchase nor what has lapsed")
+    func login() async throws {
+        let device = Holder.anonymous("device")
+        try await expectOneOutcome(
+            [
+                gain(device, "s1", at: 0), gain(device, "o1", at: 0, kind: .oneTime, until: nil),
+                gain(device, "s2", at: 0, until: seconds(50)),
+                change(.move(from: [device], to: Self.b, isNative: false), at: 1_000), loss(device, "s1", at: 1_000),
+            ], ("s1:device>b1", "o1:device s1:b s2:device"))
+    }
+
+    @Test("The first identify shares, a later one does not, a restore takes away or adds")
+    func shared() async throws {
+        let (one, two) = (Holder.anonymous("i1"), Holder.anonymous("i2"))
+        try await expectOneOutcome(
+            [
+                gain(one, "s1", at: 0, source: "shared"),
+                change(.identify(install: "i1", identity: "u1"), at: 100, source: "shared"),
+                gain(two, "s2", at: 10, source: "shared"),
+                change(.restore(install: "i2", transactions: ["t-s1"], strategy: .copy), at: 300, source: "shared"),
+            ], ("", "s1:i1 s1:i2 s1:u1 s2:i2"))
+        try await expectOneOutcome(
+            [
+                gain(one, "s1", at: 0, source: "shared"), gain(two, "s2", at: 10, source: "shared"),
+                change(.restore(install: "i2", transactions: ["t-s1"], strategy: .transfer), at: 300, source: "shared"),
+                loss(two, "s2", at: 400, source: "shared"),
+            ], ("s1:i1>i21", "s1:i2"))
+    }
+
+    @Test("Two daemons at once: a purchase and the transfer of its holder never miss each other")
+    func concurrent() async throws {
+        try await Bench.run { bench in
+            let first = try await bench.daemon()
+            let second = try await bench.daemon(processID: 2)
+            for round in 0..<40 {
+                let environment = "round\(round)"
+                let bought = gain(Self.a, "s1", at: 0)(environment)
+                let moved = change(.move(from: [Self.a], to: Self.b, isNative: true), at: 100)(environment)
+                async let one = first.record([bought])
+                async let two = second.record([moved])
+                #expect(await one + two == [.stored, .stored])
+            }
+            #expect(try bench.psql("SELECT count(*) FROM transfers") == "40")
+            let active = "SELECT count(*), count(DISTINCT holder), max(holder) FROM entitlements WHERE active"
+            #expect(try bench.psql(active) == "40|1|user:b")
+        }
+    }
+
+    @Test("A session's end, a logout: whom later messages name")
+    func links() async throws {
+        try await Bench.run { bench in
+            let daemon = try await bench.daemon([.named("all")])
+            daemon.open("all")
+            func link(_ user: String?, at: Int64, until: Int64? = nil) -> Event {
+                Event(
+                    scope: Scope(source: "moving", app: "app.one", environment: "PRODUCTION"), vendorEventID: nil,
+                    name: "LINK", type: "LINK", holder: .anonymous("d"), occurredAt: seconds(at), purchase: nil,
+                    transaction: nil,
+                    links: [HolderLink(anonymousID: "d", userID: user, until: until.map { seconds($0) })],
+                    body: Array("{}".utf8))
+            }
+            func end(at: Int64) -> Event {
+                Event(
+                    scope: Scope(source: "moving", app: "app.one", environment: "PRODUCTION"), vendorEventID: nil,
+                    name: "END", type: "END", holder: .user("u2"), occurredAt: seconds(at), purchase: nil,
+                    transaction: nil, change: .endSessions(user: "u2"), body: Array("{}".utf8))
+            }
+            func seen(at: Int64) -> Event {
+                .sample("SEEN", holder: .anonymous("d"), at: seconds(at), purchase: nil, source: "moving")
+            }
+            // A login until 500; a late, older one changes nothing; a logout ends it.
+            for event in [
+                link("u1", at: 100, until: 500), link("u0", at: 50), seen(at: 200), seen(at: 600), link(nil, at: 300),
+                seen(at: 310), link("u2", at: 400), seen(at: 410), end(at: 420), seen(at: 430),
+            ] { await daemon.record([event]) }
+            let named = daemon.inbox.take().filter { $0.message.type == "SEEN" }.map { delivery in
+                let text = String(decoding: delivery.message.envelope, as: UTF8.self)
+                return text.contains(#""resolved_user_id":"u"#)
+            }
+            #expect(named == [true, false, false, true, false])
+        }
+    }
+}

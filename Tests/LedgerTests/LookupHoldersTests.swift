@@ -1,0 +1,154 @@
+import Postgres
+import TestSupport
+import Testing
+import Vocabulary
+
+@testable import Ledger
+
+/// Oracle: the server itself, for types and for plans; what was recorded, for answers.
+@Suite("Looking up holders", .serialized)
+struct LookupHoldersTests {
+    private struct Entry: Sendable {
+        let name: String
+        let sql: String
+        let parameterOIDs: [UInt32]
+        let resultOIDs: [UInt32]
+        /// As psql takes them.
+        let parameters: String
+        let describe: @Sendable (borrowing Session) throws(DatabaseError) -> StatementDescription
+
+        init<Parameters, Row>(_ statement: Statement<Parameters, Row>, _ parameters: String) {
+            name = statement.name
+            sql = statement.sql
+            parameterOIDs = statement.parameterOIDs
+            resultOIDs = statement.resultOIDs
+            self.parameters = parameters
+            describe = { session throws(DatabaseError) in try session.describe(statement) }
+        }
+    }
+
+    private static let who = "ARRAY['user:7', 'anon:7'], ARRAY[NULL, 'shop'], ARRAY[NULL, '']"
+    private static let least = "'00000000-0000-0000-0000-000000000000'"
+    private static let greatest = "'ffffffff-ffff-ffff-ffff-ffffffffffff'"
+
+    private static let catalogue: [Entry] = [
+        Entry(HolderLookupStatements.currentIdentities, "'7', 'PRODUCTION'"),
+        Entry(HolderEntitlementStatements.page, "\(who), 'PRODUCTION', NULL, NULL, \(least), 101"),
+        Entry(HolderHistoryStatements.events, "\(who), 'PRODUCTION', NULL, 9000000, 101"),
+        Entry(HolderHistoryStatements.transfersOf, "ARRAY[7, 8], ARRAY['user:7', 'anon:7']"),
+        Entry(HolderHistoryStatements.transfers, "\(who), 'PRODUCTION', NULL, 9000000, \(greatest), 101"),
+        Entry(HolderIdentityStatements.links, "'7', NULL, 'PRODUCTION', NULL, 9000000, \(greatest), 101"),
+        Entry(
+            HolderTransactionStatements.transactions,
+            "\(who), 'PRODUCTION', NULL, ARRAY['gold'], ARRAY['TRIAL_STARTED'], 10001"),
+        Entry(HolderInstallStatements.known, "'7', 'shop', '', 'anon:7', NULL"),
+        Entry(HolderInstallStatements.register, "'shop', '', 'PRODUCTION', 'new'"),
+        Entry(HolderInstallStatements.identity, "'7', 'shop', '', 'PRODUCTION'"),
+        Entry(HolderInstallStatements.identified, "'7', 'shop', '', NULL"),
+        Entry(HolderInstallStatements.grant, "md5('7')::uuid"),
+    ]
+
+    @Test("The server's types are the declared ones")
+    func types() async throws {
+        let bench = try await Bench()
+        let connection = try await bench.connect()
+        for entry in Self.catalogue {
+            let described = try await connection.withSession(entry.describe)
+            #expect(described.parameterOIDs == entry.parameterOIDs, "\(entry.name)")
+            #expect(described.resultOIDs == entry.resultOIDs, "\(entry.name)")
+        }
+        await connection.close()
+    }
+
+    @Test("Every look-up is answered from indexes")
+    func plans() async throws {
+        try await Bench.run { bench in
+            try bench.psql(Self.manyRows)
+            for entry in Self.catalogue {
+                let types = entry.parameterOIDs.map { "\($0)::regtype::text" }.joined(separator: " || ', ' || ")
+                let declared = try bench.psql("SELECT \(types)")
+                let plan = try bench.psql(
+                    """
+                    SET plan_cache_mode = force_custom_plan;
+                    PREPARE s (\(declared)) AS \(entry.sql);
+                    EXPLAIN EXECUTE s (\(entry.parameters))
+                    """)
+                #expect(plan.contains("cost=") && !plan.contains("Seq Scan"), "\(entry.name): \(plan)")
+            }
+        }
+    }
+
+    /// 20,000 holders with one purchase, event, transfer and link each.
+    private static let manyRows = """
+        INSERT INTO purchases SELECT md5(n::text)::uuid, 'shop', '', 'PRODUCTION', 'S', n::text, 'subscription', 'gold',
+            NULL, NULL, n, '' FROM generate_series(1, 20000) AS n;
+        INSERT INTO transactions SELECT 't' || n, md5(n::text)::uuid, NULL, n, n, 'NONE', NULL, n, md5(n::text)::uuid
+            FROM generate_series(1, 20000) AS n;
+        INSERT INTO entitlements (holder, purchase, active, as_of_ms, event) SELECT 'user:' || n, md5(n::text)::uuid,
+            true, n, n FROM generate_series(1, 20000) AS n;
+        INSERT INTO events SELECT n, md5(n::text)::uuid, 'shop', '', 'PRODUCTION', NULL, 'X', 'X', 'user:' || n, n,
+            md5(n::text)::uuid, 't' || n, now(), '' FROM generate_series(1, 20000) AS n;
+        INSERT INTO transfers (id, purchase, from_holder, to_holder, ordinal, event) SELECT md5(n::text)::uuid,
+            md5(n::text)::uuid, 'anon:' || n, 'user:' || n, 1, n FROM generate_series(1, 20000) AS n;
+        INSERT INTO holder_links (source, app, environment, anonymous_user_id, user_id, as_of_ms) SELECT 'shop', '',
+            'PRODUCTION', n::text, n::text, n FROM generate_series(1, 20000) AS n;
+        INSERT INTO install_identities (source, app, environment, identity, install, event) SELECT 'shop', '',
+            'PRODUCTION', n::text, n::text, n FROM generate_series(1, 20000) AS n;
+        INSERT INTO installs (source, app, environment, install) SELECT 'shop', '', 'PRODUCTION', n::text
+            FROM generate_series(1, 20000) AS n;
+        ANALYZE
+        """
+
+    @Test("The newest transaction is the latest purchased, not the latest told of")
+    func newestTransaction() async throws {
+        try await Bench.run { bench in
+            let daemon = try await bench.daemon()
+            let lookup = HolderLookup(pool: daemon.pool)
+            await daemon.record([
+                .stating(.activate(user, seconds(0), until: seconds(100)), transaction: "first"),
+                .stating(.activate(user, seconds(50), until: seconds(200)), transaction: "second"),
+                .sample("RESTATED", at: seconds(90), transaction: "first"),
+            ])
+            try bench.psql("UPDATE transactions SET purchased_at_ms = 5 WHERE store_transaction_id = 'first'")
+            try bench.psql("UPDATE transactions SET purchased_at_ms = 6 WHERE store_transaction_id = 'second'")
+            let scope = LookupScope(environment: "PRODUCTION", source: nil)
+            let held = try await lookup.entitlements(of: .holder(user), in: scope).entries
+            #expect(held.map(\.newestTransaction?.storeTransactionID) == ["second"])
+            #expect(held.first?.startedAt == Timestamp(milliseconds: 5) && held.first?.isActive == true)
+            #expect(held.first?.cause?.name == "ACTIVATE" && held.first?.asOf == seconds(50))
+        }
+    }
+
+    @Test("Ids are compared byte by byte")
+    func bytes() async throws {
+        try await Bench.run { bench in
+            let daemon = try await bench.daemon()
+            let lookup = HolderLookup(pool: daemon.pool)
+            let composed = Holder.user("\u{E9}")
+            let decomposed = Holder.user("e\u{301}")
+            await daemon.record([.stating(.activate(composed, seconds(0), until: seconds(10)))])
+            let scope = LookupScope(environment: "PRODUCTION", source: nil)
+            #expect(try await lookup.entitlements(of: .holder(composed), in: scope).entries.count == 1)
+            #expect(try await lookup.entitlements(of: .holder(decomposed), in: scope).entries.isEmpty)
+        }
+    }
+
+    @Test("A name is registered once in its scope, whoever comes first")
+    func registering() async throws {
+        try await Bench.run { bench in
+            let lookup = HolderLookup(pool: try await bench.daemon().pool)
+            let scope = Scope(source: "shop", app: "", environment: "PRODUCTION")
+            let made = try await withThrowingTaskGroup(of: Bool.self) { group in
+                for _ in 0..<8 { group.addTask { try await lookup.register("A", in: scope) != nil } }
+                return try await group.reduce(into: 0) { count, isMade in count += isMade ? 1 : 0 }
+            }
+            #expect(made == 1)
+            let sandbox = Scope(source: "shop", app: "", environment: "SANDBOX")
+            #expect(try await lookup.register("A", in: sandbox) != nil)
+            let known = try await lookup.install("A", of: "shop", app: "", environment: nil)
+            #expect(known?.environment == "PRODUCTION")
+            #expect(try await lookup.install("A", of: "shop", app: "other", environment: nil) == nil)
+            #expect(try await lookup.install("A", of: "other", app: "", environment: nil) == nil)
+        }
+    }
+}
