@@ -17,12 +17,15 @@ struct Check {
         let sources = sources(tables.repeated[Schema.source.name] ?? [])
         let integrations = integrations(
             tables.repeated[Schema.integration.name] ?? [], sourceNames: sources.names)
+        let groups = subscriptionGroups(tables.repeated[Schema.subscriptionGroup.name] ?? [])
+        let tokens = apiTokens(tables.repeated[Schema.apiToken.name] ?? [], sourceNames: sources.names)
         let journal = journal(tables.single[Schema.journal.name])
         let retention = retention(tables.single[Schema.retention.name])
         guard !report.hasErrors else { return nil }
         return Configuration(
             server: server, database: database, embedded: embedded, sources: sources.sources,
-            integrations: integrations, journal: journal, retention: retention)
+            integrations: integrations, subscriptionGroups: groups, apiTokens: tokens, journal: journal,
+            retention: retention)
     }
 
     private struct Tables {

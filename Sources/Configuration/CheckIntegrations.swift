@@ -99,11 +99,7 @@ extension Check {
         if let entry = view["sources"], case .array(let members) = entry.node.value, members.isEmpty {
             report.error("`sources` is empty; leave it out for all", at: entry.node.span)
         }
-        for text in texts where !known.contains(text.value) {
-            report.error(
-                "no `[[source]]` has the name \(Quote.value(text.value))"
-                    + NearMiss.suffix(text.value, among: known), at: text.span)
-        }
+        for text in texts { sourceIsKnown(text, among: known) }
         return texts.map(\.value)
     }
 
@@ -121,10 +117,13 @@ extension Check {
     }
 }
 
-/// The types that a message can have: Purchasely's v3 names (docs.purchasely.com, "Server events"). Others are passed
-/// on as well; a glob that none of these matches is most likely a slip.
+/// The types that a message can have. Others are passed on as well; a glob that none of these matches is most likely a
+/// slip.
 enum EventTypes {
-    static let known =
+    static let known = standard + own
+
+    /// The v3 names that stand for the same thing whatever the source calls it (design "Messages").
+    private static let standard =
         [
             "ACTIVATE", "DEACTIVATE",
             "SUBSCRIPTION_STARTED", "SUBSCRIPTION_RENEWED", "SUBSCRIPTION_REACTIVATED", "SUBSCRIPTION_DEFERRED",
@@ -144,4 +143,13 @@ enum EventTypes {
         + ["TRIAL", "INTRO_OFFER", "PROMO_CODE", "PROMOTIONAL_OFFER"].flatMap { offer in
             ["STARTED", "CONVERTED", "NOT_CONVERTED"].map { "\(offer)_\($0)" }
         }
+
+    /// What has no such name and keeps its own: of sessions, of what the API writes, of what platforms say besides.
+    private static let own = [
+        "SESSION_ANONYMOUS_STARTED", "SESSION_LOGIN", "SESSION_LOGOUT", "SESSION_EXPIRED", "DATA_RESET",
+        "IDENTIFIED", "LOGGED_OUT", "RESTORED", "ENTITLEMENT_GRANTED", "ENTITLEMENT_REVOKED", "USER_CREATED",
+        "TRANSFER", "SUBSCRIBER_ALIAS", "TEMPORARY_ENTITLEMENT_GRANT", "TEST", "access_level_updated",
+        "trial_active", "trial_still_active", "refund_consumption", "refund_declined", "user_created",
+        "paywall_shown", "paywall_closed", "paywall_checkout_initiated", "paywall_checkout_cancelled",
+    ]
 }

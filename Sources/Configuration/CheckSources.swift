@@ -22,18 +22,20 @@ extension Check {
 
     private mutating func source(_ view: TableView, name: String?) -> Source? {
         let kind = kind(of: view)
-        let authentication = authentication(of: view)
+        let authentication = authentication(of: view, kind)
         let secrets = secretNodes(of: view, isRequired: authentication != Source.Authentication.none)
             .compactMap { secret($0, key: view["secret"] == nil ? "secrets" : "secret") }
         let app = identifier("app", of: view)
         let environment = identifier("environment", of: view)
         if let environment { environmentIsKnown(environment) }
-        ownership(of: view)
-        let freshness = freshness(of: view)
+        let freshness = freshness(of: view, authentication)
+        let policy = policy(of: view, kind)
         guard let name, let kind else { return nil }
         return Source(
             name: name, kind: kind, authentication: authentication, secrets: secrets, app: app?.value,
-            defaultEnvironment: environment?.value ?? Environments.standard, freshness: freshness)
+            defaultEnvironment: environment?.value ?? Environments.standard, freshness: freshness,
+            ownership: policy.ownership, restore: policy.restore ?? .transfer, merges: policy.merges ?? false,
+            renamedEvents: policy.renamedEvents)
     }
 
     /// Names stand in paths (`/ingest/NAME`), in journal fields and in every identity.
@@ -69,49 +71,14 @@ extension Check {
     private mutating func kind(of view: TableView) -> SourceKind? {
         guard let text = string("kind", of: view) else { return nil }
         if let kind = SourceKind(rawValue: text.value) { return kind }
-        if Schema.laterKinds.contains(text.value) {
-            report.error(
-                "kind \(Quote.value(text.value)) is not supported by this version yet; remove this source",
-                at: text.span)
-        } else {
-            let near = NearMiss.suffix(text.value, among: SourceKind.allCases.map(\.rawValue) + Schema.laterKinds)
-            report.error("unknown kind \(Quote.value(text.value))\(near)", at: text.span)
-        }
+        let kinds = SourceKind.allCases.map(\.rawValue)
+        let near = NearMiss.suffix(text.value, among: kinds)
+        let hint = near.isEmpty ? "; there are \(kinds.map { "`\($0)`" }.joined(separator: ", "))" : near
+        report.error("unknown kind \(Quote.value(text.value))\(hint)", at: text.span)
         return nil
     }
 
-    /// Purchasely signs every webhook and knows no token; doing without must be said, and is told.
-    private mutating func authentication(of view: TableView) -> Source.Authentication {
-        guard let choice = choice("auth", of: view, as: Source.Authentication.self) else { return .signature }
-        switch choice.value {
-        case .signature: break
-        case .token:
-            report.error(
-                "`auth` of this kind of source must be \"signature\" or \"none\", not \"token\"", at: choice.span)
-        case .none:
-            report.warning("`auth = \"none\"`: anyone who reaches this source can grant purchases", at: choice.span)
-        }
-        return choice.value
-    }
-
-    private mutating func ownership(of view: TableView) {
-        guard let text = string("ownership", of: view), text.value != Schema.ownership else { return }
-        if Schema.laterOwnership.contains(text.value) {
-            report.error(
-                "`ownership` \(Quote.value(text.value)) is not supported by this version yet; remove it", at: text.span)
-        } else {
-            let near = NearMiss.suffix(text.value, among: [Schema.ownership] + Schema.laterOwnership)
-            report.error(
-                "`ownership` must be \(view.wants("ownership")), not \(Quote.value(text.value))\(near)", at: text.span)
-        }
-    }
-
-    private mutating func freshness(of view: TableView) -> Duration? {
-        guard let text = string("freshness", of: view), text.value != "off" else { return nil }
-        return duration(text, "freshness", view, in: ConfigurationLimits.freshness)
-    }
-
-    private mutating func identifier(_ key: String, of view: TableView) -> Located<String>? {
+    mutating func identifier(_ key: String, of view: TableView) -> Located<String>? {
         guard let text = string(key, of: view) else { return nil }
         guard text.value.utf8.count <= Limits.identifierBytesMax else {
             report.error("`\(key)` is longer than \(Limits.identifierBytesMax) bytes", at: text.span)

@@ -155,7 +155,7 @@ extension Check {
         return members
     }
 
-    private mutating func plain(_ text: String, _ key: String, at span: Span) -> Located<String>? {
+    mutating func plain(_ text: String, _ key: String, at span: Span) -> Located<String>? {
         guard !text.isEmpty else {
             report.error("`\(key)` must not be empty", at: span)
             return nil

@@ -51,6 +51,10 @@ package struct Configuration: Sendable {
     package let sources: [Source]
     /// In the order of the file; names are unique. Under `.check` a secret that could not be read here is missing.
     package let integrations: [Integration]
+    /// In the order of the file; names and products are unique.
+    package let subscriptionGroups: [SubscriptionGroup]
+    /// In the order of the file; names and tokens are unique. Under `.check` one that cannot be read here is missing.
+    package let apiTokens: [APIToken]
     package let journal: Journal
     package let retention: Retention
 }

@@ -18,14 +18,17 @@ package enum ConfigurationLimits {
     /// Characters of a value that a message quotes.
     package static let quoteCharactersMax = 64
 
-    /// Characters of the name of a source or an integration.
+    /// Characters of the name of a source, an integration, a group or a token.
     package static let nameCharactersMax = 64
     /// Secrets of one source or integration: the old and the new while one is rotated, and some more.
     package static let secretsMax = 8
+    /// Bytes of an API token: a request's head must hold it. A shorter one than the second can be guessed.
+    package static let tokenBytesMax = 1_024
+    package static let tokenBytesSafe = 16
     /// Fields of `headers`, and bytes of one value.
     package static let headersMax = 32
     package static let headerValueBytesMax = 8 << 10
-    /// Members of `events`, `environments`, `sources` and `permanent`.
+    /// Members of `events`, `environments`, `sources`, `permanent`, `products` and `scopes`; names of `event_names`.
     package static let listMembersMax = 512
     /// Gaps of one `schedule`.
     package static let scheduleGapsMax = 64

@@ -17,16 +17,19 @@ enum Schema {
         let mayHoldSecret: Bool
         /// Where the value is a table: its keys.
         let inner: [Key]
+        /// The value is a table whose keys the file chooses.
+        let holdsNames: Bool
 
         init(
             _ name: String, _ wants: String, _ standing: Standing = .optional, mayHoldSecret: Bool = false,
-            inner: [Key] = []
+            inner: [Key] = [], holdsNames: Bool = false
         ) {
             self.name = name
             self.wants = wants
             self.standing = standing
             self.mayHoldSecret = mayHoldSecret
             self.inner = inner
+            self.holdsNames = holdsNames
         }
     }
 
@@ -89,9 +92,13 @@ enum Schema {
             Key("auth", #""signature", "token" or "none""#),
             Key("app", "a string"),
             Key("environment", #"a string such as "PRODUCTION""#),
-            Key("ownership", #""exclusive""#),
-            Key("restore", #""transfer" or "copy""#, .later),
-            Key("merge", "true or false", .later),
+            Key("ownership", #""exclusive" or "install_and_identity""#),
+            Key("restore", #""transfer" or "copy""#),
+            Key("merge", "true or false"),
+            Key(
+                "event_names",
+                #"a table from names that are sent to the platform's own such as { "my_trial" = "trial_started" }"#,
+                holdsNames: true),
             Key("freshness", duration("5m") + #" or "off""#),
         ])
     static let integration = Table(
@@ -121,8 +128,20 @@ enum Schema {
             Key("allow_private", "true or false"),
             Key("ca_file", "the path of a PEM file"),
         ])
-    static let subscriptionGroup = Table("subscription_group", isRepeated: true, .later, keys: [])
-    static let apiToken = Table("api_token", isRepeated: true, .later, keys: [])
+    static let subscriptionGroup = Table(
+        "subscription_group", isRepeated: true,
+        keys: [
+            Key("name", #"a name such as "premium""#, .required),
+            Key("products", #"an array of product ids such as ["premium.monthly", "premium.yearly"]"#, .required),
+        ])
+    static let apiToken = Table(
+        "api_token", isRepeated: true,
+        keys: [
+            Key("name", #"a name such as "backend""#, .required),
+            Key("token", secret, .required, mayHoldSecret: true),
+            Key("scopes", #"an array of "read" and "write""#, .required),
+            Key("source", #"the name of a source such as "purchasely""#),
+        ])
     static let journal = Table("journal", keys: [Key("detail_limit", "a number of entries a second such as 2000")])
     static let retention = Table(
         "retention",
@@ -135,12 +154,6 @@ enum Schema {
     static let tables = [
         server, database, embedded, source, integration, subscriptionGroup, apiToken, journal, retention,
     ]
-
-    /// Kinds of source that the design names and this version does not have.
-    static let laterKinds = ["qonversion", "apphud", "revenuecat", "adapty", "sessions"]
-    /// Policies of ownership that this version does not have.
-    static let laterOwnership = ["install_and_identity"]
-    static let ownership = "exclusive"
 
     /// The forms of a secret; everything else in its place is clear text.
     static let secretForms = ["credential", "env", "file"]

@@ -30,8 +30,26 @@ enum SecretLines {
         switch node.value {
         case .string(let text): if text.contains("@") { withholdLines(node, &source) }
         case .array(let members): for member in members { withholdStrays(member, key, &source) }
+        case .table(let entries) where key.holdsNames: withholdNames(entries, key, &source)
         case .table: withhold(node, key.inner, &source)
         case .integer, .real, .boolean, .dateTime: break
+        }
+    }
+
+    /// Of a table whose keys the file chooses: what stands under a word that a secret may have, for in TOML a key that
+    /// was meant for the table above falls into it.
+    private static func withholdNames(_ entries: [TomlEntry], _ key: Schema.Key, _ source: inout SourceText) {
+        let words = Schema.tables.flatMap(\.keys).filter(\.mayHoldSecret).map(\.name)
+        for entry in entries {
+            let lowered = entry.key.lowercased()
+            let isSuspect =
+                ["secret", "token", "passw", "auth", "key"].contains(where: lowered.contains)
+                || NearMiss.find(entry.key, among: words) != nil
+            if case .string = entry.node.value, !isSuspect {
+                withholdStrays(entry.node, key, &source)
+            } else {
+                withholdTexts(entry.node, numbersToo: isSuspect, &source)
+            }
         }
     }
 

@@ -51,11 +51,9 @@ import Testing
         ("ca_file = \"/none.pem\"", "11:11 the file `/none.pem` cannot be read: no such file"),
         ("secrets = [{ env = \"K\" }]", "11:1 `secrets` stands beside `secret`; write one of them"),
         ("[intgration]", "11:2 unknown table `intgration`; did you mean `[[integration]]`?"),
-        ("[[subscription_group]]", "11:1 `[[subscription_group]]` is not supported by this version yet; remove it"),
-        (
-            "[[api_token]]\ntoken = { env = \"T\" }",
-            "11:1 `[[api_token]]` is not supported by this version yet; remove it"
-        ),
+        ("[subscription_group]", "11:1 `subscription_group` may stand more than once: write `[[subscription_group]]`"),
+        ("[[api_tokens]]", "11:3 unknown table `api_tokens`; did you mean `[[api_token]]`?"),
+        ("products = [\"a\"]", "11:1 unknown key `products`; it belongs in `[[subscription_group]]`"),
         ("[[server]]", "11:1 `server` stands once: write `[server]`"),
         (
             "[server]\nlisten = \"localhost\"",
@@ -94,17 +92,6 @@ import Testing
     }
 
     static let sourceCases: [(line: String, expected: String)] = [
-        ("restore = \"copy\"", "5:1 `restore` is not supported by this version yet; remove it"),
-        ("merge = true", "5:1 `merge` is not supported by this version yet; remove it"),
-        (
-            "ownership = \"exclusiv\"",
-            "5:13 `ownership` must be \"exclusive\", not `exclusiv`; did you mean `exclusive`?"
-        ),
-        (
-            "ownership = \"install_and_identity\"",
-            "5:13 `ownership` `install_and_identity` is not supported by this version yet; remove it"
-        ),
-        ("auth = \"token\"", "5:8 `auth` of this kind of source must be \"signature\" or \"none\", not \"token\""),
         (
             "freshness = \"on\"",
             "5:13 `freshness` must be a duration such as \"5m\" or \"off\", not `on`; the units are ms, s, m, h and d"
@@ -158,10 +145,12 @@ import Testing
         func errors(_ kind: String) -> [String] {
             Harness.errors(Harness.minimal.replacing("kind = \"purchasely\"", with: "kind = \"\(kind)\""))
         }
-        #expect(
-            errors("qonversion") == ["3:8 kind `qonversion` is not supported by this version yet; remove this source"])
         #expect(errors("purchaseley") == ["3:8 unknown kind `purchaseley`; did you mean `purchasely`?"])
-        #expect(errors("paypal") == ["3:8 unknown kind `paypal`"])
+        #expect(
+            errors("paypal") == [
+                "3:8 unknown kind `paypal`; there are `purchasely`, `qonversion`, `apphud`, `revenuecat`, `adapty`, "
+                    + "`sessions`"
+            ])
     }
 
     static let urls: [(url: String, error: EndpointError)] = [
@@ -235,18 +224,21 @@ import Testing
             Harness.warnings(Harness.with("environments = [\"production\"]"))
                 == ["11:17 no source sends the environment `production`; did you mean `PRODUCTION`?"])
         #expect(Harness.warnings(Harness.with("allow_private = true")).isEmpty)
+        for type in ["SESSION_*", "TRANSFER", "ENTITLEMENT_GRANTED", "paywall_*"] {
+            #expect(Harness.warnings(Harness.minimal.replacing("[\"*\"]", with: "[\"\(type)\"]")).isEmpty)
+        }
     }
 
     @Test func renderedLikeACompiler() {
-        let outcome = Harness().check(Harness.with("\tconcurency = 16\n") + "[[api_token]]\n")
+        let outcome = Harness().check(Harness.with("\tconcurency = 16\nrate = \"1/s\"\n"))
         #expect(
             outcome.render() == """
                 posthouse.toml:11:2: error: unknown key `concurency`; did you mean `concurrency`?
                    11 | \tconcurency = 16
                       | \t^~~~~~~~~~
-                posthouse.toml:12:1: error: `[[api_token]]` is not supported by this version yet; remove it
-                   12 | [[api_token]]
-                      | ^~~~~~~~~~~~~
+                posthouse.toml:12:1: error: `rate` is not supported by this version yet; remove it
+                   12 | rate = "1/s"
+                      | ^~~~
                 2 errors
 
                 """)

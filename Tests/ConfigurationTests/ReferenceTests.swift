@@ -34,6 +34,9 @@ import Vocabulary
         files: [
             "/run/credentials/posthouse/purchasely-secret": Harness.file("shared\n"),
             "/run/credentials/posthouse/purchasely-secret-old": Harness.file("older\n"),
+            "/run/credentials/posthouse/qonversion-token": Harness.file("qonversion's\n"),
+            "/run/credentials/posthouse/app-secret": Harness.file("the app's\n"),
+            "/run/credentials/posthouse/api-token": Harness.file("0123456789abcdef\n"),
             "/run/credentials/posthouse/backend-secret": Harness.file(Harness.signingKey + "\n"),
             "/run/credentials/posthouse/backend-secret-old": Harness.file(Harness.signingKey),
             "/run/credentials/posthouse/backend-token": Harness.file("Bearer abc"),
@@ -60,7 +63,7 @@ import Vocabulary
     }
 
     @Test func everyAlternativeIsValid() {
-        #expect(Self.variants.count >= 9)
+        #expect(Self.variants.count >= 11)
         for variant in Self.variants {
             let outcome = Self.harness.check(variant)
             #expect(outcome.diagnostics.isEmpty, "\(outcome.render())")
@@ -97,6 +100,13 @@ import Vocabulary
         #expect(source.authentication == plainSource.authentication)
         #expect(source.defaultEnvironment == plainSource.defaultEnvironment)
         #expect(source.freshness == plainSource.freshness)
+        for kind in SourceKind.allCases where kind != source.kind {
+            guard let said = said.sources.first(where: { $0.kind == kind }) else { continue }
+            let text = Harness.minimal.replacing("kind = \"purchasely\"", with: "kind = \"\(kind.rawValue)\"")
+            let plain = try #require(Harness().check(text).configuration?.sources.first)
+            #expect(said.authentication == plain.authentication && said.ownership == plain.ownership)
+            #expect(said.restore == plain.restore && said.merges == plain.merges)
+        }
         let (told, plain) = (try #require(said.integrations.first), try #require(silent.integrations.first))
         #expect(told.format == plain.format)
         #expect(told.timeout == plain.timeout)
