@@ -1,0 +1,117 @@
+package import Front
+package import Ledger
+package import Vocabulary
+
+/// What the app's backend asks and says: `/v1` and `/v3` of the API listener.
+///
+/// A request is judged by its head alone (token, path, method, scope) before anything of its body is kept, then
+/// answered from the ledger. A write is an event like any other and goes the way of one: recorded, resolved, told to
+/// the receivers; what comes back is read from the ledger after that.
+package struct API: FrontHandler {
+    private let access: Access
+    private let backend: Backend
+    private let bodyBytesMax: Int
+    private let observe: Observer
+
+    /// - Parameters:
+    ///   - now: the database's time; nil while none is known.
+    ///   - lookupsMax: connections that look-ups may take at once.
+    package init(
+        tokens: [APIToken], sources: [Source], subscriptionGroups: [SubscriptionGroup], lookup: HolderLookup,
+        queue: RecordQueue, bodyBytesMax: Int, lookupsMax: Int = APILimits.lookupsMax,
+        now: @escaping @Sendable () -> Timestamp?, observe: @escaping Observer
+    ) {
+        access = Access(tokens)
+        backend = Backend(
+            sources: SourceChoice(sources),
+            groups: Dictionary(
+                subscriptionGroups.map { ($0.name, $0.products) }, uniquingKeysWith: { first, _ in first }),
+            lookup: lookup, gate: Gate(lookupsMax: lookupsMax, waitingMax: APILimits.waitingMax), queue: queue,
+            clock: BackendClock(now))
+        self.bodyBytesMax = bodyBytesMax
+        self.observe = observe
+    }
+
+    /// The API described in OpenAPI 3.1, as `/v1/openapi.json` gives it.
+    package static let descriptionBytes: [UInt8] = PackageResources.openapi_json
+
+    package static func owns(path: String) -> Bool {
+        ["/v1", "/v3"].contains { path == $0 || path.hasPrefix($0 + "/") }
+    }
+
+    package func admit(_ head: FrontHead) -> Admission {
+        do throws(APIFailure) {
+            let (route, _) = try judge(head)
+            // A body that is too long is refused here where its length is told, so that the answer is of our shape.
+            let bytesMax = route.operation.method == "GET" ? 0 : bodyBytesMax
+            if let length = head.first("content-length").flatMap({ Int($0) }), length > bytesMax {
+                throw .bodyTooLarge(bytesMax: bytesMax)
+            }
+            return .accept(
+                bodyBytesMax: bytesMax, answerTimeout: APILimits.answerTimeout,
+                timeoutAnswer: APIFailure.tooSlow.answer)
+        } catch {
+            tell(error)
+            return .refuse(error.answer)
+        }
+    }
+
+    package func respond(to request: FrontRequest, with responder: Responder) {
+        Task { responder.respond(await answer(request.head, body: request.body)) }
+    }
+
+    package func turnedAway(_ head: FrontHead?, status: Int, reason: String) {
+        guard let head, Self.owns(path: head.path) else { return }
+        observe(.refused(source: Self.name, status: status, reason: reason))
+    }
+
+    /// The answer to a whole request. Judged again: `admit` keeps nothing.
+    func answer(_ head: FrontHead, body: [UInt8]) async -> FrontAnswer {
+        do throws(APIFailure) {
+            let (route, token) = try judge(head)
+            let answer = try await backend.answer(Call(route: route, token: token, query: head.query, body: body))
+            return head.method == "GET" ? answer.cacheable(for: head) : answer.unstored
+        } catch {
+            tell(error)
+            return error.answer
+        }
+    }
+
+    private func judge(_ head: FrontHead) throws(APIFailure) -> (Route, APIToken) {
+        let token = try access.token(of: head)
+        let route = try Route(method: head.method, path: head.path)
+        try access.require(route.operation, of: token)
+        return (route, token)
+    }
+
+    /// Under which refusals are counted, beside the sources.
+    private static let name = "api"
+
+    /// What a person should be able to see: who was turned away at the door, and what could not be answered.
+    private func tell(_ failure: APIFailure) {
+        guard [401, 403, 503].contains(failure.status) else { return }
+        observe(.refused(source: Self.name, status: failure.status, reason: failure.cause ?? failure.message))
+    }
+}
+
+extension FrontAnswer {
+    fileprivate var unstored: FrontAnswer {
+        var answer = self
+        answer.headers.append(("cache-control", "no-store"))
+        return answer
+    }
+
+    /// A strong validator (RFC 9110 section 8.8.3) from the body itself; 304 where the client has it already.
+    fileprivate func cacheable(for head: FrontHead) -> FrontAnswer {
+        let tag = "\"" + Identity.body(body).hex + "\""
+        let headers = [("etag", tag), ("cache-control", "private, no-cache")]
+        let known = head.all("if-none-match").flatMap { $0.split(separator: ",") }.map { candidate in
+            let bare = candidate.drop { $0 == " " || $0 == "\t" }
+            return (bare.hasPrefix("W/") ? bare.dropFirst(2) : bare).prefix { $0 != " " && $0 != "\t" }
+        }
+        if known.contains(where: { $0 == tag || $0 == "*" }) { return FrontAnswer(status: 304, headers: headers) }
+        var answer = self
+        answer.headers += headers
+        return answer
+    }
+}

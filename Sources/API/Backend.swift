@@ -1,0 +1,88 @@
+internal import Front
+internal import Ledger
+internal import Synchronization
+internal import Vocabulary
+
+/// One request that may be answered.
+struct Call: Sendable {
+    let route: Route
+    let token: APIToken
+    let query: String?
+    let body: [UInt8]
+
+    var operation: APIOperation { route.operation }
+
+    func parameters() throws(APIFailure) -> Parameters { try Parameters(query, of: operation) }
+}
+
+/// All that an answer is made from.
+struct Backend: Sendable {
+    /// For requests that name none.
+    static let usualEnvironment = "PRODUCTION"
+
+    let sources: SourceChoice
+    /// The products of each configured subscription group.
+    let groups: [String: [String]]
+    let lookup: HolderLookup
+    let gate: Gate
+    let queue: RecordQueue
+    let clock: BackendClock
+
+    func answer(_ call: Call) async throws(APIFailure) -> FrontAnswer {
+        switch call.operation {
+        case .readDescription: try description(call)
+        case .readEntitlements: try await readEntitlements(call)
+        case .readHistory: try await readHistory(call)
+        case .readTransfers: try await readTransfers(call)
+        case .readIdentities: try await readIdentities(call)
+        case .readEligibility: try await readEligibility(call)
+        case .judgeReceipt: try judgeReceipt(call)
+        case .identify: try await identify(call)
+        case .logout: try await logout(call)
+        case .restore: try await restore(call)
+        case .readUser: try await readUser(call)
+        case .createUser: try await createUser(call)
+        case .readIdentity: try await readIdentity(call)
+        case .createIdentity: try await createIdentity(call)
+        case .readUserEntitlements: try await readUserEntitlements(call)
+        case .grantEntitlement: try await grantEntitlement(call)
+        case .revokeEntitlement: try await revokeEntitlement(call)
+        }
+    }
+
+    private func description(_ call: Call) throws(APIFailure) -> FrontAnswer {
+        _ = try call.parameters()
+        return .json(200, API.descriptionBytes)
+    }
+
+    /// What a read may see.
+    func scope(_ parameters: Parameters, _ call: Call) throws(APIFailure) -> LookupScope {
+        LookupScope(
+            environment: try parameters.identifier(.environment) ?? Self.usualEnvironment,
+            source: try SourceChoice.shown(try parameters.identifier(.source), to: call.token))
+    }
+}
+
+/// The database's time for what the API itself states. Strictly ascending within this daemon: event time orders facts,
+/// and a logout must never fall on the time of the login before it.
+final class BackendClock: Sendable {
+    private let read: @Sendable () -> Timestamp?
+    private let last = Mutex(Timestamp(milliseconds: .min))
+
+    init(_ read: @escaping @Sendable () -> Timestamp?) { self.read = read }
+
+    /// Now, for a comparison.
+    func now() throws(APIFailure) -> Timestamp {
+        guard let now = read() else { throw .databaseAway }
+        return now
+    }
+
+    /// A time for an event: later than every one before it, and than what it follows upon.
+    func next(after former: Timestamp? = nil) throws(APIFailure) -> Timestamp {
+        let now = try now()
+        return last.withLock { last in
+            last = max(now, last.advanced(byMilliseconds: 1), former?.advanced(byMilliseconds: 1) ?? now)
+            return last
+        }
+    }
+}

@@ -1,0 +1,114 @@
+internal import Front
+internal import JSONText
+internal import Ledger
+internal import Vocabulary
+
+/// Whether somebody may have an offer: from the ledger, or from a receipt.
+extension Backend {
+    /// What the ledger's words mean for an offer (contract, "Events and messages").
+    private enum Word {
+        static let refunded = "SUBSCRIPTION_REFUNDED_REVOKED"
+        static let trialStarted = "TRIAL_STARTED"
+        static let introductoryStarted = "INTRO_OFFER_STARTED"
+        static let revoked = "REVOKED"
+        static let inGrace = "IN_GRACE_PERIOD"
+        static let freeTrial = "FREE_TRIAL"
+        static let introductory = "INTRO_OFFER"
+    }
+
+    func readEligibility(_ call: Call) async throws(APIFailure) -> FrontAnswer {
+        let parameters = try call.parameters()
+        let subject = try parameters.subject(of: call.operation)
+        let (asked, offer) = (try parameters.groups, try parameters.offer)
+        let scope = try scope(parameters, call)
+        let products = Array(Set(asked.flatMap { groups[$0] ?? [] }))
+        let held = try await gate.pass { () async throws(LookupFailure) in
+            try await lookup.transactions(
+                of: subject, in: scope, products: products,
+                eventTypes: [Word.refunded, Word.trialStarted, Word.introductoryStarted])
+        }
+        let now = try clock.now()
+        let answers = asked.map { group in
+            guard let held else { return EligibilityAnswer.tooMany }
+            return EligibilityAnswer(decide(group, offer, held, now))
+        }
+        var json = JSONWriter()
+        if answers.count == 1 {
+            json.object { json in json.write(answers[0]) }
+        } else {
+            json.object { json in
+                json.key("data")
+                json.array { json in
+                    for (group, answer) in zip(asked, answers) {
+                        json.object { json in
+                            json.member("group", group)
+                            json.write(answer)
+                        }
+                    }
+                }
+            }
+        }
+        return .json(200, json.bytes)
+    }
+
+    func judgeReceipt(_ call: Call) throws(APIFailure) -> FrontAnswer {
+        _ = try call.parameters()
+        let reading: ReceiptReading
+        do throws(ReceiptFault) {
+            reading = try ReceiptReading.read(call.body)
+        } catch {
+            throw .body("\(error)")
+        }
+        let answer = reading.decide(products: Set(groups[reading.group] ?? []), now: try clock.now())
+        var json = JSONWriter()
+        json.object { json in json.write(EligibilityAnswer(answer)) }
+        return .json(200, json.bytes)
+    }
+
+    /// One-time purchases are in no group of a store; nor is what the app's backend itself granted.
+    private func decide(_ group: String, _ offer: Offer, _ held: [HeldTransaction], _ now: Timestamp) -> Eligibility {
+        let products = Set(groups[group] ?? [])
+        let ofGroup = held.filter { $0.kind == .subscription && products.contains($0.product) }
+        let transactions = ofGroup.map { item in
+            StoreTransaction(
+                product: item.product, expiresAt: item.until,
+                isRefunded: item.status == Word.revoked || item.eventTypes.contains(Word.refunded),
+                isTrial: item.offerType == Word.freeTrial || item.eventTypes.contains(Word.trialStarted),
+                isIntroductory: item.offerType == Word.introductory
+                    || item.eventTypes.contains(Word.introductoryStarted))
+        }
+        // Each subscription stands for the entry that the store keeps of it, active or expired.
+        let renewals = ofGroup.map { item in
+            PendingRenewal(product: item.product, graceExpiresAt: item.status == Word.inGrace ? item.until : nil)
+        }
+        return Eligibility.decide(
+            EligibilityQuestion(group: group, products: products, offer: offer), transactions: transactions,
+            renewals: renewals, now: now)
+    }
+}
+
+private struct EligibilityAnswer {
+    let answer: Eligibility.Answer
+    let reason: String
+
+    init(_ eligibility: Eligibility) {
+        answer = eligibility.answer
+        reason = eligibility.reason
+    }
+
+    private init(answer: Eligibility.Answer, reason: String) {
+        self.answer = answer
+        self.reason = reason
+    }
+
+    /// What was not looked at might decide.
+    static let tooMany = EligibilityAnswer(
+        answer: .unknown, reason: "There are more than \(HolderLookup.transactionsMax) transactions.")
+}
+
+extension JSONWriter {
+    fileprivate mutating func write(_ answer: EligibilityAnswer) {
+        member("eligibility", answer.answer.rawValue)
+        member("reason", answer.reason)
+    }
+}

@@ -1,0 +1,72 @@
+internal import Ledger
+internal import Synchronization
+internal import Vocabulary
+
+/// Lets few look-ups at the database at once and the rest wait in turn, so that no crowd of questions takes the
+/// connections that recording needs. Bounded: who finds the queue full, or waits longer than its answer may take, is
+/// told to come back.
+final class Gate: Sendable {
+    private struct Waiter {
+        let since: ContinuousClock.Instant
+        let continuation: CheckedContinuation<Bool, Never>
+    }
+
+    private struct State {
+        var free: Int
+        var waiters: [Waiter] = []
+    }
+
+    private let state: Mutex<State>
+    private let waitingMax: Int
+
+    init(lookupsMax: Int, waitingMax: Int) {
+        state = Mutex(State(free: max(1, lookupsMax)))
+        self.waitingMax = waitingMax
+    }
+
+    /// Waits for a turn and runs `body` in it.
+    func pass<Value: Sendable>(
+        _ body: () async throws(LookupFailure) -> Value
+    ) async throws(APIFailure) -> Value {
+        guard await enter() else { throw .busy }
+        defer { leave() }
+        do throws(LookupFailure) {
+            return try await body()
+        } catch {
+            var failure = APIFailure.databaseAway
+            failure.cause = "\(error)"
+            throw failure
+        }
+    }
+
+    private func enter() async -> Bool {
+        await withCheckedContinuation { continuation in
+            let answer: Bool? = state.withLock { state in
+                if state.free > 0 {
+                    state.free -= 1
+                    return true
+                }
+                guard state.waiters.count < waitingMax else { return false }
+                state.waiters.append(Waiter(since: .now, continuation: continuation))
+                return nil
+            }
+            if let answer { continuation.resume(returning: answer) }
+        }
+    }
+
+    /// Hands the turn on to the first whose answer somebody still waits for.
+    private func leave() {
+        let tooOld = ContinuousClock.Instant.now - APILimits.answerTimeout
+        let (late, next) = state.withLock { state -> ([Waiter], Waiter?) in
+            let late = Array(state.waiters.prefix { $0.since < tooOld })
+            state.waiters.removeFirst(late.count)
+            guard !state.waiters.isEmpty else {
+                state.free += 1
+                return (late, nil)
+            }
+            return (late, state.waiters.removeFirst())
+        }
+        for waiter in late { waiter.continuation.resume(returning: false) }
+        next?.continuation.resume(returning: true)
+    }
+}

@@ -1,0 +1,162 @@
+internal import Front
+internal import JSONText
+internal import Ledger
+internal import Vocabulary
+
+/// Entitlements, history, transfers, identities: pages of what the ledger has.
+extension Backend {
+    func readEntitlements(_ call: Call) async throws(APIFailure) -> FrontAnswer {
+        let parameters = try call.parameters()
+        let subject = try parameters.subject(of: call.operation)
+        let scope = try scope(parameters, call)
+        let (isActive, cursor, limit) = (try parameters.isActive, try parameters.cursor, try parameters.limit)
+        let page = try await gate.pass { () async throws(LookupFailure) in
+            try await lookup.entitlements(of: subject, in: scope, isActive: isActive, after: cursor, limit: limit)
+        }
+        return .page(page) { $1.write($0) }
+    }
+
+    func readHistory(_ call: Call) async throws(APIFailure) -> FrontAnswer {
+        let parameters = try call.parameters()
+        let subject = try parameters.subject(of: call.operation)
+        let scope = try scope(parameters, call)
+        let (cursor, limit) = (try parameters.cursor, try parameters.limit)
+        let page = try await gate.pass { () async throws(LookupFailure) in
+            try await lookup.history(of: subject, in: scope, after: cursor, limit: limit)
+        }
+        return .page(page) { $1.write($0) }
+    }
+
+    func readTransfers(_ call: Call) async throws(APIFailure) -> FrontAnswer {
+        let parameters = try call.parameters()
+        let subject = try parameters.subject(of: call.operation)
+        let scope = try scope(parameters, call)
+        let (cursor, limit) = (try parameters.cursor, try parameters.limit)
+        let page = try await gate.pass { () async throws(LookupFailure) in
+            try await lookup.transfers(of: subject, in: scope, after: cursor, limit: limit)
+        }
+        return .page(page) { $1.write($0) }
+    }
+
+    func readIdentities(_ call: Call) async throws(APIFailure) -> FrontAnswer {
+        let parameters = try call.parameters()
+        guard case .holder(let holder) = try parameters.subject(of: call.operation) else {
+            throw .parameter("exactly one of user_id, anonymous_user_id is needed")
+        }
+        let scope = try scope(parameters, call)
+        let (cursor, limit) = (try parameters.cursor, try parameters.limit)
+        let page = try await gate.pass { () async throws(LookupFailure) in
+            try await lookup.identities(of: holder, in: scope, after: cursor, limit: limit)
+        }
+        return .page(page) { $1.write($0) }
+    }
+}
+
+extension FrontAnswer {
+    /// `{"data": […], "next": …}`.
+    static func page<Entry>(
+        _ page: LookupPage<Entry>, _ write: (Entry, inout JSONWriter) -> Void
+    ) -> FrontAnswer {
+        var json = JSONWriter(reservingCapacity: 64 + page.entries.count * 512)
+        json.object { json in
+            json.key("data")
+            json.array { json in
+                for entry in page.entries { write(entry, &json) }
+            }
+            json.member("next", page.next?.written)
+        }
+        return .json(200, json.bytes)
+    }
+}
+
+extension JSONWriter {
+    mutating func write(_ held: HeldPurchase) {
+        let transaction = held.newestTransaction
+        object { json in
+            json.member("product", held.purchase.product)
+            json.member("plan", held.purchase.plan)
+            json.member("active", held.isActive)
+            json.member("source", held.scope.source)
+            json.member("environment", held.scope.environment)
+            json.member("holder", held.holder)
+            json.member("as_of", held.asOf)
+            json.member("app", held.scope.app)
+            json.member("store", held.purchase.store)
+            json.member("purchase", held.purchase.key)
+            json.member("kind", held.purchase.kind.rawValue)
+            json.member("subscription_id", held.purchase.subscriptionID)
+            json.member("expires_at", transaction?.effectiveNextRenewalAt)
+            json.member("status", transaction?.status)
+            json.member("offer_type", transaction?.offerType)
+            json.member("store_transaction_id", transaction?.storeTransactionID)
+            json.key("cause")
+            guard let cause = held.cause else { return json.null() }
+            json.object { json in
+                json.member("event_id", cause.eventID)
+                json.member("event_name", cause.name)
+                json.member("type", cause.type)
+            }
+        }
+    }
+
+    mutating func write(_ event: PastEvent) {
+        object { json in
+            json.member("event_id", event.eventID)
+            json.member("event_name", event.name)
+            json.member("type", event.type)
+            json.member("source", event.scope.source)
+            json.member("environment", event.scope.environment)
+            json.member("app", event.scope.app)
+            json.member("holder", event.holder)
+            json.member("occurred_at", event.occurredAt)
+            json.member("received_at", event.receivedAt)
+            json.member("purchase", event.purchase)
+            json.member("product", event.product)
+            json.member("store_transaction_id", event.storeTransactionID)
+            json.key("transfers")
+            json.array { json in
+                for transfer in event.transfers { json.write(transfer) }
+            }
+        }
+    }
+
+    mutating func write(_ transfer: PassedPurchase) {
+        object { json in
+            json.member("id", transfer.id.transferID)
+            json.member("source", transfer.scope.source)
+            json.member("environment", transfer.scope.environment)
+            json.member("app", transfer.scope.app)
+            json.member("purchase", transfer.purchase)
+            json.member("product", transfer.product)
+            json.member("from", transfer.from)
+            json.member("to", transfer.to)
+            json.member("told_at", transfer.toldAt)
+            json.member("event_id", transfer.eventID)
+            json.member("occurred_at", transfer.occurredAt)
+        }
+    }
+
+    mutating func write(_ link: IdentityLink) {
+        object { json in
+            json.member("source", link.scope.source)
+            json.member("environment", link.scope.environment)
+            json.member("app", link.scope.app)
+            json.member("anonymous_user_id", link.anonymousID)
+            json.member("user_id", link.userID)
+            json.member("as_of", link.asOf)
+            json.member("until", link.until)
+            json.member("active", link.isActive)
+        }
+    }
+
+    /// `{"user_id": …}` or `{"anonymous_user_id": …}`.
+    mutating func member(_ key: String, _ holder: Holder) {
+        self.key(key)
+        object { json in json.member(holder.fieldName, holder.id) }
+    }
+
+    /// ISO 8601; null where it is absent or has no year of four digits.
+    mutating func member(_ key: String, _ time: Timestamp?) {
+        member(key, time.flatMap { Timestamp.writable.contains($0) ? $0.iso8601 : nil })
+    }
+}

@@ -1,0 +1,81 @@
+internal import Front
+internal import JSONText
+internal import Ledger
+internal import Vocabulary
+
+/// What a device's SDK does and no REST API of the vendor names: identify, logout, restore. Each is answered with what
+/// the install sees then.
+extension Backend {
+    func identify(_ call: Call) async throws(APIFailure) -> FrontAnswer {
+        let parameters = try call.parameters()
+        let (_, scope) = try written(call, parameters)
+        let body = try RequestBody(call.body, members: ["identity"])
+        let (install, identity) = (call.route.names[0], try body.requiredIdentifier("identity"))
+        try await identify(install, as: identity, in: scope)
+        return try await seen(by: install, in: scope)
+    }
+
+    /// The ledger makes the session, and what the first identify shares, from the change.
+    func identify(_ install: String, as identity: String, in scope: Scope) async throws(APIFailure) {
+        let former = try await formerChange(of: install, in: scope)
+        var statement = BackendStatement(
+            name: .identified, scope: scope, install: install, at: try clock.next(after: former))
+        statement.change = .identify(install: install, identity: identity)
+        try await record(statement) { $0.member("identity", identity) }
+    }
+
+    func logout(_ call: Call) async throws(APIFailure) -> FrontAnswer {
+        let parameters = try call.parameters()
+        let (_, scope) = try written(call, parameters)
+        let install = call.route.names[0]
+        let former = try await formerChange(of: install, in: scope)
+        var statement = BackendStatement(
+            name: .loggedOut, scope: scope, install: install, at: try clock.next(after: former))
+        statement.links = [HolderLink(anonymousID: install, userID: nil)]
+        try await record(statement)
+        return try await seen(by: install, in: scope)
+    }
+
+    func restore(_ call: Call) async throws(APIFailure) -> FrontAnswer {
+        let parameters = try call.parameters()
+        let (source, scope) = try written(call, parameters)
+        let body = try RequestBody(call.body, members: ["transactions", "strategy"])
+        let transactions = try body.identifiers("transactions", max: APILimits.restoreTransactionsMax)
+        let strategy = try Self.strategy(body) ?? source.restore
+        let install = call.route.names[0]
+        var statement = BackendStatement(name: .restored, scope: scope, install: install, at: try clock.next())
+        statement.change = .restore(install: install, transactions: transactions, strategy: strategy)
+        try await record(statement) { json in
+            json.key("transactions")
+            json.array { json in
+                for id in transactions { json.string(id) }
+            }
+            json.member("strategy", strategy.rawValue)
+        }
+        return try await seen(by: install, in: scope)
+    }
+
+    private static func strategy(_ body: RequestBody) throws(APIFailure) -> RestoreStrategy? {
+        guard let text = try body.identifier("strategy") else { return nil }
+        guard let strategy = RestoreStrategy(rawValue: text) else {
+            throw .body("strategy is neither transfer nor copy")
+        }
+        return strategy
+    }
+
+    /// As of when it is known who sits before the install: another daemon's clock may have run ahead of ours.
+    private func formerChange(of install: String, in scope: Scope) async throws(APIFailure) -> Timestamp? {
+        try await gate.pass { () async throws(LookupFailure) in
+            try await lookup.identity(ofInstall: install, in: scope)
+        }.asOf
+    }
+
+    private func seen(by install: String, in scope: Scope) async throws(APIFailure) -> FrontAnswer {
+        let page = try await gate.pass { () async throws(LookupFailure) in
+            try await lookup.entitlements(
+                of: .install(install), in: LookupScope(environment: scope.environment, source: scope.source),
+                isActive: true)
+        }
+        return .page(page) { $1.write($0) }
+    }
+}

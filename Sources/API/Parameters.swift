@@ -1,0 +1,140 @@
+internal import Ledger
+internal import Vocabulary
+
+/// A request's query: every parameter known, none given twice that means one thing. A misspelt filter must not pass for
+/// none.
+struct Parameters {
+    private let values: [Parameter: [String]]
+
+    init(_ query: String?, of operation: APIOperation) throws(APIFailure) {
+        guard (query?.utf8.count ?? 0) <= APILimits.queryBytesMax else {
+            throw .parameter("the query is longer than \(APILimits.queryBytesMax) bytes")
+        }
+        var values: [Parameter: [String]] = [:]
+        for pair in (query ?? "").split(separator: "&") {
+            let mark = pair.firstIndex(of: "=") ?? pair.endIndex
+            let name = try Self.decode(pair[..<mark], "the name of a query parameter")
+            guard let parameter = Parameter(rawValue: name), operation.parameters.contains(parameter) else {
+                throw .parameter(Self.unknown(operation))
+            }
+            if values[parameter] != nil, !parameter.isRepeatable {
+                throw .parameter("\(name) may be given once")
+            }
+            values[parameter, default: []].append(try Self.decode(pair[mark...].dropFirst(), name))
+        }
+        self.values = values
+    }
+
+    private static func unknown(_ operation: APIOperation) -> String {
+        let known = operation.parameters.map(\.rawValue).joined(separator: ", ")
+        return known.isEmpty
+            ? "no query parameters are understood here" : "an unknown query parameter; understood are \(known)"
+    }
+
+    private static func decode(_ text: Substring, _ what: String) throws(APIFailure) -> String {
+        do throws(PercentText.Fault) {
+            return try PercentText.decode(text, plusIsSpace: true)
+        } catch {
+            throw .parameter("\(what) cannot be read: \(error)")
+        }
+    }
+
+    /// An id as the ledger can hold it.
+    static func identifier(_ text: String, _ name: String) throws(APIFailure) -> String {
+        guard !text.isEmpty else { throw .parameter("\(name) is empty") }
+        guard text.utf8.count <= Limits.identifierBytesMax else {
+            throw .parameter("\(name) is longer than \(Limits.identifierBytesMax) bytes")
+        }
+        return text
+    }
+
+    func identifier(_ parameter: Parameter) throws(APIFailure) -> String? {
+        guard let text = values[parameter]?.first else { return nil }
+        return try Self.identifier(text, parameter.rawValue)
+    }
+
+    // MARK: What they mean
+
+    var groups: [String] {
+        get throws(APIFailure) {
+            let groups = values[.group] ?? []
+            guard !groups.isEmpty else { throw .parameter("group is missing: the name of a subscription group") }
+            guard groups.count <= APILimits.groupsMax else {
+                throw .parameter("\(APILimits.groupsMax) groups at most can be asked for at once")
+            }
+            for group in groups { _ = try Self.identifier(group, "group") }
+            return groups
+        }
+    }
+
+    /// Exactly one of those that the operation knows.
+    func subject(of operation: APIOperation) throws(APIFailure) -> LookupSubject {
+        var subjects: [LookupSubject] = []
+        if let id = try identifier(.install) { subjects.append(.install(id)) }
+        if let id = try identifier(.userID) { subjects.append(.holder(.user(id))) }
+        if let id = try identifier(.anonymousUserID) { subjects.append(.holder(.anonymous(id))) }
+        guard let subject = subjects.first, subjects.count == 1 else {
+            let known = [Parameter.install, .userID, .anonymousUserID].filter { operation.parameters.contains($0) }
+            throw .parameter("exactly one of \(known.map(\.rawValue).joined(separator: ", ")) is needed")
+        }
+        return subject
+    }
+
+    var offer: Offer {
+        get throws(APIFailure) {
+            guard let text = values[.offer]?.first else { return .introductory }
+            guard let offer = Offer(rawValue: text) else {
+                throw .parameter("offer is neither introductory nor promotional")
+            }
+            return offer
+        }
+    }
+
+    var isActive: Bool? {
+        get throws(APIFailure) {
+            switch values[.active]?.first {
+            case nil: return nil
+            case "true": return true
+            case "false": return false
+            default: throw .parameter("active is neither true nor false")
+            }
+        }
+    }
+
+    var limit: Int {
+        get throws(APIFailure) {
+            guard let text = values[.limit]?.first else { return APILimits.pageEntries }
+            let isDigits = !text.isEmpty && text.utf8.allSatisfy { (0x30...0x39).contains($0) }
+            guard isDigits, let limit = Int(text), (1...APILimits.pageEntriesMax).contains(limit) else {
+                throw .parameter("limit is no number from 1 to \(APILimits.pageEntriesMax)")
+            }
+            return limit
+        }
+    }
+
+    var cursor: LookupCursor? {
+        get throws(APIFailure) {
+            guard let text = values[.cursor]?.first else { return nil }
+            guard let cursor = LookupCursor(written: text) else {
+                throw .parameter("cursor is none that was given as next")
+            }
+            return cursor
+        }
+    }
+}
+
+/// A cursor on the wire: 48 lower-case hex digits, of which a client knows nothing.
+extension LookupCursor {
+    var written: String {
+        Identifier.hex(
+            of: withUnsafeBytes(of: number.bigEndian) { Array($0) } + identifier.bytes)
+    }
+
+    init?(written text: String) {
+        let digits = text.utf8
+        guard digits.count == 48, digits.allSatisfy({ (0x30...0x39).contains($0) || (0x61...0x66).contains($0) }),
+            let number = UInt64(text.prefix(16), radix: 16), let identifier = Identifier(hex: text.dropFirst(16))
+        else { return nil }
+        self.init(number: Int64(bitPattern: number), identifier: identifier)
+    }
+}

@@ -1,0 +1,47 @@
+/// Percent-encoding (RFC 3986 section 2.1), read strictly: what a client means by a stray percent sign or by bytes that
+/// are no UTF-8 would have to be guessed, and ids are compared byte by byte.
+enum PercentText {
+    enum Fault: Error, CustomStringConvertible {
+        case malformed
+        case notUTF8
+        case nul
+
+        var description: String {
+            switch self {
+            case .malformed: "a percent sign is not followed by two hex digits"
+            case .notUTF8: "it is not valid UTF-8"
+            case .nul: "it contains NUL"
+            }
+        }
+    }
+
+    /// - Parameter plusIsSpace: in a query, as forms write it; in a path a plus sign is itself.
+    static func decode(_ text: some StringProtocol, plusIsSpace: Bool) throws(Fault) -> String {
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(text.utf8.count)
+        var rest = text.utf8[...]
+        while let byte = rest.popFirst() {
+            switch byte {
+            case UInt8(ascii: "%"):
+                guard let high = rest.popFirst().flatMap(digit), let low = rest.popFirst().flatMap(digit) else {
+                    throw .malformed
+                }
+                bytes.append(high << 4 | low)
+            case UInt8(ascii: "+") where plusIsSpace: bytes.append(UInt8(ascii: " "))
+            default: bytes.append(byte)
+            }
+        }
+        if bytes.contains(0) { throw .nul }
+        guard let decoded = String(validating: bytes, as: UTF8.self) else { throw .notUTF8 }
+        return decoded
+    }
+
+    private static func digit(_ byte: UInt8) -> UInt8? {
+        switch byte {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0")
+        case UInt8(ascii: "a")...UInt8(ascii: "f"): byte - UInt8(ascii: "a") + 10
+        case UInt8(ascii: "A")...UInt8(ascii: "F"): byte - UInt8(ascii: "A") + 10
+        default: nil
+        }
+    }
+}

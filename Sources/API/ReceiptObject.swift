@@ -1,0 +1,90 @@
+internal import JSONText
+internal import Vocabulary
+
+/// One object of a receipt with its path, read by the store's habits: booleans and numbers come as themselves or as
+/// text, null and "" stand for nothing, and a time has up to three spellings.
+struct ReceiptObject {
+    private let object: JSONObject
+    private let path: String
+
+    init(_ object: JSONObject, path: String) {
+        self.object = object
+        self.path = path
+    }
+
+    /// `key` nil: the object itself is at fault.
+    func fault(_ key: String?, _ problem: String) -> ReceiptFault {
+        ReceiptFault(path: key.map { "\(path).\($0)" } ?? path, problem: problem)
+    }
+
+    /// The objects of an array; nil where there is none. An element that is no object may hide what decides.
+    func objects(_ key: String, max: Int) throws(ReceiptFault) -> [ReceiptObject]? {
+        guard states(key), let raw = object.raw(key) else { return nil }
+        guard raw.first == UInt8(ascii: "["), let objects = try? object.objects(key) else {
+            throw fault(key, "is not an array")
+        }
+        guard objects.count <= max else {
+            throw fault(key, "has \(objects.count) members; \(max) are allowed")
+        }
+        guard Self.isOnly(objects.map(\.range), in: raw) else { throw fault(key, "holds something other than objects") }
+        return objects.enumerated().map { ReceiptObject($1, path: "\(path).\(key)[\($0)]") }
+    }
+
+    /// A text, or an integer digit for digit.
+    func id(_ key: String) throws(ReceiptFault) -> String? {
+        guard states(key) else { return nil }
+        guard let text = try? object.digits(key) else { throw fault(key, "is neither a string nor an integer") }
+        guard text.utf8.count <= Limits.identifierBytesMax else {
+            throw fault(key, "is longer than \(Limits.identifierBytesMax) bytes")
+        }
+        return text
+    }
+
+    /// `true`, `"true"`, `false` or `"false"`; absent: false.
+    func flag(_ key: String) throws(ReceiptFault) -> Bool {
+        guard states(key) else { return false }
+        if let flag = try? object.bool(key) { return flag }
+        switch try? object.string(key) {
+        case "true": return true
+        case "false": return false
+        default: throw fault(key, "is neither true nor false")
+        }
+    }
+
+    /// The time under `key_ms`, in milliseconds; the text under `key` only where that is not there: it is no way out of
+    /// milliseconds that cannot be read. Nil: none that can be read.
+    func expiry(_ key: String) -> Timestamp? {
+        if states(key + "_ms") {
+            return (try? object.digits(key + "_ms")).flatMap { Int64($0) }.map { Timestamp(milliseconds: $0) }
+        }
+        return (try? object.string(key)).flatMap(Self.time)
+    }
+
+    /// There is a value that is neither null nor "".
+    func states(_ key: String) -> Bool {
+        guard let raw = object.raw(key) else { return false }
+        return raw.first != UInt8(ascii: "n") && !raw.elementsEqual("\"\"".utf8)
+    }
+
+    /// `2024-01-31 10:11:12 Etc/GMT`, read without a locale or a calendar that a machine might set otherwise.
+    private static func time(_ text: String) -> Timestamp? {
+        let zone = " Etc/GMT"
+        guard text.hasSuffix(zone) else { return nil }
+        let parts = text.dropLast(zone.count).split(separator: " ", omittingEmptySubsequences: false)
+        return parts.count == 2 ? Timestamp(iso8601: "\(parts[0])T\(parts[1])Z") : nil
+    }
+
+    /// Whether these objects, with commas between them, are all that the array holds.
+    private static func isOnly(_ objects: [Range<Int>], in array: ArraySlice<UInt8>) -> Bool {
+        var rest: [UInt8] = []
+        var at = array.startIndex
+        for range in objects {
+            rest += array[at..<range.lowerBound]
+            at = range.upperBound
+        }
+        rest += array[at...]
+        let marks = rest.filter { ![0x20, 0x0A, 0x0D, 0x09].contains($0) }
+        let commas = [UInt8](repeating: UInt8(ascii: ","), count: max(0, objects.count - 1))
+        return marks == [UInt8(ascii: "[")] + commas + [UInt8(ascii: "]")]
+    }
+}

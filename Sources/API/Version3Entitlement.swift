@@ -1,0 +1,129 @@
+internal import JSONText
+internal import Ledger
+internal import Vocabulary
+
+/// An entitlement as version 3 shows it.
+struct Version3Entitlement {
+    /// The store of what was granted by hand.
+    static let manualStore = "MANUAL"
+
+    /// What is behind it; nil for what was granted by hand.
+    struct Product {
+        let id: String
+        /// nil for a one-time purchase.
+        let subscription: (renewState: String, periodType: String)?
+    }
+
+    let id: String
+    let isActive: Bool
+    let started: Timestamp?
+    /// nil: no end is known.
+    let expires: Timestamp?
+    /// appstore, playstore, stripe, manual, unknown.
+    let source: String
+    let product: Product?
+}
+
+extension Version3Entitlement {
+    init(_ held: HeldPurchase) {
+        let transaction = held.newestTransaction
+        let isManual = held.purchase.store == Self.manualStore
+        id = held.purchase.product ?? held.purchase.key
+        isActive = held.isActive
+        started = isManual ? transaction?.purchasedAt : held.startedAt ?? held.asOf
+        expires = transaction?.effectiveNextRenewalAt
+        source = Self.source(ofStore: held.purchase.store)
+        product = isManual ? nil : Product(held)
+    }
+
+    /// What was granted by hand, of all of its holders.
+    init(id: String, holdings: [GrantHolding]) {
+        let transaction = holdings.first?.transaction
+        self.id = id
+        isActive = holdings.contains(where: \.isActive)
+        started = transaction?.purchasedAt
+        expires = transaction?.effectiveNextRenewalAt
+        source = Self.source(ofStore: Self.manualStore)
+        product = nil
+    }
+
+    /// Each id once: what is active before what is not, what lasts longer before what ends.
+    static func byID(_ held: [HeldPurchase]) -> [Version3Entitlement] {
+        var order: [[UInt8]] = []
+        var best: [[UInt8]: Version3Entitlement] = [:]
+        for entitlement in held.map(Version3Entitlement.init) {
+            // By bytes: Swift's strings take different spellings of a letter for the same.
+            let key = Array(entitlement.id.utf8)
+            guard let known = best[key] else {
+                order.append(key)
+                best[key] = entitlement
+                continue
+            }
+            if known.yields(to: entitlement) { best[key] = entitlement }
+        }
+        return order.compactMap { best[$0] }
+    }
+
+    private func yields(to other: Version3Entitlement) -> Bool {
+        if isActive != other.isActive { return other.isActive }
+        guard let expires else { return false }
+        return other.expires.map { $0 > expires } ?? true
+    }
+
+    private static func source(ofStore store: String) -> String {
+        switch store {
+        case "APPLE_APP_STORE": "appstore"
+        case "GOOGLE_PLAY_STORE": "playstore"
+        case "STRIPE": "stripe"
+        case manualStore: "manual"
+        default: "unknown"
+        }
+    }
+}
+
+extension Version3Entitlement.Product {
+    fileprivate init(_ held: HeldPurchase) {
+        id = held.purchase.product ?? held.purchase.key
+        guard held.purchase.kind == .subscription else {
+            subscription = nil
+            return
+        }
+        let renewState =
+            switch held.newestTransaction?.status {
+            case "IN_GRACE_PERIOD", "ON_HOLD", "UNPAID": "billing_issue"
+            case "AUTO_RENEWING": "will_renew"
+            case nil: held.isActive ? "will_renew" : "canceled"
+            default: "canceled"
+            }
+        let periodType =
+            switch held.newestTransaction?.offerType {
+            case "FREE_TRIAL": "trial"
+            case "INTRO_OFFER": "intro"
+            default: "normal"
+            }
+        subscription = (renewState, periodType)
+    }
+}
+
+extension JSONWriter {
+    mutating func write(_ entitlement: Version3Entitlement) {
+        object { json in
+            json.member("id", entitlement.id)
+            json.member("active", entitlement.isActive)
+            json.member("started", entitlement.started?.wholeSeconds)
+            json.member("expires", entitlement.expires?.wholeSeconds)
+            json.member("source", entitlement.source)
+            json.key("product")
+            guard let product = entitlement.product else { return json.null() }
+            json.object { json in
+                json.member("product_id", product.id)
+                json.key("subscription")
+                guard let subscription = product.subscription else { return json.null() }
+                json.object { json in
+                    json.member("renew_state", subscription.renewState)
+                    json.member("current_period_type", subscription.periodType)
+                }
+            }
+        }
+    }
+}

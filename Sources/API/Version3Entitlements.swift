@@ -1,0 +1,135 @@
+internal import Front
+internal import JSONText
+internal import Ledger
+internal import Vocabulary
+
+/// What an install has, by product, and what is granted to it by hand.
+extension Backend {
+    func readUserEntitlements(_ call: Call) async throws(APIFailure) -> FrontAnswer {
+        let view = try version3(call)
+        let user = try await user(call.route.names[0], in: view)
+        let page = try await gate.pass { () async throws(LookupFailure) in
+            try await lookup.entitlements(
+                of: .install(user.id), in: LookupScope(environment: user.environment, source: view.source.name))
+        }
+        var json = JSONWriter()
+        json.object { json in
+            json.member("object", "list")
+            json.key("data")
+            json.array { json in
+                for entitlement in Version3Entitlement.byID(page.entries) { json.write(entitlement) }
+            }
+        }
+        return .json(200, json.bytes)
+    }
+
+    /// A second grant while the first lasts changes nothing: it keeps the old end.
+    func grantEntitlement(_ call: Call) async throws(APIFailure) -> FrontAnswer {
+        let view = try version3(call)
+        let user = try await user(call.route.names[0], in: view)
+        let now = try clock.now()
+        let (id, until) = try Self.grantAsked(call.body, now: now)
+        let grant = Grant(entitlement: id, install: user.id, scope: view.scope(user.environment))
+        let former = try await holdings(of: grant)
+        if former.contains(where: \.isActive) {
+            return Self.answer(Version3Entitlement(id: id, holdings: former))
+        }
+        let identity = try await identity(of: user, in: view).current
+        let at = try clock.next(after: former.map(\.asOf).max())
+        let statement = grant.granting(
+            to: view.source.ownership.holders(install: user.id, identity: identity), at: at, until: until)
+        try await record(statement) { json in
+            json.member("entitlement", id)
+            json.member("expires_ms", until.milliseconds)
+        }
+        return Self.answer(Version3Entitlement(id: id, holdings: try await holdings(of: grant)))
+    }
+
+    /// 200 even where nothing was granted.
+    func revokeEntitlement(_ call: Call) async throws(APIFailure) -> FrontAnswer {
+        let view = try version3(call)
+        let user = try await user(call.route.names[0], in: view)
+        let id = call.route.names[1]
+        let grant = Grant(entitlement: id, install: user.id, scope: view.scope(user.environment))
+        var holdings = try await holdings(of: grant)
+        let active = holdings.filter(\.isActive)
+        if !active.isEmpty {
+            let at = try clock.next(after: holdings.map(\.asOf).max())
+            try await record(grant.revoking(active, at: at)) { $0.member("entitlement", id) }
+            holdings = try await self.holdings(of: grant)
+        }
+        return Self.answer(Version3Entitlement(id: id, holdings: holdings))
+    }
+
+    private func holdings(of grant: Grant) async throws(APIFailure) -> [GrantHolding] {
+        let purchase = Identity.purchase(grant.purchase, in: grant.scope)
+        return try await gate.pass { () async throws(LookupFailure) in try await lookup.grant(purchase) }
+    }
+
+    private static func grantAsked(_ body: [UInt8], now: Timestamp) throws(APIFailure) -> (String, Timestamp) {
+        do throws(APIFailure) {
+            let body = try RequestBody(body)
+            let id = try body.requiredIdentifier("id")
+            guard let number = try body.integer("expires") else { throw .body("expires is missing") }
+            guard let until = Timestamp(secondsOrMilliseconds: number), until > now else {
+                throw .body("expires is not in the future")
+            }
+            return (id, until)
+        } catch {
+            throw APIFailure(400, .request, .invalidEntitlementData, error.message)
+        }
+    }
+
+    private static func answer(_ entitlement: Version3Entitlement) -> FrontAnswer {
+        var json = JSONWriter()
+        json.write(entitlement)
+        return .json(200, json.bytes)
+    }
+}
+
+/// Something that the app's backend gives and takes by itself: a purchase of its own for each install, so that no two
+/// ever share or pass on one. It is a one-time purchase: nothing but a grant or a revocation moves it.
+private struct Grant {
+    let entitlement: String
+    let install: String
+    let scope: Scope
+
+    var purchase: Purchase {
+        Purchase(
+            key: "manual:\(install.utf8.count):\(install):\(entitlement)", kind: .oneTime,
+            store: Version3Entitlement.manualStore, product: entitlement, plan: nil, subscriptionID: nil)
+    }
+
+    func granting(to holders: [Holder], at: Timestamp, until: Timestamp) -> BackendStatement {
+        var statement = BackendStatement(name: .entitlementGranted, scope: scope, install: install, at: at)
+        statement.purchase = purchase
+        statement.transaction = Transaction(
+            storeTransactionID: "manual:" + RandomID.bare(), storeOriginalTransactionID: nil, purchasedAt: at,
+            effectiveNextRenewalAt: until, offerType: "NONE", status: nil)
+        statement.facts = holders.map { Fact(kind: .gain, holder: $0, at: at, until: until) }
+        return statement
+    }
+
+    func revoking(_ holdings: [GrantHolding], at: Timestamp) -> BackendStatement {
+        var statement = BackendStatement(name: .entitlementRevoked, scope: scope, install: install, at: at)
+        statement.purchase = purchase
+        statement.transaction = holdings.first?.transaction.map { granted in
+            Transaction(
+                storeTransactionID: granted.storeTransactionID, storeOriginalTransactionID: nil,
+                purchasedAt: granted.purchasedAt, effectiveNextRenewalAt: granted.effectiveNextRenewalAt,
+                offerType: granted.offerType, status: "REVOKED")
+        }
+        statement.facts = holdings.map { Fact(kind: .loss, holder: $0.holder, at: at, until: at, isRevoked: true) }
+        return statement
+    }
+}
+
+extension Ownership {
+    /// Who holds what an install comes by while it is logged in.
+    fileprivate func holders(install: String, identity: String?) -> [Holder] {
+        switch self {
+        case .exclusive: [identity.map { .user($0) } ?? .anonymous(install)]
+        case .installAndIdentity: [.anonymous(install)] + (identity.map { [.user($0)] } ?? [])
+        }
+    }
+}

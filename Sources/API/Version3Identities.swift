@@ -1,0 +1,77 @@
+internal import Front
+internal import JSONText
+internal import Ledger
+internal import Vocabulary
+
+/// An identity and the install that was the first to identify as it.
+extension Backend {
+    func readIdentity(_ call: Call) async throws(APIFailure) -> FrontAnswer {
+        let view = try version3(call)
+        let id = call.route.names[0]
+        guard let install = try await install(identifiedAs: id, in: view, environment: view.environment) else {
+            throw APIFailure(404, .resource, .notFound, "identity not found")
+        }
+        return Self.answer(identity: id, install: install.id)
+    }
+
+    func createIdentity(_ call: Call) async throws(APIFailure) -> FrontAnswer {
+        let view = try version3(call)
+        let id = call.route.names[0]
+        let body = try RequestBody(call.body, mayBeAbsent: true)
+        if let user = try body.identifier("user_id") { return try await link(id, to: user, in: view) }
+        let scope = view.scope(view.environment ?? Self.usualEnvironment)
+        guard try await install(identifiedAs: id, in: view, environment: scope.environment) == nil else {
+            throw Self.linkedToAnother
+        }
+        let user = try await register(RandomID.bare(), in: scope)
+        return try await link(id, to: user, in: view, scope: scope)
+    }
+
+    private func link(_ id: String, to user: String, in view: Version3Source) async throws(APIFailure) -> FrontAnswer {
+        guard let user = try await knownUser(user, in: view) else {
+            throw APIFailure(400, .resource, .userNotFound, "user not found")
+        }
+        let scope = view.scope(user.environment)
+        if let linked = try await install(identifiedAs: id, in: view, environment: user.environment) {
+            guard linked.id == user.id else { throw Self.linkedToAnother }
+            // Asked again, as after an answer that was lost.
+            return Self.answer(identity: id, install: user.id)
+        }
+        let identity = try await identity(of: user, in: view)
+        guard identity.own == nil, identity.current == nil else {
+            throw APIFailure(422, .resource, .userAlreadyHasIdentity, "user already has identity")
+        }
+        return try await link(id, to: user, in: view, scope: scope)
+    }
+
+    /// Of two who ask at once the ledger takes the first; the other is told so.
+    private func link(
+        _ id: String, to user: KnownInstall, in view: Version3Source, scope: Scope
+    ) async throws(APIFailure) -> FrontAnswer {
+        try await identify(user.id, as: id, in: scope)
+        let linked = try await install(identifiedAs: id, in: view, environment: scope.environment)
+        guard linked == nil || linked?.id == user.id else { throw Self.linkedToAnother }
+        return Self.answer(identity: id, install: user.id)
+    }
+
+    private func install(
+        identifiedAs id: String, in view: Version3Source, environment: String?
+    ) async throws(APIFailure) -> (id: String, environment: String)? {
+        try await gate.pass { () async throws(LookupFailure) in
+            try await lookup.install(
+                identifiedAs: id, of: view.source.name, app: view.app, environment: environment)
+        }
+    }
+
+    private static let linkedToAnother = APIFailure(
+        422, .resource, .identityAlreadyExists, "identity already exists: it's linked to another user")
+
+    private static func answer(identity: String, install: String) -> FrontAnswer {
+        var json = JSONWriter()
+        json.object { json in
+            json.member("id", identity)
+            json.member("user_id", install)
+        }
+        return .json(200, json.bytes)
+    }
+}

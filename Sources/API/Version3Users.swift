@@ -1,0 +1,133 @@
+internal import Front
+internal import JSONText
+internal import Ledger
+internal import Vocabulary
+
+// The third version of a vendor's REST API, as its clients know it: its paths, bodies, status codes and texts. Its
+// "users" are installs, which the ledger has as anonymous holders; its "identities" are users.
+
+/// The environments as version 3 writes them.
+enum Version3Environment: String, CaseIterable {
+    case prod
+    case sandbox
+
+    private var shared: String {
+        switch self {
+        case .prod: "PRODUCTION"
+        case .sandbox: "SANDBOX"
+        }
+    }
+
+    /// In the ledger's words. Both spellings are understood.
+    static func read(_ text: String) -> String? {
+        allCases.first { $0.rawValue == text || $0.shared == text }?.shared
+    }
+
+    static func write(_ environment: String) -> String {
+        allCases.first { $0.shared == environment }?.rawValue ?? environment
+    }
+}
+
+/// One source's installs, seen by version 3. Its ids know no environment: where a request names none, an install is
+/// looked for in production first, then elsewhere.
+struct Version3Source {
+    let source: Source
+    /// nil: the request names none.
+    let environment: String?
+
+    var app: String { source.app ?? "" }
+
+    func scope(_ environment: String) -> Scope { Scope(source: source.name, app: app, environment: environment) }
+}
+
+extension Backend {
+    func version3(_ call: Call) throws(APIFailure) -> Version3Source {
+        let parameters = try call.parameters()
+        var environment: String?
+        if let text = try parameters.identifier(.environment) {
+            environment = Version3Environment.read(text)
+            if environment == nil { throw .parameter("environment is neither prod nor sandbox") }
+        }
+        let source = try sources.changed(try parameters.identifier(.source), by: call.token)
+        return Version3Source(source: source, environment: environment)
+    }
+
+    func readUser(_ call: Call) async throws(APIFailure) -> FrontAnswer {
+        let view = try version3(call)
+        return try await answer(for: try await user(call.route.names[0], in: view), in: view)
+    }
+
+    func createUser(_ call: Call) async throws(APIFailure) -> FrontAnswer {
+        let view = try version3(call)
+        let body = try RequestBody(call.body, mayBeAbsent: true)
+        var environment = view.environment ?? Self.usualEnvironment
+        if let text = try body.identifier("environment") {
+            guard let read = Version3Environment.read(text) else {
+                throw .body("environment is neither prod nor sandbox")
+            }
+            environment = read
+        }
+        let install = try await register(call.route.names[0], in: view.scope(environment))
+        return try await answer(for: install, in: view)
+    }
+
+    /// The row decides whether the name is free; the event tells of it.
+    func register(_ id: String, in scope: Scope) async throws(APIFailure) -> KnownInstall {
+        let registered = try await gate.pass { () async throws(LookupFailure) in
+            try await lookup.register(id, in: scope)
+        }
+        guard let registered else {
+            throw APIFailure(422, .resource, .userAlreadyExists, "User with given uid already exists")
+        }
+        try await record(
+            BackendStatement(name: .userCreated, scope: scope, install: id, at: try clock.next()))
+        return registered
+    }
+
+    /// - Throws: 404 where the install is not known.
+    func user(_ id: String, in view: Version3Source) async throws(APIFailure) -> KnownInstall {
+        guard let known = try await knownUser(id, in: view) else {
+            throw APIFailure(404, .resource, .notFound, "user not found")
+        }
+        return known
+    }
+
+    func knownUser(_ id: String, in view: Version3Source) async throws(APIFailure) -> KnownInstall? {
+        try await gate.pass { () async throws(LookupFailure) in
+            try await lookup.install(id, of: view.source.name, app: view.app, environment: view.environment)
+        }
+    }
+
+    func identity(of install: KnownInstall, in view: Version3Source) async throws(APIFailure) -> InstallIdentity {
+        try await gate.pass { () async throws(LookupFailure) in
+            try await lookup.identity(ofInstall: install.id, in: view.scope(install.environment))
+        }
+    }
+
+    private func answer(for install: KnownInstall, in view: Version3Source) async throws(APIFailure) -> FrontAnswer {
+        let identity = try await identity(of: install, in: view)
+        var json = JSONWriter()
+        json.object { json in
+            json.member("id", install.id)
+            json.member("identity_id", identity.current ?? identity.own)
+            json.member("created", install.createdAt.wholeSeconds)
+            json.member("environment", Version3Environment.write(install.environment))
+        }
+        return .json(200, json.bytes)
+    }
+}
+
+extension Timestamp {
+    /// Seconds since 1970, rounded down, as version 3 writes times.
+    var wholeSeconds: Int64 {
+        let (seconds, rest) = milliseconds.quotientAndRemainder(dividingBy: 1_000)
+        return rest < 0 ? seconds - 1 : seconds
+    }
+
+    /// Of a number that is seconds or milliseconds since 1970, by its magnitude: the vendor's own examples write both.
+    init?(secondsOrMilliseconds number: Int64) {
+        // As seconds this would be the year 5138, as milliseconds it is 1973.
+        self.init(milliseconds: number.magnitude < 100_000_000_000 ? number * 1_000 : number)
+        guard Timestamp.writable.contains(self) else { return nil }
+    }
+}

@@ -1,0 +1,193 @@
+import Foundation
+import Front
+import Ledger
+import Postgres
+import Synchronization
+import TestSupport
+import Vocabulary
+
+@testable import API
+
+/// A migrated database of its own, a recorder at work on it, and the API before both: requests go in as the front would
+/// hand them over, webhooks as their sources' files would.
+final class APIBench: Sendable {
+    static let reader = "reader-0123456789abcdef"
+    static let writer = "writer-0123456789abcdef"
+    static let bound = "bound-to-shop-0123456789"
+
+    let pool: Pool
+    let queue = RecordQueue()
+    let clock = DatabaseClock()
+    let api: API
+    let log = Log()
+    private let database: String
+    private let recording: Task<Void, Never>
+
+    private init(sources: [Source], groups: [SubscriptionGroup]) async throws {
+        let connectionString = try TestCluster.shared.createDatabase()
+        database = String(connectionString.split(separator: "=").last ?? "")
+        let settings = try ConnectionSettings(
+            connectionString, connectTimeout: .seconds(10), statementTimeout: .seconds(20), deadlineMargin: .seconds(10)
+        )
+        let connection = try await Connection.open(settings)
+        _ = try await connection.withSession { session throws(DatabaseError) in try Migrator.migrate(on: session) }
+            .get()
+        await connection.close()
+        let pool = Pool(
+            settings, size: 4, waiting: Pool.Waiting(waitersMax: 100, limit: .seconds(20)),
+            backoff: .milliseconds(20)...(.milliseconds(200)))
+        pool.start()
+        self.pool = pool
+        let registration = Registration(
+            pool: pool, identity: ProcessIdentity(place: "here", processID: 1, startedTicks: 7), version: "test",
+            clock: clock)
+        try await registration.register()
+        let recorder = Recorder(
+            queue: queue, pool: pool, handOver: HandOver(), registration: registration, routes: Routes(),
+            rules: Dictionary(
+                uniqueKeysWithValues: sources.map {
+                    ($0.name, SourceRules(shape: NoShape(), ownership: $0.ownership, statesChanges: true))
+                }), clock: clock, observe: { _ in })
+        recording = Task { await recorder.run() }
+        let (clock, log) = (clock, log)
+        api = API(
+            tokens: Self.tokens, sources: sources, subscriptionGroups: groups, lookup: HolderLookup(pool: pool),
+            queue: queue, bodyBytesMax: 1 << 16, now: { clock.now }, observe: { log.note($0) })
+    }
+
+    static let tokens = [
+        APIToken(name: "reader", token: Secret(Array(reader.utf8)), scopes: [.read], source: nil),
+        APIToken(name: "writer", token: Secret(Array(writer.utf8)), scopes: [.read, .write], source: nil),
+        APIToken(name: "bound", token: Secret(Array(bound.utf8)), scopes: [.read, .write], source: "shop"),
+    ]
+
+    /// `shared` is the one source in which installs and identities hold together; `shop` has one holder at a time.
+    static let sources = [
+        Source.named("shared", ownership: .installAndIdentity), Source.named("shop"),
+    ]
+
+    static let groups = [
+        SubscriptionGroup(name: "premium", products: ["gold", "silver"]),
+        SubscriptionGroup(name: "extras", products: ["themes"]),
+    ]
+
+    /// Runs `body` and ends everything, however it ends.
+    static func run(
+        sources: [Source] = sources, groups: [SubscriptionGroup] = groups, _ body: (APIBench) async throws -> Void
+    ) async throws {
+        let bench = try await APIBench(sources: sources, groups: groups)
+        let result: Result<Void, any Error>
+        do { result = .success(try await body(bench)) } catch { result = .failure(error) }
+        bench.queue.close()
+        await bench.recording.value
+        await bench.pool.close()
+        try result.get()
+    }
+
+    /// Records events in their order, each committed before the next.
+    func record(_ events: Event...) async { for event in events { await record(event) } }
+
+    private func record(_ event: Event) async {
+        await withCheckedContinuation { continuation in
+            queue.submit(.event(event)) { _ in continuation.resume() }
+        }
+    }
+
+    /// Asks psql, which is not ours; what it prints, or what went wrong.
+    @discardableResult
+    func psql(_ sql: String) -> String {
+        do { return try TestCluster.shared.psql(sql, database: database) } catch { return "\(error)" }
+    }
+
+    // MARK: Requests
+
+    func get(_ target: String, token: String = reader, headers: [(String, String)] = []) async -> Reply {
+        await send("GET", target, token: token, headers: headers)
+    }
+
+    func post(_ target: String, _ body: String = "", token: String = writer) async -> Reply {
+        await send("POST", target, token: token, body: body)
+    }
+
+    func send(
+        _ method: String, _ target: String, token: String = writer, body: String = "",
+        headers: [(String, String)] = []
+    ) async -> Reply {
+        let reply = await api.reply(
+            method, target, headers: [("authorization", "Bearer \(token)")] + headers, body: Array(body.utf8))
+        Description.shared.hold(reply, to: method, target)
+        return reply
+    }
+}
+
+extension API {
+    /// What the front would send: a refusal by the head first, else the answer.
+    func reply(
+        _ method: String, _ target: String, headers: [(String, String)] = [], body: [UInt8] = []
+    ) async -> Reply {
+        let head = FrontHead(method: method, target: target, headers: headers)
+        switch admit(head) {
+        case .refuse(let answer): return Reply(answer)
+        case .accept: return Reply(await answer(head, body: body))
+        }
+    }
+}
+
+/// An answer, its JSON read by Foundation, which is not ours.
+struct Reply {
+    let status: Int
+    let headers: [String: String]
+    let body: [UInt8]
+
+    init(_ answer: FrontAnswer) {
+        status = answer.status
+        headers = Dictionary(answer.headers, uniquingKeysWith: { first, _ in first })
+        body = answer.body
+    }
+
+    var object: [String: Any] {
+        (try? JSONSerialization.jsonObject(with: Data(body))) as? [String: Any] ?? [:]
+    }
+
+    var data: [[String: Any]] { object["data"] as? [[String: Any]] ?? [] }
+    var next: String? { object["next"] as? String }
+
+    /// Of each entry of `data`: a member, as text; `-` for null.
+    func column(_ key: String) -> [String] {
+        data.map { entry in
+            switch entry[key] {
+            case let text as String: text
+            case let number as NSNumber: "\(number)"
+            case let object as [String: String]: object.map { "\($0.key):\($0.value)" }.joined()
+            default: "-"
+            }
+        }
+    }
+
+    var errorCode: String { (object["error"] as? [String: Any])?["code"] as? String ?? "" }
+    var errorType: String { (object["error"] as? [String: Any])?["type"] as? String ?? "" }
+    var message: String { (object["error"] as? [String: Any])?["message"] as? String ?? "" }
+}
+
+final class Log: Sendable {
+    private let observations = Mutex<[Observation]>([])
+
+    func note(_ observation: Observation) { observations.withLock { $0.append(observation) } }
+
+    /// `status reason` of each refusal.
+    var refusals: [String] {
+        observations.withLock { observations in
+            observations.compactMap {
+                if case .refused(_, let status, let reason) = $0 { "\(status) \(reason)" } else { nil }
+            }
+        }
+    }
+}
+
+private struct NoShape: SourceShape {
+    func derivedBody(from original: [UInt8], stating transfer: DerivedTransfer) -> [UInt8] { original }
+
+    func signatureHeaders(
+        body: [UInt8], unixSeconds: Int64, authentication: Source.Authentication, secret: Secret
+    ) -> [(name: String, value: String)] { [] }
+}

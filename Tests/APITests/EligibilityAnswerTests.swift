@@ -1,0 +1,106 @@
+import Testing
+import Vocabulary
+
+@testable import API
+
+/// Oracle: the corrected order of the eligibility rules, told with events of the ledger.
+@Suite("Eligibility over the API", .serialized)
+struct EligibilityAnswerTests {
+    private static let past = at(1_000)
+
+    private func ask(_ bench: APIBench, _ query: String = "user_id=jeff&group=premium") async -> String {
+        await bench.get("/v1/eligibility?" + query).object["eligibility"] as? String ?? "-"
+    }
+
+    @Test(
+        "What the ledger's words mean",
+        arguments: [
+            ("regular, ended", "AUTO_RENEWING_CANCELED", "NONE", "SUBSCRIPTION_STARTED", false, "ELIGIBLE"),
+            ("regular, running", "AUTO_RENEWING", "NONE", "SUBSCRIPTION_STARTED", true, "NOT_ELIGIBLE"),
+            ("revoked", "REVOKED", "NONE", "SUBSCRIPTION_STARTED", false, "NOT_ELIGIBLE"),
+            ("refunded", "DEACTIVATED", "NONE", "SUBSCRIPTION_REFUNDED_REVOKED", false, "NOT_ELIGIBLE"),
+            ("trial", "DEACTIVATED", "FREE_TRIAL", "SUBSCRIPTION_STARTED", false, "NOT_ELIGIBLE"),
+            ("trial by its event", "DEACTIVATED", "NONE", "TRIAL_STARTED", false, "NOT_ELIGIBLE"),
+            ("introductory", "DEACTIVATED", "INTRO_OFFER", "SUBSCRIPTION_STARTED", false, "NOT_ELIGIBLE"),
+            ("introductory by its event", "DEACTIVATED", "NONE", "INTRO_OFFER_STARTED", false, "NOT_ELIGIBLE"),
+            ("grace", "IN_GRACE_PERIOD", "NONE", "GRACE_PERIOD_STARTED", true, "ENTITLED"),
+            ("grace, over", "IN_GRACE_PERIOD", "NONE", "GRACE_PERIOD_STARTED", false, "ELIGIBLE"),
+        ])
+    func words(
+        name: String, status: String, offerType: String, type: String, isRunning: Bool, expected: String
+    ) async throws {
+        try await APIBench.run { bench in
+            await bench.record(
+                .stating(
+                    type, of: .user("jeff"), until: isRunning ? farAway : Self.past, status: status,
+                    offerType: offerType))
+            #expect(await ask(bench) == expected, "\(name)")
+            #expect(await ask(bench, "user_id=other&group=premium") == "ELIGIBLE")
+        }
+    }
+
+    @Test("Other groups, other holders' and one-time purchases, other environments count for nothing")
+    func filters() async throws {
+        try await APIBench.run { bench in
+            let jeff = Holder.user("jeff")
+            await bench.record(
+                .stating(of: jeff, purchase: "p1", product: "themes", offerType: "FREE_TRIAL"),
+                .stating(of: .user("ann"), purchase: "p2", offerType: "FREE_TRIAL"),
+                .stating(of: jeff, purchase: "p3", offerType: "FREE_TRIAL", isOneTime: true),
+                .stating(of: jeff, environment: "SANDBOX", offerType: "FREE_TRIAL"))
+            #expect(await ask(bench) == "ELIGIBLE")
+            #expect(await ask(bench, "user_id=jeff&group=extras") == "NOT_ELIGIBLE")
+            #expect(await ask(bench, "user_id=jeff&group=premium&environment=SANDBOX") == "NOT_ELIGIBLE")
+            #expect(await ask(bench, "user_id=jeff&group=nobody") == "UNKNOWN")
+            let several = await bench.get("/v1/eligibility?user_id=jeff&group=premium&group=extras&group=nobody")
+            #expect(several.column("group") == ["premium", "extras", "nobody"])
+            #expect(several.column("eligibility") == ["ELIGIBLE", "NOT_ELIGIBLE", "UNKNOWN"])
+        }
+    }
+
+    @Test("What was transferred away still counts, and an older transaction whose events are gone")
+    func past() async throws {
+        try await APIBench.run { bench in
+            let device = Holder.anonymous("device")
+            await bench.record(
+                .stating(of: device, at: at(0), transaction: "t1", until: at(100), offerType: "FREE_TRIAL"),
+                .stating(of: device, at: at(100), transaction: "t2", until: at(200)),
+                .stating("DEACTIVATE", of: device, kind: .loss, at: at(150), transaction: "t2", until: at(200)))
+            bench.psql("DELETE FROM events")
+            #expect(await ask(bench, "anonymous_user_id=device&group=premium") == "NOT_ELIGIBLE")
+            #expect(await ask(bench, "install=device&group=premium") == "NOT_ELIGIBLE")
+        }
+    }
+
+    @Test("A promotional offer is for those who subscribe or once did")
+    func promotional() async throws {
+        try await APIBench.run { bench in
+            await bench.record(.stating(of: .user("jeff"), until: Self.past, status: "DEACTIVATED"))
+            #expect(await ask(bench, "user_id=jeff&group=premium&offer=promotional") == "ELIGIBLE")
+            #expect(await ask(bench, "user_id=ann&group=premium&offer=promotional") == "NOT_ELIGIBLE")
+        }
+    }
+
+    @Test("A receipt is judged as it came; a question that cannot be understood is 400, a receipt UNKNOWN")
+    func receipts() async throws {
+        try await APIBench.run { bench in
+            func judge(_ body: String) async -> (Int, String) {
+                let reply = await bench.post("/v1/eligibility", body)
+                return (reply.status, reply.object["eligibility"] as? String ?? reply.errorCode)
+            }
+            let question = #""group":"premium","offer":"introductory""#
+            func receipt(_ transaction: String) -> String {
+                "{\(question),\"receipt\":{\"latest_receipt_info\":[\(transaction)],\"pending_renewal_info\":[]}}"
+            }
+            let used = receipt(#"{"product_id":"gold","expires_date_ms":"1","is_trial_period":"true"}"#)
+            #expect(await judge(used) == (200, "NOT_ELIGIBLE"))
+            #expect(await judge(receipt(#"{"product_id":"gold","expires_date_ms":"1"}"#)) == (200, "ELIGIBLE"))
+            #expect(await judge(receipt("7")) == (200, "UNKNOWN"))
+            #expect(await judge("{\(question)}") == (400, "invalid_body"))
+            #expect(await judge(#"{"group":"premium","receipt":{}}"#) == (400, "invalid_body"))
+            #expect(await judge("") == (400, "invalid_body"))
+            let broken = await bench.post("/v1/eligibility", #"{"group": "premium",, }"#)
+            #expect(broken.status == 400 && broken.message.contains("at byte 20"))
+        }
+    }
+}
