@@ -23,6 +23,43 @@ enum InheritedSocket {
     }
 }
 
+extension Listen {
+    /// The address of a socket that somebody else has bound, as `[server] listen` writes it.
+    package static func address(ofInherited descriptor: CInt) throws(FrontError) -> String {
+        try InheritedSocket.check(descriptor)
+        var storage = sockaddr_storage()
+        var size = socklen_t(MemoryLayout<sockaddr_storage>.size)
+        let result = withUnsafeMutablePointer(to: &storage) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { getsockname(descriptor, $0, &size) }
+        }
+        guard result == 0, let text = text(of: storage) else {
+            throw .notAListeningSocket(
+                descriptor, reason: "its address cannot be read; it needs an IP address or a path")
+        }
+        return text
+    }
+
+    private static func text(of storage: sockaddr_storage) -> String? {
+        withUnsafePointer(to: storage) { pointer in
+            switch CInt(storage.ss_family) {
+            case AF_INET:
+                pointer.withMemoryRebound(to: sockaddr_in.self, capacity: 1) {
+                    SocketAddress($0.pointee).listenText
+                }
+            case AF_INET6:
+                pointer.withMemoryRebound(to: sockaddr_in6.self, capacity: 1) {
+                    SocketAddress($0.pointee).listenText
+                }
+            case AF_UNIX:
+                pointer.withMemoryRebound(to: sockaddr_un.self, capacity: 1) {
+                    SocketAddress($0.pointee).listenText
+                }
+            default: nil
+            }
+        }
+    }
+}
+
 extension SocketAddress {
     /// As `Listen` is written.
     var listenText: String? {

@@ -1,3 +1,4 @@
+import API
 import Configuration
 import Front
 import Inbound
@@ -54,20 +55,15 @@ final class Relay: Sendable {
         queue = Queue(pool: pool, handOver: handOver, registration: registration, routes: routes, observe: observe)
         let upkeep = Upkeep(pool: pool, retention: Retention(configuration.retention))
         try await upkeep.preparePartitions()
+        try await SourceNames.remember(configuration.sources.map(\.name), in: pool)
         try await registration.register()
         try await queue.bury(place: identity.place, isAlive: ThisProcess.isAlive)
         let routed = try await queue.route(configuration.integrations)
 
-        let adapters = Dictionary(
-            configuration.sources.map { ($0.name, SourceAdapters.adapter(for: $0.kind)) },
-            uniquingKeysWith: { first, _ in first })
+        let rules = Dictionary(
+            configuration.sources.map { ($0.name, SourceRules($0)) }, uniquingKeysWith: { first, _ in first })
         let signing = Dictionary(
-            configuration.sources.map { source in
-                (
-                    source.name,
-                    SourceSigning(shape: SourceAdapters.adapter(for: source.kind), secret: source.secrets.first)
-                )
-            }, uniquingKeysWith: { first, _ in first })
+            configuration.sources.map { ($0.name, SourceSigning($0)) }, uniquingKeysWith: { first, _ in first })
         dispatcher = Dispatcher(
             queue: queue, handOver: handOver, registration: registration, clock: clock, place: identity.place,
             isAlive: ThisProcess.isAlive, sources: signing, version: Posthouse.version, group: group, observe: observe)
@@ -79,7 +75,7 @@ final class Relay: Sendable {
         recordQueue = RecordQueue()
         let recorder = Recorder(
             queue: recordQueue, pool: pool, handOver: handOver, registration: registration, routes: routes,
-            shapes: adapters, clock: clock, observe: observe)
+            rules: rules, clock: clock, observe: observe)
         recording = Task { await recorder.run() }
         settling = Task { [dispatcher] in await dispatcher.runSettling() }
         clockwork = [
@@ -92,7 +88,11 @@ final class Relay: Sendable {
             sources: configuration.sources, queue: recordQueue, bodyBytesMax: configuration.server.maxBodyBytes,
             now: ThisProcess.now, observe: observe)
         let operations = Operations(pool: pool, registration: registration, observatory: observatory)
-        servers = try await listeners.start(ingest: ingest, operations: operations, group: group)
+        let api = API(
+            tokens: configuration.apiTokens, sources: configuration.sources,
+            subscriptionGroups: configuration.subscriptionGroups, lookup: HolderLookup(pool: pool), queue: recordQueue,
+            bodyBytesMax: configuration.server.maxBodyBytes, now: { clock.now }, observe: observe)
+        servers = try await listeners.start(ingest: ingest, api: api, operations: operations, group: group)
     }
 
     private static func pool(
@@ -172,6 +172,22 @@ final class Relay: Sendable {
         try? await group.shutdownGracefully()
         try? await resolverThreads.shutdownGracefully()
         return cut
+    }
+}
+
+extension SourceRules {
+    init(_ source: Source) {
+        self.init(
+            shape: SourceAdapters.adapter(for: source.kind), ownership: source.ownership,
+            statesChanges: source.kind.traits.statesChanges)
+    }
+}
+
+extension SourceSigning {
+    init(_ source: Source) {
+        self.init(
+            shape: SourceAdapters.adapter(for: source.kind), authentication: source.authentication,
+            secret: source.secrets.first)
     }
 }
 

@@ -19,6 +19,7 @@ struct SendCommand: AsyncParsableCommand {
     @Option(help: "Where to: http(s)://HOST/ingest/NAME.") var url: String
     @Option(help: "A file with the source's secret; without it the webhook is not signed.") var secretFile: String?
     @Option(help: "The kind of source to speak as.") var kind: String = SourceKind.usual.rawValue
+    @Option(help: "How it proves itself: signature or token; left out: as the kind usually does.") var auth: String?
     @Option(help: "The vendor's name of the event; any name is sent.") var event: String
     @Option(help: "The user who holds the purchase.") var user: String?
     @Option(help: "The anonymous user who holds it.") var anonymous: String?
@@ -43,6 +44,10 @@ struct SendCommand: AsyncParsableCommand {
             let known = SourceKind.allCases.map(\.rawValue).joined(separator: ", ")
             throw ValidationError("--kind \(kind) is not known; there are: \(known)")
         }
+        let possible = speaker.traits.authentications.filter { $0 != .none }.map(\.rawValue)
+        if let auth, !possible.contains(auth) {
+            throw ValidationError("--auth \(auth): a source of kind \(kind) has \(possible.joined(separator: ", "))")
+        }
         if let atMs, !Timestamp.writable.contains(Timestamp(milliseconds: atMs)) {
             throw ValidationError("--at-ms lies outside the years 0 to 9999")
         }
@@ -50,19 +55,24 @@ struct SendCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await Terminal.reporting {
-            let adapter = SourceAdapters.adapter(for: SourceKind(rawValue: kind) ?? .usual)
+            let adapter = SourceAdapters.adapter(for: speaker)
             let body = adapter.sample(request)
             if print { return Terminal.say(String(decoding: body, as: UTF8.self)) }
             var headers: [(String, String)] = []
             if let secretFile {
                 let secret = try SecretFile.read(secretFile)
                 let now = ThisProcess.now().milliseconds / 1_000
-                headers = adapter.signatureHeaders(body: body, unixSeconds: now, secret: secret)
-                    .map { ($0.name, $0.value) }
+                let authentication =
+                    auth.flatMap { Source.Authentication(rawValue: $0) } ?? speaker.traits.authentications[0]
+                headers = adapter.signatureHeaders(
+                    body: body, unixSeconds: now, authentication: authentication, secret: secret
+                ).map { ($0.name, $0.value) }
             }
             try await post(body, headers)
         }
     }
+
+    private var speaker: SourceKind { SourceKind(rawValue: kind) ?? .usual }
 
     private var request: SampleRequest {
         let now = ThisProcess.now()

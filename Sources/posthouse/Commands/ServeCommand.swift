@@ -28,6 +28,8 @@ struct ServeCommand: AsyncParsableCommand {
     }
 
     private func serve(_ configuration: Configuration) async throws {
+        // Before anything else is opened or started: the variables speak of this process and of these numbers.
+        let listeners = try Listeners(configuration.server, inherited: ListenFds.take())
         let signals = Signals.stream([SIGTERM, SIGINT])
         let observatory = try Observatory(
             version: Posthouse.version, destination: .detected(),
@@ -37,7 +39,8 @@ struct ServeCommand: AsyncParsableCommand {
         let observe = observatory.observer
         let cluster = try await Self.cluster(configuration, observe)
         do {
-            try await serve(configuration, cluster: cluster, signals: signals, observatory: observatory)
+            try await serve(
+                configuration, listeners: listeners, cluster: cluster, signals: signals, observatory: observatory)
         } catch {
             await cluster?.stop()
             throw error
@@ -46,8 +49,8 @@ struct ServeCommand: AsyncParsableCommand {
     }
 
     private func serve(
-        _ configuration: Configuration, cluster: PrivateCluster?, signals: AsyncStream<Int32>,
-        observatory: Observatory
+        _ configuration: Configuration, listeners: Listeners, cluster: PrivateCluster?,
+        signals: AsyncStream<Int32>, observatory: Observatory
     ) async throws {
         let observe = observatory.observer
         let target = cluster?.connectionString ?? DatabaseAccess.url(configuration) ?? ""
@@ -55,7 +58,7 @@ struct ServeCommand: AsyncParsableCommand {
         let (from, to) = try await Self.prepare(settings, observe)
         if from != to { observe(.migrated(from: from, to: to)) }
         let relay = try await Relay(
-            configuration: configuration, settings: settings, listeners: try Listeners(configuration.server),
+            configuration: configuration, settings: settings, listeners: listeners,
             observatory: observatory)
         observe(.ready(listen: relay.listens))
         _ = Notify.ready(status: "serving \(relay.listens)")
