@@ -1,5 +1,6 @@
 import Foundation
 import TestSupport
+import Vocabulary
 
 /// The real binary, with a configuration of its own, in a directory of its own.
 ///
@@ -26,11 +27,17 @@ final class Relay: Sendable {
         }
     }
 
-    /// One `[[source]]` of kind purchasely.
+    /// One `[[source]]`.
     struct SourceTable: Sendable {
         var name = "purchasely"
+        /// Nil: as its name where that is a kind, else purchasely.
+        var kind: String?
         var secrets = ["source-secret"]
         var settings: [String: String] = [:]
+
+        fileprivate var kindName: String {
+            kind ?? (SourceKind(rawValue: name) == nil ? SourceKind.purchasely.rawValue : name)
+        }
     }
 
     enum Storage: Sendable {
@@ -67,8 +74,9 @@ final class Relay: Sendable {
         } else {
             lines += ["[embedded]", "directory = \"\(directory.path)/state\""]
         }
+        lines.append(try Self.apiTokenTable(in: directory))
         for source in sources {
-            lines += ["[[source]]", "name = \"\(source.name)\"", "kind = \"purchasely\""]
+            lines += ["[[source]]", "name = \"\(source.name)\"", "kind = \"\(source.kindName)\""]
             lines.append(try Self.secrets(source.secrets, of: source.name, in: directory))
             lines += source.settings.map { "\($0.key) = \($0.value)" }
         }
@@ -191,6 +199,28 @@ final class Relay: Sendable {
     }
 
     func get(_ path: String) throws -> HTTPMessage { try HTTPClient(port: port).request("GET", path) }
+
+    /// A webhook with whatever headers prove its source.
+    @discardableResult
+    func post(_ source: String, _ headers: [(String, String)], _ body: String) throws -> Int {
+        try HTTPClient(port: port).request("POST", "/ingest/\(source)", headers: headers, body: Array(body.utf8)).status
+    }
+
+    /// Asks the API with a token that may do everything.
+    func ask(
+        _ method: String, _ path: String, _ body: String = "", token: String? = Relay.apiToken
+    ) throws -> HTTPMessage {
+        let headers = token.map { [("authorization", "Bearer \($0)")] } ?? []
+        return try HTTPClient(port: port).request(method, path, headers: headers, body: Array(body.utf8))
+    }
+
+    static let apiToken = "token-of-the-scenarios-0123456789"
+
+    /// `[[api_token]]` with that token, for `settings` behind other tables.
+    static func apiTokenTable(in directory: ScratchDirectory) throws -> String {
+        let file = try directory.write("api.token", apiToken + "\n")
+        return "[[api_token]]\nname = \"all\"\ntoken = { file = \"\(file)\" }\nscopes = [\"read\", \"write\"]\n"
+    }
 
     /// Runs another command of the binary to its end.
     func command(

@@ -30,9 +30,11 @@ struct EdgeTests {
         "Ledger": ["JSONText", "Postgres", "Vocabulary"],
         "Inbound": ["Front", "JSONText", "Ledger", "Vocabulary"],
         "Outbound": ["Ledger", "Vocabulary"],
+        "API": ["Front", "JSONText", "Ledger", "Vocabulary"],
         "Observing": ["Systemd", "Vocabulary"],
         "posthouse": [
-            "Cluster", "Configuration", "Front", "Inbound", "JSONText", "Ledger", "Observing", "Outbound", "Postgres",
+            "API", "Cluster", "Configuration", "Front", "Inbound", "JSONText", "Ledger", "Observing", "Outbound",
+            "Postgres",
             "Systemd", "Vocabulary",
         ],
     ]
@@ -40,7 +42,7 @@ struct EdgeTests {
     /// What comes from outside, and who may use it.
     private static let outside: [String: Set<String>] = [
         "ArgumentParser": ["posthouse"],
-        "Crypto": ["Inbound", "Ledger", "Outbound"],
+        "Crypto": ["API", "Inbound", "Ledger", "Outbound"],
         "NIOCore": ["Front", "Outbound", "posthouse"],
         "NIOPosix": ["Front", "Outbound", "posthouse"],
         "NIOHTTP1": ["Front", "Outbound"],
@@ -56,7 +58,7 @@ struct EdgeTests {
         "Glibc": [
             "Cluster", "Configuration", "Front", "Observing", "Outbound", "Postgres", "Systemd", "posthouse",
         ],
-        "Synchronization": ["Front", "Ledger", "Observing", "Outbound", "Postgres", "Systemd", "posthouse"],
+        "Synchronization": ["API", "Front", "Ledger", "Observing", "Outbound", "Postgres", "Systemd", "posthouse"],
     ]
 
     @Test("The sources were found")

@@ -1,0 +1,37 @@
+import Foundation
+import Testing
+import Vocabulary
+
+/// The oracle that is not ours: PyPI `schemathesis` reads openapi.json from the running server and holds thousands of
+/// made-up requests against it, all of its checks on. Runs where POSTHOUSE_TEST_PYTHON names a Python that has it.
+@Suite struct APISchemathesisTests {
+    private static let tool = ProcessInfo.processInfo.environment["POSTHOUSE_TEST_PYTHON"].map {
+        ($0 as NSString).deletingLastPathComponent + "/schemathesis"
+    }
+    private static var isThere: Bool { tool.map { FileManager.default.isExecutableFile(atPath: $0) } ?? false }
+
+    @Test(
+        "schemathesis finds nothing",
+        .enabled(if: isThere, "set POSTHOUSE_TEST_PYTHON to a Python with the package schemathesis"))
+    func nothingIsFound() throws {
+        let relay = try Relay.running(
+            [], sources: [.init(), .init(name: "qonversion", secrets: ["qonversion-token"])],
+            settings: "[[subscription_group]]\nname = \"gold\"\nproducts = [\"gold.month\"]\n")
+        defer { relay.end() }
+        #expect(try relay.source().post(Webhook("ACTIVATE", .user("jeff"), purchase: "subs_1")) == 200)
+        let here = (#filePath as NSString).deletingLastPathComponent
+        // A fixed seed: what is found today is found tomorrow.
+        let child = try ChildProcess([
+            // It leaves a folder where it runs.
+            "/bin/sh", "-c", "cd \"$0\" && exec \"$@\"", relay.directory.path, Self.tool ?? "", "--config-file",
+            here + "/../APITests/schemathesis.toml", "run",
+            "http://127.0.0.1:\(relay.port)/v1/openapi.json", "-H", "Authorization: Bearer \(Relay.apiToken)",
+            "--checks", "all", "--max-examples", "10", "--seed", "1", "--no-color",
+        ])
+        let end = child.waitForEnd(300)
+        let found = child.output.suffix(60).joined(separator: "\n")
+        #expect(end == .exited(0), "\(found)\n\(child.errors.suffix(20).joined(separator: "\n"))")
+        #expect(child.output.contains { $0.contains("No issues found") }, "\(found)")
+        #expect(try relay.ask("GET", "/v1/entitlements?user_id=jeff").text.contains(#""active":true"#))
+    }
+}
