@@ -3,7 +3,7 @@ import Postgres
 import TestSupport
 import Testing
 
-@Suite("The pool over a real cluster") struct PoolTests {
+@Suite("The pool over a real cluster", .timeLimit(.minutes(5))) struct PoolTests {
     @Test("Many callers share few connections, each alone on its own") func concurrency() async throws {
         let pool = try pool(TestCluster.shared.createDatabase(), size: 3, waitersMax: 1_000)
         try await pool.withSession { session throws(DatabaseError) in try session.script(Sample.createTable) }
@@ -30,6 +30,8 @@ import Testing
 
     @Test("Waiting is bounded in time and number") func bounded() async throws {
         let pool = try pool(TestCluster.shared.createDatabase(), size: 1, waitersMax: 1, limit: .milliseconds(100))
+        // The first caller must find a connection: its wait, too, would end after the limit.
+        while !pool.isReachable { try await Task.sleep(for: .milliseconds(5)) }
         let (entered, enter) = AsyncStream<Void>.makeStream()
         let release = DispatchSemaphore(value: 0)
         async let held: Void = pool.withSession { _ throws(DatabaseError) in
