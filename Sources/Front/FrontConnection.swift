@@ -143,7 +143,9 @@ final class FrontConnection: ChannelDuplexHandler {
         switch part {
         case .head(let head, let arrived): process(head, arrived: arrived)
         case .body(let bytes): perform(exchange.bodyCame(bytes, now: .now()))
-        case .end: perform(exchange.messageEnded(now: .now()))
+        case .end:
+            noteDrain()
+            perform(exchange.messageEnded(now: .now()))
         case .unservable(let error): perform(exchange.unservable(error, now: .now()))
         case .inputEnd: perform(exchange.inputEnded())
         }
@@ -167,9 +169,16 @@ final class FrontConnection: ChannelDuplexHandler {
     /// From `Responder`, on the loop.
     func answer(_ answer: FrontAnswer, to sequence: UInt64) {
         guard context != nil else { return }
+        noteDrain()
         perform(exchange.answered(answer, to: sequence, now: .now()))
         workOffKept()
         settle()
+    }
+
+    /// A loop that is late reads before it runs what it was told: the answer to a request that came after the listener
+    /// closed must say so, though `DrainRequest` is still on its way.
+    private func noteDrain() {
+        if connections.isDraining, !exchange.isDraining { exchange.drain(now: .now()) }
     }
 
     private func perform(_ action: Exchange.Action) {
