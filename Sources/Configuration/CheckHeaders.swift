@@ -3,7 +3,7 @@ internal import Vocabulary
 // `headers` of an integration.
 
 extension Check {
-    mutating func headers(of view: TableView) -> [(name: String, value: Secret)] {
+    mutating func headers(of view: TableView) -> [Integration.Header] {
         guard let entry = view["headers"] else { return [] }
         guard let entries = entry.node.entries else {
             mismatch(entry, "headers", view)
@@ -16,10 +16,10 @@ extension Check {
             return []
         }
         var seen: [String: Span] = [:]
-        var headers: [(name: String, value: Secret)] = []
+        var headers: [Integration.Header] = []
         for field in entries {
             headerName(field, &seen)
-            if let value = headerValue(field) { headers.append((field.key, value)) }
+            if let value = headerValue(field) { headers.append(Integration.Header(name: field.key, value: value)) }
         }
         return headers
     }

@@ -52,14 +52,13 @@ extension Check {
         return nil
     }
 
-    /// A key of Standard Webhooks: `whsec_` and the base64 of 24 to 64 bytes (Standard Webhooks 1.0, "Signature
-    /// scheme").
+    /// A key of Standard Webhooks that signs.
     mutating func signingKey(_ node: TomlNode, key: String) -> Integration.SigningKey? {
         guard let secret = secret(node, key: key) else { return nil }
-        switch SigningKeyText.read(secret) {
-        case .success(let key): return key
-        case .failure(let error):
-            report.error("`\(key)` must be `whsec_` and the base64 of 24 to 64 bytes; \(error.text)", at: node.span)
+        do throws(SigningKeyText.Failure) {
+            return try SigningKeyText.read(secret)
+        } catch {
+            report.error("`\(key)` \(error.text)", at: node.span)
             return nil
         }
     }
@@ -122,36 +121,6 @@ extension Check {
             report.warning("the file \(Quote.value(path.value)) cannot be read here: permission denied", at: path.span)
         case .failure(let failure):
             report.error("the file \(Quote.value(path.value)) cannot be read: \(failure.text)", at: path.span)
-        }
-    }
-}
-
-/// Reads the text form of a key that signs deliveries.
-enum SigningKeyText {
-    enum Failure: Error, Hashable {
-        case prefix
-        case asymmetric
-        case base64
-        case length(Int)
-
-        var text: String {
-            switch self {
-            case .prefix: "this one does not begin with `whsec_`"
-            case .asymmetric: "`whsk_` (ed25519) is not supported by this version yet"
-            case .base64: "this one is not base64 with padding (RFC 4648)"
-            case .length(let count): "this one has \(count)"
-            }
-        }
-    }
-
-    static func read(_ secret: Secret) -> Result<Integration.SigningKey, Failure> {
-        secret.withBytes { bytes in
-            if bytes.starts(with: "whsk_".utf8) { return .failure(.asymmetric) }
-            guard bytes.starts(with: "whsec_".utf8) else { return .failure(.prefix) }
-            let text = String(decoding: bytes.dropFirst("whsec_".utf8.count), as: UTF8.self)
-            guard let key = Base64.decode(text) else { return .failure(.base64) }
-            guard (24...64).contains(key.count) else { return .failure(.length(key.count)) }
-            return .success(.symmetric(Secret(key)))
         }
     }
 }

@@ -58,19 +58,19 @@ struct SecretResolver: Sendable {
                     reason: "$CREDENTIALS_DIRECTORY is not set, as it is outside the unit",
                     isExcused: purpose == .check)
             }
-            return file(credentials + "/" + name, isExcused: false, judgesMode: false)
+            return file(credentials + "/" + name, judgesMode: false)
         case .file(let path):
-            return file(self.path(path), isExcused: nil, judgesMode: true)
+            return file(self.path(path), judgesMode: true)
         }
     }
 
-    private func file(_ path: String, isExcused: Bool?, judgesMode: Bool) -> Outcome {
+    private func file(_ path: String, judgesMode: Bool) -> Outcome {
         switch reader.readFile(path, ConfigurationLimits.secretBytesMax) {
         case .success(let file): outcome(file.bytes, isReadableByOthers: judgesMode && file.isReadableByOthers)
         case .failure(let failure):
-            // The daemon's user may read what a person may not; a file that is not there is missing for both.
-            .unreadable(
-                reason: failure.text, isExcused: isExcused ?? (purpose == .check && failure == .notPermitted))
+            // The daemon may read what a person may not, and what systemd shows to no other command of the unit; a file
+            // that is not there is missing for all.
+            .unreadable(reason: failure.text, isExcused: purpose == .check && failure == .notPermitted)
         }
     }
 

@@ -1,5 +1,5 @@
 /// A configured receiver: one `[[integration]]`, checked.
-package struct Integration: Sendable {
+package struct Integration: Sendable, Hashable {
     package enum Format: String, Sendable, CaseIterable {
         /// Standard Webhooks payload `{type, timestamp, data}`.
         case standard
@@ -17,6 +17,19 @@ package struct Integration: Sendable {
     package enum SigningKey: Sendable, Hashable {
         /// `whsec_…`: HMAC-SHA256, identifier `v1`.
         case symmetric(Secret)
+        /// `whsk_…`: ed25519, identifier `v1a`. 32 bytes, of which both halves of the pair are made (RFC 8032 §5.1.5).
+        case asymmetric(seed: Secret)
+    }
+
+    /// A header field of the integration's own.
+    package struct Header: Sendable, Hashable {
+        package let name: String
+        package let value: Secret
+
+        package init(name: String, value: Secret) {
+            self.name = name
+            self.value = value
+        }
     }
 
     package let name: String
@@ -31,7 +44,7 @@ package struct Integration: Sendable {
     /// Each signs, so that one can be rotated while both hold.
     package let signingKeys: [SigningKey]
     /// Sent with every request. Values may be secrets.
-    package let headers: [(name: String, value: Secret)]
+    package let headers: [Header]
     /// Bounds connect, head and body of one attempt together.
     package let timeout: Duration
     package let schedule: RetrySchedule
@@ -39,16 +52,21 @@ package struct Integration: Sendable {
     package let permanentStatuses: Set<Int>
     /// Attempts under way at once.
     package let concurrency: Int
+    /// nil: no limit but the concurrency.
+    package let rate: RateLimit?
     package let order: Order
+    /// `confirm`: how long the acknowledgement of a change of access waits until this integration has accepted what it
+    /// caused; nil: it does not wait.
+    package let confirmTimeout: Duration?
     package let allowsPrivateAddresses: Bool
     /// PEM bundle of own CAs; absent: the system's.
     package let certificateAuthorityFile: String?
 
     package init(
         name: String, url: EndpointURL, events: [Glob], environments: [String], sources: [String], format: Format,
-        signingKeys: [SigningKey], headers: [(name: String, value: Secret)], timeout: Duration,
-        schedule: RetrySchedule, permanentStatuses: Set<Int>, concurrency: Int, order: Order,
-        allowsPrivateAddresses: Bool, certificateAuthorityFile: String?
+        signingKeys: [SigningKey], headers: [Header], timeout: Duration,
+        schedule: RetrySchedule, permanentStatuses: Set<Int>, concurrency: Int, rate: RateLimit? = nil,
+        order: Order, confirmTimeout: Duration? = nil, allowsPrivateAddresses: Bool, certificateAuthorityFile: String?
     ) {
         self.name = name
         self.url = url
@@ -62,13 +80,26 @@ package struct Integration: Sendable {
         self.schedule = schedule
         self.permanentStatuses = permanentStatuses
         self.concurrency = concurrency
+        self.rate = rate
         self.order = order
+        self.confirmTimeout = confirmTimeout
         self.allowsPrivateAddresses = allowsPrivateAddresses
         self.certificateAuthorityFile = certificateAuthorityFile
     }
 
-    /// Whether a message of this type, source and environment goes here.
+    /// Types of what the relay says of itself.
+    private static let operationalPrefix = "posthouse."
+
+    /// Whether a message of this type, source and environment goes here. What the relay says of itself goes to who asks
+    /// for it by name: no `*` of a receiver of purchases means it.
     package func wants(type: String, source: String, environment: String) -> Bool {
+        if type.hasPrefix(Self.operationalPrefix) {
+            return events.contains { $0.pattern.hasPrefix(Self.operationalPrefix) && $0.matches(type) }
+        }
+        return wantsPurchases(type: type, source: source, environment: environment)
+    }
+
+    private func wantsPurchases(type: String, source: String, environment: String) -> Bool {
         (sources.isEmpty || sources.contains(source)) && (environments.isEmpty || environments.contains(environment))
             && events.contains { $0.matches(type) }
     }

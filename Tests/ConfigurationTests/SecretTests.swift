@@ -70,18 +70,65 @@ import Vocabulary
         #expect(!outcome.render().contains("12345678"))
     }
 
-    static let keys: [(text: String, why: SigningKeyText.Failure)] = [
-        ("plain", .prefix), ("whsk_AAAA", .asymmetric), ("whsec_****", .base64), ("whsec_QUFB", .length(3)),
-        ("whsec_", .length(0)),
-    ]
+    /// The two halves of a key whose parts belong together (Svix' server, `test_asymmetric_key_signing`).
+    static let seed = "6Xb/dCcHpPea21PS1N9VY/NZW723CEc77N4rJCubMbc="
+    static let pair = "6Xb/dCcHpPea21PS1N9VY/NZW723CEc77N4rJCubMbfVKIDij2HKpMKkioLlX0dRqSKJp4AJ6p9lMicMFs6Kvg=="
+    static let publicKey = "1SiA4o9hyqTCpIqC5V9HUakiiaeACeqfZTInDBbOir4="
+
+    static func zeros(_ count: Int) -> String { Base64.encode([UInt8](repeating: 0, count: count)) }
+
+    static let keys: [(text: String, why: SigningKeyText.Failure)] =
+        [
+            ("plain", .unmarked), (seed, .unmarked), ("WHSK_" + seed, .unmarked),
+            ("whsec_****", .base64(mark: "whsec_")), ("whsec_QUFB", .symmetricLength(3)),
+            ("whsec_", .symmetricLength(0)), ("whsec_" + zeros(23), .symmetricLength(23)),
+            ("whsec_" + zeros(65), .symmetricLength(65)),
+            ("whsk_****", .base64(mark: "whsk_")), ("whsk_" + seed.dropLast(), .base64(mark: "whsk_")),
+            ("whsk_ " + seed, .base64(mark: "whsk_")), ("whsk_" + zeros(64), .mismatch),
+            ("whsk_" + Base64.encode((Base64.decode(seed) ?? []) + (Base64.decode(seed) ?? [])), .mismatch),
+            ("whpk_" + publicKey, .publicKey), ("whpk_****", .publicKey),
+        ] + [0, 24, 31, 33, 48, 63, 65, 96].map { ("whsk_" + zeros($0), .asymmetricLength($0)) }
 
     @Test(arguments: keys) func badSigningKeys(_ text: String, _ why: SigningKeyText.Failure) {
         let harness = Harness(environment: ["S": "s", "K": text])
         let outcome = harness.check(Harness.minimal)
+        #expect(Harness.places(outcome.errors) == ["10:10 `secret` \(why.text)"])
+        #expect(!outcome.render().contains(text) || text.count <= "whsec_".count)
+    }
+
+    @Test func bothFormsOfAnEd25519KeyAreOneKey() throws {
+        let seed = Integration.SigningKey.asymmetric(seed: Secret(try #require(Base64.decode(Self.seed))))
+        #expect(try SigningKeyText.read(Secret(Array("whsk_\(Self.seed)".utf8))) == seed)
+        #expect(try SigningKeyText.read(Secret(Array("whsk_\(Self.pair)".utf8))) == seed)
+        let publicKey = try SigningKeyText.readPublic(Secret(Array("whpk_\(Self.publicKey)".utf8)))
+        #expect(publicKey == Base64.decode(Self.publicKey))
+        #expect(try SigningKeyText.readPublic(Secret(Array("whsk_\(Self.seed)".utf8))) == nil)
+        for count in [0, 31, 33, 64] {
+            #expect(throws: SigningKeyText.Failure.publicLength(count)) {
+                try SigningKeyText.readPublic(Secret(Array("whpk_\(Self.zeros(count))".utf8)))
+            }
+        }
+        #expect(throws: SigningKeyText.Failure.base64(mark: "whpk_")) {
+            try SigningKeyText.readPublic(Secret(Array("whpk_****".utf8)))
+        }
+    }
+
+    /// While a secret is rotated, or the kind of it.
+    @Test func severalSigningKeysOfEitherKindKeepTheirOrder() throws {
+        let harness = Harness(environment: ["S": "s", "K": Harness.signingKey, "A": "whsk_\(Self.pair)\n"])
+        let many = "secrets = [{ env = \"A\" }, { env = \"K\" }]"
+        let outcome = harness.check(Harness.minimal.replacing("secret = { env = \"K\" }", with: many))
+        #expect(outcome.errors.isEmpty, "\(outcome.render())")
+        let keys = try #require(outcome.configuration?.integrations.first?.signingKeys)
         #expect(
-            Harness.places(outcome.errors)
-                == ["10:10 `secret` must be `whsec_` and the base64 of 24 to 64 bytes; \(why.text)"])
-        #expect(!outcome.render().contains(text) || text == "whsec_")
+            keys == [
+                .asymmetric(seed: Secret(try #require(Base64.decode(Self.seed)))),
+                .symmetric(Secret([UInt8](repeating: 0x41, count: 32))),
+            ])
+        let broken = Harness(environment: ["S": "s", "K": Harness.signingKey, "A": "whsk_AAAA"])
+        let refused = broken.check(Harness.minimal.replacing("secret = { env = \"K\" }", with: many))
+        #expect(
+            Harness.places(refused.errors) == ["10:12 `secrets` \(SigningKeyText.Failure.asymmetricLength(3).text)"])
     }
 
     @Test func whatCheckCannotReadIsAWarningAndTheRestIsChecked() throws {
@@ -105,6 +152,9 @@ import Vocabulary
         harness.purpose = .check
         harness.environment = ["CREDENTIALS_DIRECTORY": "/creds"]
         #expect(Harness.places(harness.check(text).errors) == ["4:10 the credential `c` cannot be read: no such file"])
+        // As it is for ExecReload= where systemd shows the credentials to the daemon alone.
+        harness.files["/creds/c"] = .failure(.notPermitted)
+        #expect(harness.check(text).errors.isEmpty)
     }
 
     @Test func aFileForEveryoneIsAWarning() {

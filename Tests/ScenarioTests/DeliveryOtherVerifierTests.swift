@@ -32,9 +32,12 @@ import Vocabulary
     func standardwebhooks() throws {
         let standard = try Receiver { $0.number.isMultiple(of: 5) ? .status(500) : .ok }
         let asSource = try Receiver(secrets: [Receiver.newSecret(), Receiver.newSecret()])
+        // `v1a` beside `v1`: the library passes over what it does not know.
+        let asymmetric = "whsk_" + Data((0..<32).map { _ in UInt8.random(in: 0...255) }).base64EncodedString()
         let relay = try Relay.running([
             .init("standard", standard, ["schedule": #"["20ms", "20ms", "20ms", "20ms", "20ms"]"#]),
-            .init("source", asSource, ["format": "\"source\""]),
+            .init(
+                "source", url: asSource.url, secrets: [asymmetric] + asSource.secrets, ["format": "\"source\""]),
         ])
         defer { relay.end() }
         let source = relay.source()

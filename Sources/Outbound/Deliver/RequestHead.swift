@@ -14,7 +14,7 @@ package struct RequestHead: Sendable {
 
     /// `headers` are the integration's own; they may replace `user-agent`, `accept` and `content-type`.
     package init(
-        endpoint: EndpointURL, userAgent: String, headers: [(name: String, value: Secret)] = []
+        endpoint: EndpointURL, userAgent: String, headers: [Integration.Header] = []
     ) throws(UnsendableHeader) {
         guard Self.isPrintable(endpoint.target), Self.isPrintable(endpoint.authority), endpoint.target.first == "/"
         else { throw UnsendableHeader(reason: "the url holds a blank, a control character or one beyond ASCII") }
@@ -25,9 +25,10 @@ package struct RequestHead: Sendable {
         where !own.contains(name) {
             try Self.write(name, Array(value.utf8), to: &out)
         }
-        for (name, value) in headers {
+        for header in headers {
+            let name = header.name
             if let objection = Self.objection(toName: name) { throw UnsendableHeader(reason: objection) }
-            try value.withBytes { (bytes) throws(UnsendableHeader) in try Self.write(name, bytes, to: &out) }
+            try header.value.withBytes { (bytes) throws(UnsendableHeader) in try Self.write(name, bytes, to: &out) }
         }
         fixed = Array(out.readableBytesView)
     }

@@ -2,54 +2,81 @@ import Crypto
 package import NIOCore
 package import Vocabulary
 
-/// Signs after Standard Webhooks 1.0, "Signature scheme" (github.com/standard-webhooks/standard-webhooks, spec):
-/// HMAC-SHA256 over `id.timestamp.body`, one `v1,<base64>` for each key, separated by a space.
+/// Signs after Standard Webhooks 1.0, "Signature scheme" (github.com/standard-webhooks/standard-webhooks, spec): over
+/// `id.timestamp.body`, for each key one `v1,<base64>` (HMAC-SHA256) or `v1a,<base64>` (ed25519), separated by a space.
 package struct StandardWebhooksSigner: Sendable {
-    private let keys: [SymmetricKey]
-
-    /// One signature for each key, in this order: while a key is rotated both hold.
-    package init(keys: [Integration.SigningKey]) {
-        self.keys = keys.map(StandardWebhooksHash.key)
+    private enum Key: Sendable {
+        case symmetric(SymmetricKey)
+        case asymmetric(Curve25519.Signing.PrivateKey)
     }
 
-    /// The value of `webhook-signature`. `body` is hashed in sequence, without being copied together.
-    package func signature(id: String, unixSeconds: Int64, body: [ByteBuffer]) -> String {
+    private let keys: [Key]
+
+    /// One signature for each key, in this order: while a key is rotated both hold.
+    package init(keys: [Integration.SigningKey]) throws(SigningFailure) {
+        var read: [Key] = []
+        for key in keys {
+            switch key {
+            case .symmetric(let secret): read.append(.symmetric(SignedContent.key(secret)))
+            case .asymmetric(let seed): read.append(.asymmetric(try Ed25519.privateKey(seed: seed)))
+            }
+        }
+        self.keys = read
+    }
+
+    /// The value of `webhook-signature`. For `v1` the body is hashed in sequence, without being copied together.
+    package func signature(id: String, unixSeconds: Int64, body: [ByteBuffer]) throws(SigningFailure) -> String {
+        var content = SignedContent(id: id, timestamp: String(unixSeconds), body: body)
         var out = ""
         for key in keys {
-            let code = StandardWebhooksHash.code(id: id, timestamp: String(unixSeconds), body: body, key: key)
             if !out.isEmpty { out += " " }
-            out += "v1,"
-            out += code.withUnsafeBytes { Base64.encode($0) }
+            switch key {
+            case .symmetric(let key):
+                out += SignedContent.symmetricVersion
+                out += content.code(key: key).withUnsafeBytes { Base64.encode($0) }
+            case .asymmetric(let key):
+                out += SignedContent.asymmetricVersion
+                out += Base64.encode(try Ed25519.sign(content.whole, with: key))
+            }
         }
         return out
     }
 
     /// The three headers of an attempt.
-    package func headers(id: String, unixSeconds: Int64, body: [ByteBuffer]) -> [(String, String)] {
+    package func headers(
+        id: String, unixSeconds: Int64, body: [ByteBuffer]
+    ) throws(SigningFailure) -> [(String, String)] {
         [
             ("webhook-id", id), ("webhook-timestamp", String(unixSeconds)),
-            ("webhook-signature", signature(id: id, unixSeconds: unixSeconds, body: body)),
+            ("webhook-signature", try signature(id: id, unixSeconds: unixSeconds, body: body)),
         ]
     }
 }
 
-/// What signer and verifier share.
-enum StandardWebhooksHash {
-    static func key(_ key: Integration.SigningKey) -> SymmetricKey {
-        switch key {
-        case .symmetric(let secret): secret.withBytes { SymmetricKey(data: $0) }
-        }
-    }
+/// What is signed, and how it is marked: shared by signer and verifier.
+struct SignedContent {
+    static let symmetricVersion = "v1,"
+    static let asymmetricVersion = "v1a,"
 
-    static func code(
-        id: String, timestamp: String, body: [ByteBuffer], key: SymmetricKey
-    ) -> HashedAuthenticationCode<SHA256> {
+    private let prefix: [UInt8]
+    private let body: [ByteBuffer]
+    /// In one piece, as ed25519 needs it: it reads the message twice. Made once, and only if it is asked for.
+    private(set) lazy var whole: [UInt8] = body.reduce(into: prefix) { $0 += $1.readableBytesView }
+
+    init(id: String, timestamp: String, body: [ByteBuffer]) {
         var prefix = [UInt8]()
         prefix.reserveCapacity(id.utf8.count + timestamp.utf8.count + 2)
         prefix += id.utf8
         prefix.append(UInt8(ascii: "."))
         prefix += timestamp.utf8
         prefix.append(UInt8(ascii: "."))
+        self.prefix = prefix
+        self.body = body
+    }
+
+    static func key(_ secret: Secret) -> SymmetricKey { secret.withBytes { SymmetricKey(data: $0) } }
+
+    func code(key: SymmetricKey) -> HashedAuthenticationCode<SHA256> {
         var hash = HMAC<SHA256>(key: key)
         hash.update(data: prefix)
         for part in body { part.withUnsafeReadableBytes { hash.update(data: $0) } }

@@ -9,16 +9,30 @@ package struct StandardWebhooksVerifier: Sendable {
         case unreadableTimestamp
         case tooOld
         case tooNew
-        /// No `v1` signature of the header is of any key.
+        /// No `v1` or `v1a` signature of the header is of any key.
         case wrongSignature
     }
 
     private let keys: [SymmetricKey]
+    private let publicKeys: [Curve25519.Signing.PublicKey]
     private let tolerance: Duration
 
-    /// `tolerance` is how far `webhook-timestamp` may lie from now, to both sides; the reference libraries take 5 min.
-    package init(keys: [Integration.SigningKey], tolerance: Duration) {
-        self.keys = keys.map(StandardWebhooksHash.key)
+    /// `keys` are those of a sender, `publicKeys` (32 bytes each) of one that did not share its own. `tolerance` is how
+    /// far `webhook-timestamp` may lie from now, to both sides; the reference libraries take 5 min.
+    package init(
+        keys: [Integration.SigningKey], publicKeys: [[UInt8]] = [], tolerance: Duration
+    ) throws(SigningFailure) {
+        var shared: [SymmetricKey] = []
+        var published: [Curve25519.Signing.PublicKey] = []
+        for key in keys {
+            switch key {
+            case .symmetric(let secret): shared.append(SignedContent.key(secret))
+            case .asymmetric(let seed): published.append(try Ed25519.privateKey(seed: seed).publicKey)
+            }
+        }
+        for key in publicKeys { published.append(try Ed25519.publicKey(key)) }
+        self.keys = shared
+        self.publicKeys = published
         self.tolerance = tolerance
     }
 
@@ -33,16 +47,28 @@ package struct StandardWebhooksVerifier: Sendable {
         let age = Duration.milliseconds(now.milliseconds) - .seconds(seconds)
         if age > tolerance { throw .tooOld }
         if age < .zero - tolerance { throw .tooNew }
-        // Every pair is compared, in constant time each: how long it takes tells nothing about which one held.
+        var content = SignedContent(id: id, timestamp: timestamp, body: body)
+        // Every pair is compared, a code in constant time: how long it takes tells nothing about which one held.
         var holds = false
         for key in keys {
-            let code = StandardWebhooksHash.code(id: id, timestamp: timestamp, body: body, key: key)
-            let expected = Secret(code.withUnsafeBytes(Array.init))
-            for candidate in signature.split(separator: " ") where candidate.hasPrefix("v1,") {
-                guard let bytes = Base64.decode(candidate.dropFirst(3)) else { continue }
-                if expected.matches(bytes) { holds = true }
+            let expected = Secret(content.code(key: key).withUnsafeBytes(Array.init))
+            for given in Self.signatures(signature, SignedContent.symmetricVersion) where expected.matches(given) {
+                holds = true
+            }
+        }
+        for key in publicKeys {
+            for given in Self.signatures(signature, SignedContent.asymmetricVersion)
+            where Ed25519.holds(given, of: content.whole, for: key) {
+                holds = true
             }
         }
         guard holds else { throw .wrongSignature }
+    }
+
+    /// Those of one version; what cannot be read is passed over.
+    private static func signatures(_ header: String, _ version: String) -> [[UInt8]] {
+        header.split(separator: " ").compactMap { part in
+            part.hasPrefix(version) ? Base64.decode(part.dropFirst(version.count)) : nil
+        }
     }
 }

@@ -18,7 +18,7 @@ struct ClientHarness: Sendable {
     static func make(
         port: Int, host: String = "127.0.0.1", isTLS: Bool = false, allowsPrivate: Bool = true,
         trust: EndpointTrust? = nil, resolver: AddressResolver = .loopback(), connectionsMax: Int = 4,
-        target: String = "/hook?x=1", headers: [(name: String, value: Secret)] = [],
+        target: String = "/hook?x=1", headers: [Integration.Header] = [],
         idleTimeout: Duration = Limits.receiverIdleTimeout
     ) async throws -> ClientHarness {
         let loop = group.next()

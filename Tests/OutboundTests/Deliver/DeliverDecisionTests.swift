@@ -81,7 +81,8 @@ import Vocabulary
     @Test func anIntegrationMayReplaceSomeHeadersAndNoOthers() throws {
         let url = EndpointURL(isTLS: true, host: "::1", port: 443, target: "/")
         let head = try RequestHead(
-            endpoint: url, userAgent: "posthouse/1", headers: [("User-Agent", Secret(Array("mine".utf8)))])
+            endpoint: url, userAgent: "posthouse/1",
+            headers: [.init(name: "User-Agent", value: Secret(Array("mine".utf8)))])
         let rendered = try head.render(headers: [], bodyBytes: 0, reserve: 0, allocator: ByteBufferAllocator())
         #expect(
             String(buffer: rendered)
@@ -90,12 +91,12 @@ import Vocabulary
         for name in ["Host", "content-length", "Transfer-Encoding", "webhook-signature", "a b", "", "x:"] {
             #expect(RequestHead.objection(toName: name) != nil)
             #expect(throws: UnsendableHeader.self) {
-                try RequestHead(endpoint: url, userAgent: "p", headers: [(name, Secret([]))])
+                try RequestHead(endpoint: url, userAgent: "p", headers: [.init(name: name, value: Secret([]))])
             }
         }
         let secret = Array("hidden\r\nx: y".utf8)
         let error = #expect(throws: UnsendableHeader.self) {
-            try RequestHead(endpoint: url, userAgent: "p", headers: [("x-key", Secret(secret))])
+            try RequestHead(endpoint: url, userAgent: "p", headers: [.init(name: "x-key", value: Secret(secret))])
         }
         #expect(error?.reason.contains("hidden") == false)
         for target in ["/a b", "/\r\n", "x", "", "/é"] {

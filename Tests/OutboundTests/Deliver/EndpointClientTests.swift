@@ -10,7 +10,7 @@ struct EndpointClientTests {
     @Test func sendsOneCompleteRequest() async throws {
         let server = try await MisbehavingServer.start { $1.say($1.okText) }
         let client = try await ClientHarness.make(
-            port: server.port, host: "receiver.test", headers: [("x-key", Secret(Array("s3".utf8)))])
+            port: server.port, host: "receiver.test", headers: [.init(name: "x-key", value: Secret(Array("s3".utf8)))])
         let body = [ByteBuffer(string: "{\"a\":"), ByteBuffer(string: "1}")]
         let outcome = try await client.send(body, headers: [("webhook-id", "msg_1")])
         #expect(outcome == .success(EndpointAnswer(status: 200, excerpt: Array("ok".utf8))))
@@ -149,7 +149,7 @@ struct EndpointClientTests {
             // The second request on a connection meets a reset: the keep-alive race, made certain.
             if received.request == 2 { channel.reset() } else { channel.say(channel.okText) }
         }
-        let client = try await ClientHarness.make(port: server.port)
+        let client = try await ClientHarness.make(port: server.port, idleTimeout: .seconds(600))
         for _ in 0..<3 { #expect(try await client.send().status == 200) }
         #expect(server.connections == 3)
         #expect(server.received.count == 5)

@@ -1,0 +1,136 @@
+import Configuration
+import Front
+import JSONText
+import NIOCore
+import NIOPosix
+import Outbound
+import Synchronization
+import Vocabulary
+
+/// How `posthouse listen` fails on purpose: what it does to which of the requests whose signature holds.
+final class OnPurpose: Sendable {
+    static let statuses = 300...599
+    static let delays: ClosedRange<Duration> = .milliseconds(1)...(.seconds(600))
+
+    /// Nil: it answers as usual, perhaps late.
+    let status: Int?
+    let delay: Duration
+    private let share: Double
+    private let seen = Atomic(0)
+
+    /// `share` lies above 0, up to 1.
+    init(status: Int?, delay: Duration?, share: Double) {
+        self.status = status
+        self.delay = delay ?? .zero
+        self.share = share
+    }
+
+    /// Whether it is the turn of the next request.
+    func takesNext() -> Bool {
+        Self.takes(seen.add(1, ordering: .relaxed).newValue, share: share)
+    }
+
+    /// Spread evenly, and no chance in it: of the first n requests, the whole part of n × share. `number` is from 1.
+    static func takes(_ number: Int, share: Double) -> Bool {
+        (Double(number) * share).rounded(.down) > (Double(number - 1) * share).rounded(.down)
+    }
+}
+
+/// Verifies and prints; keeps nothing.
+struct ListenReceiver: FrontHandler {
+    /// How long an answer may take, a wait on purpose aside.
+    private static let answerTimeout: Duration = .seconds(30)
+    /// Bytes of one delivery: eight times what a webhook has unless the configuration says otherwise.
+    private static let bodyBytesMax = 8 * Limits.requestBodyBytesMax
+
+    let verifier: StandardWebhooksVerifier
+    let json: Bool
+    let onPurpose: OnPurpose
+
+    func admit(_ head: FrontHead) -> Admission {
+        guard head.method == "POST" else { return .refuse(.text(405, "only POST\n", headers: [("allow", "POST")])) }
+        return .accept(
+            bodyBytesMax: Self.bodyBytesMax, answerTimeout: Self.answerTimeout + onPurpose.delay,
+            timeoutAnswer: .text(503, "too slow\n"))
+    }
+
+    func respond(to request: FrontRequest, with responder: Responder) {
+        let id = request.head.first("webhook-id") ?? ""
+        do throws(StandardWebhooksVerifier.Refusal) {
+            try verifier.verify(
+                id: id, timestamp: request.head.first("webhook-timestamp") ?? "",
+                signature: request.head.first("webhook-signature") ?? "", body: [ByteBuffer(bytes: request.body)],
+                now: ThisProcess.now())
+        } catch {
+            Terminal.say(json ? rejected(id, "\(error)") : "REFUSED \(id): \(error)")
+            return responder.respond(.text(401, "the signature does not hold: \(error)\n"))
+        }
+        let isMeant = onPurpose.takesNext()
+        let delay = isMeant ? onPurpose.delay : .zero
+        let status = isMeant ? onPurpose.status : nil
+        Terminal.say(
+            json
+                ? verified(id, request.body, answered: status ?? 204)
+                : line(id, request.body) + remark(status, delay))
+        let answer = status.map { FrontAnswer.text($0, "failed on purpose\n") } ?? FrontAnswer(status: 204)
+        guard delay > .zero else { return responder.respond(answer) }
+        _ = NIOSingletons.posixEventLoopGroup.any().scheduleTask(in: TimeAmount(delay)) { responder.respond(answer) }
+    }
+
+    /// What was done to it on purpose, behind its line.
+    private func remark(_ status: Int?, _ delay: Duration) -> String {
+        let late = delay > .zero ? " after \(DurationText.write(delay))" : ""
+        if let status { return ", failed on purpose: \(status)\(late)" }
+        return late.isEmpty ? "" : ", answered\(late) on purpose"
+    }
+
+    private func rejected(_ id: String, _ reason: String) -> String {
+        var writer = JSONWriter()
+        writer.object { writer in
+            writer.member("verified", false)
+            writer.member("webhook_id", id)
+            writer.member("answered", 401)
+            writer.member("reason", reason)
+        }
+        return String(decoding: writer.bytes, as: UTF8.self)
+    }
+
+    private func verified(_ id: String, _ body: [UInt8], answered status: Int) -> String {
+        var writer = JSONWriter()
+        writer.object { writer in
+            writer.member("verified", true)
+            writer.member("webhook_id", id)
+            writer.member("answered", status)
+            writer.key("body")
+            if (try? JSONScan.topObject(body, depthMax: Limits.jsonDepthMax)) != nil {
+                writer.raw(body)
+            } else {
+                writer.string(String(decoding: body, as: UTF8.self))
+            }
+        }
+        return String(decoding: writer.bytes, as: UTF8.self)
+    }
+
+    /// Type, message id, holder, and for a transfer both sides; in either format.
+    private func line(_ id: String, _ body: [UInt8]) -> String {
+        guard let top = try? JSONScan.topObject(body, depthMax: Limits.jsonDepthMax) else {
+            return "verified \(id) (\(body.count) bytes that are no JSON object)"
+        }
+        let data = (try? top.object("data")) ?? top
+        let type = (try? top.string("type")) ?? (try? top.string("event_name")) ?? "?"
+        let holder = (try? data.object("holder")) ?? data
+        var text = "verified \(type) \(id) \(Self.holder(holder))"
+        if let transfer = try? data.object("transfer"), let from = try? transfer.object("from"),
+            let to = try? transfer.object("to")
+        {
+            text += " transfer \(Self.holder(from)) → \(Self.holder(to))"
+        }
+        return text
+    }
+
+    private static func holder(_ object: JSONObject) -> String {
+        if let user = try? object.string("user_id") { return "user:\(user)" }
+        if let anonymous = try? object.string("anonymous_user_id") { return "anon:\(anonymous)" }
+        return "?"
+    }
+}
