@@ -51,7 +51,7 @@ let package = Package(
                 .product(name: "SystemPackage", package: "swift-system"),
             ],
             swiftSettings: house),
-        .target(name: "Configuration", dependencies: ["CToml", "Vocabulary"], swiftSettings: house),
+        .target(name: "Configuration", dependencies: ["CToml", "Vocabulary", crypto], swiftSettings: house),
 
         // The way of an event.
         .target(
@@ -61,6 +61,7 @@ let package = Package(
             name: "Ledger", dependencies: ["Vocabulary", "JSONText", "Postgres", crypto],
             resources: [
                 .embedInCode("Schema/Migrations/M0001_ledger.sql"), .embedInCode("Schema/Migrations/M0002_holders.sql"),
+                .embedInCode("Schema/Migrations/M0003_operator.sql"),
             ],
             swiftSettings: house),
         .target(

@@ -40,14 +40,7 @@ struct Check {
                 unknownAtTop(entry)
                 continue
             }
-            let nodes = members(of: entry, table)
-            guard table.standing != .later else {
-                for node in nodes {
-                    report.error("`\(table.header)` is not supported by this version yet; remove it", at: node.span)
-                }
-                continue
-            }
-            let views = nodes.compactMap { view(of: $0, table) }
+            let views = members(of: entry, table).compactMap { view(of: $0, table) }
             if table.isRepeated { tables.repeated[table.name] = views } else { tables.single[table.name] = views.first }
         }
         return tables
@@ -91,15 +84,13 @@ struct Check {
         guard let entries = node.entries else { return nil }
         var known: [String: TomlEntry] = [:]
         for entry in entries {
-            switch table.key(entry.key)?.standing {
-            case nil:
+            guard table.key(entry.key) != nil else {
                 let near = NearMiss.suffix(entry.key, among: table.keys.map(\.name))
                 let hint = near.isEmpty ? home(of: entry.key, besides: table) : near
                 report.error("unknown key \(Quote.value(entry.key))\(hint)", at: entry.keySpan)
-            case .later:
-                report.error("`\(entry.key)` is not supported by this version yet; remove it", at: entry.keySpan)
-            case .optional, .required: known[entry.key] = entry
+                continue
             }
+            known[entry.key] = entry
         }
         for key in table.keys where key.standing == .required && known[key.name] == nil {
             report.error("`\(table.header)` needs `\(key.name)`: \(key.wants)", at: node.span)

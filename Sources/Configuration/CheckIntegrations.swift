@@ -31,7 +31,9 @@ extension Check {
         let schedule = schedule(of: view)
         let permanent = integers("permanent", of: view, in: 100...599)
         let concurrency = integer("concurrency", of: view, in: 1...Limits.laneConcurrencyMax)
+        let rate = rate(of: view)
         let order = choice("order", of: view, as: Integration.Order.self)?.value
+        let confirmTimeout = confirmTimeout(of: view)
         let authorities = path("ca_file", of: view)
         if let authorities { readable(authorities, "ca_file") }
         guard let name, let url, let events else { return nil }
@@ -39,8 +41,9 @@ extension Check {
             name: name, url: url, events: events, environments: environments, sources: sources,
             format: format ?? .standard, signingKeys: keys, headers: headers,
             timeout: timeout ?? Limits.attemptTimeout, schedule: schedule, permanentStatuses: Set(permanent ?? []),
-            concurrency: concurrency ?? Limits.laneConcurrency, order: order ?? .purchase,
-            allowsPrivateAddresses: allowsPrivate, certificateAuthorityFile: authorities?.value)
+            concurrency: concurrency ?? Limits.laneConcurrency, rate: rate, order: order ?? .purchase,
+            confirmTimeout: confirmTimeout, allowsPrivateAddresses: allowsPrivate,
+            certificateAuthorityFile: authorities?.value)
     }
 
     private mutating func endpoint(of view: TableView, allowsPrivate: Bool) -> EndpointURL? {
@@ -101,6 +104,31 @@ extension Check {
         }
         for text in texts { sourceIsKnown(text, among: known) }
         return texts.map(\.value)
+    }
+
+    private mutating func rate(of view: TableView) -> RateLimit? {
+        guard let text = string("rate", of: view) else { return nil }
+        guard let rate = RateText.read(text.value) else {
+            report.error(
+                "`rate` must be \(view.wants("rate")), not \(Quote.value(text.value)); the units are /s and /m",
+                at: text.span)
+            return nil
+        }
+        guard (1...Limits.rateCountMax).contains(rate.count) else {
+            report.error("`rate` must be from 1 to \(Limits.rateCountMax), not \(rate.count)", at: text.span)
+            return nil
+        }
+        return rate
+    }
+
+    /// Nil: nobody waits for this integration.
+    private mutating func confirmTimeout(of view: TableView) -> Duration? {
+        let timeout = duration("confirm_timeout", of: view, in: ConfigurationLimits.confirmTimeout)
+        if boolean("confirm", of: view) == true { return timeout ?? Limits.confirmTimeout }
+        if let entry = view["confirm_timeout"], view["confirm"] == nil {
+            report.warning("`confirm_timeout` without `confirm = true` does nothing", at: entry.node.span)
+        }
+        return nil
     }
 
     private mutating func schedule(of view: TableView) -> RetrySchedule {

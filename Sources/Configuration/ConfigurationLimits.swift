@@ -49,6 +49,8 @@ package enum ConfigurationLimits {
     /// `jitter` default.
     static let jitterDefault = 0.2
     static let giveUpAfter: ClosedRange<Duration> = .seconds(1)...(.seconds(365 * 86_400))
+    /// The answer must be on its way before the source stops reading.
+    static let confirmTimeout: ClosedRange<Duration> = .milliseconds(100)...Limits.confirmTimeoutMax
     static let freshness: ClosedRange<Duration> = .seconds(1)...(.seconds(365 * 86_400))
     static let detailPerSecond = 0...100_000
     /// Attempts are dropped by the day.

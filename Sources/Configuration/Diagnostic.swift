@@ -23,6 +23,11 @@ package struct Diagnostic: Sendable, Hashable {
     /// Other places that belong to it.
     package let notes: [Diagnostic]
 
+    /// `file:line:column: error: message`, on one line.
+    package var headline: String {
+        "\(Quote.printable(file))\(span.map { ":\($0.line):\($0.column)" } ?? ""): \(severity.rawValue): \(message)"
+    }
+
     /// `file:line:column: error: message`, then the line and a caret under it. No newline at the end.
     package func render(coloured: Bool = false) -> String {
         let paint = Paint(isOn: coloured)

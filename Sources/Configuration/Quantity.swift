@@ -1,11 +1,13 @@
+package import Vocabulary
+
 /// Durations as the configuration writes them: `250ms`, `5s`, `2m`, `24h`, `30d`.
-enum DurationText {
+package enum DurationText {
     private static let units: [(name: String, milliseconds: Int64)] = [
         ("d", 86_400_000), ("h", 3_600_000), ("m", 60_000), ("s", 1_000), ("ms", 1),
     ]
 
     /// Nil for anything that is not digits and one unit, or too long for Int64 milliseconds.
-    static func read(_ text: String) -> Duration? {
+    package static func read(_ text: String) -> Duration? {
         guard let (number, unit) = Quantity.split(text),
             let milliseconds = units.first(where: { $0.name == unit })?.milliseconds
         else { return nil }
@@ -14,7 +16,7 @@ enum DurationText {
     }
 
     /// In the largest unit that needs no fraction. Whole milliseconds only.
-    static func write(_ duration: Duration) -> String {
+    package static func write(_ duration: Duration) -> String {
         let milliseconds =
             duration.components.seconds * 1_000 + duration.components.attoseconds / 1_000_000_000_000_000
         let unit = units.first { milliseconds % $0.milliseconds == 0 && milliseconds >= $0.milliseconds }
@@ -40,6 +42,19 @@ enum SizeText {
     static func write(_ bytes: Int) -> String {
         let unit = units.first { Int64(bytes) % $0.bytes == 0 && Int64(bytes) >= $0.bytes && $0.name.contains("i") }
         return unit.map { "\(Int64(bytes) / $0.bytes)\($0.name)" } ?? "\(bytes)B"
+    }
+}
+
+/// Rates as the configuration writes them: `100/s`, `30/m`.
+package enum RateText {
+    private static let units: [(name: String, period: Duration)] = [("/s", .seconds(1)), ("/m", .seconds(60))]
+
+    /// Nil for anything that is not digits and one unit.
+    package static func read(_ text: String) -> RateLimit? {
+        guard let (number, unit) = Quantity.split(text), let period = units.first(where: { $0.name == unit })?.period,
+            let count = Int(exactly: number)
+        else { return nil }
+        return RateLimit(count: count, period: period)
     }
 }
 

@@ -1,11 +1,8 @@
-/// Every table and key of the contract, one row each: what is required, what may not be shown, what this version does
-/// not do yet. To add a key that is recognised only: add a row. To make it work: drop `.later` and read it.
+/// Every table and key of the contract, one row each: what is required, what may not be shown.
 enum Schema {
     enum Standing: Sendable, Hashable {
         case optional
         case required
-        /// In the contract, not in this version.
-        case later
     }
 
     struct Key: Sendable {
@@ -37,13 +34,11 @@ enum Schema {
         let name: String
         /// `[[name]]`, any number of them.
         let isRepeated: Bool
-        let standing: Standing
         let keys: [Key]
 
-        init(_ name: String, isRepeated: Bool = false, _ standing: Standing = .optional, keys: [Key]) {
+        init(_ name: String, isRepeated: Bool = false, keys: [Key]) {
             self.name = name
             self.isRepeated = isRepeated
-            self.standing = standing
             self.keys = keys
         }
 
@@ -121,10 +116,10 @@ enum Schema {
             Key("give_up_after", duration("7d")),
             Key("permanent", "an array of HTTP statuses such as [400, 422]"),
             Key("concurrency", "a number of attempts such as 16"),
-            Key("rate", #"a rate such as "100/s""#, .later),
+            Key("rate", #"a rate such as "100/s" or "30/m""#),
             Key("order", #""purchase" or "none""#),
-            Key("confirm", "true or false", .later),
-            Key("confirm_timeout", duration("5s"), .later),
+            Key("confirm", "true or false"),
+            Key("confirm_timeout", duration("5s")),
             Key("allow_private", "true or false"),
             Key("ca_file", "the path of a PEM file"),
         ])

@@ -43,6 +43,9 @@ package struct FrontRequest: Sendable {
     /// When its first byte was read.
     package let startedAt: NIODeadline
 
+    /// Since then.
+    package var age: Duration { .nanoseconds((NIODeadline.now() - startedAt).nanoseconds) }
+
     package init(head: FrontHead, body: [UInt8], startedAt: NIODeadline) {
         self.head = head
         self.body = body

@@ -30,7 +30,7 @@ struct InboundPath: Sendable {
         } catch {
             item = .quarantine(QuarantinedBody(source: source.name, reason: error.reason, body: request.body))
         }
-        queue.submit(item) { answer in
+        queue.submit(item, startedAt: .now - request.age) { answer in
             switch answer {
             case .stored: acknowledge(.stored)
             case .unavailable: acknowledge(.unavailable)

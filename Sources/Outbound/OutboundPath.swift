@@ -1,6 +1,6 @@
 import Ledger
 import NIOCore
-package import Vocabulary
+import Vocabulary
 
 /// The way of one delivery from its lane to the ledger: request → sign → deliver → decide → settle.
 ///
@@ -10,19 +10,36 @@ struct OutboundPath {
     let route: RoutedIntegration
     let client: EndpointClient
     let signer: StandardWebhooksSigner
-    /// The shape and first secret of each source, by name: for `format = "source"`.
-    let sources: [String: SourceSigning]
+    /// For `format = "source"`.
+    let sources: SourceSignings
     let clock: DatabaseClock
     let settlements: SettlementBuffer
+    let confirmations: Confirmations
     let observe: Observer
 
-    /// `completion` is called once, on the loop; false: the attempt was given up by this daemon and nothing was
-    /// settled.
-    func deliver(_ delivery: Delivery, completion: @escaping (Bool) -> Void) {
+    /// How an attempt ended for its lane.
+    enum End {
+        case settled(ReceiverSign)
+        /// By this daemon: nothing was settled.
+        case givenUp
+    }
+
+    /// `completion` is called once, on the loop.
+    /// - Parameter isProbe: of an open breaker.
+    func deliver(_ delivery: Delivery, isProbe: Bool, completion: @escaping (End) -> Void) {
         let message = delivery.message
         let unixSeconds = WallClock.unixSeconds
         let body = body(of: message)
-        var headers = signer.headers(id: message.id, unixSeconds: unixSeconds, body: body)
+        var headers: [(String, String)]
+        do throws(SigningFailure) {
+            headers = try signer.headers(id: message.id, unixSeconds: unixSeconds, body: body)
+        } catch {
+            return client.eventLoop.assumeIsolated().execute {
+                settle(
+                    delivery, .failure(.unsendable(error.explanation)), isProbe: isProbe, latencyMilliseconds: 0)
+                completion(.settled(.none))
+            }
+        }
         if route.integration.format == .source, let source = sources[message.source] {
             // A source that signs after Standard Webhooks, too, has the same names: the receiver's secret is ours.
             headers += source.headers(body: message.derivedBody ?? message.original, unixSeconds: unixSeconds)
@@ -30,10 +47,10 @@ struct OutboundPath {
         }
         let startedAt = NIODeadline.now()
         client.send(headers: headers, body: body, timeout: TimeAmount(route.integration.timeout)) { result in
-            if case .failure(.cancelled) = result { return completion(false) }
+            if case .failure(.cancelled) = result { return completion(.givenUp) }
             let latency = Int((NIODeadline.now() - startedAt).nanoseconds / 1_000_000)
-            settle(delivery, result, latencyMilliseconds: latency)
-            completion(true)
+            settle(delivery, result, isProbe: isProbe, latencyMilliseconds: latency)
+            completion(.settled(ReceiverSign(result)))
         }
     }
 
@@ -49,12 +66,13 @@ struct OutboundPath {
     }
 
     private func settle(
-        _ delivery: Delivery, _ result: Result<EndpointAnswer, DeliveryFailure>, latencyMilliseconds: Int
+        _ delivery: Delivery, _ result: Result<EndpointAnswer, DeliveryFailure>, isProbe: Bool,
+        latencyMilliseconds: Int
     ) {
         // The clock was read when the daemon registered; without that nothing could have been leased.
         let now = clock.now ?? delivery.createdAt
         let decision = DeliveryDecision.decide(
-            result, attempt: delivery.attemptsMade + 1, schedule: route.integration.schedule,
+            result, isProbe: isProbe, attempt: delivery.attemptsMade + 1, schedule: route.integration.schedule,
             permanentStatuses: route.integration.permanentStatuses, createdAt: delivery.createdAt, now: now,
             random: .random(in: 0...1))
         let status = (try? result.get())?.status
@@ -66,9 +84,14 @@ struct OutboundPath {
         case .retry(let at, let reason):
             nextAttemptAt = at
             (verdict, failure) = (.retry(after: .milliseconds(at.milliseconds - now.milliseconds)), reason)
+        case .keep(let at, let reason):
+            nextAttemptAt = at
+            (verdict, failure) = (.kept(after: .milliseconds(at.milliseconds - now.milliseconds)), reason)
         case .dead(let death): (verdict, failure) = (.dead(reason: death.explanation), death.explanation)
         case .pauseIntegration(let reason): (verdict, failure) = (.paused(reason: reason), reason)
         }
+        // Before it is written: whoever waits for the receiver's word waits for nothing else.
+        if verdict.isFinal { confirmations.settled(delivery.id) }
         settlements.append(
             Settlement(
                 delivery: delivery, verdict: verdict, httpStatus: status, latencyMilliseconds: latencyMilliseconds,
@@ -90,26 +113,5 @@ struct OutboundPath {
         // PostgreSQL keeps no NUL in text.
         let text = String(decoding: answer.excerpt.filter { $0 != 0 }, as: UTF8.self)
         return "\(failure): \(text)"
-    }
-}
-
-/// How a source signs, for `format = "source"`.
-package struct SourceSigning: Sendable {
-    private let shape: any SourceShape
-    private let authentication: Source.Authentication
-    private let secret: Secret?
-
-    /// `secret` is the source's first; nil: it has none and nothing is added.
-    package init(shape: any SourceShape, authentication: Source.Authentication, secret: Secret?) {
-        self.shape = shape
-        self.authentication = authentication
-        self.secret = secret
-    }
-
-    func headers(body: [UInt8], unixSeconds: Int64) -> [(String, String)] {
-        guard let secret else { return [] }
-        return shape.signatureHeaders(
-            body: body, unixSeconds: unixSeconds, authentication: authentication, secret: secret
-        ).map { ($0.name, $0.value) }
     }
 }

@@ -93,6 +93,8 @@ package struct Settlement: Sendable {
     package enum Verdict: Sendable {
         case accepted
         case retry(after: Duration)
+        /// A probe of an open breaker that failed: uses up no attempt of the schedule, waits as it was.
+        case kept(after: Duration)
         /// Given up, with the reason that stays with the dead letter.
         case dead(reason: String)
         /// 410: the integration is paused and the delivery waits; uses up no attempt of the schedule.

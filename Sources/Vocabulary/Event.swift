@@ -84,6 +84,11 @@ package struct Event: Sendable {
     }
 }
 
+extension Event {
+    /// Whether an app may be waiting for its acknowledgement, to go on with access that has changed.
+    package var grantsOrEndsAccess: Bool { type == "ACTIVATE" || type == "DEACTIVATE" }
+}
+
 /// A body that was authentic but has no readable envelope: kept byte for byte, acknowledged, never lost.
 package struct QuarantinedBody: Sendable {
     package let source: String

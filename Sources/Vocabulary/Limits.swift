@@ -22,6 +22,8 @@ package enum Limits {
 
     /// From the first byte of a webhook to its answer: Purchasely stops reading after 10 s.
     package static let acknowledgementTimeout: Duration = .seconds(8)
+    /// A stored webhook is answered so long before that, whatever it waits for.
+    package static let acknowledgementMargin: Duration = .milliseconds(500)
     /// What a 503 asks the source to wait.
     package static let retryAfterUnavailableSeconds = 5
 
@@ -80,6 +82,42 @@ package enum Limits {
     package static let laneConcurrencyMax = 1_024
     /// The longest wait that a Retry-After can ask for.
     package static let retryAfterMax: Duration = .seconds(86_400)
+
+    // MARK: Confirming
+
+    /// `confirm_timeout` default, and the largest that the configuration takes.
+    package static let confirmTimeout: Duration = .seconds(5)
+    package static let confirmTimeoutMax: Duration = .seconds(7)
+    /// Webhooks whose acknowledgement waits for an integration; others are acknowledged at once.
+    package static let confirmationsMax = 8_192
+    /// How exactly the wait ends.
+    package static let confirmTick: Duration = .milliseconds(50)
+    /// How often it is looked whether another daemon delivered what is waited for.
+    package static let confirmPoll: Duration = .milliseconds(250)
+
+    // MARK: Breaker
+
+    /// From one probe of an open breaker to the next.
+    package static let breakerProbeInterval: Duration = .seconds(5)
+    /// The newest attempts of a lane, of which half must have failed for its breaker to open.
+    package static let breakerAttemptsWatched = 20
+    /// Fewer attempts than this say nothing.
+    package static let breakerAttemptsNeeded = 10
+    /// Attempts that ended longer ago than this say nothing.
+    package static let breakerMemory: Duration = .seconds(30)
+
+    // MARK: Rate
+
+    /// Largest count of a `rate`, by the second or by the minute.
+    package static let rateCountMax = 10_000
+    /// Slots lie further apart than the limit asks for, by so much: what arrives late then is still below it.
+    package static let rateMarginPercent = 5
+    /// Slots are reserved for this long at most, the first one excepted.
+    package static let rateLookAhead: Duration = .milliseconds(250)
+    /// A slot is lost so long after its time.
+    package static let rateLateness: Duration = .milliseconds(25)
+    /// A request that was sent is taken for arrived after this, answered or not.
+    package static let rateArrivalMax: Duration = .milliseconds(500)
 
     // MARK: Settling
 

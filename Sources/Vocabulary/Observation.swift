@@ -30,6 +30,9 @@ package enum Observation: Sendable {
     case successes(integration: String, count: Int, p50Milliseconds: Int, p99Milliseconds: Int)
     case integrationPaused(integration: String, reason: String)
     case integrationResumed(integration: String)
+    /// Told by the daemon that opened or closed it for all.
+    case breakerOpened(integration: String, reason: String)
+    case breakerClosed(integration: String, openSeconds: Int)
     case leasesRescued(daemon: Int64, count: Int)
     /// This daemon was taken for dead and its deliveries were taken over: it starts again under a new lease.
     case leaseLost(daemon: Int64)
@@ -42,6 +45,12 @@ package enum Observation: Sendable {
     case clusterStopped
     case migrated(from: Int, to: Int)
     case ready(listen: String)
+    /// A new configuration holds; `changes` says what it changed.
+    case reloaded(changes: String)
+    /// The configuration that was to be loaded cannot be used: the one before holds on.
+    case reloadRefused(reason: String)
+    /// A thread of our own does not answer: the watchdog is not fed until it does.
+    case hangs(what: String)
     case stopping(reason: String)
     case stopped(inFlight: Int)
     case warning(String)

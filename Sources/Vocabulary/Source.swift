@@ -55,7 +55,7 @@ package struct SourceTraits: Sendable {
 }
 
 /// A configured sender of webhooks: one `[[source]]`, checked.
-package struct Source: Sendable {
+package struct Source: Sendable, Hashable {
     /// How a source proves who it is.
     package enum Authentication: String, Sendable, CaseIterable {
         case signature

@@ -7,9 +7,15 @@ import Testing
         ("concurency = 16", "11:1 unknown key `concurency`; did you mean `concurrency`?"),
         ("listen = \"x\"", "11:1 unknown key `listen`; it belongs in `[server]`"),
         ("wholly_unknown = 1", "11:1 unknown key `wholly_unknown`"),
-        ("rate = \"100/s\"", "11:1 `rate` is not supported by this version yet; remove it"),
-        ("confirm = true", "11:1 `confirm` is not supported by this version yet; remove it"),
-        ("confirm_timeout = \"5s\"", "11:1 `confirm_timeout` is not supported by this version yet; remove it"),
+        (
+            "rate = \"100\"",
+            "11:8 `rate` must be a rate such as \"100/s\" or \"30/m\", not `100`; the units are /s and /m"
+        ),
+        ("rate = 100", "11:8 `rate` must be a rate such as \"100/s\" or \"30/m\", not an integer"),
+        ("rate = \"0/s\"", "11:8 `rate` must be from 1 to 10000, not 0"),
+        ("rate = \"10001/m\"", "11:8 `rate` must be from 1 to 10000, not 10001"),
+        ("confirm = \"yes\"", "11:11 `confirm` must be true or false, not a string"),
+        ("confirm_timeout = \"8s\"", "11:19 `confirm_timeout` must be from 100ms to 7s, not 8s"),
         ("timeout = 15", "11:11 `timeout` must be a duration such as \"15s\", not an integer"),
         (
             "timeout = \"15 s\"",
@@ -230,15 +236,15 @@ import Testing
     }
 
     @Test func renderedLikeACompiler() {
-        let outcome = Harness().check(Harness.with("\tconcurency = 16\nrate = \"1/s\"\n"))
+        let outcome = Harness().check(Harness.with("\tconcurency = 16\nrate = \"0/s\"\n"))
         #expect(
             outcome.render() == """
                 posthouse.toml:11:2: error: unknown key `concurency`; did you mean `concurrency`?
                    11 | \tconcurency = 16
                       | \t^~~~~~~~~~
-                posthouse.toml:12:1: error: `rate` is not supported by this version yet; remove it
-                   12 | rate = "1/s"
-                      | ^~~~
+                posthouse.toml:12:8: error: `rate` must be from 1 to 10000, not 0
+                   12 | rate = "0/s"
+                      |        ^~~~~
                 2 errors
 
                 """)

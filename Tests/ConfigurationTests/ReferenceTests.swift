@@ -79,9 +79,7 @@ import Vocabulary
                 documented.insert("\(table).\(key.output.1)")
             }
         }
-        let supported = Schema.tables.filter { $0.standing != .later }.flatMap { table in
-            table.keys.filter { $0.standing != .later }.map { "\(table.name).\($0.name)" }
-        }
+        let supported = Schema.tables.flatMap { table in table.keys.map { "\(table.name).\($0.name)" } }
         #expect(documented == Set(supported))
     }
 
@@ -115,6 +113,7 @@ import Vocabulary
         #expect(told.permanentStatuses == plain.permanentStatuses)
         #expect(told.concurrency == plain.concurrency)
         #expect(told.order == plain.order)
+        #expect(told.confirmTimeout == plain.confirmTimeout)
         #expect(told.allowsPrivateAddresses == plain.allowsPrivateAddresses)
     }
 }

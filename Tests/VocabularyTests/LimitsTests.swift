@@ -9,6 +9,10 @@ struct LimitsTests {
         #expect(Limits.acknowledgementTimeout < .seconds(10))
         #expect(Limits.connectTimeout < Limits.acknowledgementTimeout)
         #expect(Limits.retryAfterUnavailableSeconds > 0)
+        // What waits to be confirmed is answered 200 before the front answers 503.
+        let longest = Limits.acknowledgementTimeout - Limits.acknowledgementMargin
+        #expect(Limits.confirmTimeout <= Limits.confirmTimeoutMax && Limits.confirmTimeoutMax < longest)
+        #expect(Limits.confirmTick < Limits.acknowledgementMargin && Limits.confirmPoll < Limits.confirmTimeout)
         #expect(Limits.requestBodyTimeout >= Limits.requestHeadTimeout)
         #expect(Limits.keepAliveIdleTimeout > Limits.requestHeadTimeout)
         #expect(Limits.requestHeadBytesMax < Limits.requestBodyBytesMax)
@@ -38,6 +42,16 @@ struct LimitsTests {
 
     @Test("An identifier fits an index row (2,704 bytes on a page of 8 KiB), two of them too")
     func identifiers() { #expect(Limits.identifierBytesMax * 2 + 64 < 2_704) }
+
+    @Test("A breaker looks at no fewer attempts than it needs; a rate's slots are not missed for good")
+    func breakersAndRates() {
+        #expect(Limits.breakerAttemptsNeeded <= Limits.breakerAttemptsWatched)
+        #expect(Limits.breakerProbeInterval > Limits.pollInterval)
+        #expect(Limits.rateLateness < Limits.rateLookAhead)
+        // A second slot that is as late as may be is still in the next second for the receiver.
+        #expect(Limits.rateLateness * 2 <= .milliseconds(10 * Limits.rateMarginPercent))
+        #expect(Limits.rateArrivalMax < .seconds(1))
+    }
 
     @Test("Waits nest: attempt, statement, connection, stop")
     func waits() {

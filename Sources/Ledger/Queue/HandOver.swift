@@ -31,6 +31,7 @@ package final class HandOver: Sendable {
     /// than this; the poll finds the rest.
     private static let hintInterval: Duration = .milliseconds(200)
 
+    package let confirmations = Confirmations()
     private let slotsPerLane: Int
     private let bytesPerLane: Int
     private let state = Mutex(State())

@@ -9,19 +9,30 @@ package enum Pauses {
         case unknown(known: [String])
     }
 
+    private static let byHand = "paused by hand"
+
     static let names = Statement<(), (Int32, String)>(
         "pauses_names", "SELECT id, name FROM integrations ORDER BY name")
 
-    package static func set(_ name: String, isPaused: Bool, in pool: Pool) async throws -> Change {
+    /// - Parameter routes: who may ask to be told of a pause.
+    package static func set(
+        _ name: String, isPaused: Bool, routes: [RoutedIntegration], in pool: Pool
+    ) async throws -> Change {
         try await pool.withSession { session throws(DatabaseError) in
             let known = try session.run(names, ())
             guard let row = known.first(where: { $0.1 == name })?.0 else { return .unknown(known: known.map(\.1)) }
-            let changed =
-                isPaused
-                ? try session.run(QueueStatements.pause, (row, "paused by hand"))
-                : try session.run(QueueStatements.resume, name)
-            _ = try session.execute(RecordStatements.notify, "")
-            return changed.isEmpty ? .unchanged : .changed
+            return try session.transaction { session throws(DatabaseError) in
+                let changed =
+                    isPaused
+                    ? try session.run(QueueStatements.pause, (row, byHand))
+                    : try session.run(QueueStatements.resume, name)
+                if isPaused, !changed.isEmpty, let route = routes.first(where: { $0.row == row }) {
+                    let message = OperationalMessage(.paused, of: route, reason: byHand)
+                    try OperationalMessage.tell([message], routes: routes, on: session)
+                }
+                _ = try session.execute(RecordStatements.notify, "")
+                return changed.isEmpty ? .unchanged : .changed
+            }
         }
     }
 }

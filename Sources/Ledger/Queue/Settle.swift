@@ -57,16 +57,36 @@ extension Queue {
         try writeAttempts(batch, on: session)
         try writeRetries(batch, lease: lease, on: session)
         settled.paused = try writePauses(batch, on: session)
+        try tell(settled.paused.map { (.paused, $0.integration, $0.reason, []) }, on: session)
         let done = batch.filter(\.verdict.isFinal).sorted { $0.delivery.id < $1.delivery.id }
         guard !done.isEmpty else { return settled }
         let gone = try session.run(QueueStatements.settled, (done.map(\.delivery.id), lease))
         let goneIDs = Set(gone.map(\.0))
-        try writeDeadLetters(done.filter { goneIDs.contains($0.delivery.id) }, on: session)
+        let dead = done.filter { goneIDs.contains($0.delivery.id) && $0.verdict.outcome == .dead }
+        try writeDeadLetters(dead, on: session)
+        let byIntegration = Dictionary(grouping: dead, by: \.delivery.integration).sorted { $0.key < $1.key }
+        try tell(
+            byIntegration.map { (.dead, $0.key, $0.value.last?.failure, $0.value.map(\.delivery.message)) }, on: session
+        )
         let heads = gone.compactMap { row in row.2.map { (integration: row.1, purchase: $0) } }
             .filter { ordered.contains($0.integration) }
             .sorted { ($0.purchase, $0.integration) < ($1.purchase, $1.integration) }
         settled.released = try releaseNext(heads, lease: lease, slots: &slots, on: session)
         return settled
+    }
+
+    private func tell(
+        _ news: [(kind: OperationalMessage.Kind, integration: Int32, reason: String?, messages: [Int64])],
+        on session: borrowing Session
+    ) throws(DatabaseError) {
+        guard !news.isEmpty else { return }
+        let routes = routes.current
+        let messages = news.compactMap { news in
+            routes.first { $0.row == news.integration }.map {
+                OperationalMessage(news.kind, of: $0, reason: news.reason, messages: news.messages)
+            }
+        }
+        try OperationalMessage.tell(messages, routes: routes, on: session)
     }
 
     private func releaseNext(
@@ -105,13 +125,14 @@ extension Queue {
             ))
     }
 
-    /// A pause uses up no gap: the delivery waits as it was.
+    /// A pause uses up no gap, nor does a failed probe: the delivery waits as it was.
     private func writeRetries(_ batch: [Settlement], lease: Int64, on session: borrowing Session) throws(DatabaseError)
     {
         let waiting: [(Int64, Int16, Int64)] = batch.compactMap { settlement in
             let made = settlement.delivery.attemptsMade
             return switch settlement.verdict {
             case .retry(let delay): (settlement.delivery.id, Int16(clamping: made + 1), delay.wholeMilliseconds)
+            case .kept(let delay): (settlement.delivery.id, Int16(clamping: made), delay.wholeMilliseconds)
             case .paused: (settlement.delivery.id, Int16(clamping: made), 0)
             case .accepted, .dead: nil
             }
@@ -165,14 +186,14 @@ extension Settlement.Verdict {
     package var isFinal: Bool {
         switch self {
         case .accepted, .dead: true
-        case .retry, .paused: false
+        case .retry, .kept, .paused: false
         }
     }
 
     package var outcome: Outcome {
         switch self {
         case .accepted: .accepted
-        case .retry: .retry
+        case .retry, .kept: .retry
         case .dead: .dead
         case .paused: .paused
         }

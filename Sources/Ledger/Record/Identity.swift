@@ -9,19 +9,23 @@ package enum Identity {
     /// The vendor's event id where there is one; else everything that tells distinct events of one transaction apart:
     /// a transfer's DEACTIVATE and ACTIVATE share transaction and time, two purchases may share a transaction id.
     package static func event(_ event: Event) -> Identifier {
+        if let id = event.vendorEventID { return self.event(vendorEventID: id, in: event.scope) }
         var digest = Digest("event", scope: event.scope)
-        if let vendorEventID = event.vendorEventID {
-            digest.add("id")
-            digest.add(vendorEventID)
-        } else {
-            digest.add("parts")
-            digest.add(event.purchase?.store ?? "")
-            digest.add(event.purchase?.key ?? "")
-            digest.add(event.transaction?.storeTransactionID ?? "")
-            digest.add(event.name)
-            digest.add(event.holder.coalesced)
-            digest.add(String(event.occurredAt.milliseconds))
-        }
+        digest.add("parts")
+        digest.add(event.purchase?.store ?? "")
+        digest.add(event.purchase?.key ?? "")
+        digest.add(event.transaction?.storeTransactionID ?? "")
+        digest.add(event.name)
+        digest.add(event.holder.coalesced)
+        digest.add(String(event.occurredAt.milliseconds))
+        return digest.finish()
+    }
+
+    /// The same where the vendor names its events: nothing but the name and its scope.
+    static func event(vendorEventID: String, in scope: Scope) -> Identifier {
+        var digest = Digest("event", scope: scope)
+        digest.add("id")
+        digest.add(vendorEventID)
         return digest.finish()
     }
 

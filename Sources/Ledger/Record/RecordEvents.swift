@@ -16,6 +16,10 @@ struct RecordEvents {
 
     struct Committed: Sendable {
         var outcomes: [Outcome] = []
+        /// The identity of each event of the batch, in its order.
+        var keys: [Identifier] = []
+        /// What the acknowledgement of an event waits for: its deliveries to integrations with `confirm`.
+        var awaited: [Identifier: [Int64: Duration]] = [:]
         var handedOver: [Delivery] = []
         var happenings: [Observation] = []
         /// The database's time at the start of the transaction.
@@ -50,6 +54,7 @@ struct RecordEvents {
             news.append(RecordPlan.New(row: drawn[index].0, key: keys[index], event: event))
         }
         var committed = Committed()
+        committed.keys = keys
         committed.databaseTime = drawn.first.map { Timestamp(milliseconds: $0.1) }
         var caused: [Identifier: (messages: Int, deliveries: Int)] = [:]
         if !news.isEmpty {

@@ -29,6 +29,8 @@ package final class RecordQueue: Sendable {
     struct Pending: Sendable {
         var item: Item
         var enqueued: ContinuousClock.Instant
+        /// When the first byte of its request came.
+        var startedAt: ContinuousClock.Instant
         var completion: Completion
     }
 
@@ -49,14 +51,19 @@ package final class RecordQueue: Sendable {
     }
 
     /// Hands something in; `completion` is called once, from any thread. Full or closed answers at once.
-    package func submit(_ item: Item, completion: @escaping Completion) {
+    /// - Parameter startedAt: when the first byte of the request came; nil: now.
+    package func submit(
+        _ item: Item, startedAt: ContinuousClock.Instant? = nil, completion: @escaping Completion
+    ) {
+        let now = ContinuousClock.Instant.now
         let sleeper: CheckedContinuation<Bool, Never>?
         let isTaken: Bool
         (isTaken, sleeper) = state.withLock { state in
             guard !state.isClosed, state.pending.count < eventsMax, state.bytes + item.bytes <= bytesMax else {
                 return (false, nil)
             }
-            state.pending.append(Pending(item: item, enqueued: .now, completion: completion))
+            state.pending.append(
+                Pending(item: item, enqueued: now, startedAt: startedAt ?? now, completion: completion))
             state.bytes += item.bytes
             return (true, state.sleepers.popLast())
         }

@@ -11,12 +11,15 @@ enum RecordStatements {
         SELECT nextval('event_ids'), (extract(epoch FROM now()) * 1000)::bigint FROM generate_series(1, $1)
         """)
 
-    /// The gate: what comes back is new, what does not was here before.
+    /// The gate: what comes back is new, what does not was here before, or was erased. While nothing ever was, no
+    /// hash is computed.
     static let admit = Statement<([Identifier], [Int64], [Identifier]), Identifier>(
         "record_admit",
         """
         INSERT INTO identities (key, event, body_digest)
-        SELECT * FROM unnest($1, $2, $3)
+        SELECT w.* FROM unnest($1, $2, $3) AS w (key, event, body_digest)
+        WHERE NOT (EXISTS (SELECT FROM erased_events) AND EXISTS (
+            SELECT FROM erasure_salt s JOIN erased_events x ON x.digest = sha256(s.salt || uuid_send(w.key))))
         ON CONFLICT (key) DO NOTHING RETURNING key
         """)
 
@@ -157,10 +160,14 @@ enum RecordStatements {
         SELECT * FROM unnest($1, $2, $3, $4, $5, $6)
         """)
 
+    /// Nothing comes back of a body that was erased.
     static let quarantine = Statement<(String, String, Identifier, [UInt8]), Int64>(
         "record_quarantine",
         """
-        INSERT INTO quarantine (source, reason, body_digest, body) VALUES ($1, $2, $3, $4)
+        INSERT INTO quarantine (source, reason, body_digest, body)
+        SELECT $1, $2, $3, $4
+        WHERE NOT EXISTS (
+            SELECT FROM erasure_salt s JOIN erased_events x ON x.digest = sha256(s.salt || uuid_send($3)))
         ON CONFLICT (source, body_digest) DO UPDATE SET reason = excluded.reason RETURNING id
         """)
 

@@ -103,6 +103,7 @@ struct RecordWrite {
                     id: id, integration: delivery.integration, message: message, attemptsMade: 0,
                     createdAt: createdAt ?? Timestamp(milliseconds: 0)))
         }
+        noteAwaited(kept, into: &committed)
         recorder.handOver.hold(reserved.ids)
         _ = try session.execute(
             RecordStatements.deliveries,
@@ -111,6 +112,18 @@ struct RecordWrite {
                 kept.map(\.1.purchase), kept.map(\.1.isBlocked), leases
             ))
         if isLeftForOthers, recorder.handOver.mayHint() { _ = try session.execute(RecordStatements.notify, "") }
+    }
+
+    private func noteAwaited(_ kept: [(Int64, FanOut.Planned)], into committed: inout RecordEvents.Committed) {
+        let timeouts = Dictionary(
+            recorder.routes.compactMap { route in route.integration.confirmTimeout.map { (route.row, $0) } },
+            uniquingKeysWith: { first, _ in first })
+        guard !timeouts.isEmpty else { return }
+        for (id, delivery) in kept {
+            let cause = plan.events[plan.messages[delivery.message].cause]
+            guard cause.event.grantsOrEndsAccess, let timeout = timeouts[delivery.integration] else { continue }
+            committed.awaited[cause.key, default: [:]][id] = timeout
+        }
     }
 
     private func message(_ index: Int, row: Int64) -> Message {

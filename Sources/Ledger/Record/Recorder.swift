@@ -15,13 +15,14 @@ package struct Recorder: Sendable {
     let handOver: HandOver
     let registration: Registration
     let routes: Routes
-    let rules: [String: SourceRules]
+    let rules: SourceRuleBook
     let clock: DatabaseClock
     let observe: Observer
+    package let figures = RecordFigures()
 
     package init(
         queue: RecordQueue, pool: Pool, handOver: HandOver, registration: Registration, routes: Routes,
-        rules: [String: SourceRules], clock: DatabaseClock, observe: @escaping Observer
+        rules: SourceRuleBook, clock: DatabaseClock, observe: @escaping Observer
     ) {
         self.queue = queue
         self.pool = pool
@@ -46,39 +47,54 @@ package struct Recorder: Sendable {
         }
     }
 
+    /// An event and the way back to its source. `answerBy`: a stored event is answered by then, whatever is to be
+    /// confirmed.
+    private typealias Entry = (event: Event, answerBy: ContinuousClock.Instant, completion: RecordQueue.Completion)
+
     private func record(_ batch: [RecordQueue.Pending]) async {
         // Whoever has waited too long has been answered 503 already: recording it would be sound, but pointless.
         let oldest = ContinuousClock.Instant.now - Limits.acknowledgementTimeout
-        var events: [(Event, RecordQueue.Completion)] = []
+        var events: [Entry] = []
         for pending in batch {
             switch pending.item {
             case _ where pending.enqueued < oldest: pending.completion(.unavailable)
-            case .event(let event): events.append((event, pending.completion))
+            case .event(let event):
+                let answerBy = pending.startedAt + Limits.acknowledgementTimeout - Limits.acknowledgementMargin
+                events.append((event, answerBy, pending.completion))
             case .quarantine(let body): await quarantine(body, completion: pending.completion)
             }
         }
         if !events.isEmpty { await record(events) }
     }
 
-    private func record(_ events: [(Event, RecordQueue.Completion)]) async {
+    private func record(_ events: [Entry]) async {
         do {
-            let committed = try await commit(events.map(\.0))
-            for (_, completion) in events { completion(.stored) }
+            let committed = try await commit(events.map(\.event))
+            acknowledge(events, committed.keys)
             for outcome in committed.outcomes { observe(outcome) }
             for happening in committed.happenings { observe(happening) }
         } catch let error as DatabaseError where Self.mayBeOneEvent(error) && events.count > 1 {
             for event in events { await record([event]) }
         } catch let error as DatabaseError where Self.isOfTheEvent(error) {
-            if let (event, completion) = events.first {
+            if let (event, _, completion) = events.first {
                 let reason = "the database cannot store it: \(error)"
                 let body = QuarantinedBody(source: event.scope.source, reason: reason, body: event.body)
                 await quarantine(body, completion: completion)
             }
         } catch {
-            for (event, completion) in events {
+            for (event, _, completion) in events {
                 completion(.unavailable)
                 observe(.refused(source: event.scope.source, status: 503, reason: "\(error)"))
             }
+        }
+    }
+
+    /// Now, or when what is to be confirmed first is. The batch waits for none of it.
+    private func acknowledge(_ events: [Entry], _ keys: [Identifier]) {
+        let confirmations = handOver.confirmations
+        guard confirmations.count > 0 else { return events.forEach { $0.completion(.stored) } }
+        for (entry, key) in zip(events, keys) {
+            confirmations.answer(key, by: entry.answerBy) { entry.completion(.stored) }
         }
     }
 
@@ -101,7 +117,7 @@ package struct Recorder: Sendable {
         for attempt in 1... {
             let lease = try registration.forRecording()
             let recorder = RecordEvents(
-                routes: routes.current, rules: rules, handOver: handOver, daemon: lease)
+                routes: routes.current, rules: rules.current, handOver: handOver, daemon: lease)
             do {
                 return try await run(recorder, events)
             } catch let error as DatabaseError where Self.mayRunAgain(error, after: attempt) {
@@ -123,12 +139,14 @@ package struct Recorder: Sendable {
     }
 
     private func run(_ recorder: RecordEvents, _ events: [Event]) async throws -> RecordEvents.Committed {
-        let (result, reserved) = try await pool.withSession { session throws(DatabaseError) in
+        let (result, reserved) = try await pool.withSession { [figures] session throws(DatabaseError) in
+            let began = ContinuousClock.now
             var reserved = Reservations()
             do throws(DatabaseError) {
                 let committed = try session.transaction { session throws(DatabaseError) in
                     try recorder.run(events, on: session, reserved: &reserved)
                 }
+                figures.note(events: events.count, took: .now - began)
                 return (Result<RecordEvents.Committed, DatabaseError>.success(committed), reserved)
             } catch {
                 return (.failure(error), reserved)
@@ -137,6 +155,8 @@ package struct Recorder: Sendable {
         switch result {
         case .success(let committed):
             if let time = committed.databaseTime { clock.note(time) }
+            // Before a lane has any of them: what is accepted at once is struck out at once.
+            for (key, deliveries) in committed.awaited { handOver.confirmations.expect(deliveries, of: key) }
             handOn(committed.handedOver, leasedBy: recorder.daemon, reserved)
             return committed
         case .failure(let error):
@@ -154,8 +174,10 @@ package struct Recorder: Sendable {
             reserved.giveBack(to: handOver)
             return handOver.wantSweeps()
         }
-        // Their lane closed in between: the sweep finds them leased and not held, and gives them back.
-        handOver.drop(handOver.hand(deliveries).map(\.id))
+        // Their lane closed in between (a pause, a reload): the sweep finds them leased and not held.
+        let refused = handOver.hand(deliveries).map(\.id)
+        handOver.drop(refused)
+        if !refused.isEmpty { handOver.wantSweeps() }
     }
 
     private func quarantine(_ body: QuarantinedBody, completion: RecordQueue.Completion) async {
@@ -165,7 +187,8 @@ package struct Recorder: Sendable {
                 try session.run(RecordStatements.quarantine, (body.source, body.reason, digest, body.body))
             }
             completion(.stored)
-            observe(.quarantined(source: body.source, quarantine: rows.first ?? 0, reason: body.reason))
+            // None: it came once more after it was erased.
+            if let row = rows.first { observe(.quarantined(source: body.source, quarantine: row, reason: body.reason)) }
         } catch {
             completion(.unavailable)
             observe(.refused(source: body.source, status: 503, reason: "\(error)"))

@@ -1,3 +1,4 @@
+import Synchronization
 package import Vocabulary
 
 /// What recording must know of a source, without knowing its kind.
@@ -12,5 +13,19 @@ package struct SourceRules: Sendable {
         self.shape = shape
         self.ownership = ownership
         self.statesChanges = statesChanges
+    }
+}
+
+/// What recording knows of all sources, by name: read by every batch.
+package final class SourceRuleBook: Sendable {
+    private let rules: Mutex<[String: SourceRules]>
+
+    package init(_ rules: [String: SourceRules]) { self.rules = Mutex(rules) }
+
+    var current: [String: SourceRules] { rules.withLock { $0 } }
+
+    /// A source that is gone keeps its rules: webhooks of it may be on their way into the ledger.
+    package func learn(_ new: [String: SourceRules]) {
+        rules.withLock { $0.merge(new) { _, new in new } }
     }
 }

@@ -17,6 +17,8 @@ struct Migration: Sendable {
             version: 1, name: "ledger", sql: String(decoding: PackageResources.M0001_ledger_sql, as: UTF8.self)),
         Migration(
             version: 2, name: "holders", sql: String(decoding: PackageResources.M0002_holders_sql, as: UTF8.self)),
+        Migration(
+            version: 3, name: "operator", sql: String(decoding: PackageResources.M0003_operator_sql, as: UTF8.self)),
     ]
 }
 
@@ -61,7 +63,13 @@ package enum Migrator {
         }
     }
 
-    private static func bringUpToDate(
+    /// Keeps every daemon that starts on this database waiting until the transaction that runs has ended.
+    static func holdStarts(on session: borrowing Session) throws(DatabaseError) {
+        _ = try session.run(lockStatement, lock)
+    }
+
+    /// In the transaction that runs.
+    static func bringUpToDate(
         on session: borrowing Session
     ) throws(DatabaseError) -> Result<(from: Int, to: Int), MigrationError> {
         _ = try session.run(lockStatement, lock)

@@ -1,35 +1,27 @@
 package import Ledger
 package import NIOCore
 import NIOPosix
-import Synchronization
 package import Vocabulary
 
 /// All lanes of this daemon, and the clockwork around them: keep the lease, poll for what is due, follow pauses,
 /// settle, sweep. It holds no truth; killing it at any point loses nothing.
 package final class Dispatcher: Sendable {
-    private struct BoundLane: Sendable {
-        let route: RoutedIntegration
-        let loop: any EventLoop
-        let lane: NIOLoopBound<Lane>
-    }
-
     private let queue: Queue
     private let handOver: HandOver
     private let registration: Registration
     private let clock: DatabaseClock
     private let place: String
     private let isAlive: Queue.IsAlive
-    private let sources: [String: SourceSigning]
-    private let version: String
+    private let sources: SourceSignings
     private let group: any EventLoopGroup
     private let observe: Observer
     package let settlements = SettlementBuffer()
-    private let lanes = Mutex<[Int32: BoundLane]>([:])
+    private let lanes = Lanes()
 
     package init(
         queue: Queue, handOver: HandOver, registration: Registration, clock: DatabaseClock, place: String,
-        isAlive: @escaping Queue.IsAlive, sources: [String: SourceSigning], version: String,
-        group: any EventLoopGroup, observe: @escaping Observer
+        isAlive: @escaping Queue.IsAlive, sources: SourceSignings, group: any EventLoopGroup,
+        observe: @escaping Observer
     ) {
         self.queue = queue
         self.handOver = handOver
@@ -38,58 +30,34 @@ package final class Dispatcher: Sendable {
         self.place = place
         self.isAlive = isAlive
         self.sources = sources
-        self.version = version
         self.group = group
         self.observe = observe
     }
 
     // MARK: Lanes
 
-    /// Makes a lane for each route; nothing is sent before `run`.
-    package func prepare(_ routes: [RoutedIntegration], resolver: AddressResolver) async throws {
-        let system =
-            try routes.contains { $0.integration.certificateAuthorityFile == nil && $0.integration.url.isTLS }
-            ? EndpointTrust.system() : nil
-        for route in routes {
-            let integration = route.integration
-            let trust: EndpointTrust
-            if let file = integration.certificateAuthorityFile {
-                trust = try EndpointTrust.authorities(file: file)
-            } else if let system {
-                trust = system
-            } else {
-                trust = try EndpointTrust.nobody()
-            }
-            let head = try RequestHead(
-                endpoint: integration.url, userAgent: "posthouse/\(version)", headers: integration.headers)
-            let loop = group.next()
-            let bound = try await loop.submit { [self] in
-                NIOLoopBound(
-                    lane(for: route, head: head, trust: trust, resolver: resolver, loop: loop), eventLoop: loop)
-            }.get()
-            lanes.withLock { $0[route.row] = BoundLane(route: route, loop: loop, lane: bound) }
+    /// Makes the lanes of `routes` those that run; nothing is sent before `run`.
+    /// - Parameter plans: by the integration's name, one for each route.
+    package func adopt(
+        _ routes: [RoutedIntegration], plans: [String: LanePlan], resolver: AddressResolver
+    ) async throws -> LaneChanges {
+        try await lanes.adopt(routes, plans: plans, on: group) { [self] route, plan, loop in
+            lane(for: route, plan: plan, resolver: resolver, loop: loop)
         }
     }
 
     private func lane(
-        for route: RoutedIntegration, head: RequestHead, trust: EndpointTrust, resolver: AddressResolver,
-        loop: any EventLoop
+        for route: RoutedIntegration, plan: LanePlan, resolver: AddressResolver, loop: any EventLoop
     ) -> Lane {
         let client = EndpointClient(
-            endpoint: route.integration.url, requestHead: head,
-            allowsPrivateAddresses: route.integration.allowsPrivateAddresses, trust: trust, resolver: resolver,
+            endpoint: route.integration.url, requestHead: plan.head,
+            allowsPrivateAddresses: route.integration.allowsPrivateAddresses, trust: plan.trust, resolver: resolver,
             connectionsMax: route.integration.concurrency, eventLoop: loop)
         let path = OutboundPath(
-            route: route, client: client, signer: StandardWebhooksSigner(keys: route.integration.signingKeys),
-            sources: sources, clock: clock, settlements: settlements, observe: observe)
+            route: route, client: client, signer: plan.signer, sources: sources, clock: clock,
+            settlements: settlements, confirmations: handOver.confirmations, observe: observe)
         return Lane(
             route: route, path: path, queue: queue, handOver: handOver, registration: registration, loop: loop)
-    }
-
-    private func forEachLane(_ rows: Set<Int32>? = nil, _ body: @escaping @Sendable (Lane) -> Void) {
-        for bound in lanes.withLock({ Array($0.values) }) where rows?.contains(bound.route.row) ?? true {
-            bound.loop.execute { body(bound.lane.value) }
-        }
     }
 
     // MARK: Clockwork
@@ -107,6 +75,7 @@ package final class Dispatcher: Sendable {
             }
             group.addTask { await self.every(Limits.pollInterval) { await self.poll() } }
             group.addTask { await self.sweep() }
+            group.addTask { await self.confirm() }
         }
     }
 
@@ -154,7 +123,7 @@ package final class Dispatcher: Sendable {
     /// before it ends.
     private func keepAlive() async -> Bool {
         await attempt("renewing the lease") { [self] in
-            try await queue.keepAlive(place: place, forget: { await self.forget() }, isAlive: isAlive)
+            try await queue.keepAlive(place: place, forget: { await self.lanes.forget() }, isAlive: isAlive)
         } != nil
     }
 
@@ -172,24 +141,28 @@ package final class Dispatcher: Sendable {
         }
     }
 
-    /// Returns when no lane holds anything that waits.
-    private func forget() async {
-        for bound in lanes.withLock({ Array($0.values) }) {
-            // Fails only if the loop is shut down, and then nothing waits.
-            try? await bound.loop.submit { bound.lane.value.forget() }.get()
+    /// Lets acknowledgements go that have waited for an integration.
+    private func confirm() async {
+        await handOver.confirmations.run { [self] waiting in
+            await attempt("looking for what others have delivered") { try await queue.unsettled(waiting) }
         }
     }
 
     /// Follows pauses, and wakes the lanes that have something due.
     private func poll() async {
-        let bound = lanes.withLock { Array($0.values) }
-        guard let pauses = await attempt("polling", { try await queue.pauses() }) else { return }
+        let bound = lanes.all
+        let readAt = NIODeadline.now()
+        guard let pauses = await attempt("polling", { try await queue.pauses() }),
+            let breakers = await attempt("polling", { try await queue.openBreakers() })
+        else { return }
         for lane in bound {
             let isPaused = pauses[lane.route.row] != nil
+            let breaker = breakers[lane.route.row].map(SharedBreaker.init)
             lane.loop.execute { [observe] in
+                lane.lane.value.follow(breaker, readAt: readAt)
                 if isPaused, lane.lane.value.isRunning {
                     lane.lane.value.close()
-                } else if !isPaused, !lane.lane.value.isRunning {
+                } else if !isPaused, lane.lane.value.mayOpen {
                     if lane.lane.value.wasPaused {
                         observe(.integrationResumed(integration: lane.route.integration.name))
                     }
@@ -199,13 +172,13 @@ package final class Dispatcher: Sendable {
         }
         let rows = bound.map(\.route.row).filter { pauses[$0] == nil }
         guard let due = await attempt("polling", { try await queue.lanesWithDue(rows) }) else { return }
-        forEachLane { lane in
+        lanes.forEach { lane in
             if due.contains(lane.route.row) { lane.expectBacklog() } else { lane.pump() }
         }
     }
 
     private func pause(_ row: Int32, reason: String) {
-        guard let bound = lanes.withLock({ $0[row] }) else { return }
+        guard let bound = lanes[row] else { return }
         observe(.integrationPaused(integration: bound.route.integration.name, reason: reason))
         bound.loop.execute { bound.lane.value.close() }
     }
@@ -217,27 +190,8 @@ package final class Dispatcher: Sendable {
     ///
     /// - Returns: the attempts that were cut at the deadline; they will be made again.
     package func drain(upTo limit: Duration) async -> Int {
-        let bound = lanes.withLock { Array($0.values) }
-        let cut = await withTaskGroup { group in
-            for lane in bound {
-                group.addTask { await Self.drain(lane, upTo: limit) }
-            }
-            return await group.reduce(0, +)
-        }
+        let cut = await lanes.drain(upTo: limit)
         settlements.close()
         return cut
-    }
-
-    private static func drain(_ bound: BoundLane, upTo limit: Duration) async -> Int {
-        let (loop, lane) = (bound.loop, bound.lane)
-        let deadline = loop.scheduleTask(in: TimeAmount(limit)) {
-            defer { lane.value.cancel() }
-            return lane.value.underWay
-        }
-        try? await loop.flatSubmit { lane.value.drain() }.get()
-        deadline.cancel()
-        loop.execute { lane.value.closeClient() }
-        // Cancelled in time: nothing was cut. A cancelled task fails its future.
-        return (try? await deadline.futureResult.get()) ?? 0
     }
 }

@@ -19,6 +19,8 @@ final class Lane {
     private var givenUp: [Delivery] = []
     private var isStopping = false
     private var isCut = false
+    /// Looks again when a slot of the rate may be there.
+    private var alarm: Scheduled<Void>?
 
     init(
         route: RoutedIntegration, path: OutboundPath, queue: Queue, handOver: HandOver, registration: Registration,
@@ -30,12 +32,16 @@ final class Lane {
         self.handOver = handOver
         self.registration = registration
         self.loop = loop
-        state = LaneState(concurrency: route.integration.concurrency)
+        state = LaneState(
+            concurrency: route.integration.concurrency, schedule: route.integration.schedule,
+            rate: route.integration.rate)
     }
 
     /// Open and taking: a new lane is neither before `open`.
     private(set) var isRunning = false
     var wasPaused: Bool { !state.isOpen }
+    /// Not running, and not on its way out.
+    var mayOpen: Bool { !isRunning && !isStopping }
     var underWay: Int { state.underWay }
 
     /// Begins to take what recording, settling and claiming hand over.
@@ -62,15 +68,23 @@ final class Lane {
     /// Starts what may start, and looks for more when it runs low.
     func pump() {
         loop.preconditionInEventLoop()
-        while isRunning, registration.mayStart, path.settlements.hasRoom, let delivery = state.start() {
+        while isRunning, registration.mayStart, path.settlements.hasRoom, let start = state.start(at: .now()) {
+            let delivery = start.delivery
             handOver.free(route.row, 1, bytes: delivery.message.bytes)
-            path.deliver(delivery) { [self] isSettled in
-                if !isSettled { givenUp.append(delivery) }
-                state.finished()
+            path.deliver(delivery, isProbe: start.isProbe) { [self] end in
+                switch end {
+                case .settled(let sign): state.finished(start, sign, at: .now())
+                case .givenUp:
+                    givenUp.append(delivery)
+                    state.finished(start, .none, at: .now())
+                }
                 if isRunning { pump() } else { finishDraining() }
             }
         }
         claimIfNeeded()
+        runErrand()
+        reserveSlots()
+        setAlarm()
     }
 
     /// Something may be due in the table.
@@ -103,6 +117,83 @@ final class Lane {
         if !isRunning { finishDraining() }
     }
 
+    // MARK: Breaker
+
+    /// What the other daemons know of the breaker; before `open`, and with each poll.
+    func follow(_ shared: SharedBreaker?, readAt: NIODeadline) { state.follow(shared, readAt: readAt) }
+
+    private func runErrand() {
+        guard isRunning, let errand = state.nextErrand() else { return }
+        guard registration.mayStart else { return state.errandFailed() }
+        let bound = NIOLoopBound(self, eventLoop: loop)
+        Task { [queue, loop, route, observe = path.observe] in
+            let name = route.integration.name
+            do {
+                var isGranted = false
+                switch errand {
+                case .tellOpened(let reason):
+                    if try await queue.openBreaker(route.row, reason: reason) {
+                        observe(.breakerOpened(integration: name, reason: reason))
+                    }
+                case .tellClosed:
+                    if let after = try await queue.closeBreaker(route.row) {
+                        observe(.breakerClosed(integration: name, openSeconds: Int(after.components.seconds)))
+                    }
+                case .askForProbe:
+                    isGranted = try await queue.claimProbe(route.row, lasting: route.integration.timeout)
+                case .tellProbeFailed: try await queue.endProbe(route.row)
+                }
+                loop.execute { [isGranted] in bound.value.errandEnded(isGranted: isGranted) }
+            } catch {
+                queue.report(error, doing: "telling the other daemons of the breaker of \(name)")
+                loop.execute { bound.value.errandEnded(isGranted: nil) }
+            }
+        }
+    }
+
+    /// - Parameter isGranted: nil: the database did not take it.
+    private func errandEnded(isGranted: Bool?) {
+        if let isGranted { state.errandDone(isGranted: isGranted, at: .now()) } else { state.errandFailed() }
+        if isRunning { pump() }
+    }
+
+    // MARK: Rate
+
+    private func reserveSlots() {
+        guard isRunning, let wanted = state.beginReservation(at: .now()) else { return }
+        guard registration.mayStart else { return state.failReservation() }
+        let bound = NIOLoopBound(self, eventLoop: loop)
+        let interval = state.slotInterval
+        Task { [queue, loop, route] in
+            let askedAt = NIODeadline.now()
+            var reserved: ReservedSlots?
+            do {
+                reserved = try await queue.reserveSlots(
+                    route.row, count: wanted.count, interval: .nanoseconds(interval.nanoseconds),
+                    notBefore: .nanoseconds(wanted.notBefore.nanoseconds))
+            } catch {
+                queue.report(error, doing: "keeping to the rate of \(route.integration.name)")
+            }
+            loop.execute { [reserved] in
+                if let reserved {
+                    bound.value.state.endReservation(reserved, count: wanted.count, askedAt: askedAt, at: .now())
+                } else {
+                    bound.value.state.failReservation()
+                }
+                bound.value.pump()
+            }
+        }
+    }
+
+    private func setAlarm() {
+        guard route.integration.rate != nil else { return }
+        alarm?.cancel()
+        alarm = nil
+        guard isRunning, let time = state.wakeUp(after: .now()) else { return }
+        let bound = NIOLoopBound(self, eventLoop: loop)
+        alarm = loop.scheduleTask(deadline: time) { bound.value.pump() }
+    }
+
     // MARK: Closing
 
     /// Paused, removed or stopping: takes and starts nothing more, gives back what waits.
@@ -113,10 +204,15 @@ final class Lane {
         giveBack(state.close())
     }
 
-    /// Closes; done when what is under way has ended, and nothing is being claimed.
-    func drain() -> EventLoopFuture<Void> {
+    /// Closes for good: another lane takes its place, or none does.
+    func retire() {
         isStopping = true
         close()
+    }
+
+    /// Closes; done when what is under way has ended, and nothing is being claimed.
+    func drain() -> EventLoopFuture<Void> {
+        retire()
         let promise = drained ?? loop.makePromise(of: Void.self)
         drained = promise
         finishDraining()

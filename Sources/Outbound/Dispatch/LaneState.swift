@@ -1,11 +1,23 @@
+import Ledger
 import NIOCore
 import Vocabulary
 
 /// What one integration's lane holds and may do next. Pure: no I/O, no clock; the lane asks and acts.
 ///
 /// A delivery is in exactly one place: `waiting` here, under way at the receiver, or no longer this lane's. The order
-/// of a purchase is not kept here but by the ledger, which leases one delivery of a purchase at a time.
+/// of a purchase is not kept here but by the ledger, which leases one delivery of a purchase at a time. What waits for
+/// the breaker or for a slot of the rate waits in `waiting`, leased.
 struct LaneState {
+    /// An attempt that starts now.
+    struct Start {
+        let delivery: Delivery
+        fileprivate let pass: Breaker.Pass
+        /// Its number under the rate; nil: there is no limit.
+        fileprivate let request: Int?
+
+        var isProbe: Bool { pass.isProbe }
+    }
+
     private(set) var waiting = CircularBuffer<Delivery>()
     private(set) var underWay = 0
     private(set) var isOpen = true
@@ -13,8 +25,14 @@ struct LaneState {
     private(set) var mayHaveBacklog = true
     private(set) var isClaiming = false
     let concurrency: Int
+    private var breaker: Breaker
+    private var rate: RateSlots?
 
-    init(concurrency: Int) { self.concurrency = concurrency }
+    init(concurrency: Int, schedule: RetrySchedule, rate: RateLimit?) {
+        self.concurrency = concurrency
+        breaker = Breaker(concurrency: concurrency, schedule: schedule)
+        self.rate = rate.map(RateSlots.init)
+    }
 
     /// Leased deliveries arrive; false if the lane takes none and they must be given back.
     mutating func add(_ deliveries: [Delivery]) -> Bool {
@@ -23,19 +41,39 @@ struct LaneState {
         return true
     }
 
+    // MARK: Attempts
+
     /// The next to send, which counts as under way from here on.
-    mutating func start() -> Delivery? {
-        guard isOpen, underWay < concurrency, let delivery = waiting.popFirst() else { return nil }
+    mutating func start(at now: NIODeadline) -> Start? {
+        guard mayStartOne else { return nil }
+        var request: Int?
+        if rate != nil {
+            request = rate?.take(at: now)
+            if request == nil { return nil }
+        }
+        guard let delivery = waiting.popFirst() else { return nil }
         underWay += 1
-        return delivery
+        return Start(delivery: delivery, pass: breaker.start(), request: request)
     }
 
-    mutating func finished() { underWay -= 1 }
+    /// All but a slot of the rate is there for another attempt.
+    private var mayStartOne: Bool { isOpen && !waiting.isEmpty && underWay < concurrency && breaker.admits }
+
+    mutating func finished(_ start: Start, _ sign: ReceiverSign, at now: NIODeadline) {
+        underWay -= 1
+        if let request = start.request { rate?.ended(request, at: now) }
+        let wasOpen = breaker.isOpen
+        breaker.ended(start.pass, sign, at: now)
+        if breaker.isOpen, !wasOpen { rate?.rest() }
+    }
+
+    // MARK: Claims
 
     /// How many to claim now; nil: none, or a claim is under way already. Claims are worth a round trip only when the
-    /// lane is about to run dry.
+    /// lane is about to run dry; while the breaker is open, one probe is enough to have.
     mutating func beginClaim() -> Int? {
-        guard isOpen, mayHaveBacklog, !isClaiming, waiting.count <= Limits.claimDeliveriesMax / 2 else { return nil }
+        let enough = breaker.isOpen ? 0 : Limits.claimDeliveriesMax / 2
+        guard isOpen, mayHaveBacklog, !isClaiming, waiting.count <= enough else { return nil }
         isClaiming = true
         return Limits.claimDeliveriesMax
     }
@@ -49,15 +87,63 @@ struct LaneState {
     /// Something may be due: a poll or a notification says so.
     mutating func expectBacklog() { mayHaveBacklog = true }
 
+    // MARK: Breaker
+
+    /// What the other daemons have found out.
+    /// - Parameters:
+    ///   - shared: nil: the breaker is closed.
+    ///   - readAt: before it was read.
+    mutating func follow(_ shared: SharedBreaker?, readAt: NIODeadline) {
+        breaker.follow(shared, readAt: readAt)
+        rate?.polled()
+        if breaker.isOpen { rate?.rest() }
+    }
+
+    mutating func nextErrand() -> Breaker.Errand? {
+        isOpen ? breaker.nextErrand(hasWaiting: !waiting.isEmpty) : nil
+    }
+
+    mutating func errandDone(isGranted: Bool = false, at now: NIODeadline) {
+        breaker.done(isGranted: isGranted, at: now)
+    }
+
+    mutating func errandFailed() { breaker.failed() }
+
+    // MARK: Rate
+
+    /// Between two slots of the rate.
+    var slotInterval: TimeAmount { rate?.interval ?? .zero }
+
+    /// Slots to reserve now; nil: none.
+    mutating func beginReservation(at now: NIODeadline) -> RateSlots.Reservation? {
+        guard mayStartOne else { return nil }
+        return rate?.beginReservation(wanted: breaker.isOpen ? 1 : waiting.count, at: now)
+    }
+
+    mutating func endReservation(_ reserved: ReservedSlots, count: Int, askedAt: NIODeadline, at now: NIODeadline) {
+        rate?.endReservation(reserved, count: count, askedAt: askedAt, at: now)
+    }
+
+    /// The database did not answer: again after the next poll.
+    mutating func failReservation() { rate?.failReservation() }
+
+    /// When a slot may be there for what waits; nil: nothing waits for one.
+    func wakeUp(after now: NIODeadline) -> NIODeadline? { mayStartOne ? rate?.wakeUp(after: now) : nil }
+
+    // MARK: Closing
+
     /// No more starts. Returns what waited: leased, untried, to be given back.
     mutating func close() -> [Delivery] {
         isOpen = false
-        defer { waiting.removeAll() }
-        return Array(waiting)
+        return empty()
     }
 
     /// The lease is lost: what waited, and is returned, is somebody else's now.
-    mutating func forget() -> [Delivery] {
+    mutating func forget() -> [Delivery] { empty() }
+
+    private mutating func empty() -> [Delivery] {
+        breaker.rest()
+        rate?.rest()
         defer { waiting.removeAll() }
         return Array(waiting)
     }

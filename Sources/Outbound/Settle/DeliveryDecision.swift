@@ -4,6 +4,8 @@ package import Vocabulary
 package enum DeliveryDecision: Sendable, Equatable {
     case accepted
     case retry(at: Timestamp, reason: String)
+    /// A probe of an open breaker that failed: the delivery waits as it was, with its gap unused.
+    case keep(at: Timestamp, reason: String)
     case dead(DeathReason)
     /// The receiver answered 410: no attempt to it until somebody resumes it. The delivery waits, with its gap unused.
     case pauseIntegration(reason: String)
@@ -29,11 +31,12 @@ package enum DeliveryDecision: Sendable, Equatable {
     }
 
     /// - Parameters:
+    ///   - isProbe: of an open breaker.
     ///   - attempt: the number of the attempt that brought `result`, from 1.
     ///   - createdAt: when the message was made: `give_up_after` counts from there.
     ///   - random: 0…1, spreads the gap over its jitter.
     package static func decide(
-        _ result: Result<EndpointAnswer, DeliveryFailure>, attempt: Int, schedule: RetrySchedule,
+        _ result: Result<EndpointAnswer, DeliveryFailure>, isProbe: Bool = false, attempt: Int, schedule: RetrySchedule,
         permanentStatuses: Set<Int>, createdAt: Timestamp, now: Timestamp, random: Double
     ) -> DeliveryDecision {
         precondition(attempt >= 1, "attempts are counted from 1")
@@ -55,12 +58,16 @@ package enum DeliveryDecision: Sendable, Equatable {
             return .retry(at: now, reason: DeliveryFailure.cancelled.explanation)
         case .failure(let failure): reason = failure.explanation
         }
+        let deadline = schedule.giveUpAfter.map { createdAt.advanced(byMilliseconds: milliseconds($0)) }
+        if isProbe, case .failing = ReceiverSign(result) {
+            let next = now.advanced(byMilliseconds: milliseconds(min(asked, Limits.retryAfterMax)))
+            if let deadline, next > deadline { return .dead(.pastDeadline(last: reason)) }
+            return .keep(at: next, reason: "\(reason); as a probe of the open breaker it uses up no attempt")
+        }
         guard attempt <= schedule.gaps.count else { return .dead(.exhausted(attempts: attempt, last: reason)) }
         let gap = spread(milliseconds(schedule.gaps[attempt - 1]), share: schedule.jitter, random: random)
         let next = now.advanced(byMilliseconds: max(gap, milliseconds(min(asked, Limits.retryAfterMax))))
-        if let limit = schedule.giveUpAfter, next > createdAt.advanced(byMilliseconds: milliseconds(limit)) {
-            return .dead(.pastDeadline(last: reason))
-        }
+        if let deadline, next > deadline { return .dead(.pastDeadline(last: reason)) }
         return .retry(at: next, reason: reason)
     }
 

@@ -2,6 +2,7 @@ import NIOCore
 import Testing
 import Vocabulary
 
+@testable import Ledger
 @testable import Outbound
 
 @Suite("What a lane may do next")
@@ -18,44 +19,54 @@ struct LaneStateTests {
 
     private func deliveries(_ ids: ClosedRange<Int64>) -> [Delivery] { ids.map(delivery) }
 
+    private static let now = NIODeadline.uptimeNanoseconds(1_000_000_000_000)
+
+    private static func lane(concurrency: Int, rate: RateLimit? = nil) -> LaneState {
+        LaneState(
+            concurrency: concurrency,
+            schedule: RetrySchedule(gaps: RetrySchedule.defaultGaps, jitter: 0, giveUpAfter: nil), rate: rate)
+    }
+
     @Test("Starts in order of arrival, no more at once than its concurrency")
-    func starts() {
-        var lane = LaneState(concurrency: 2)
-        func start() -> Int64? { lane.start()?.id }
+    func starts() throws {
+        var lane = Self.lane(concurrency: 2)
+        func start() -> LaneState.Start? { lane.start(at: Self.now) }
         func add(_ ids: ClosedRange<Int64>) -> Bool { lane.add(deliveries(ids)) }
         #expect(start() == nil)
         #expect(add(1...4))
-        #expect(start() == 1 && start() == 2)
+        let (first, second) = (try #require(start()), try #require(start()))
+        #expect(first.delivery.id == 1 && second.delivery.id == 2 && !first.isProbe)
         #expect(start() == nil && lane.underWay == 2 && lane.waiting.count == 2)
-        lane.finished()
-        #expect(start() == 3 && start() == nil)
-        lane.finished()
-        lane.finished()
-        #expect(lane.underWay == 0 && start() == 4 && start() == nil)
+        lane.finished(first, .alive, at: Self.now)
+        let third = try #require(start())
+        #expect(third.delivery.id == 3 && start() == nil)
+        lane.finished(second, .alive, at: Self.now)
+        lane.finished(third, .alive, at: Self.now)
+        #expect(lane.underWay == 0 && start()?.delivery.id == 4 && start() == nil)
     }
 
     @Test("Closed it takes and starts nothing, gives back what waited, and lets end what is under way")
-    func closing() {
-        var lane = LaneState(concurrency: 1)
-        func start() -> Int64? { lane.start()?.id }
+    func closing() throws {
+        var lane = Self.lane(concurrency: 1)
+        func start() -> LaneState.Start? { lane.start(at: Self.now) }
         func add(_ ids: ClosedRange<Int64>) -> Bool { lane.add(deliveries(ids)) }
         func close() -> [Int64] { lane.close().map(\.id) }
         func beginClaim() -> Int? { lane.beginClaim() }
         #expect(add(1...3))
-        #expect(start() == 1)
+        let first = try #require(start())
         #expect(close() == [2, 3])
         #expect(!add(4...4) && start() == nil && lane.waiting.isEmpty)
         #expect(beginClaim() == nil && lane.underWay == 1)
         #expect(close().isEmpty)
-        lane.finished()
+        lane.finished(first, .alive, at: Self.now)
         lane.reopen()
-        #expect(lane.isOpen && add(5...5) && start() == 5)
+        #expect(lane.isOpen && add(5...5) && start()?.delivery.id == 5)
     }
 
     @Test("A lost lease: what waited is forgotten, the lane stays open")
     func forgetting() {
-        var lane = LaneState(concurrency: 1)
-        func start() -> Int64? { lane.start()?.id }
+        var lane = Self.lane(concurrency: 1)
+        func start() -> Int64? { lane.start(at: Self.now)?.delivery.id }
         func add(_ ids: ClosedRange<Int64>) -> Bool { lane.add(deliveries(ids)) }
         func forget() -> [Int64] { lane.forget().map(\.id) }
         #expect(add(1...3))
@@ -65,9 +76,64 @@ struct LaneStateTests {
         #expect(add(4...4))
     }
 
+    @Test("An open breaker starts nothing but the probe that was granted, and claims no more than that needs")
+    func openBreaker() throws {
+        var lane = Self.lane(concurrency: 16)
+        func add(_ ids: ClosedRange<Int64>) -> Bool { lane.add(deliveries(ids)) }
+        func start() -> LaneState.Start? { lane.start(at: Self.now) }
+        func errand() -> Breaker.Errand? { lane.nextErrand() }
+        func beginClaim() -> Int? { lane.beginClaim() }
+        #expect(add(1...3))
+        lane.follow(SharedBreaker(isProbeDue: true), readAt: Self.now)
+        #expect(start() == nil && beginClaim() == nil)
+        #expect(errand() == .askForProbe)
+        lane.errandDone(isGranted: true, at: Self.now)
+        let probe = try #require(start())
+        #expect(probe.isProbe && probe.delivery.id == 1 && start() == nil)
+        lane.finished(probe, .failing("answered 503"), at: Self.now)
+        #expect(start() == nil && errand() == .tellProbeFailed)
+        lane.errandDone(at: Self.now)
+        _ = lane.forget()
+        #expect(beginClaim() == Limits.claimDeliveriesMax, "there must be something to try")
+    }
+
+    @Test("Without anything to send it asks for no probe")
+    func noProbe() {
+        var lane = Self.lane(concurrency: 16)
+        func add(_ ids: ClosedRange<Int64>) -> Bool { lane.add(deliveries(ids)) }
+        func errand() -> Breaker.Errand? { lane.nextErrand() }
+        lane.follow(SharedBreaker(isProbeDue: true), readAt: Self.now)
+        #expect(errand() == nil)
+        #expect(add(1...1))
+        #expect(errand() == .askForProbe)
+        _ = lane.close()
+        lane.errandDone(isGranted: true, at: Self.now)
+        #expect(errand() == nil, "closed")
+    }
+
+    @Test("Under a rate nothing starts without a slot, and what waits for one waits in the lane")
+    func rated() throws {
+        var lane = Self.lane(concurrency: 16, rate: RateLimit(count: 10, period: .seconds(1)))
+        func add(_ ids: ClosedRange<Int64>) -> Bool { lane.add(deliveries(ids)) }
+        func start(_ later: TimeAmount) -> LaneState.Start? { lane.start(at: Self.now + later) }
+        func reserve() -> RateSlots.Reservation? { lane.beginReservation(at: Self.now) }
+        #expect(reserve() == nil && lane.wakeUp(after: Self.now) == nil, "nothing waits")
+        #expect(add(1...3))
+        #expect(start(.zero) == nil)
+        #expect(reserve() == RateSlots.Reservation(count: 1, notBefore: .zero))
+        #expect(start(.zero) == nil && reserve() == nil && lane.waiting.count == 3)
+        lane.endReservation(
+            ReservedSlots(firstMicroseconds: 1_030_000, nowMicroseconds: 1_000_000), count: 1, askedAt: Self.now,
+            at: Self.now)
+        #expect(start(.milliseconds(29)) == nil)
+        #expect(lane.wakeUp(after: Self.now) == Self.now + .milliseconds(30))
+        let first = try #require(start(.milliseconds(30)))
+        #expect(first.delivery.id == 1 && lane.waiting.count == 2 && start(.milliseconds(30)) == nil)
+    }
+
     @Test("Claims one at a time, while it runs low and something may be there")
     func claims() {
-        var lane = LaneState(concurrency: 1)
+        var lane = Self.lane(concurrency: 1)
         func add(_ ids: ClosedRange<Int64>) -> Bool { lane.add(deliveries(ids)) }
         func beginClaim() -> Int? { lane.beginClaim() }
         let limit = Limits.claimDeliveriesMax
@@ -80,8 +146,8 @@ struct LaneStateTests {
         #expect(beginClaim() == nil, "there is enough to do")
         while lane.waiting.count > limit / 2 {
             #expect(beginClaim() == nil)
-            _ = lane.start()
-            lane.finished()
+            guard let start = lane.start(at: Self.now) else { break }
+            lane.finished(start, .alive, at: Self.now)
         }
         #expect(beginClaim() == limit)
         lane.endClaim(isDrained: true)
@@ -92,7 +158,7 @@ struct LaneStateTests {
 
     @Test("A hint that comes while a claim is under way is not lost for the next poll")
     func hintedMeanwhile() {
-        var lane = LaneState(concurrency: 1)
+        var lane = Self.lane(concurrency: 1)
         func beginClaim() -> Int? { lane.beginClaim() }
         _ = lane.beginClaim()
         lane.expectBacklog()

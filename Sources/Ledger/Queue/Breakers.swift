@@ -1,0 +1,103 @@
+import Postgres
+import Vocabulary
+
+/// What the daemons of one database share of their circuit breakers: a row for each that is open, and none for the
+/// others. What opens and closes them is `Breaker`'s to say; here it is told to all, by the poll and by NOTIFY.
+extension Queue {
+    /// The integrations whose breaker is open; true: the next probe is due.
+    package func openBreakers() async throws -> [Int32: Bool] {
+        let rows = try await pool.withSession { session throws(DatabaseError) in
+            try session.run(BreakerStatements.open, ())
+        }
+        return Dictionary(rows, uniquingKeysWith: { first, _ in first })
+    }
+
+    /// - Returns: false: another daemon was first.
+    package func openBreaker(_ integration: Int32, reason: String) async throws -> Bool {
+        let probe = Limits.breakerProbeInterval.wholeMilliseconds
+        return try await telling(.failing, integration, reason) { session throws(DatabaseError) in
+            try session.run(BreakerStatements.insert, (integration, reason, probe)).first
+        } != nil
+    }
+
+    /// - Returns: how long it was open; nil: another daemon was first.
+    package func closeBreaker(_ integration: Int32) async throws -> Duration? {
+        let milliseconds = try await telling(.recovered, integration, nil) { session throws(DatabaseError) in
+            try session.run(BreakerStatements.remove, integration).first
+        }
+        return milliseconds.map { .milliseconds($0) }
+    }
+
+    /// Whether this daemon may send the next probe. No other may before it has ended, or can have: `lasting` is the
+    /// longest that it takes.
+    package func claimProbe(_ integration: Int32, lasting: Duration) async throws -> Bool {
+        let lease = try registration.current()
+        let wait = max(Limits.breakerProbeInterval, lasting).wholeMilliseconds
+        return try await pool.withSession { session throws(DatabaseError) in
+            try !session.run(BreakerStatements.claimProbe, (integration, lease, wait)).isEmpty
+        }
+    }
+
+    /// This daemon's probe failed, or was not sent: the next comes one interval after it, from whichever daemon.
+    package func endProbe(_ integration: Int32) async throws {
+        guard let lease = registration.known else { return }
+        let interval = Limits.breakerProbeInterval.wholeMilliseconds
+        try await pool.withSession { session throws(DatabaseError) in
+            _ = try session.execute(BreakerStatements.endProbe, (integration, lease, interval))
+        }
+    }
+
+    /// Wakes the other daemons, and tells who asks for it, if `change` changed anything.
+    private func telling<Changed: Sendable>(
+        _ kind: OperationalMessage.Kind, _ integration: Int32, _ reason: String?,
+        _ change: @escaping @Sendable (borrowing Session) throws(DatabaseError) -> Changed?
+    ) async throws -> Changed? {
+        let routes = routes.current
+        return try await pool.withSession { session throws(DatabaseError) in
+            try session.transaction { session throws(DatabaseError) in
+                let changed = try change(session)
+                guard changed != nil else { return nil }
+                if let route = routes.first(where: { $0.row == integration }) {
+                    let message = OperationalMessage(kind, of: route, reason: reason)
+                    try OperationalMessage.tell([message], routes: routes, on: session)
+                }
+                _ = try session.execute(RecordStatements.notify, "")
+                return changed
+            }
+        }
+    }
+}
+
+enum BreakerStatements {
+    static let open = Statement<(), (Int32, Bool)>(
+        "breaker_open", "SELECT integration, next_probe_at <= now() FROM breakers")
+
+    static let insert = Statement<(Int32, String, Int64), Int32>(
+        "breaker_insert",
+        """
+        INSERT INTO breakers (integration, reason, next_probe_at)
+        VALUES ($1, $2, now() + $3 * interval '1 millisecond') ON CONFLICT DO NOTHING RETURNING integration
+        """)
+
+    static let remove = Statement<Int32, Int64>(
+        "breaker_remove",
+        """
+        DELETE FROM breakers WHERE integration = $1
+        RETURNING (extract(epoch FROM now() - opened_at) * 1000)::bigint
+        """)
+
+    static let claimProbe = Statement<(Int32, Int64, Int64), Int32>(
+        "breaker_claim_probe",
+        """
+        UPDATE breakers SET probed_by = $2, probed_at = now(), next_probe_at = now() + $3 * interval '1 millisecond'
+        WHERE integration = $1 AND next_probe_at <= now() RETURNING integration
+        """)
+
+    static let endProbe = Statement<(Int32, Int64, Int64), ()>(
+        "breaker_end_probe",
+        """
+        UPDATE breakers
+        SET probed_by = NULL, next_probe_at = greatest(now(), probed_at + $3 * interval '1 millisecond')
+        WHERE integration = $1 AND probed_by = $2
+        """)
+}

@@ -1,0 +1,129 @@
+import Postgres
+import Synchronization
+import Vocabulary
+
+/// The acknowledgements that wait until integrations with `confirm` have accepted what the webhook caused for them.
+///
+/// Recording opens an entry with the commit, before anything is handed to the lanes, and gives it the answer that
+/// waits; the lanes strike out what was accepted, or given up, as soon as it is. What another daemon delivers, or
+/// settles after a restart, is noticed by a look at `deliveries`. Time strikes out the rest. None of it holds up a
+/// batch, and nothing is lost with it: an answer that goes out early says only that the event is stored, and it is.
+///
+/// A webhook that comes again while its first still waits here waits with it: whoever sent it again will tell the app
+/// to go on when it is answered. Where the first waits no more, or with another daemon, it is answered at once: it has
+/// had its time.
+package final class Confirmations: Sendable {
+    package typealias Answer = @Sendable () -> Void
+
+    private struct Entry {
+        /// Not settled yet, each with the time until which it is waited for.
+        var deliveries: [Int64: ContinuousClock.Instant] = [:]
+        var answers: [(by: ContinuousClock.Instant, answer: Answer)] = []
+    }
+
+    private struct State {
+        /// By the event's identity.
+        var entries: [Identifier: Entry] = [:]
+        var events: [Int64: Identifier] = [:]
+    }
+
+    private let state = Mutex(State())
+    private let entriesMax: Int
+    private let (entered, enter) = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
+    private let (enteredToo, enterToo) = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
+
+    init(entriesMax: Int = Limits.confirmationsMax) { self.entriesMax = entriesMax }
+
+    package var count: Int { state.withLock { $0.entries.count } }
+
+    /// The deliveries of a webhook that was just committed, with their integration's `confirm_timeout`. Beyond the
+    /// bound nobody waits.
+    func expect(_ deliveries: [Int64: Duration], of event: Identifier, now: ContinuousClock.Instant = .now) {
+        let isEntered = state.withLock { state in
+            guard !deliveries.isEmpty, state.entries.count < entriesMax else { return false }
+            state.entries[event] = Entry(deliveries: deliveries.mapValues { now + $0 })
+            for delivery in deliveries.keys { state.events[delivery] = event }
+            return true
+        }
+        guard isEntered else { return }
+        enter.yield()
+        enterToo.yield()
+    }
+
+    /// Answers when nothing of the event is waited for any more, at the latest at `by`; at once where nothing is.
+    func answer(_ event: Identifier, by: ContinuousClock.Instant, _ answer: @escaping Answer) {
+        let waits = state.withLock { state in
+            state.entries[event]?.answers.append((by, answer)) != nil
+        }
+        if !waits { answer() }
+    }
+
+    /// Accepted or given up.
+    package func settled(_ delivery: Int64) { settled([delivery]) }
+
+    func settled(_ deliveries: [Int64]) {
+        let answers = state.withLock { state in
+            deliveries.flatMap { Self.strike(out: $0, in: &state) }
+        }
+        for answer in answers { answer() }
+    }
+
+    /// Answers what has waited long enough.
+    func expire(at now: ContinuousClock.Instant) {
+        let answers = state.withLock { state in
+            var answers: [Answer] = []
+            for (event, entry) in state.entries {
+                for (delivery, until) in entry.deliveries where until <= now {
+                    answers += Self.strike(out: delivery, in: &state)
+                }
+                answers += entry.answers.filter { $0.by <= now && state.entries[event] != nil }.map(\.answer)
+                state.entries[event]?.answers.removeAll { $0.by <= now }
+            }
+            return answers
+        }
+        for answer in answers { answer() }
+    }
+
+    private static func strike(out delivery: Int64, in state: inout State) -> [Answer] {
+        guard let event = state.events.removeValue(forKey: delivery) else { return [] }
+        state.entries[event]?.deliveries[delivery] = nil
+        guard state.entries[event]?.deliveries.isEmpty == true else { return [] }
+        return state.entries.removeValue(forKey: event)?.answers.map(\.answer) ?? []
+    }
+
+    private var awaited: [Int64] { state.withLock { Array($0.events.keys) } }
+
+    /// Keeps the time, and looks for what others have settled, while anything waits.
+    /// - Parameter unsettled: those of the given deliveries that are still to do; nil: that is not known now.
+    package func run(unsettled: @escaping @Sendable ([Int64]) async -> Set<Int64>?) async {
+        await withTaskGroup { group in
+            group.addTask { [self] in
+                await whileAnyWaits(entered, every: Limits.confirmTick) { expire(at: .now) }
+            }
+            group.addTask { [self] in
+                await whileAnyWaits(enteredToo, every: Limits.confirmPoll) {
+                    let asked = awaited
+                    guard !asked.isEmpty, let left = await unsettled(asked) else { return }
+                    settled(asked.filter { !left.contains($0) })
+                }
+            }
+        }
+    }
+
+    private func whileAnyWaits(_ signal: AsyncStream<Void>, every interval: Duration, _ body: () async -> Void) async {
+        for await _ in signal {
+            // Sleeping throws only when cancelled: the signal ends then, too.
+            while count > 0, (try? await Task.sleep(for: interval)) != nil { await body() }
+        }
+    }
+}
+
+extension Queue {
+    /// Those of the deliveries that are neither accepted nor dead.
+    package func unsettled(_ deliveries: [Int64]) async throws -> Set<Int64> {
+        Set(
+            try await pool.withSession { session throws(DatabaseError) in
+                try session.run(QueueStatements.unsettled, deliveries.sorted())
+            })
+    }
+}

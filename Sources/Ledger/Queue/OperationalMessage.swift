@@ -1,0 +1,128 @@
+import JSONText
+import Postgres
+import Vocabulary
+
+/// What the relay itself has to say of an integration, to the integrations that ask for it by a glob that begins with
+/// `posthouse.`. Written in the transaction that changes what it tells of, so it is told once by however many daemons,
+/// and travels like any other message: signed, retried, kept, replayed.
+package struct OperationalMessage: Sendable {
+    package enum Kind: String, Sendable, CaseIterable {
+        /// The circuit breaker opened.
+        case failing = "posthouse.integration.failing"
+        /// The circuit breaker closed.
+        case recovered = "posthouse.integration.recovered"
+        /// Paused by hand, or by the receiver's 410.
+        case paused = "posthouse.integration.paused"
+        /// Deliveries were given up: those that ended together are one message.
+        case dead = "posthouse.integration.dead"
+    }
+
+    /// The source that such a message names.
+    package static let source = "posthouse"
+    /// Ids of messages that one names.
+    private static let messagesNamedMax = 100
+    /// Those of the relay's own left out: two receivers that both give up would tell each other of it for ever.
+    static let keys = Statement<[Int64], Identifier>(
+        "operational_keys",
+        "SELECT key FROM messages WHERE id = ANY ($1) AND type NOT LIKE 'posthouse.%' ORDER BY id")
+
+    let kind: Kind
+    /// Row and name of the integration that it is about; it is told to the others alone.
+    let integration: Int32
+    let name: String
+    let reason: String?
+    /// Rows of messages whose deliveries were given up.
+    let messages: [Int64]
+
+    init(_ kind: Kind, of route: RoutedIntegration, reason: String?, messages: [Int64] = []) {
+        self.kind = kind
+        integration = route.row
+        name = route.integration.name
+        self.reason = reason
+        self.messages = messages
+    }
+
+    /// - Parameter named: as receivers know them, `webhook-id`.
+    private func body(naming named: [Identifier]) -> [UInt8] {
+        var json = JSONWriter()
+        json.object { json in
+            json.member("integration", name)
+            json.member("reason", reason)
+            guard kind == .dead else { return }
+            json.member("deliveries", named.count)
+            json.key("messages")
+            json.array { json in named.prefix(Self.messagesNamedMax).forEach { json.string($0.messageID) } }
+        }
+        return json.bytes
+    }
+
+    /// Tells `messages` to whom of `routes` wants them; who wants none costs nothing.
+    static func tell(
+        _ messages: [OperationalMessage], routes: [RoutedIntegration], on session: borrowing Session
+    ) throws(DatabaseError) {
+        for message in messages {
+            let receivers = routes.filter {
+                $0.row != message.integration
+                    && $0.integration.wants(type: message.kind.rawValue, source: source, environment: environment)
+            }
+            if !receivers.isEmpty { try message.tell(receivers.map(\.row), on: session) }
+        }
+    }
+
+    private static let environment = "PRODUCTION"
+
+    private func tell(_ receivers: [Int32], on session: borrowing Session) throws(DatabaseError) {
+        let named = try session.run(Self.keys, messages)
+        if kind == .dead, named.isEmpty { return }
+        guard let (row, now) = try session.run(RecordStatements.eventIDs, 1).first,
+            let (messageRows, deliveryRows) = try session.run(RecordStatements.rowIDs, (1, Int32(receivers.count)))
+                .first,
+            let messageRow = messageRows.first
+        else { return }
+        let scope = Scope(source: Self.source, app: "", environment: Self.environment)
+        let id = "pst_\(row)"
+        let key = Identity.event(vendorEventID: id, in: scope)
+        let type = kind.rawValue
+        _ = try session.execute(
+            RecordStatements.events,
+            (
+                [row], [key], [scope.source], [scope.app], [scope.environment], [id], [type], [type], [""], [now],
+                [nil], [nil], [body(naming: named)]
+            ))
+        let envelope = envelope(id: id, at: Timestamp(milliseconds: now))
+        _ = try session.run(
+            RecordStatements.messages,
+            ([messageRow], [Identity.message(passingOn: key)], [row], [type], [nil], [envelope], [nil]))
+        let none = [Int64?](repeating: nil, count: receivers.count)
+        _ = try session.execute(
+            RecordStatements.deliveries,
+            (
+                deliveryRows, receivers.map { _ in messageRow }, receivers, none.map { _ in nil },
+                receivers.map { _ in false }, none
+            ))
+        _ = try session.execute(RecordStatements.notify, "")
+    }
+
+    /// In the vocabulary of all other messages (`MessageEnvelope`): no holder, no purchase.
+    private func envelope(id: String, at time: Timestamp) -> [UInt8] {
+        var json = JSONWriter()
+        json.object { json in
+            json.member("type", kind.rawValue)
+            json.member("timestamp", time.iso8601)
+            json.key("data")
+            json.object { json in
+                json.member("event_id", id)
+                json.member("event_name", kind.rawValue)
+                json.member("source", Self.source)
+                json.member("environment", Self.environment)
+                for key in ["holder", "resolved_user_id", "transfer", "purchase", "transaction"] {
+                    json.member(key, nil as String?)
+                }
+                json.key("original")
+            }
+        }
+        var bytes = json.bytes
+        bytes.removeLast(Message.envelopeEnd.count)
+        return bytes
+    }
+}

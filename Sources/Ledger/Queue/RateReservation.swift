@@ -1,0 +1,60 @@
+import Postgres
+import Vocabulary
+
+/// The slots of an integration's `rate`, drawn by all daemons from one row: the time of the first slot that nobody has
+/// (generic cell rate algorithm, ITU-T I.371). Database time is the clock of all.
+extension Queue {
+    /// Daemons whose reservations may lie before this one's.
+    private static let daemonsAhead: Int64 = 32
+
+    /// Reserves `count` slots that lie `interval` apart.
+    ///
+    /// - Parameter notBefore: from now on, the earliest that is of use.
+    package func reserveSlots(
+        _ integration: Int32, count: Int, interval: Duration, notBefore: Duration
+    ) async throws -> ReservedSlots {
+        let apart = interval.wholeMicroseconds
+        // A clock that was set back must not keep the lane waiting for the time that it was ahead.
+        let farthest = Self.daemonsAhead * max(apart * Int64(count), Limits.rateLookAhead.wholeMicroseconds)
+        let rows = try await pool.withSession { session throws(DatabaseError) in
+            try session.run(
+                RateStatements.reserve, (integration, notBefore.wholeMicroseconds, apart * Int64(count), farthest))
+        }
+        let row = rows.first ?? (0, 0)
+        return ReservedSlots(firstMicroseconds: row.0, nowMicroseconds: row.1)
+    }
+}
+
+/// Times of the database, in microseconds since 1970.
+package struct ReservedSlots: Sendable {
+    /// Of the first slot.
+    package let firstMicroseconds: Int64
+    /// When it was reserved.
+    package let nowMicroseconds: Int64
+
+    package init(firstMicroseconds: Int64, nowMicroseconds: Int64) {
+        self.firstMicroseconds = firstMicroseconds
+        self.nowMicroseconds = nowMicroseconds
+    }
+}
+
+enum RateStatements {
+    static let reserve = Statement<(Int32, Int64, Int64, Int64), (Int64, Int64)>(
+        "rate_reserve",
+        """
+        INSERT INTO rate_slots AS r (integration, next_at)
+        VALUES ($1, clock_timestamp() + ($2 + $3) * interval '1 microsecond')
+        ON CONFLICT (integration) DO UPDATE SET next_at = $3 * interval '1 microsecond'
+            + greatest(least(r.next_at, clock_timestamp() + $4 * interval '1 microsecond'),
+                       clock_timestamp() + $2 * interval '1 microsecond')
+        RETURNING (extract(epoch FROM r.next_at - $3 * interval '1 microsecond') * 1000000)::bigint,
+                  (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
+        """)
+}
+
+extension Duration {
+    /// Rounded down.
+    var wholeMicroseconds: Int64 {
+        components.seconds * 1_000_000 + components.attoseconds / 1_000_000_000_000
+    }
+}

@@ -1,0 +1,219 @@
+import NIOCore
+import Vocabulary
+
+/// The circuit breaker of one lane. Pure: no I/O, no clock; the lane asks, acts and says how it went.
+///
+///     closed ──half of the last attempts failed──▶ open ──a probe was answered──▶ closed, one attempt at once,
+///       ▲                                           │ ▲                            twice as many with each round
+///       └──another daemon's probe was answered──────┘ └──the probe failed: the next in 5 s
+///
+/// Its truth is a row of `breakers` for as long as it is open; all daemons follow it with their poll. What a lane finds
+/// out itself holds here at once and is then told to the others; until the table has it, nothing that was read before
+/// changes it back.
+///
+/// An open breaker costs no delivery anything: what waits, waits as it is. A failed probe puts its delivery behind the
+/// others, with its count as it was, so that one message which a receiver cannot bear is not the only one it is asked.
+///
+/// It opens on at least `breakerAttemptsNeeded` attempts within `breakerMemory`, of which (looking at the newest
+/// `breakerAttemptsWatched` only) half or more failed. The number keeps a few messages that fail by themselves from
+/// holding up all others. That only the newest count makes it quick: a receiver that goes down under a thousand
+/// requests a second has used up ten gaps by then, not thousands.
+struct Breaker {
+    /// What the others must be told or asked, by the lane's hand: one at a time.
+    enum Errand: Sendable, Equatable {
+        case tellOpened(reason: String)
+        case tellClosed
+        /// May this daemon send the next probe?
+        case askForProbe
+        /// The probe is over: the next may come when its time has come.
+        case tellProbeFailed
+    }
+
+    private enum State {
+        /// `allowed`: attempts at once; less than the lane's concurrency while the receiver recovers.
+        case closed(allowed: Int)
+        case open(Probe)
+    }
+
+    private enum Probe {
+        case notDue
+        case due
+        case granted
+        case underWay
+        case failed
+    }
+
+    /// What an attempt was started as.
+    struct Pass: Sendable, Equatable {
+        let isProbe: Bool
+        fileprivate let era: Int
+    }
+
+    /// False: this integration gives up by its schedule sooner than the first probe would come, and wants it so.
+    let isUsed: Bool
+    private let concurrency: Int
+    private var state: State
+    /// Counts openings and closings: what an attempt says that began before the last one is out of date.
+    private var era = 0
+    /// Attempts of this era.
+    private var underWay = 0
+    /// Ends of attempts while closed, oldest first.
+    private var ends = CircularBuffer<(at: NIODeadline, isFailure: Bool)>()
+    /// Holds here already, and the table does not know.
+    private var untold: Errand?
+    private var errand: Errand?
+    /// An errand failed: the next poll that succeeds brings the next one.
+    private var isHeldUp = false
+    /// When the table last took what was told: older readings are out of date.
+    private var toldAt: NIODeadline?
+
+    init(concurrency: Int, schedule: RetrySchedule) {
+        self.concurrency = concurrency
+        isUsed = schedule.gaps.reduce(.zero, +) >= Limits.breakerProbeInterval
+        state = .closed(allowed: concurrency)
+    }
+
+    var isOpen: Bool { if case .open = state { true } else { false } }
+
+    // MARK: What may start
+
+    /// Whether another attempt may start.
+    var admits: Bool {
+        switch state {
+        case .closed(let allowed): underWay < allowed
+        case .open(.granted): true
+        case .open: false
+        }
+    }
+
+    /// An attempt starts; `admits` was asked.
+    mutating func start() -> Pass {
+        underWay += 1
+        guard case .open = state else { return Pass(isProbe: false, era: era) }
+        state = .open(.underWay)
+        return Pass(isProbe: true, era: era)
+    }
+
+    // MARK: What attempts say
+
+    mutating func ended(_ pass: Pass, _ sign: ReceiverSign, at now: NIODeadline) {
+        guard pass.era == era else { return }
+        underWay -= 1
+        switch state {
+        case .open: endProbe(sign)
+        case .closed(let allowed): note(sign, allowed: allowed, at: now)
+        }
+    }
+
+    private mutating func endProbe(_ sign: ReceiverSign) {
+        if sign == .alive {
+            close()
+            untold = .tellClosed
+        } else {
+            state = .open(.failed)
+        }
+    }
+
+    private mutating func note(_ sign: ReceiverSign, allowed: Int, at now: NIODeadline) {
+        let isFailure: Bool
+        switch sign {
+        case .none: return
+        case .alive: isFailure = false
+        case .failing: isFailure = true
+        }
+        // One more with each success doubles it with each round.
+        if allowed < concurrency { state = .closed(allowed: isFailure ? max(1, allowed / 2) : allowed + 1) }
+        guard isUsed else { return }
+        while let oldest = ends.first, oldest.at + TimeAmount(Limits.breakerMemory) < now { ends.removeFirst() }
+        if ends.count == Limits.breakerAttemptsWatched { ends.removeFirst() }
+        ends.append((now, isFailure))
+        guard case .failing(let last) = sign, ends.count >= Limits.breakerAttemptsNeeded else { return }
+        let failures = ends.count(where: \.isFailure)
+        guard failures * 2 >= ends.count else { return }
+        let reason = "\(failures) of the last \(ends.count) attempts failed, the last one: \(last)"
+        open()
+        untold = .tellOpened(reason: reason)
+    }
+
+    private mutating func open() {
+        turn(to: .open(.notDue))
+    }
+
+    private mutating func close() {
+        turn(to: .closed(allowed: 1))
+    }
+
+    private mutating func turn(to new: State) {
+        state = new
+        era += 1
+        underWay = 0
+        ends.removeAll()
+    }
+
+    // MARK: The other daemons
+
+    /// What the table says.
+    /// - Parameters:
+    ///   - shared: nil: it is closed.
+    ///   - readAt: before it was read.
+    mutating func follow(_ shared: SharedBreaker?, readAt: NIODeadline) {
+        isHeldUp = false
+        guard untold == nil, errand == nil, toldAt.map({ $0 <= readAt }) ?? true else { return }
+        guard isUsed else {
+            // The schedule was longer when it opened.
+            if shared != nil { untold = .tellClosed }
+            return
+        }
+        switch (state, shared) {
+        case (.closed, .some): open()
+        case (.open, nil): close()
+        default: break
+        }
+        if case .open(.notDue) = state, shared?.isProbeDue == true { state = .open(.due) }
+    }
+
+    /// The next thing to tell or ask, which is under way from here on; nil: nothing, or not now.
+    /// - Parameter hasWaiting: there is something to send as a probe.
+    mutating func nextErrand(hasWaiting: Bool) -> Errand? {
+        guard errand == nil, !isHeldUp else { return nil }
+        if let untold {
+            errand = untold
+        } else if case .open(.failed) = state {
+            errand = .tellProbeFailed
+        } else if case .open(.due) = state, hasWaiting {
+            errand = .askForProbe
+        }
+        return errand
+    }
+
+    /// The errand is done.
+    /// - Parameter isGranted: of the probe that was asked for.
+    mutating func done(isGranted: Bool = false, at now: NIODeadline) {
+        switch (errand, state) {
+        case (.tellOpened, _), (.tellClosed, _):
+            // Turned round meanwhile: the newer word is still to be told.
+            if untold == errand { untold = nil }
+            toldAt = now
+        case (.askForProbe, .open(.due)): state = .open(isGranted ? .granted : .notDue)
+        case (.tellProbeFailed, .open(.failed)): state = .open(.notDue)
+        default: break
+        }
+        errand = nil
+    }
+
+    /// The database did not take it: again after the next poll.
+    mutating func failed() {
+        errand = nil
+        isHeldUp = true
+    }
+
+    /// The lane stops: a probe that was granted is not sent.
+    mutating func rest() {
+        if case .open(.granted) = state { state = .open(.failed) }
+    }
+}
+
+/// An open breaker, as the table has it.
+struct SharedBreaker: Sendable {
+    let isProbeDue: Bool
+}

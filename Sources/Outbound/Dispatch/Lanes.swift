@@ -1,0 +1,110 @@
+import Ledger
+import NIOCore
+import Synchronization
+import Vocabulary
+
+/// The lanes that run, and those on their way out: what a reload changes, and what a stop drains.
+final class Lanes: Sendable {
+    /// A lane and the loop on which alone it may be touched.
+    final class Bound: Sendable {
+        let route: RoutedIntegration
+        let loop: any EventLoop
+        let lane: NIOLoopBound<Lane>
+
+        fileprivate init(_ route: RoutedIntegration, _ loop: any EventLoop, _ lane: NIOLoopBound<Lane>) {
+            self.route = route
+            self.loop = loop
+            self.lane = lane
+        }
+    }
+
+    private let running = Mutex<[Int32: Bound]>([:])
+    /// Replaced or removed, with attempts under way.
+    private let retiring = Mutex<[Bound]>([])
+
+    var all: [Bound] { running.withLock { Array($0.values) } }
+
+    subscript(row: Int32) -> Bound? { running.withLock { $0[row] } }
+
+    func forEach(_ body: @escaping @Sendable (Lane) -> Void) {
+        for bound in all { bound.loop.execute { body(bound.lane.value) } }
+    }
+
+    /// Makes the lanes of `routes` those that run. A lane whose integration is as it was is left alone; one that was
+    /// changed or removed gives back what waits in it and ends what is under way, beside its successor.
+    /// - Parameters:
+    ///   - plans: by the integration's name, one for each route.
+    ///   - make: called on the loop.
+    func adopt(
+        _ routes: [RoutedIntegration], plans: [String: LanePlan], on group: any EventLoopGroup,
+        make: @escaping @Sendable (RoutedIntegration, LanePlan, any EventLoop) -> Lane
+    ) async throws -> LaneChanges {
+        var changes = LaneChanges()
+        let present = running.withLock { $0 }
+        for route in routes {
+            guard let plan = plans[route.integration.name] else { continue }
+            let former = present[route.row]
+            if let former, former.route.integration == route.integration, plan.isSettledByValues { continue }
+            let loop = group.next()
+            let lane = try await loop.submit { NIOLoopBound(make(route, plan, loop), eventLoop: loop) }.get()
+            if let former {
+                await retire(former)
+                changes.changed.append(route.integration.name)
+            } else {
+                changes.added.append(route.integration.name)
+            }
+            running.withLock { $0[route.row] = Bound(route, loop, lane) }
+        }
+        let rows = Set(routes.map(\.row))
+        for (row, former) in present where !rows.contains(row) {
+            await retire(former)
+            _ = running.withLock { $0.removeValue(forKey: row) }
+            changes.removed.append(former.route.integration.name)
+        }
+        return changes
+    }
+
+    /// Returns once the lane takes and starts nothing more; it ends by itself.
+    private func retire(_ bound: Bound) async {
+        retiring.withLock { $0.append(bound) }
+        // Fails only if the loop is shut down, and then nothing runs on it.
+        try? await bound.loop.submit { bound.lane.value.retire() }.get()
+        Task { [self] in
+            _ = await Self.drain(bound, upTo: bound.route.integration.timeout + .seconds(1))
+            retiring.withLock { $0.removeAll { $0 === bound } }
+        }
+    }
+
+    /// Returns when no lane holds anything that waits.
+    func forget() async {
+        for bound in all {
+            // Fails only if the loop is shut down, and then nothing waits.
+            try? await bound.loop.submit { bound.lane.value.forget() }.get()
+        }
+    }
+
+    /// Ends what is under way in all of them.
+    /// - Returns: the attempts that were cut at the deadline.
+    func drain(upTo limit: Duration) async -> Int {
+        let bound = all + retiring.withLock { $0 }
+        return await withTaskGroup { group in
+            for lane in bound {
+                group.addTask { await Self.drain(lane, upTo: limit) }
+            }
+            return await group.reduce(0, +)
+        }
+    }
+
+    private static func drain(_ bound: Bound, upTo limit: Duration) async -> Int {
+        let (loop, lane) = (bound.loop, bound.lane)
+        let deadline = loop.scheduleTask(in: TimeAmount(limit)) {
+            defer { lane.value.cancel() }
+            return lane.value.underWay
+        }
+        try? await loop.flatSubmit { lane.value.drain() }.get()
+        deadline.cancel()
+        loop.execute { lane.value.closeClient() }
+        // Cancelled in time: nothing was cut. A cancelled task fails its future.
+        return (try? await deadline.futureResult.get()) ?? 0
+    }
+}

@@ -1,0 +1,10 @@
+/// `rate = "100/s"`: at most so many requests in any stretch of time as long as the period, counted over all daemons.
+package struct RateLimit: Sendable, Hashable {
+    package let count: Int
+    package let period: Duration
+
+    package init(count: Int, period: Duration) {
+        self.count = count
+        self.period = period
+    }
+}

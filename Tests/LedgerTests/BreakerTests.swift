@@ -1,0 +1,142 @@
+import Postgres
+import Testing
+import Vocabulary
+
+@testable import Ledger
+
+/// Oracle: psql, and a second daemon.
+@Suite("What daemons share of breakers and rates", .serialized)
+struct BreakerTests {
+    @Test("Opened once, seen by all, closed once")
+    func openAndClosed() async throws {
+        try await Bench.run { bench in
+            let (one, other) = (try await bench.daemon([.named("all")]), try await bench.daemon(processID: 2))
+            let row = one.row("all")
+            #expect(try await one.queue.openBreakers().isEmpty)
+            #expect(try await one.queue.openBreaker(row, reason: "answered 503"))
+            #expect(try await !other.queue.openBreaker(row, reason: "answered 500"), "another was first")
+            #expect(try bench.psql("SELECT reason FROM breakers") == "answered 503")
+            #expect(try await other.queue.openBreakers() == [row: false])
+            #expect(try await QueueFigures.read(from: other.pool).map(\.breakerIsOpen) == [true])
+            try bench.psql("UPDATE breakers SET opened_at = now() - interval '90 seconds'")
+            let after = try #require(try await other.queue.closeBreaker(row))
+            #expect(after >= .seconds(90) && after < .seconds(150))
+            #expect(try await one.queue.closeBreaker(row) == nil)
+            #expect(try await one.queue.openBreakers().isEmpty)
+        }
+    }
+
+    @Test("A probe is one daemon's; the next is due an interval later, or when that one cannot last any longer")
+    func probes() async throws {
+        try await Bench.run { bench in
+            let (one, other) = (try await bench.daemon([.named("all")]), try await bench.daemon(processID: 2))
+            let row = one.row("all")
+            #expect(try await one.queue.openBreaker(row, reason: "answered 503"))
+            func claim(_ daemon: Daemon) async throws -> Bool {
+                try await daemon.queue.claimProbe(row, lasting: .seconds(15))
+            }
+            func left() throws -> Double {
+                let text = try bench.psql("SELECT extract(epoch FROM next_probe_at - now()) FROM breakers")
+                return try #require(Double(text))
+            }
+            #expect(try await !claim(one), "five seconds after it opened")
+            #expect((0...5).contains(try left()))
+            try bench.psql("UPDATE breakers SET next_probe_at = now()")
+            #expect(try await one.queue.openBreakers() == [row: true])
+            #expect(try await claim(one))
+            #expect(try await !claim(other))
+            #expect((5.1...15).contains(try left()))
+            try await other.queue.endProbe(row)
+            #expect((5.1...15).contains(try left()), "it is not the other's to end")
+            try await one.queue.endProbe(row)
+            #expect((0...5).contains(try left()))
+            try bench.psql("UPDATE breakers SET probed_by = \(one.lease), probed_at = now() - interval '1 minute'")
+            try await one.queue.endProbe(row)
+            #expect(try left() <= 0, "it took longer than the interval")
+            #expect(try await claim(other))
+        }
+    }
+
+    @Test("Two who ask for one probe at once: one gets it")
+    func race() async throws {
+        try await Bench.run { bench in
+            let (one, other) = (try await bench.daemon([.named("all")]), try await bench.daemon(processID: 2))
+            let row = one.row("all")
+            #expect(try await one.queue.openBreaker(row, reason: "answered 503"))
+            for _ in 0..<20 {
+                try bench.psql("UPDATE breakers SET next_probe_at = now()")
+                async let first = one.queue.claimProbe(row, lasting: .seconds(1))
+                async let second = other.queue.claimProbe(row, lasting: .seconds(1))
+                let granted = [try await first, try await second]
+                #expect(granted.count(where: \.self) == 1)
+            }
+        }
+    }
+
+    @Test("A failed probe leaves its delivery as it was, behind what is due, and its attempt in the history")
+    func keptDelivery() async throws {
+        try await Bench.run { bench in
+            let daemon = try await bench.daemon([.named("all")])
+            daemon.open("all")
+            await daemon.record([.sample(purchase: "subs_1"), .sample(purchase: "subs_2")])
+            let handed = daemon.inbox.take()
+            try bench.psql("UPDATE deliveries SET attempts = 2")
+            let probe = Delivery(
+                id: handed[0].id, integration: handed[0].integration, message: handed[0].message, attemptsMade: 2,
+                createdAt: handed[0].createdAt)
+            try await daemon.queue.release([handed[1]])
+            _ = try await daemon.queue.settle([
+                Settlement(
+                    delivery: probe, verdict: .kept(after: .zero), httpStatus: 503, latencyMilliseconds: 3,
+                    failure: "answered 503")
+            ])
+            #expect(try bench.psql("SELECT attempts, leased_by IS NULL FROM deliveries ORDER BY id") == "2|t\n2|t")
+            #expect(try bench.psql("SELECT attempt, outcome, http_status FROM attempts") == "3|retry|503")
+            #expect(try await daemon.claimAll("all").map(\.id) == [handed[1].id, handed[0].id])
+        }
+    }
+
+    @Test("Slots of two daemons never meet, and lie an interval apart")
+    func slots() async throws {
+        try await Bench.run { bench in
+            let (one, other) = (try await bench.daemon([.named("all")]), try await bench.daemon(processID: 2))
+            let row = one.row("all")
+            let interval = Duration.milliseconds(400)
+            func reserve(_ daemon: Daemon, _ count: Int, notBefore: Duration = .zero) async throws -> Duration {
+                let slots = try await daemon.queue.reserveSlots(
+                    row, count: count, interval: interval, notBefore: notBefore)
+                return .microseconds(slots.firstMicroseconds - slots.nowMicroseconds)
+            }
+            #expect(try await abs(reserve(one, 10) / .milliseconds(1)) < 5)
+            #expect((Duration.seconds(2)...(.seconds(4))).contains(try await reserve(other, 5)))
+            #expect((Duration.seconds(4)...(.seconds(6))).contains(try await reserve(one, 1)))
+            let far = try await reserve(other, 1, notBefore: .seconds(60))
+            #expect((Duration.seconds(55)...(.seconds(60))).contains(far), "later, because it asked for it")
+            // The clock of the database was a day ahead.
+            try bench.psql("UPDATE rate_slots SET next_at = now() + interval '1 day'")
+            #expect(try await reserve(one, 1) <= .seconds(13))
+            try bench.psql("UPDATE rate_slots SET next_at = now() - interval '1 day'")
+            #expect(try await abs(reserve(one, 1) / .milliseconds(1)) < 5, "what nobody used is gone")
+        }
+    }
+
+    @Test("Slots that many reserve at once are each one's own")
+    func slotRace() async throws {
+        try await Bench.run { bench in
+            let daemon = try await bench.daemon([.named("all")])
+            let row = daemon.row("all")
+            let firsts = try await withThrowingTaskGroup { group in
+                for _ in 0..<30 {
+                    group.addTask {
+                        try await daemon.queue.reserveSlots(
+                            row, count: 10, interval: .milliseconds(100), notBefore: .zero
+                        ).firstMicroseconds
+                    }
+                }
+                return try await group.reduce(into: [Int64]()) { $0.append($1) }.sorted()
+            }
+            #expect(firsts.count == 30)
+            #expect(zip(firsts.dropFirst(), firsts).allSatisfy { $0 - $1 >= 999_999 })
+        }
+    }
+}

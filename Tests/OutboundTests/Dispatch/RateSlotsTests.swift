@@ -1,0 +1,240 @@
+import NIOCore
+import Testing
+import Vocabulary
+
+@testable import Ledger
+@testable import Outbound
+
+/// Oracle: a count of the arrivals in every stretch of time as long as the period.
+@Suite("The slots of a rate")
+struct RateSlotsTests {
+    private static let epoch = NIODeadline.uptimeNanoseconds(1_000_000_000_000)
+
+    /// The row that daemons share, and the machine around one lane's slots, by a clock of its own.
+    private struct World {
+        var slots: RateSlots
+        var now = RateSlotsTests.epoch
+        /// The database's clock, in microseconds, at `epoch`.
+        static let databaseEpoch: Int64 = 1_700_000_000_000_000
+
+        static func database(_ time: NIODeadline) -> Int64 {
+            databaseEpoch + (time - RateSlotsTests.epoch).nanoseconds / 1_000
+        }
+
+        /// The first slot that nobody has.
+        var nextAt = RateSlotsTests.epoch
+        var reservations: [Int] = []
+        var starts: [NIODeadline] = []
+        var arrivals: [NIODeadline] = []
+        private var underWay: [(number: Int, endsAt: NIODeadline)] = []
+
+        init(_ count: Int, per period: Duration = .seconds(1)) {
+            slots = RateSlots(RateLimit(count: count, period: period))
+        }
+
+        mutating func reserve(wanted: Int = .max) {
+            guard let wanted = slots.beginReservation(wanted: wanted, at: now) else { return }
+            reservations.append(wanted.count)
+            let first = max(nextAt, now + wanted.notBefore)
+            nextAt = first + .nanoseconds(slots.interval.nanoseconds * Int64(wanted.count))
+            slots.endReservation(
+                ReservedSlots(firstMicroseconds: Self.database(first), nowMicroseconds: Self.database(now)),
+                count: wanted.count, askedAt: now, at: now)
+        }
+
+        /// Sends as fast as may be for so long, looking every `step`.
+        /// - Parameter latency: from start to answer; the request arrives at some time between.
+        mutating func run(
+            _ length: TimeAmount, step: (Int) -> TimeAmount = { _ in .milliseconds(1) },
+            latency: (Int) -> TimeAmount = { _ in .milliseconds(2) }, arrival: (Int) -> Double = { _ in 0.5 }
+        ) {
+            let end = now + length
+            var steps = 0
+            while now < end {
+                for ended in underWay where ended.endsAt <= now { slots.ended(ended.number, at: now) }
+                underWay.removeAll { $0.endsAt <= now }
+                while let number = slots.take(at: now) {
+                    let taken = latency(starts.count)
+                    underWay.append((number, now + taken))
+                    arrivals.append(now + .nanoseconds(Int64(Double(taken.nanoseconds) * arrival(starts.count))))
+                    starts.append(now)
+                }
+                reserve()
+                now = now + step(steps)
+                steps += 1
+            }
+        }
+
+        /// The most arrivals in any stretch as long as the period.
+        func most(in period: TimeAmount) -> Int {
+            let sorted = arrivals.sorted()
+            var (most, first) = (0, 0)
+            for (index, arrival) in sorted.enumerated() {
+                while sorted[first] + period <= arrival { first += 1 }
+                most = max(most, index - first + 1)
+            }
+            return most
+        }
+    }
+
+    @Test("Evenly spaced, a little below the limit", arguments: [1, 2, 7, 100, 1_000])
+    func even(count: Int) {
+        var world = World(count)
+        world.run(.seconds(20))
+        #expect(world.most(in: .seconds(1)) <= count)
+        #expect(world.arrivals.count <= count * 20)
+        #expect(world.arrivals.count >= count * 20 * 90 / 100 - 1, "\(world.arrivals.count)")
+    }
+
+    @Test("By the minute it is as even")
+    func byTheMinute() {
+        var world = World(60, per: .seconds(60))
+        world.run(.seconds(600), step: { _ in .milliseconds(10) })
+        #expect(world.most(in: .seconds(60)) <= 60)
+        #expect((560...600).contains(world.arrivals.count))
+    }
+
+    @Test("Never above it, however the machine stalls and wherever between start and answer requests arrive")
+    func stalls() {
+        for seed in 0..<50 {
+            var generator = Generator(state: UInt64(seed))
+            var world = World(20)
+            world.run(
+                .seconds(15),
+                step: { _ in
+                    // A quarter of the time it does nothing.
+                    let stalls = Int.random(in: 0..<200, using: &generator) == 0
+                    return .milliseconds(stalls ? Int64.random(in: 20...400, using: &generator) : 3)
+                },
+                latency: { _ in .milliseconds(Int64.random(in: 1...450, using: &generator)) },
+                arrival: { _ in Double.random(in: 0...1, using: &generator) })
+            #expect(world.most(in: .seconds(1)) <= 20, "seed \(seed)")
+            #expect(world.arrivals.count > 150, "seed \(seed): \(world.arrivals.count)")
+        }
+    }
+
+    @Test("A receiver that takes long to answer is asked less often, but still two thirds as often")
+    func slowReceiver() {
+        var world = World(10)
+        world.run(.seconds(60), latency: { _ in .seconds(5) }, arrival: { _ in 0.01 })
+        #expect((380...600).contains(world.arrivals.count), "\(world.arrivals.count)")
+    }
+
+    @Test("A slot that was missed goes unused: no burst after a pause")
+    func missed() {
+        var world = World(100)
+        world.run(.seconds(2))
+        let before = world.starts.count
+        world.now = world.now + .seconds(1)
+        world.run(.milliseconds(1))
+        #expect(world.starts.count <= before + 1)
+        world.run(.seconds(1))
+        #expect(world.starts.count <= before + 100)
+    }
+
+    @Test("No more is reserved than can be used, a quarter of a second at most, more only when all was used")
+    func reservations() {
+        var world = World(100)
+        world.run(.seconds(2))
+        #expect(world.reservations.prefix(4) == [1, 2, 4, 8])
+        #expect(world.reservations.allSatisfy { $0 <= 23 } && world.reservations.contains { $0 > 10 })
+        var slots = RateSlots(RateLimit(count: 100, period: .seconds(1)))
+        func begin(_ wanted: Int) -> Int? { slots.beginReservation(wanted: wanted, at: Self.epoch)?.count }
+        #expect(begin(0) == nil)
+        #expect(begin(5) == 1)
+        #expect(begin(5) == nil, "one is under way")
+        let now = World.databaseEpoch
+        slots.endReservation(
+            ReservedSlots(firstMicroseconds: now, nowMicroseconds: now), count: 1, askedAt: Self.epoch, at: Self.epoch)
+        _ = slots.take(at: Self.epoch)
+        #expect(begin(5) == 2)
+        slots.failReservation()
+        #expect(begin(5) == nil && slots.wakeUp(after: Self.epoch) == nil)
+        slots.polled()
+        #expect(begin(1) == 1)
+    }
+
+    @Test("What cannot be used shrinks the next reservation: others may have the slots")
+    func shrinks() {
+        var world = World(100)
+        world.run(.seconds(2))
+        world.now = world.now + .seconds(1)
+        world.reserve()
+        world.reserve()
+        #expect((world.reservations.last ?? 0) <= 23)
+        world.now = world.now + .seconds(1)
+        world.reserve()
+        world.now = world.now + .seconds(1)
+        world.reserve()
+        #expect(world.reservations.last == 1)
+    }
+
+    @Test("Two lanes with one row stay below it together, each with its share")
+    func twoDaemons() {
+        var worlds = [World(50), World(50)]
+        for _ in 0..<10_000 {
+            for index in worlds.indices {
+                worlds[index].nextAt = max(worlds[0].nextAt, worlds[1].nextAt)
+                worlds[index].run(.milliseconds(1))
+            }
+        }
+        var both = worlds[0]
+        both.arrivals += worlds[1].arrivals
+        #expect(both.most(in: .seconds(1)) <= 50)
+        #expect(both.arrivals.count >= 440)
+        #expect(worlds.allSatisfy { $0.arrivals.count >= 150 })
+    }
+
+    @Test("The database's time is known as well as its quickest answer told it, and a clock that was set is believed")
+    func databaseTime() {
+        var offset = DatabaseOffset()
+        func at(_ milliseconds: Int64) -> NIODeadline { Self.epoch + .milliseconds(milliseconds) }
+        func error(_ milliseconds: Int64, _ offset: DatabaseOffset, set: Int64 = 0) -> Int64 {
+            let said = offset.local(World.database(at(milliseconds)) + set * 1_000)
+            return abs((said - at(milliseconds)).nanoseconds) / 1_000_000
+        }
+        // Asked at 0, told at 2, heard of at 100 ms.
+        offset.learn(World.database(at(2)), askedAt: at(0), answeredAt: at(100))
+        #expect(error(5_000, offset) == 48 && offset.roundTrip == .milliseconds(100))
+        offset.learn(World.database(at(202)), askedAt: at(200), answeredAt: at(204))
+        #expect(error(5_000, offset) == 0)
+        offset.learn(World.database(at(302)), askedAt: at(300), answeredAt: at(700))
+        #expect(error(5_000, offset) <= 1, "the slow answer takes nothing away")
+        offset.learn(World.database(at(1_002)) + 9_000_000, askedAt: at(1_000), answeredAt: at(1_004))
+        #expect(error(5_000, offset, set: 9_000) == 0)
+    }
+
+    @Test("A slow database: slots are asked for ahead of its answer, and none is lost to it")
+    func slowDatabase() throws {
+        var slots = RateSlots(RateLimit(count: 100, period: .seconds(1)))
+        var now = Self.epoch
+        var used = 0
+        for round in 0..<10 {
+            let begun = slots.beginReservation(wanted: 1, at: now)
+            let wanted = try #require(begun)
+            let asked = now
+            now = now + .milliseconds(60)
+            let first = World.database(asked + .milliseconds(30) + wanted.notBefore)
+            slots.endReservation(
+                ReservedSlots(firstMicroseconds: first, nowMicroseconds: World.database(asked + .milliseconds(30))),
+                count: wanted.count, askedAt: asked, at: now)
+            now = max(now, slots.wakeUp(after: now) ?? now)
+            if slots.take(at: now) != nil { used += 1 }
+            now = now + .milliseconds(Int64(100 + round))
+        }
+        #expect(used >= 9, "the first may be missed: nothing is known then")
+    }
+
+    /// SplitMix64.
+    private struct Generator: RandomNumberGenerator {
+        var state: UInt64
+
+        mutating func next() -> UInt64 {
+            state &+= 0x9E37_79B9_7F4A_7C15
+            var mixed = state
+            mixed = (mixed ^ mixed >> 30) &* 0xBF58_476D_1CE4_E5B9
+            mixed = (mixed ^ mixed >> 27) &* 0x94D0_49BB_1331_11EB
+            return mixed ^ mixed >> 31
+        }
+    }
+}
