@@ -20,6 +20,8 @@ package enum Happening: String, CaseIterable, Sendable {
     case deliveryPaused = "060fa41be1024df18608f2c81f45b40d"
     case integrationPaused = "0983c26124534d059652443a149ba96d"
     case integrationResumed = "6785adbd655d488f94205083f9e438ff"
+    case breakerOpened = "10c1721c1258440d9cd765f7e7147c5e"
+    case breakerClosed = "5e2b860724d8443e96ce987f8379dc25"
     case leasesRescued = "0adc8a361d3f4e0cafb27e811c55e609"
     case leaseLost = "fbd5cba5dea94d7ca87500bb977f5ee5"
     case databaseLost = "b6e2cce679164b97b6f1ee46bf93ae73"
@@ -28,6 +30,9 @@ package enum Happening: String, CaseIterable, Sendable {
     case clusterStopped = "d656a91eb063432495fd528a7de3abc7"
     case migrated = "9189643281f3440ea157f47201330634"
     case ready = "bc627ddd0f534966a8a2eda532743dc0"
+    case reloaded = "092a180572ec4a11b48d40f442118e65"
+    case reloadRefused = "7f22467d548849bc9862a555aac869eb"
+    case hangs = "539b6e0873d54de5ad0014be64719b5e"
     case stopping = "556ecc0e763e4ff98e189a07ac653d1e"
     case stopped = "ab35f49724664810a9569038b62d38bf"
     case warning = "7da53482d3144b5e99609699402a1650"
@@ -53,6 +58,8 @@ extension Happening {
         case .successes: self = .deliveriesAccepted
         case .integrationPaused: self = .integrationPaused
         case .integrationResumed: self = .integrationResumed
+        case .breakerOpened: self = .breakerOpened
+        case .breakerClosed: self = .breakerClosed
         case .leasesRescued: self = .leasesRescued
         case .leaseLost: self = .leaseLost
         case .databaseLost: self = .databaseLost
@@ -61,6 +68,9 @@ extension Happening {
         case .clusterStopped: self = .clusterStopped
         case .migrated: self = .migrated
         case .ready: self = .ready
+        case .reloaded: self = .reloaded
+        case .reloadRefused: self = .reloadRefused
+        case .hangs: self = .hangs
         case .stopping: self = .stopping
         case .stopped: self = .stopped
         case .warning: self = .warning

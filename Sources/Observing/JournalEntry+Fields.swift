@@ -37,12 +37,17 @@ extension JournalEntry {
             list.add("INTEGRATION", integration)
             list.add("OUTCOME", Outcome.paused.rawValue)
         case .integrationResumed(let integration): list.add("INTEGRATION", integration)
+        case .breakerOpened(let integration, _): list.add("INTEGRATION", integration)
+        case .breakerClosed(let integration, let seconds):
+            list.add("INTEGRATION", integration)
+            list.add("OPEN_SECONDS", seconds)
         case .leasesRescued(let daemon, let count):
             list.add("DAEMON", String(daemon))
             list.add("COUNT", count)
         case .leaseLost(let daemon): list.add("DAEMON", String(daemon))
         case .journalDropped(let count): list.add("COUNT", count)
-        case .databaseLost, .databaseRecovered, .clusterStarted, .clusterStopped, .migrated, .ready, .stopping,
+        case .databaseLost, .databaseRecovered, .clusterStarted, .clusterStopped, .migrated, .ready, .reloaded,
+            .reloadRefused, .hangs, .stopping,
             .stopped, .warning:
             break
         }

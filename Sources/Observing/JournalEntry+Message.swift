@@ -15,13 +15,14 @@ extension JournalEntry {
         case .eventRecorded, .eventDuplicate, .eventsRecorded, .transferResolved, .deliveryAccepted,
             .deliveriesAccepted:
             .info
-        case .integrationResumed, .databaseRecovered, .clusterStarted, .clusterStopped, .migrated, .ready, .stopping,
+        case .integrationResumed, .breakerClosed, .databaseRecovered, .clusterStarted, .clusterStopped, .migrated,
+            .ready, .reloaded, .stopping,
             .stopped:
             .notice
         case .duplicateDiffers, .quarantined, .requestRefused, .requestsRefused, .transferVoided, .deliveryRetry,
-            .deliveryPaused, .integrationPaused, .leasesRescued, .warning, .journalDropped:
+            .deliveryPaused, .integrationPaused, .breakerOpened, .leasesRescued, .warning, .journalDropped:
             .warning
-        case .deliveryDead, .leaseLost, .databaseLost:
+        case .deliveryDead, .leaseLost, .databaseLost, .reloadRefused, .hangs:
             .error
         }
     }
@@ -49,6 +50,11 @@ extension JournalEntry {
         case .integrationPaused(let name, let reason):
             "integration \(name) is paused: \(reason); its deliveries wait until: posthouse resume \(name)"
         case .integrationResumed(let name): "integration \(name) is resumed"
+        case .breakerOpened(let name, let reason):
+            "the breaker of \(name) is open: \(reason); its deliveries wait as they are, and one is tried every"
+                + " \(Limits.breakerProbeInterval.components.seconds) s"
+        case .breakerClosed(let name, let seconds):
+            "the breaker of \(name) is closed after \(seconds) s: it answers again, and what waits goes out"
         case .leasesRescued(let daemon, let count):
             "took over \(counted(count, "delivery", "deliveries")) of daemon \(daemon), which let its lease end"
         case .leaseLost(let daemon):
@@ -60,6 +66,10 @@ extension JournalEntry {
         case .clusterStopped: "stopped the private PostgreSQL cluster"
         case .migrated(let from, let to): "migrated the schema from version \(from) to \(to)"
         case .ready(let listen): "ready on \(listen)"
+        case .reloaded(let changes): "the new configuration holds: \(changes)"
+        case .reloadRefused(let reason):
+            "the new configuration cannot be used, the one before holds on: \(reason)"
+        case .hangs(let what): "\(what); the watchdog is not fed until it does"
         case .stopping(let reason): "stopping: \(reason)"
         case .stopped(0): "stopped, nothing was left under way"
         case .stopped(let inFlight):

@@ -1,6 +1,6 @@
 internal import Glibc
 internal import Synchronization
-internal import Vocabulary
+package import Vocabulary
 
 /// What is true of the queue at the moment of a scrape; asked of the database by whoever builds the Observatory.
 package struct Gauges: Sendable {
@@ -11,22 +11,50 @@ package struct Gauges: Sendable {
         /// Age of the oldest of them by database time; nil: none waits.
         package var oldestWaitingSeconds: Double?
         package var deadLetters: Int
+        package var isPaused: Bool
+        package var breakerIsOpen: Bool
 
-        package init(integration: String, waiting: Int, oldestWaitingSeconds: Double?, deadLetters: Int) {
+        package init(
+            integration: String, waiting: Int, oldestWaitingSeconds: Double?, deadLetters: Int, isPaused: Bool,
+            breakerIsOpen: Bool
+        ) {
             self.integration = integration
             self.waiting = waiting
             self.oldestWaitingSeconds = oldestWaitingSeconds
             self.deadLetters = deadLetters
+            self.isPaused = isPaused
+            self.breakerIsOpen = breakerIsOpen
         }
     }
 
     /// The database answers and can commit. While it cannot, `queues` is empty and its gauges are absent, not zero.
     package var databaseIsUp: Bool
     package var queues: [Queue]
+    package var recording: Recording
+    /// Webhooks on their way into the database.
+    package var beingStored: Int
 
-    package init(databaseIsUp: Bool, queues: [Queue]) {
+    /// Distributions since the start.
+    package struct Recording: Sendable {
+        /// Milliseconds.
+        package var commits: Histogram
+        package var batches: Histogram
+
+        package init(
+            commits: Histogram = Histogram(bounds: []), batches: Histogram = Histogram(bounds: [])
+        ) {
+            self.commits = commits
+            self.batches = batches
+        }
+    }
+
+    package init(
+        databaseIsUp: Bool, queues: [Queue], recording: Recording = Recording(), beingStored: Int = 0
+    ) {
         self.databaseIsUp = databaseIsUp
         self.queues = queues
+        self.recording = recording
+        self.beingStored = beingStored
     }
 }
 

@@ -13,7 +13,9 @@ struct MetricsPage {
         out.family("posthouse_build_info", .gauge, "Always 1; the version is the label.")
         out.sample("posthouse_build_info", [("version", version)], 1)
         writeInbound(to: &out)
+        writeRecording(to: &out)
         writeAttempts(to: &out)
+        writeBreakers(to: &out)
         writeService(to: &out)
         writeQueues(to: &out)
         process.write(to: &out)
@@ -61,22 +63,27 @@ struct MetricsPage {
         }
         let name = "posthouse_attempt_duration_seconds"
         out.family(name, .histogram, "Time of one attempt: connect, head and body.")
-        for (integration, figures) in attempts { write(figures.durations, name, integration, to: &out) }
+        for (integration, figures) in attempts {
+            out.histogram(name, [("integration", integration)], figures.durations, scale: 1_000)
+        }
     }
 
-    private func write(
-        _ histogram: DurationHistogram, _ name: String, _ integration: String, to out: inout PrometheusText
-    ) {
-        var seen = 0
-        for (bound, count) in zip(DurationHistogram.boundsMilliseconds, histogram.counts) {
-            seen += count
-            out.sample(
-                name + "_bucket", [("integration", integration), ("le", "\(Double(bound) / 1_000)")], seen)
+    private func writeRecording(to out: inout PrometheusText) {
+        var name = "posthouse_commit_duration_seconds"
+        out.family(name, .histogram, "Time in the database of one batch of webhooks, its COMMIT included.")
+        out.histogram(name, [], gauges.recording.commits, scale: 1_000)
+        name = "posthouse_batch_events"
+        out.family(name, .histogram, "Webhooks that were committed together.")
+        out.histogram(name, [], gauges.recording.batches, scale: 1)
+        out.family("posthouse_webhooks_being_stored", .gauge, "Webhooks that wait for their commit right now.")
+        out.sample("posthouse_webhooks_being_stored", [], gauges.beingStored)
+    }
+
+    private func writeBreakers(to out: inout PrometheusText) {
+        out.family("posthouse_breaker_openings_total", .counter, "Times this daemon opened an integration's breaker.")
+        for (integration, count) in tally.breakersOpened.sorted(by: { $0.key < $1.key }) {
+            out.sample("posthouse_breaker_openings_total", [("integration", integration)], count)
         }
-        let all = histogram.counts.reduce(0, +)
-        out.sample(name + "_bucket", [("integration", integration), ("le", "+Inf")], all)
-        out.sample(name + "_sum", [("integration", integration)], Double(histogram.sumMilliseconds) / 1_000)
-        out.sample(name + "_count", [("integration", integration)], all)
     }
 
     private func writeService(to out: inout PrometheusText) {
@@ -108,6 +115,14 @@ struct MetricsPage {
         out.family("posthouse_dead_letters", .gauge, "Deliveries given up; posthouse replay sends them again.")
         for queue in queues {
             out.sample("posthouse_dead_letters", [("integration", queue.integration)], queue.deadLetters)
+        }
+        out.family("posthouse_integration_paused", .gauge, "1 while the integration is paused; posthouse resume.")
+        for queue in queues {
+            out.sample("posthouse_integration_paused", [("integration", queue.integration)], queue.isPaused ? 1 : 0)
+        }
+        out.family("posthouse_breaker_open", .gauge, "1 while the integration's circuit breaker is open.")
+        for queue in queues {
+            out.sample("posthouse_breaker_open", [("integration", queue.integration)], queue.breakerIsOpen ? 1 : 0)
         }
     }
 }

@@ -5,7 +5,9 @@ struct MetricsTally: Sendable, Equatable {
     /// Attempts of one integration.
     struct Attempts: Sendable, Equatable {
         var outcomes: [Outcome: Int] = [:]
-        var durations = DurationHistogram()
+        /// Milliseconds, from a receiver next door to the largest `timeout` there can be.
+        var durations = Histogram(
+            bounds: [1, 2, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 15_000, 30_000, 120_000])
     }
 
     var events: [String: [Outcome: Int]] = [:]
@@ -16,6 +18,8 @@ struct MetricsTally: Sendable, Equatable {
     var transfersVoided: [String: Int] = [:]
     var duplicatesDiffering: [String: Int] = [:]
     var attempts: [String: Attempts] = [:]
+    /// By the integration.
+    var breakersOpened: [String: Int] = [:]
     var leasesRescued = 0
     var leasesLost = 0
     var databaseLosses = 0
@@ -38,12 +42,16 @@ struct MetricsTally: Sendable, Equatable {
             transfersVoided[Self.label(trail.source, in: transfersVoided), default: 0] += 1
         case .attempt(let trail):
             attempts[Self.label(trail.integration, in: attempts), default: Attempts()].count(trail)
+        case .breakerOpened(let integration, _):
+            breakersOpened[Self.label(integration, in: breakersOpened), default: 0] += 1
         case .leasesRescued(_, let count): leasesRescued += count
         case .leaseLost: leasesLost += 1
         case .databaseLost: databaseLosses += 1
         // Sums are told to the journal after each of their parts was counted here; the rest has a gauge or no number.
-        case .eventsRecorded, .refusals, .successes, .integrationPaused, .integrationResumed, .databaseRecovered,
-            .clusterStarted, .clusterStopped, .migrated, .ready, .stopping, .stopped, .warning, .journalDropped:
+        case .eventsRecorded, .refusals, .successes, .integrationPaused, .integrationResumed, .breakerClosed,
+            .databaseRecovered,
+            .clusterStarted, .clusterStopped, .migrated, .ready, .reloaded, .reloadRefused, .hangs, .stopping, .stopped,
+            .warning, .journalDropped:
             break
         }
     }
@@ -61,6 +69,7 @@ struct MetricsTally: Sendable, Equatable {
             sum.durations.add(right.durations)
             return sum
         }
+        breakersOpened.merge(other.breakersOpened, uniquingKeysWith: +)
         leasesRescued += other.leasesRescued
         leasesLost += other.leasesLost
         databaseLosses += other.databaseLosses
@@ -75,29 +84,6 @@ struct MetricsTally: Sendable, Equatable {
 extension MetricsTally.Attempts {
     fileprivate mutating func count(_ trail: AttemptTrail) {
         outcomes[trail.outcome, default: 0] += 1
-        durations.add(milliseconds: trail.latencyMilliseconds)
-    }
-}
-
-/// A Prometheus histogram: cumulative only when it is written.
-struct DurationHistogram: Sendable, Equatable {
-    /// Upper bounds, inclusive: from a receiver next door to the largest `timeout` there can be.
-    static let boundsMilliseconds = [
-        1, 2, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 15_000, 30_000, 120_000,
-    ]
-
-    /// One for each bound, and a last one for what lies above.
-    var counts = [Int](repeating: 0, count: boundsMilliseconds.count + 1)
-    var sumMilliseconds = 0
-
-    mutating func add(milliseconds: Int) {
-        let index = Self.boundsMilliseconds.firstIndex { milliseconds <= $0 } ?? Self.boundsMilliseconds.count
-        counts[index] += 1
-        sumMilliseconds += max(0, milliseconds)
-    }
-
-    mutating func add(_ other: DurationHistogram) {
-        for index in counts.indices { counts[index] += other.counts[index] }
-        sumMilliseconds += other.sumMilliseconds
+        durations.add(trail.latencyMilliseconds)
     }
 }

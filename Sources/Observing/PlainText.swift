@@ -1,8 +1,8 @@
 /// Vendors' ids and receivers' answers may hold anything. Where a person or a line-based tool reads them, whatever
 /// could end the line, move the cursor or turn the writing direction becomes visible text instead.
-enum PlainText {
+package enum PlainText {
     /// `text` with each unsafe character written as `\n`, `\r`, `\t` or `\u{…}`.
-    static func harmless(_ text: String) -> String {
+    package static func harmless(_ text: String) -> String {
         guard text.unicodeScalars.contains(where: isUnsafe) else { return text }
         var out = ""
         for scalar in text.unicodeScalars {

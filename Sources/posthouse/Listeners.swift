@@ -1,8 +1,5 @@
-import API
 import Configuration
 import Front
-import Inbound
-import NIOCore
 import Systemd
 import Vocabulary
 
@@ -37,50 +34,9 @@ struct Listeners {
         tls = server.tls.map { Front.TLSFiles(certificate: $0.certificate, key: $0.key) }
     }
 
-    func start(
-        ingest handler: Ingest, api: API, operations: Operations, group: any EventLoopGroup
-    ) async throws -> [FrontServer] {
-        guard let inner else {
-            let router = Router(ingest: handler, api: api, operations: operations)
-            return [try await FrontServer.start(listener: ingest, handler: router, group: group, tls: tls)]
-        }
-        let outside = Router(ingest: handler, api: nil, operations: operations)
-        let inside = Router(ingest: nil, api: api, operations: operations)
-        return [
-            try await FrontServer.start(listener: ingest, handler: outside, group: group, tls: tls),
-            try await FrontServer.start(listener: inner, handler: inside, group: group, tls: tls),
-        ]
-    }
-}
-
-/// Which part answers which path of one listener.
-struct Router: FrontHandler {
-    let ingest: Ingest?
-    /// The metrics are shown where the API answers.
-    let api: API?
-    let operations: Operations
-
-    func admit(_ head: FrontHead) -> Admission {
-        if let part = part(of: head) { return part.admit(head) }
-        return operations.admit(head, showsMetrics: api != nil)
-    }
-
-    func respond(to request: FrontRequest, with responder: Responder) {
-        if let part = part(of: request.head) {
-            part.respond(to: request, with: responder)
-        } else {
-            operations.respond(to: request, with: responder)
-        }
-    }
-
-    func turnedAway(_ head: FrontHead?, status: Int, reason: String) {
-        guard let head else { return }
-        part(of: head)?.turnedAway(head, status: status, reason: reason)
-    }
-
-    /// Nil: what is asked of the daemon itself.
-    private func part(of head: FrontHead) -> (any FrontHandler)? {
-        if head.path.hasPrefix(Ingest.prefix) { return ingest }
-        return API.owns(path: head.path) ? api : nil
+    /// Each with what is asked there.
+    var sides: [(Listen, Doors.Side)] {
+        guard let inner else { return [(ingest, .everything)] }
+        return [(ingest, .webhooks), (inner, .backend)]
     }
 }

@@ -10,6 +10,8 @@ struct Operations: Sendable {
     let pool: Pool
     let registration: Registration
     let observatory: Observatory
+    let recording: RecordFigures
+    let recordQueue: RecordQueue
 
     func admit(_ head: FrontHead, showsMetrics: Bool) -> Admission {
         switch head.path {
@@ -40,13 +42,15 @@ struct Operations: Sendable {
 
     private func metrics() async -> FrontAnswer {
         let figures = try? await QueueFigures.read(from: pool)
+        let recorded = recording.snapshot
         let gauges = Gauges(
             databaseIsUp: figures != nil,
             queues: (figures ?? []).map {
                 Gauges.Queue(
                     integration: $0.integration, waiting: $0.waiting, oldestWaitingSeconds: $0.oldestSeconds,
-                    deadLetters: $0.deadLetters)
-            })
+                    deadLetters: $0.deadLetters, isPaused: $0.isPaused, breakerIsOpen: $0.breakerIsOpen)
+            }, recording: Gauges.Recording(commits: recorded.commits, batches: recorded.batches),
+            beingStored: recordQueue.depth)
         return FrontAnswer(
             status: 200, headers: [("content-type", "text/plain; version=0.0.4; charset=utf-8")],
             body: Array(observatory.metricsPage(gauges: gauges).utf8))

@@ -1,7 +1,5 @@
-import API
 import Configuration
 import Front
-import Inbound
 import Ledger
 import NIOCore
 import NIOPosix
@@ -19,11 +17,19 @@ final class Relay: Sendable {
     let pool: Pool
     let group: MultiThreadedEventLoopGroup
     let dispatcher: Dispatcher
-    let servers: [FrontServer]
+    let doors: Doors
     let recordQueue: RecordQueue
     let handOver: HandOver
-    private let registration: Registration
-    private let queue: Queue
+    let queue: Queue
+    let rules: SourceRuleBook
+    let signings: SourceSignings
+    let observatory: Observatory
+    let clock: DatabaseClock
+    let configuration: LiveConfiguration
+    let resolver: AddressResolver
+    /// What answers requests under a configuration.
+    let makeParts: @Sendable (Configuration) -> Doors.Parts
+    let registration: Registration
     /// Ends when the record queue is closed and empty.
     private let recording: Task<Void, Never>
     /// Ends when the settlement buffer is closed and empty.
@@ -31,9 +37,9 @@ final class Relay: Sendable {
     /// Run until they are cancelled.
     private let clockwork: [Task<Void, Never>]
     private let resolverThreads: NIOThreadPool
-    private let observe: Observer
+    let observe: Observer
 
-    var listens: String { servers.map(\.boundAddress).joined(separator: ", ") }
+    var listens: String { doors.servers.map(\.boundAddress).joined(separator: ", ") }
     /// The database committed lately, so that a webhook that came now could be acknowledged.
     var isReady: Bool { pool.isReachable && registration.mayStart }
 
@@ -42,35 +48,38 @@ final class Relay: Sendable {
     ) async throws {
         let observe = observatory.observer
         self.observe = observe
+        self.observatory = observatory
+        let live = LiveConfiguration(configuration)
+        self.configuration = live
         let group = MultiThreadedEventLoopGroup(numberOfThreads: System.coreCount)
         self.group = group
         let pool = Self.pool(configuration, settings, observe)
         self.pool = pool
         let clock = DatabaseClock()
+        self.clock = clock
         let identity = ThisProcess.identity()
         let registration = Registration(pool: pool, identity: identity, version: Posthouse.version, clock: clock)
         self.registration = registration
         let routes = Routes()
         handOver = HandOver()
         queue = Queue(pool: pool, handOver: handOver, registration: registration, routes: routes, observe: observe)
-        let upkeep = Upkeep(pool: pool, retention: Retention(configuration.retention))
-        try await upkeep.preparePartitions()
+        try await Upkeep(pool: pool, retention: Retention(configuration.retention)).preparePartitions()
         try await SourceNames.remember(configuration.sources.map(\.name), in: pool)
         try await registration.register()
         try await queue.bury(place: identity.place, isAlive: ThisProcess.isAlive)
         let routed = try await queue.route(configuration.integrations)
 
-        let rules = Dictionary(
-            configuration.sources.map { ($0.name, SourceRules($0)) }, uniquingKeysWith: { first, _ in first })
-        let signing = Dictionary(
-            configuration.sources.map { ($0.name, SourceSigning($0)) }, uniquingKeysWith: { first, _ in first })
+        rules = SourceRuleBook(SourceRules.byName(configuration.sources))
+        signings = SourceSignings(SourceSigning.byName(configuration.sources))
         dispatcher = Dispatcher(
             queue: queue, handOver: handOver, registration: registration, clock: clock, place: identity.place,
-            isAlive: ThisProcess.isAlive, sources: signing, version: Posthouse.version, group: group, observe: observe)
+            isAlive: ThisProcess.isAlive, sources: signings, group: group, observe: observe)
         // A look-up can hang for as long as the resolver likes: threads of their own.
         resolverThreads = NIOThreadPool(numberOfThreads: DeliverLimits.resolverThreads)
         resolverThreads.start()
-        try await dispatcher.prepare(routed, resolver: .system(pool: resolverThreads))
+        resolver = .system(pool: resolverThreads)
+        let plans = try LanePlan.make(configuration.integrations, version: Posthouse.version)
+        _ = try await dispatcher.adopt(routed, plans: plans, resolver: resolver)
 
         recordQueue = RecordQueue()
         let recorder = Recorder(
@@ -81,18 +90,17 @@ final class Relay: Sendable {
         clockwork = [
             Task { [dispatcher] in await dispatcher.run() },
             Task { [dispatcher] in await WakeUps(settings: settings).run { await dispatcher.wakeUp() } },
-            Task { await Self.keepUp(upkeep, observe) },
+            Task { await Self.keepUp(pool, live, observe) },
         ]
 
-        let ingest = Ingest(
-            sources: configuration.sources, queue: recordQueue, bodyBytesMax: configuration.server.maxBodyBytes,
-            now: ThisProcess.now, observe: observe)
-        let operations = Operations(pool: pool, registration: registration, observatory: observatory)
-        let api = API(
-            tokens: configuration.apiTokens, sources: configuration.sources,
-            subscriptionGroups: configuration.subscriptionGroups, lookup: HolderLookup(pool: pool), queue: recordQueue,
-            bodyBytesMax: configuration.server.maxBodyBytes, now: { clock.now }, observe: observe)
-        servers = try await listeners.start(ingest: ingest, api: api, operations: operations, group: group)
+        makeParts = { [pool, recordQueue] configuration in
+            Doors.Parts(
+                configuration, pool: pool, queue: recordQueue, recording: recorder.figures, registration: registration,
+                clock: clock,
+                observatory: observatory)
+        }
+        doors = try await Doors.open(
+            listeners.sides, tls: listeners.tls, parts: makeParts(configuration), group: group)
     }
 
     private static func pool(
@@ -112,12 +120,16 @@ final class Relay: Sendable {
         return pool
     }
 
-    /// Partitions ahead and pruning, by the hour.
-    private static func keepUp(_ upkeep: Upkeep, _ observe: @escaping Observer) async {
+    /// Partitions ahead and pruning, by the hour; what takes a reading of a whole table, by the day.
+    private static func keepUp(_ pool: Pool, _ configuration: LiveConfiguration, _ observe: @escaping Observer) async {
+        var hour = 0
         while (try? await Task.sleep(for: .seconds(3_600))) != nil {
+            let upkeep = Upkeep(pool: pool, retention: Retention(configuration.current.retention))
             do {
                 try await upkeep.preparePartitions()
                 try await upkeep.prune()
+                if hour % 24 == 0 { try await upkeep.pruneIdentities() }
+                hour += 1
             } catch {
                 observe(.warning("the hourly upkeep was put off: \(error)"))
             }
@@ -147,7 +159,7 @@ final class Relay: Sendable {
         let deadline = ContinuousClock.Instant.now + limit
         func left() -> Duration { max(.milliseconds(100), deadline - .now) }
         await withTaskGroup { group in
-            for server in servers { group.addTask { await server.drain(upTo: left() / 2) } }
+            for server in doors.servers { group.addTask { await server.drain(upTo: left() / 2) } }
         }
         recordQueue.close()
         await recording.value
@@ -172,27 +184,5 @@ final class Relay: Sendable {
         try? await group.shutdownGracefully()
         try? await resolverThreads.shutdownGracefully()
         return cut
-    }
-}
-
-extension SourceRules {
-    init(_ source: Source) {
-        self.init(
-            shape: SourceAdapters.adapter(for: source.kind), ownership: source.ownership,
-            statesChanges: source.kind.traits.statesChanges)
-    }
-}
-
-extension SourceSigning {
-    init(_ source: Source) {
-        self.init(
-            shape: SourceAdapters.adapter(for: source.kind), authentication: source.authentication,
-            secret: source.secrets.first)
-    }
-}
-
-extension Retention {
-    init(_ configured: Configuration.Retention) {
-        self.init(attempts: configured.attempts, events: configured.events, duplicates: configured.duplicates)
     }
 }

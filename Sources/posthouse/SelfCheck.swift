@@ -16,12 +16,22 @@ struct SelfCheck: Sendable {
 
     let relay: Relay
 
-    /// Feeds the watchdog at half its interval and tells STATUS, until cancelled.
+    /// Feeds the watchdog at half its interval and tells STATUS, until cancelled. A hang is told once, when it begins.
     func run() async {
         let interval = min(Watchdog.interval().map { $0 / 2 } ?? Self.statusInterval, Self.statusInterval)
-        while !Task.isCancelled {
-            if await threadsAnswer() { _ = Notify.watchdog() }
-            _ = Notify.status(status)
+        var isTold = false
+        while true {
+            let hang = await hang()
+            // A check that was cut short says nothing.
+            guard !Task.isCancelled else { return }
+            if let hang {
+                if !isTold { relay.observe(.hangs(what: hang)) }
+                _ = Notify.status("\(hang); \(status)")
+            } else {
+                _ = Notify.watchdog()
+                _ = Notify.status(status)
+            }
+            isTold = hang != nil
             guard (try? await Task.sleep(for: interval)) != nil else { return }
         }
     }
@@ -33,22 +43,30 @@ struct SelfCheck: Sendable {
             + database
     }
 
-    private func threadsAnswer() async -> Bool {
-        if let deadline = relay.pool.earliestDeadline, deadline + Self.threadPatience < .now { return false }
-        return await withTaskGroup(of: Bool.self) { group in
+    /// Which thread does not answer, for a person; nil: all do.
+    private func hang() async -> String? {
+        if let deadline = relay.pool.earliestDeadline, deadline + Self.threadPatience < .now {
+            let late = (ContinuousClock.Instant.now - deadline).components.seconds
+            return "a database thread has not come back, \(late) s after the end of its wait"
+        }
+        let loopsAnswer = await withTaskGroup(of: Bool.self) { group in
             for loop in relay.group.makeIterator() {
                 group.addTask { await Self.answers(loop) }
             }
             return await group.allSatisfy { $0 }
         }
+        return loopsAnswer ? nil : "an event loop has not answered for \(Self.loopPatience.components.seconds) s"
     }
 
+    /// Whoever waits for a loop that hangs waits for ever: the answer is raced against the clock in a stream.
     private static func answers(_ loop: any EventLoop) async -> Bool {
-        await withTaskGroup(of: Bool.self) { group in
-            group.addTask { (try? await loop.submit {}.get()) != nil }
-            group.addTask { (try? await Task.sleep(for: loopPatience)) == nil }
-            defer { group.cancelAll() }
-            return await group.next() ?? false
+        let (answers, answer) = AsyncStream<Bool>.makeStream()
+        loop.execute { answer.yield(true) }
+        let impatient = Task {
+            try await Task.sleep(for: loopPatience)
+            answer.yield(false)
         }
+        defer { impatient.cancel() }
+        return await answers.first { _ in true } ?? false
     }
 }

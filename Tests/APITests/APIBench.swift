@@ -44,10 +44,11 @@ final class APIBench: Sendable {
         try await registration.register()
         let recorder = Recorder(
             queue: queue, pool: pool, handOver: HandOver(), registration: registration, routes: Routes(),
-            rules: Dictionary(
-                uniqueKeysWithValues: sources.map {
-                    ($0.name, SourceRules(shape: NoShape(), ownership: $0.ownership, statesChanges: true))
-                }), clock: clock, observe: { _ in })
+            rules: SourceRuleBook(
+                Dictionary(
+                    uniqueKeysWithValues: sources.map {
+                        ($0.name, SourceRules(shape: NoShape(), ownership: $0.ownership, statesChanges: true))
+                    })), clock: clock, observe: { _ in })
         recording = Task { await recorder.run() }
         let (clock, log) = (clock, log)
         api = API(

@@ -52,7 +52,9 @@ import Vocabulary
             "SOURCE", "EVENT", "EVENT_NAME", "TRANSACTION", "PURCHASE", "TRANSFER", "MESSAGE", "INTEGRATION",
             "DELIVERY", "ATTEMPT", "OUTCOME", "HTTP_STATUS", "LATENCY_MS", "NEXT_ATTEMPT_AT",
         ]
-        let ours: Set = ["COUNT", "DUPLICATES", "QUARANTINE", "DAEMON", "LATENCY_P50_MS", "LATENCY_P99_MS"]
+        let ours: Set = [
+            "COUNT", "DUPLICATES", "QUARANTINE", "DAEMON", "LATENCY_P50_MS", "LATENCY_P99_MS", "OPEN_SECONDS",
+        ]
         let used = Set(everyObservation.flatMap { JournalEntry($0).fields.map(\.name) })
         #expect(used.isSubset(of: documented.union(ours)))
         #expect(used.union(["NEXT_ATTEMPT_AT"]).isSuperset(of: documented))

@@ -33,6 +33,7 @@ import Vocabulary
             #"posthouse_attempts_total{integration="backend",outcome="paused"} 1"#,
             #"posthouse_attempt_duration_seconds_count{integration="backend"} 4"#,
             #"posthouse_attempt_duration_seconds_sum{integration="backend"} 0.048"#,
+            #"posthouse_breaker_openings_total{integration="backend"} 1"#,
             "posthouse_leases_rescued_total 2", "posthouse_leases_lost_total 1", "posthouse_database_losses_total 1",
             "posthouse_journal_dropped_total 5", "posthouse_database_up 1",
         ]
@@ -44,7 +45,7 @@ import Vocabulary
         for latency in [0, 1, 2, 10, 11, 120_000, 999_999] {
             metrics.count(.attempt(.sample(integration: "b", latency: latency)))
         }
-        let buckets = page(metrics).components(separatedBy: "\n").filter { $0.contains("_bucket{") }
+        let buckets = page(metrics).components(separatedBy: "\n").filter { $0.contains("_bucket{integration=") }
         func count(_ bound: String) -> String? {
             buckets.first { $0.contains(#"le="\#(bound)""#) }.flatMap { $0.split(separator: " ").last.map(String.init) }
         }
@@ -57,12 +58,34 @@ import Vocabulary
         #expect(count("+Inf") == "7")
     }
 
+    @Test func recordingIsShownInSecondsAndEvents() {
+        var recording = Gauges.Recording(commits: Histogram(bounds: [1, 10]), batches: Histogram(bounds: [1, 100]))
+        for (milliseconds, events) in [(1, 1), (7, 100), (2_000, 500)] {
+            recording.commits.add(milliseconds)
+            recording.batches.add(events)
+        }
+        let gauges = Gauges(databaseIsUp: true, queues: [], recording: recording, beingStored: 7)
+        let lines = page(Metrics(), gauges: gauges).components(separatedBy: "\n")
+        for line in [
+            #"posthouse_commit_duration_seconds_bucket{le="0.001"} 1"#,
+            #"posthouse_commit_duration_seconds_bucket{le="0.01"} 2"#,
+            #"posthouse_commit_duration_seconds_bucket{le="+Inf"} 3"#, "posthouse_commit_duration_seconds_sum 2.008",
+            "posthouse_commit_duration_seconds_count 3", #"posthouse_batch_events_bucket{le="1"} 1"#,
+            #"posthouse_batch_events_bucket{le="100"} 2"#, "posthouse_batch_events_sum 601",
+            "posthouse_webhooks_being_stored 7",
+        ] { #expect(lines.contains(line), "\(line)") }
+    }
+
     @Test func gaugesAreThoseOfTheScrape() {
         let gauges = Gauges(
             databaseIsUp: false,
             queues: [
-                .init(integration: "b", waiting: 3, oldestWaitingSeconds: 1.5, deadLetters: 2),
-                .init(integration: "a", waiting: 0, oldestWaitingSeconds: nil, deadLetters: 0),
+                .init(
+                    integration: "b", waiting: 3, oldestWaitingSeconds: 1.5, deadLetters: 2, isPaused: false,
+                    breakerIsOpen: true),
+                .init(
+                    integration: "a", waiting: 0, oldestWaitingSeconds: nil, deadLetters: 0, isPaused: true,
+                    breakerIsOpen: false),
             ])
         let lines = page(Metrics(), gauges: gauges).components(separatedBy: "\n").filter { !$0.hasPrefix("#") }
         #expect(lines.contains("posthouse_database_up 0"))
@@ -73,6 +96,9 @@ import Vocabulary
                 #"posthouse_oldest_waiting_seconds{integration="a"} 0.0"#,
                 #"posthouse_oldest_waiting_seconds{integration="b"} 1.5"#,
                 #"posthouse_dead_letters{integration="a"} 0"#, #"posthouse_dead_letters{integration="b"} 2"#,
+                #"posthouse_integration_paused{integration="a"} 1"#,
+                #"posthouse_integration_paused{integration="b"} 0"#,
+                #"posthouse_breaker_open{integration="a"} 0"#, #"posthouse_breaker_open{integration="b"} 1"#,
             ])
     }
 
@@ -88,7 +114,11 @@ import Vocabulary
         everyObservation.forEach(metrics.count)
         let gauges = Gauges(
             databaseIsUp: true,
-            queues: [.init(integration: "b", waiting: 3, oldestWaitingSeconds: 1, deadLetters: 2)])
+            queues: [
+                .init(
+                    integration: "b", waiting: 3, oldestWaitingSeconds: 1, deadLetters: 2, isPaused: false,
+                    breakerIsOpen: false)
+            ])
         let text = MetricsPage(
             version: "1", tally: metrics.total(), journalDropped: 0, gauges: gauges, process: .now()
         ).text

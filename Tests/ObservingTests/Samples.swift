@@ -41,8 +41,12 @@ let everyObservation: [Observation] = [
     .attempt(.sample(outcome: .dead, httpStatus: 500)), .attempt(.sample(outcome: .paused, httpStatus: 410)),
     .successes(integration: "backend", count: 5, p50Milliseconds: 3, p99Milliseconds: 9),
     .integrationPaused(integration: "backend", reason: "410 Gone"), .integrationResumed(integration: "backend"),
+    .breakerOpened(integration: "backend", reason: "10 of the last 10 attempts failed"),
+    .breakerClosed(integration: "backend", openSeconds: 42),
     .leasesRescued(daemon: 4, count: 2), .leaseLost(daemon: 4), .databaseLost(reason: "connection refused"),
     .databaseRecovered, .clusterStarted(directory: "/var/lib/posthouse", takenOver: false), .clusterStopped,
-    .migrated(from: 1, to: 2), .ready(listen: "127.0.0.1:8080"), .stopping(reason: "SIGTERM"),
+    .migrated(from: 1, to: 2), .ready(listen: "127.0.0.1:8080"),
+    .reloaded(changes: "integrations added: crm"), .reloadRefused(reason: "posthouse.toml:3:1: error: unknown key"),
+    .hangs(what: "an event loop has not answered for 5 seconds"), .stopping(reason: "SIGTERM"),
     .stopped(inFlight: 0), .warning("take care"), .journalDropped(count: 2),
 ]

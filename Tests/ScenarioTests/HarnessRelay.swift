@@ -67,8 +67,16 @@ final class Relay: Sendable {
         case .shared: self.storage = .given(try Self.durableCluster.get().createDatabase())
         default: self.storage = storage
         }
+        configuration = directory.path + "/posthouse.toml"
+        try configure(integrations, sources: sources, settings: settings)
+    }
+
+    /// Writes the configuration anew; a daemon that runs reads it when it is told to.
+    func configure(
+        _ integrations: [Integration], sources: [SourceTable] = [SourceTable()], settings: String = ""
+    ) throws {
         var lines = ["[server]", "listen = \"127.0.0.1:\(port)\"", settings]
-        if case .given(let text) = self.storage {
+        if case .given(let text) = storage {
             try directory.write("database-url", text + "\n")
             lines += ["[database]", "url = { file = \"\(directory.path)/database-url\" }"]
         } else {
@@ -85,8 +93,21 @@ final class Relay: Sendable {
             lines.append(try Self.secrets(integration.secrets, of: integration.name, in: directory))
             lines += integration.settings.filter { !$0.value.isEmpty }.map { "\($0.key) = \($0.value)" }
         }
-        configuration = try directory.write("posthouse.toml", lines.joined(separator: "\n") + "\n")
+        try directory.write("posthouse.toml", lines.joined(separator: "\n") + "\n")
     }
+
+    /// SIGHUP; the line that says what became of it.
+    func reload() throws -> String {
+        guard let child else { throw HarnessFailure("no daemon runs") }
+        let told = child.errors.count(where: Self.isOfReload)
+        child.signal(SIGHUP)
+        guard eventually(within: 30, { child.errors.count(where: Self.isOfReload) > told }) else {
+            throw HarnessFailure("SIGHUP was not answered:\n\(child.errors.joined(separator: "\n"))")
+        }
+        return child.errors.last(where: Self.isOfReload) ?? ""
+    }
+
+    private static func isOfReload(_ line: String) -> Bool { line.contains("the new configuration ") }
 
     /// A relay that serves.
     static func running(

@@ -9,11 +9,13 @@ package struct QueueFigures: Sendable {
     package let oldestSeconds: Double?
     package let deadLetters: Int
     package let isPaused: Bool
+    package let breakerIsOpen: Bool
 
-    static let statement = Statement<(), (String, Int64, Double?, Int64, Bool)>(
+    static let statement = Statement<(), (String, Int64, Double?, Int64, Bool, Bool)>(
         "lookup_queue_figures",
         """
-        SELECT i.name, coalesce(d.waiting, 0), d.oldest, coalesce(l.dead, 0), i.paused_at IS NOT NULL
+        SELECT i.name, coalesce(d.waiting, 0), d.oldest, coalesce(l.dead, 0), i.paused_at IS NOT NULL,
+               EXISTS (SELECT FROM breakers b WHERE b.integration = i.id)
         FROM integrations i
         LEFT JOIN (SELECT integration, count(*) AS waiting,
                           extract(epoch FROM now() - min(created_at))::double precision AS oldest
@@ -40,7 +42,7 @@ package struct QueueFigures: Sendable {
             try session.run(statement, ()).map {
                 QueueFigures(
                     integration: $0.0, waiting: Int($0.1), oldestSeconds: $0.2, deadLetters: Int($0.3),
-                    isPaused: $0.4)
+                    isPaused: $0.4, breakerIsOpen: $0.5)
             }
         }
     }

@@ -12,6 +12,8 @@ import Vocabulary
 struct ServeCommand: AsyncParsableCommand {
     /// How long the start waits for a database that does not answer yet.
     private static let databasePatience: Duration = .seconds(60)
+    /// Errors of a refused reload that its entry names; `posthouse check` shows all.
+    private static let errorsTold = 5
 
     static let configuration = CommandConfiguration(
         commandName: "serve", abstract: "Run the relay in the foreground.",
@@ -21,8 +23,6 @@ struct ServeCommand: AsyncParsableCommand {
 
     func run() async throws {
         signal(SIGPIPE, SIG_IGN)
-        // A new configuration is read by a restart; a hang-up must not end the daemon.
-        signal(SIGHUP, SIG_IGN)
         let configuration = try file.load(.serve)
         try await Terminal.reporting { try await serve(configuration) }
     }
@@ -30,7 +30,7 @@ struct ServeCommand: AsyncParsableCommand {
     private func serve(_ configuration: Configuration) async throws {
         // Before anything else is opened or started: the variables speak of this process and of these numbers.
         let listeners = try Listeners(configuration.server, inherited: ListenFds.take())
-        let signals = Signals.stream([SIGTERM, SIGINT])
+        let signals = Signals.stream([SIGTERM, SIGINT, SIGHUP])
         let observatory = try Observatory(
             version: Posthouse.version, destination: .detected(),
             detailPerSecond: configuration.journal.detailPerSecond,
@@ -63,7 +63,11 @@ struct ServeCommand: AsyncParsableCommand {
         observe(.ready(listen: relay.listens))
         _ = Notify.ready(status: "serving \(relay.listens)")
         let check = Task { await SelfCheck(relay: relay).run() }
-        let cause = await signals.first { _ in true }
+        #if DEBUG
+            let failpoint = Task { await Failpoint.run(relay) }
+            defer { failpoint.cancel() }
+        #endif
+        let cause = await obey(signals, relay)
         check.cancel()
         observe(.stopping(reason: cause == SIGINT ? "SIGINT" : "SIGTERM"))
         _ = Notify.stopping(status: "finishing what is under way")
@@ -75,38 +79,48 @@ struct ServeCommand: AsyncParsableCommand {
         }
     }
 
+    /// Reloads at each SIGHUP; returns the signal that ends the daemon.
+    private func obey(_ signals: AsyncStream<Int32>, _ relay: Relay) async -> Int32 {
+        for await signal in signals {
+            guard signal == SIGHUP else { return signal }
+            _ = Notify.reloading()
+            _ = Notify.ready(status: await reload(relay))
+        }
+        return SIGTERM
+    }
+
+    /// What became of it, for `systemctl status`.
+    private func reload(_ relay: Relay) async -> String {
+        let outcome = ConfigurationFile.load(path: file.path, purpose: .serve)
+        guard let next = outcome.configuration, outcome.errors.isEmpty else {
+            let reason = outcome.errors.map(\.headline).prefix(Self.errorsTold).joined(separator: "; ")
+            let more = outcome.errors.count - Self.errorsTold
+            return refused(more > 0 ? "\(reason); and \(more) more" : reason, relay)
+        }
+        do {
+            let reload = try await relay.reload(to: next)
+            relay.observe(.reloaded(changes: reload.summary))
+            return "serving \(relay.listens); reloaded: \(reload.summary)"
+        } catch {
+            return refused("\(error)", relay)
+        }
+    }
+
+    private func refused(_ reason: String, _ relay: Relay) -> String {
+        relay.observe(.reloadRefused(reason: reason))
+        return "serving \(relay.listens) by the configuration before the last reload, which was refused: \(reason)"
+    }
+
     private static func cluster(
         _ configuration: Configuration, _ observe: @escaping Observer
     ) async throws -> PrivateCluster? {
         guard configuration.database.usesPrivateCluster else {
-            try await refuseIfUnsettled(configuration.embedded.directory, observe)
+            try await EmbeddedLedger.refuseIfUnsettled(configuration.embedded.directory, observe)
             return nil
         }
+        try EmbeddedLedger.refuseIfMoved(configuration.embedded.directory)
         _ = Notify.status("starting the private PostgreSQL cluster in \(configuration.embedded.directory)")
         return try await PrivateCluster.start(directory: configuration.embedded.directory, observe: observe)
-    }
-
-    /// Whoever moves to a database of their own must not leave deliveries behind in the private cluster.
-    private static func refuseIfUnsettled(_ directory: String, _ observe: @escaping Observer) async throws {
-        guard PrivateCluster.exists(in: directory) else { return }
-        let cluster = try await PrivateCluster.start(directory: directory, observe: observe)
-        let settings = try DatabaseAccess.settings(cluster.connectionString, statementTimeout: Limits.statementTimeout)
-        let waiting: Int64
-        do {
-            waiting = try await DatabaseAccess.withPool(settings) { try await QueueFigures.unsettled(in: $0) }
-        } catch {
-            await cluster.stop()
-            throw error
-        }
-        await cluster.stop()
-        guard waiting == 0 else {
-            throw Complaint(
-                """
-                [database] url names another database, but the private cluster in \(directory) still holds \(waiting) \
-                unsettled deliveries; take the url out and let them be delivered first, or remove \(directory)/cluster \
-                if they are to be lost
-                """)
-        }
     }
 
     /// A database that starts beside us may need a moment; one that is set wrongly does not get better.

@@ -1,0 +1,117 @@
+import API
+import Configuration
+import Front
+import Inbound
+import NIOCore
+import Synchronization
+import Vocabulary
+
+/// The listeners that are open. What answers behind them is replaced as a whole by a reload: a request is answered by
+/// what was there when its head had come, or, if that is gone, by what is there now.
+final class Doors: Sendable {
+    /// What can be asked at a listener.
+    enum Side: Sendable {
+        case everything, webhooks, backend
+    }
+
+    /// The parts that answer.
+    struct Parts: Sendable {
+        let ingest: Ingest
+        let api: API
+        let operations: Operations
+    }
+
+    private struct Door: Sendable {
+        let server: FrontServer
+        let side: Side
+        let router: LiveRouter
+    }
+
+    private let doors: [Door]
+
+    var servers: [FrontServer] { doors.map(\.server) }
+
+    fileprivate init(_ doors: [(FrontServer, Side, LiveRouter)]) {
+        self.doors = doors.map { Door(server: $0.0, side: $0.1, router: $0.2) }
+    }
+
+    static func open(
+        _ listeners: [(Listen, Side)], tls: Front.TLSFiles?, parts: Parts, group: any EventLoopGroup
+    ) async throws -> Doors {
+        var doors: [(FrontServer, Side, LiveRouter)] = []
+        for (listener, side) in listeners {
+            let router = LiveRouter(Router(parts, side))
+            let server = try await FrontServer.start(listener: listener, handler: router, group: group, tls: tls)
+            doors.append((server, side, router))
+        }
+        return Doors(doors)
+    }
+
+    func answer(by parts: Parts) {
+        for door in doors { door.router.replace(Router(parts, door.side)) }
+    }
+
+    /// New connections get the certificate that the files hold now.
+    func renew(_ tls: Front.TLSFiles) throws {
+        for door in doors { try door.server.replaceTLS(tls) }
+    }
+}
+
+/// A router that can be replaced while requests come.
+private final class LiveRouter: FrontHandler {
+    private let router: Mutex<Router>
+
+    init(_ router: Router) { self.router = Mutex(router) }
+
+    func replace(_ next: Router) { router.withLock { $0 = next } }
+
+    private var current: Router { router.withLock { $0 } }
+
+    func admit(_ head: FrontHead) -> Admission { current.admit(head) }
+
+    func respond(to request: FrontRequest, with responder: Responder) {
+        current.respond(to: request, with: responder)
+    }
+
+    func turnedAway(_ head: FrontHead?, status: Int, reason: String) {
+        current.turnedAway(head, status: status, reason: reason)
+    }
+}
+
+/// Which part answers which path of one listener.
+private struct Router: FrontHandler {
+    private let ingest: Ingest?
+    /// The metrics are shown where the API answers.
+    private let api: API?
+    private let operations: Operations
+
+    init(_ parts: Doors.Parts, _ side: Doors.Side) {
+        ingest = side == .backend ? nil : parts.ingest
+        api = side == .webhooks ? nil : parts.api
+        operations = parts.operations
+    }
+
+    func admit(_ head: FrontHead) -> Admission {
+        if let part = part(of: head) { return part.admit(head) }
+        return operations.admit(head, showsMetrics: api != nil)
+    }
+
+    func respond(to request: FrontRequest, with responder: Responder) {
+        if let part = part(of: request.head) {
+            part.respond(to: request, with: responder)
+        } else {
+            operations.respond(to: request, with: responder)
+        }
+    }
+
+    func turnedAway(_ head: FrontHead?, status: Int, reason: String) {
+        guard let head else { return }
+        part(of: head)?.turnedAway(head, status: status, reason: reason)
+    }
+
+    /// Nil: what is asked of the daemon itself.
+    private func part(of head: FrontHead) -> (any FrontHandler)? {
+        if head.path.hasPrefix(Ingest.prefix) { return ingest }
+        return API.owns(path: head.path) ? api : nil
+    }
+}

@@ -1,0 +1,72 @@
+import API
+import Configuration
+import Inbound
+import Ledger
+import Observing
+import Outbound
+import Postgres
+import Synchronization
+import Vocabulary
+
+// What the parts of the relay take from a configuration.
+
+/// The configuration that holds now.
+final class LiveConfiguration: Sendable {
+    private let state: Mutex<Configuration>
+
+    init(_ configuration: Configuration) { state = Mutex(configuration) }
+
+    var current: Configuration { state.withLock { $0 } }
+
+    func replace(_ next: Configuration) { state.withLock { $0 = next } }
+}
+
+extension Doors.Parts {
+    init(
+        _ configuration: Configuration, pool: Pool, queue: RecordQueue, recording: RecordFigures,
+        registration: Registration,
+        clock: DatabaseClock, observatory: Observatory
+    ) {
+        let observe = observatory.observer
+        let bodyBytesMax = configuration.server.maxBodyBytes
+        ingest = Ingest(
+            sources: configuration.sources, queue: queue, bodyBytesMax: bodyBytesMax, now: ThisProcess.now,
+            observe: observe)
+        api = API(
+            tokens: configuration.apiTokens, sources: configuration.sources,
+            subscriptionGroups: configuration.subscriptionGroups, lookup: HolderLookup(pool: pool), queue: queue,
+            bodyBytesMax: bodyBytesMax, now: { clock.now }, observe: observe)
+        operations = Operations(
+            pool: pool, registration: registration, observatory: observatory, recording: recording, recordQueue: queue)
+    }
+}
+
+extension SourceRules {
+    init(_ source: Source) {
+        self.init(
+            shape: SourceAdapters.adapter(for: source.kind), ownership: source.ownership,
+            statesChanges: source.kind.traits.statesChanges)
+    }
+
+    static func byName(_ sources: [Source]) -> [String: SourceRules] {
+        Dictionary(sources.map { ($0.name, SourceRules($0)) }, uniquingKeysWith: { first, _ in first })
+    }
+}
+
+extension SourceSigning {
+    init(_ source: Source) {
+        self.init(
+            shape: SourceAdapters.adapter(for: source.kind), authentication: source.authentication,
+            secret: source.secrets.first)
+    }
+
+    static func byName(_ sources: [Source]) -> [String: SourceSigning] {
+        Dictionary(sources.map { ($0.name, SourceSigning($0)) }, uniquingKeysWith: { first, _ in first })
+    }
+}
+
+extension Retention {
+    init(_ configured: Configuration.Retention) {
+        self.init(attempts: configured.attempts, events: configured.events, duplicates: configured.duplicates)
+    }
+}

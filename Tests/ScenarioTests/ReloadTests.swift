@@ -1,0 +1,125 @@
+import Foundation
+import Testing
+import Vocabulary
+
+/// SIGHUP: a new configuration holds without a request refused or an event lost; a broken one changes nothing.
+@Suite struct ReloadTests {
+    private static let manyGaps = "[" + Array(repeating: #""300ms""#, count: 30).joined(separator: ", ") + "]"
+
+    @Test("Under load: sources and integrations are added, changed, removed and brought back")
+    func underLoad() throws {
+        let first = try Receiver()
+        let second = try Receiver()
+        let relay = try Relay.running([.init("first", first)])
+        defer { relay.end() }
+        #expect(try relay.source("other").post(Webhook("ACTIVATE", .user("u"), purchase: "subs_1")) == 404)
+        let load = FaultLoad("load", on: [relay.port])
+        #expect(load.waitForProgress(30))
+
+        let other = Relay.SourceTable(name: "other", kind: "purchasely")
+        try relay.configure(
+            [
+                .init(
+                    "first", first,
+                    ["headers": #"{ X-Reloaded = { file = "\#(try relay.directory.write("header", "yes"))" } }"#]),
+                .init("second", second),
+            ], sources: [.init(), other])
+        let added = try relay.reload()
+        for part in ["added integration second", "changed integration first", "added source other"] {
+            #expect(added.contains(part), "\(added)")
+        }
+        #expect(try relay.source("other").post(Webhook("ACTIVATE", .user("u"), purchase: "subs_1")) == 200)
+        #expect(load.waitForProgress(30))
+        #expect(second.waitForAccepted(10))
+
+        try relay.configure([.init("first", first)], sources: [.init(), other])
+        #expect(try relay.reload().contains("removed integration second"))
+        // What is recorded from now on is not for it; a batch that was under way may have been.
+        #expect(load.waitForProgress(20))
+        let ofSecond = "integration = (SELECT id FROM integrations WHERE name = 'second')"
+        let waiting = try relay.database.count("deliveries", where: ofSecond)
+        #expect(load.waitForProgress(60))
+        #expect(try relay.database.count("deliveries", where: ofSecond) <= waiting)
+
+        try relay.configure([.init("first", first), .init("second", second)], sources: [.init(), other])
+        #expect(try relay.reload().contains("added integration second"))
+        #expect(load.waitForProgress(30))
+        let tally = try #require(load.finish())
+        #expect(try relay.database.drained())
+
+        #expect(tally.refusals == [:] && tally.unanswered == 0)
+        let receipts = FaultReceipts(first)
+        #expect(receipts.missing(of: tally) == [] && receipts.duplicates(of: tally) == 0)
+        #expect(FaultReceipts(second).duplicates == 0)
+        #expect(try relay.database.notOnce(tally) == [])
+        #expect(first.accepted.first?.request["x-reloaded"] == nil && first.accepted.last?.request["x-reloaded"] == nil)
+        #expect(first.accepted.contains { $0.request["x-reloaded"] == "yes" })
+    }
+
+    @Test("What a removed integration still had to get waits until it is back")
+    func removedWaits() throws {
+        let receiver = try Receiver { _ in .status(500) }
+        let relay = try Relay.running([.init("backend", receiver, ["schedule": Self.manyGaps])])
+        defer { relay.end() }
+        #expect(try relay.source().post(Webhook("ACTIVATE", .user("u"), purchase: "subs_1")) == 200)
+        #expect(receiver.wait { $0.count >= 2 })
+        try relay.configure([])
+        #expect(try relay.reload().contains("removed integration backend"))
+        #expect(try eventually { try relay.database.count("deliveries", where: "leased_by IS NULL") == 1 })
+        let seen = receiver.received.count
+        receiver.answer { _ in .ok }
+        Thread.sleep(forTimeInterval: 1)
+        #expect(receiver.received.count <= seen + 1 && receiver.accepted.isEmpty)
+        try relay.configure([.init("backend", receiver, ["schedule": Self.manyGaps])])
+        _ = try relay.reload()
+        #expect(receiver.waitForAccepted(1))
+        #expect(try relay.database.drained())
+    }
+
+    @Test("A purchase's order is given up: what was held back goes at once")
+    func orderGivenUp() throws {
+        let receiver = try Receiver { request in
+            request.number < 1_000 && request.type == "SUBSCRIPTION_STARTED" ? .status(500) : .ok
+        }
+        let relay = try Relay.running([.init("backend", receiver, ["schedule": #"["1h"]"#])])
+        defer { relay.end() }
+        let source = relay.source()
+        #expect(try source.post(Webhook("SUBSCRIPTION_STARTED", .user("u"), purchase: "subs_1")) == 200)
+        #expect(receiver.wait { $0.count { $0.type == "SUBSCRIPTION_STARTED" } == 1 })
+        #expect(
+            try source.post(Webhook("SUBSCRIPTION_RENEWED", .user("u"), purchase: "subs_1", at: Webhook.epoch + 9))
+                == 200)
+        #expect(try relay.database.count("deliveries", where: "blocked") == 1)
+        try relay.configure([.init("backend", receiver, ["schedule": #"["1h"]"#, "order": #""none""#])])
+        #expect(try relay.reload().contains("changed integration backend"))
+        #expect(receiver.wait { $0.contains { $0.type == "SUBSCRIPTION_RENEWED" && $0.isAccepted } })
+    }
+
+    @Test("A broken file changes nothing and says what is wrong and where; what needs a restart is named")
+    func broken() throws {
+        let receiver = try Receiver()
+        let relay = try Relay.running([.init("backend", receiver)])
+        defer { relay.end() }
+        let good = try String(contentsOfFile: relay.configuration, encoding: .utf8)
+        try relay.directory.write("posthouse.toml", good + "[journal]\ndetail_limt = 5\n")
+        let refused = try relay.reload()
+        for part in ["cannot be used", "posthouse.toml:", "detail_limt", "detail_limit"] {
+            #expect(refused.contains(part), "\(refused)")
+        }
+        #expect(try relay.source().post(Webhook("ACTIVATE", .user("u"), purchase: "subs_1")) == 200)
+        #expect(receiver.waitForAccepted(1))
+        try FileManager.default.removeItem(atPath: relay.configuration)
+        #expect(try relay.reload().contains("cannot be read"))
+        try relay.directory.write(
+            "posthouse.toml", good + "[retention]\nattempts = \"40d\"\n[journal]\ndetail_limit = 5\n")
+        let changed = try relay.reload()
+        #expect(changed.contains("changed [journal]; changed [retention]"), "\(changed)")
+        let other = try Socket.freePort()
+        try relay.directory.write(
+            "posthouse.toml", good.replacingOccurrences(of: ":\(relay.port)", with: ":\(other)"))
+        let due = try relay.reload()
+        #expect(due.contains("due at the next restart: [server] listen"), "\(due)")
+        #expect(try relay.get("/readyz").status == 200)
+        #expect(relay.processIdentifier != nil)
+    }
+}
