@@ -1,0 +1,103 @@
+package import Postgres
+package import Vocabulary
+
+/// What was authentic and could not be read: kept byte for byte until a person has looked at it.
+package enum Quarantine {
+    package struct Row: Sendable {
+        package let id: Int64
+        package let source: String
+        package let reason: String
+        package let receivedAt: Timestamp
+        package let bytes: Int
+    }
+
+    /// What became of a body that was read again.
+    package enum Outcome: Sendable {
+        case recorded(EventTrail)
+        /// The event was recorded before, from another body.
+        case duplicate(EventTrail)
+    }
+
+    /// Ascending; at most `limit`, from behind `after` on.
+    package static func list(
+        after: Int64 = 0, limit: Int32 = 1_000, in pool: Pool
+    ) async throws(DatabaseError) -> [Row] {
+        try await pool.withSession { session throws(DatabaseError) in
+            try session.run(QuarantineStatements.list, (after, limit)).map {
+                Row(
+                    id: $0.0, source: $0.1, reason: $0.2, receivedAt: Timestamp(milliseconds: $0.3), bytes: Int($0.4))
+            }
+        }
+    }
+
+    /// One of them with its body; nil: it is not there (any more).
+    package static func body(_ id: Int64, in pool: Pool) async throws(DatabaseError) -> (row: Row, body: [UInt8])? {
+        try await pool.withSession { session throws(DatabaseError) in
+            try session.run(QuarantineStatements.body, id).first.map {
+                (
+                    Row(
+                        id: id, source: $0.0, reason: $0.1, receivedAt: Timestamp(milliseconds: $0.2),
+                        bytes: $0.3.count), $0.3
+                )
+            }
+        }
+    }
+
+    /// Why it still cannot be read.
+    package static func note(_ reason: String, of id: Int64, in pool: Pool) async throws(DatabaseError) {
+        try await pool.withSession { session throws(DatabaseError) in
+            _ = try session.execute(QuarantineStatements.note, (id, reason))
+        }
+    }
+
+    /// Records an event as if it had just come, and takes the body out of quarantine, in ONE transaction. Nothing is
+    /// leased: the daemons find its deliveries in the queue.
+    package static func release(
+        _ id: Int64, as event: Event, routes: [RoutedIntegration], rules: [String: SourceRules], in pool: Pool
+    ) async throws(DatabaseError) -> Outcome {
+        let recorder = RecordEvents(routes: routes, rules: rules, handOver: HandOver(), daemon: nil)
+        for attempt in 1... {
+            do throws(DatabaseError) {
+                return try await pool.withSession { session throws(DatabaseError) in
+                    try session.transaction { session throws(DatabaseError) in
+                        var reserved = Reservations()
+                        let committed = try recorder.run([event], on: session, reserved: &reserved)
+                        _ = try session.execute(QuarantineStatements.remove, id)
+                        return try outcome(of: committed)
+                    }
+                }
+            } catch  where error.isRetryable && attempt < Recorder.collisionsMax {
+                continue
+            }
+        }
+        preconditionFailure("the loop ends by returning or throwing")
+    }
+
+    private static func outcome(of committed: RecordEvents.Committed) throws(DatabaseError) -> Outcome {
+        switch committed.outcomes.first {
+        case .recorded(let trail): return .recorded(trail)
+        case .duplicate(let trail, _): return .duplicate(trail)
+        case nil: throw .protocolViolation(reason: "recording one event came to nothing")
+        }
+    }
+}
+
+enum QuarantineStatements {
+    static let list = Statement<(Int64, Int32), (Int64, String, String, Int64, Int32)>(
+        "quarantine_list",
+        """
+        SELECT id, source, reason, (extract(epoch FROM received_at) * 1000)::bigint, octet_length(body)
+        FROM quarantine WHERE id > $1 ORDER BY id LIMIT $2
+        """)
+
+    static let body = Statement<Int64, (String, String, Int64, [UInt8])>(
+        "quarantine_body",
+        """
+        SELECT source, reason, (extract(epoch FROM received_at) * 1000)::bigint, body FROM quarantine WHERE id = $1
+        """)
+
+    static let note = Statement<(Int64, String), ()>(
+        "quarantine_note", "UPDATE quarantine SET reason = $2 WHERE id = $1")
+
+    static let remove = Statement<Int64, ()>("quarantine_remove", "DELETE FROM quarantine WHERE id = $1")
+}
