@@ -18,7 +18,9 @@ struct Posthouse: AsyncParsableCommand {
         version: version,
         subcommands: [
             ServeCommand.self, CheckCommand.self, MigrateCommand.self, SendCommand.self, ListenCommand.self,
-            TraceCommand.self, PauseCommand.self, ResumeCommand.self,
+            StatusCommand.self, EventsCommand.self, TraceCommand.self, DeliveriesCommand.self, PauseCommand.self,
+            ResumeCommand.self, ReplayCommand.self, BackfillCommand.self, DiscardCommand.self, QuarantineCommand.self,
+            EraseCommand.self,
         ])
 }
 

@@ -126,10 +126,10 @@ final class Daemon: Sendable {
     func recorder(_ recordQueue: RecordQueue) -> Recorder {
         Recorder(
             queue: recordQueue, pool: pool, handOver: handOver, registration: registration, routes: routes,
-            rules: [
+            rules: SourceRuleBook([
                 "shop": SourceRules(shape: TestShape()), "moving": SourceRules(shape: TestShape(), statesChanges: true),
                 "shared": SourceRules(shape: TestShape(), ownership: .installAndIdentity, statesChanges: true),
-            ], clock: clock, observe: { [log] in log.note($0) })
+            ]), clock: clock, observe: { [log] in log.note($0) })
     }
 
     /// All that is due in one lane, as a lane would take it.

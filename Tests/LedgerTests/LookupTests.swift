@@ -20,7 +20,8 @@ struct LookupTests {
                     let isDead = $0.message.type == "DEACTIVATE"
                     return $0.settled(isDead ? .dead(reason: "x") : .accepted, status: isDead ? 400 : 200)
                 })
-            let trace = try await Trace.read(transaction: "tx_1", from: daemon.pool)
+            let trace = try #require(await Trace.read(EventHandle(nil, "tx_1"), from: daemon.pool))
+            #expect(trace.kind == .transaction)
             #expect(trace.webhooks.map(\.name) == ["ACTIVATE", "DEACTIVATE", "ACTIVATE"])
             #expect(trace.webhooks.map(\.holder) == [anonymous.coalesced, anonymous.coalesced, "user:jeff"])
             #expect(trace.webhooks.map(\.occurredAt) == login.map(\.at))
@@ -47,10 +48,9 @@ struct LookupTests {
             #expect(states(2, 2) == [#"a delivered ["accepted"]"#, "b waiting true"])
             #expect(trace.holdings.filter(\.isActive).map(\.holder) == ["user:jeff"] && trace.holdings.count == 2)
             #expect(
-                try await Trace.read(transaction: "tx_1", limit: 1, from: daemon.pool).webhooks.map(\.name) == [
-                    "ACTIVATE"
-                ])
-            #expect(try await Trace.read(transaction: "none", from: daemon.pool).webhooks.isEmpty)
+                try await Trace.read(EventHandle(.transaction, "tx_1"), limit: 1, from: daemon.pool)?.webhooks
+                    .map(\.name) == ["ACTIVATE"])
+            #expect(try await Trace.read(EventHandle(nil, "none"), from: daemon.pool) == nil)
         }
     }
 
@@ -61,7 +61,7 @@ struct LookupTests {
             daemon.open("a")
             await daemon.record((0..<3).map { .sample(purchase: "subs_\($0)") })
             _ = try await daemon.queue.settle([daemon.inbox.take()[0].settled(.dead(reason: "x"))])
-            _ = try await Pauses.set("b", isPaused: true, in: daemon.pool)
+            _ = try await Pauses.set("b", isPaused: true, routes: [], in: daemon.pool)
             try bench.psql(
                 "UPDATE deliveries SET created_at = now() - interval '90 seconds' WHERE integration = \(daemon.row("b"))"
             )

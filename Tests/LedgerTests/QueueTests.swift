@@ -210,7 +210,7 @@ struct QueueTests {
         try await Bench.run { bench in
             let daemon = try await bench.daemon([.named("all"), .named("other")])
             func change(_ name: String, _ isPaused: Bool) async throws -> String {
-                switch try await Pauses.set(name, isPaused: isPaused, in: daemon.pool) {
+                switch try await Pauses.set(name, isPaused: isPaused, routes: [], in: daemon.pool) {
                 case .changed: "changed"
                 case .unchanged: "unchanged"
                 case .unknown(let known): known.joined(separator: " ")

@@ -3,15 +3,15 @@ import Vocabulary
 extension Integration {
     static func named(
         _ name: String, events: [String] = ["*"], order: Order = .purchase, environments: [String] = [],
-        sources: [String] = []
+        sources: [String] = [], confirmTimeout: Duration? = nil
     ) -> Integration {
         Integration(
             name: name, url: EndpointURL(isTLS: false, host: "receiver.test", port: 80, target: "/"),
             events: events.map { Glob($0) }, environments: environments, sources: sources, format: .standard,
             signingKeys: [], headers: [], timeout: .seconds(15),
             schedule: RetrySchedule(gaps: RetrySchedule.defaultGaps, jitter: 0, giveUpAfter: nil),
-            permanentStatuses: [], concurrency: 4, order: order, allowsPrivateAddresses: false,
-            certificateAuthorityFile: nil)
+            permanentStatuses: [], concurrency: 4, order: order, confirmTimeout: confirmTimeout,
+            allowsPrivateAddresses: false, certificateAuthorityFile: nil)
     }
 }
 

@@ -30,9 +30,13 @@ struct StatementCatalogueTests {
             Entry(Pauses.names), Entry(SourceNames.remember), Entry(SourceNames.exists), Entry(SourceNames.vanished),
             Entry(TraceStatements.events), Entry(TraceStatements.messages), Entry(TraceStatements.waiting),
             Entry(TraceStatements.dead), Entry(TraceStatements.attempts), Entry(TraceStatements.holdings),
-            Entry(Upkeep.today), Entry(Upkeep.partitions), Entry(Upkeep.lockStatement), Entry(Upkeep.pruneStrays),
-            Entry(Upkeep.pruneIdentities), Entry(Upkeep.pruneEvents),
-        ] + recording + holders + lookups + queueing
+            Entry(Upkeep.today), Entry(Upkeep.partitions), Entry(Upkeep.lockStatement),
+            Entry(PruneStatements.now), Entry(PruneStatements.strays), Entry(PruneStatements.events),
+            Entry(PruneStatements.identityPages), Entry(PruneStatements.identities), Entry(PruneStatements.erased),
+            Entry(MoveStatements.tables), Entry(MoveStatements.sequences), Entry(MoveStatements.setSequence),
+            Entry(MoveStatements.cluster), Entry(MoveStatements.movedAt), Entry(MoveStatements.record),
+            Entry(MoveStatements.livingDaemons),
+        ] + recording + holders + lookups + queueing + operating + erasing
 
     private static let recording: [Entry] = [
         Entry(RecordStatements.eventIDs), Entry(RecordStatements.admit), Entry(RecordStatements.differing),
@@ -41,7 +45,7 @@ struct StatementCatalogueTests {
         Entry(RecordStatements.updatePurchases), Entry(RecordStatements.transactions),
         Entry(RecordStatements.entitlements), Entry(RecordStatements.transfers),
         Entry(RecordStatements.messages), Entry(RecordStatements.deliveries), Entry(RecordStatements.quarantine),
-        Entry(RecordStatements.notify),
+        Entry(RecordStatements.notify), Entry(OperationalMessage.keys),
     ]
 
     private static let holders: [Entry] = [
@@ -72,6 +76,66 @@ struct StatementCatalogueTests {
         Entry(QueueStatements.attempts), Entry(QueueStatements.deadLetters), Entry(QueueStatements.releaseNext),
         Entry(QueueStatements.pause), Entry(QueueStatements.resume), Entry(QueueStatements.pauses),
         Entry(QueueStatements.nameIntegrations), Entry(QueueStatements.integrations),
+        Entry(QueueStatements.unblockOrderless),
+        Entry(QueueStatements.unsettled), Entry(BreakerStatements.open), Entry(BreakerStatements.insert),
+        Entry(BreakerStatements.remove),
+        Entry(BreakerStatements.claimProbe), Entry(BreakerStatements.endProbe), Entry(RateStatements.reserve),
+    ]
+
+    private static let operating: [Entry] = [
+        Entry(StatusStatements.integrations), Entry(StatusStatements.daemons), Entry(StatusStatements.rest),
+        Entry(EventHandleStatements.byTransaction), Entry(EventHandleStatements.byHolder),
+        Entry(EventHandleStatements.byMessage), Entry(EventHandleStatements.byTransfer),
+        Entry(EventHandleStatements.byIdentity), Entry(EventHandleStatements.scopes),
+        Entry(EventHandleStatements.scan), Entry(EventListStatements.of), Entry(EventListStatements.newest),
+        Entry(EventListStatements.bounds), Entry(EventListStatements.probe), Entry(DeliveryListStatements.waiting),
+        Entry(DeliveryListStatements.dead), Entry(DeliveryListStatements.delivered),
+        Entry(RequeueStatements.lockPurchases), Entry(RequeueStatements.waiting),
+        Entry(RequeueStatements.removeDeadLetters), Entry(ReplayStatements.message), Entry(ReplayStatements.page),
+        Entry(ReplayStatements.count), Entry(BackfillStatements.bounds), Entry(BackfillStatements.probe),
+        Entry(BackfillStatements.page), Entry(DiscardStatements.count), Entry(DiscardStatements.step),
+        Entry(QuarantineStatements.list), Entry(QuarantineStatements.body), Entry(QuarantineStatements.note),
+        Entry(QuarantineStatements.remove),
+    ]
+
+    private static let erasing: [Entry] = [
+        Entry(EraseStatements.linked),
+        Entry(EraseStatements.standIns),
+        Entry(EraseStatements.events),
+        Entry(EraseStatements.messagesOf),
+        Entry(EraseStatements.told),
+        Entry(EraseStatements.remember),
+        Entry(EraseStatements.giveUp),
+        Entry(EraseStatements.unsettled),
+        Entry(EraseStatements.deadLetters),
+        Entry(EraseStatements.excerpts),
+        Entry(EraseStatements.messages),
+        Entry(EraseStatements.identities),
+        Entry(EraseStatements.deleteEvents),
+        Entry(EraseStatements.transfers),
+        Entry(EraseStatements.entitlements),
+        Entry(EraseStatements.links),
+        Entry(EraseStatements.installIdentities),
+        Entry(EraseStatements.installs),
+        Entry(EraseStatements.changes),
+        Entry(EraseStatements.changeTargets),
+        Entry(EraseStatements.purchaseOthers),
+        Entry(EraseStatements.deletePurchase),
+        Entry(EraseStatements.rewritePurchase),
+        Entry(EraseScans.events),
+        Entry(EraseScans.messages),
+        Entry(EraseScans.quarantine),
+        Entry(EraseScans.purchases),
+        Entry(EraseScans.body),
+        Entry(EraseScans.rewriteBody),
+        Entry(EraseScans.message),
+        Entry(EraseScans.rewriteMessage),
+        Entry(EraseScans.quarantined),
+        Entry(EraseScans.attemptWords),
+        Entry(EraseScans.foundAttemptWords),
+        Entry(EraseScans.lastWords),
+        Entry(EraseScans.foundLastWords),
+        Entry(EraseRecordStatements.found),
     ]
 
     @Test("The server's types are the declared ones")

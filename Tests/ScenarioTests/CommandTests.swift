@@ -83,7 +83,7 @@ import Vocabulary
         expectLine("inactive", "anon:a", "subs_1")
         let unknown = try relay.command("trace", "no such", "--config", relay.configuration)
         #expect(unknown.end == .exited(1))
-        #expect(unknown.errors.contains("no webhook of transaction no such"))
+        #expect(unknown.errors.contains("no webhook under no such"))
     }
 
     @Test("send and listen: a signed sample goes through the relay and arrives verified")

@@ -1,8 +1,8 @@
 package import Postgres
 package import Vocabulary
 
-/// The whole way of a transaction: the webhooks that named it, the transfers of its purchases, the messages they
-/// caused, and every attempt at each receiver.
+/// The whole way of a transaction, or of whatever else events are found by: the webhooks, the transfers, the messages
+/// they caused, and every attempt at each receiver.
 package struct Trace: Sendable {
     package struct Webhook: Sendable {
         package let source: String
@@ -53,23 +53,28 @@ package struct Trace: Sendable {
         package let asOf: Timestamp
     }
 
+    /// What it was found by.
+    package let kind: EventHandle.Kind
     package let webhooks: [Webhook]
-    /// Who has access to the purchases that the transaction belongs to, as of which event time.
+    /// Who has access to the purchases that these webhooks are about, as of which event time.
     package let holdings: [Holding]
 
     /// - Parameter limit: webhooks shown at most, the newest.
-    package static func read(transaction: String, limit: Int32 = 200, from pool: Pool) async throws -> Trace {
+    package static func read(_ handle: EventHandle, limit: Int32 = 200, from pool: Pool) async throws -> Trace? {
         try await pool.withSession { session throws(DatabaseError) in
-            let events = try session.run(TraceStatements.events, (transaction, limit))
+            guard let found = try handle.find(limit: limit, on: session) else { return nil }
+            let events = try session.run(TraceStatements.events, found.rows)
+            guard !events.isEmpty else { return nil }
             let messages = try session.run(TraceStatements.messages, events.map(\.0))
             let rows = messages.map(\.0)
             let waiting = try session.run(TraceStatements.waiting, rows)
             let dead = try session.run(TraceStatements.dead, rows)
             let attempts = try session.run(TraceStatements.attempts, rows)
-            let holdings = try session.run(TraceStatements.holdings, transaction)
+            let holdings = try session.run(TraceStatements.holdings, found.rows)
             let builder = TraceBuilder(waiting: waiting, dead: dead, attempts: attempts)
             let byEvent = Dictionary(grouping: messages, by: \.1)
             return Trace(
+                kind: found.kind,
                 webhooks: events.map { event in
                     Webhook(
                         source: event.1, environment: event.2, eventID: event.3 ?? event.4.eventID, name: event.5,
@@ -90,21 +95,13 @@ package struct Trace: Sendable {
 
 enum TraceStatements {
     static let events = Statement<
-        (String, Int32), (Int64, String, String, String?, Identifier, String, String, Int64, Int64, String?)
+        [Int64], (Int64, String, String, String?, Identifier, String, String, Int64, Int64, String?)
     >(
         "trace_events",
         """
-        SELECT * FROM (
-            SELECT e.id, e.source, e.environment, e.vendor_event_id, e.key, e.name, e.holder, e.occurred_at_ms,
-                   (extract(epoch FROM e.received_at) * 1000)::bigint, p.key AS purchase
-            FROM events e LEFT JOIN purchases p ON p.id = e.purchase
-            WHERE e.id IN (
-                SELECT id FROM events WHERE store_transaction_id = $1
-                -- What moved its purchases without naming them.
-                UNION SELECT t.event FROM transfers t JOIN transactions x ON x.purchase = t.purchase
-                WHERE x.store_transaction_id = $1)
-            ORDER BY e.id DESC LIMIT $2) AS newest
-        ORDER BY id
+        SELECT e.id, e.source, e.environment, e.vendor_event_id, e.key, e.name, e.holder, e.occurred_at_ms,
+               (extract(epoch FROM e.received_at) * 1000)::bigint, p.key
+        FROM events e LEFT JOIN purchases p ON p.id = e.purchase WHERE e.id = ANY ($1) ORDER BY e.id
         """)
 
     static let messages = Statement<[Int64], (Int64, Int64, Identifier, String, Identifier?)>(
@@ -137,12 +134,14 @@ enum TraceStatements {
         WHERE a.message = ANY ($1) ORDER BY a.at, a.attempt
         """)
 
-    static let holdings = Statement<String, (String, String, Bool, Int64)>(
+    static let holdings = Statement<[Int64], (String, String, Bool, Int64)>(
         "trace_holdings",
         """
-        SELECT p.key, e.holder, e.active, e.as_of_ms
-        FROM transactions t JOIN purchases p ON p.id = t.purchase JOIN entitlements e ON e.purchase = p.id
-        WHERE t.store_transaction_id = $1 ORDER BY p.key, e.as_of_ms, e.holder
+        SELECT p.key, h.holder, h.active, h.as_of_ms
+        FROM (SELECT purchase FROM events WHERE id = ANY ($1)
+              UNION SELECT t.purchase FROM messages m JOIN transfers t ON t.id = m.transfer WHERE m.event = ANY ($1)) AS of
+        JOIN purchases p ON p.id = of.purchase JOIN entitlements h ON h.purchase = p.id
+        ORDER BY p.key, h.as_of_ms, h.holder
         """)
 }
 

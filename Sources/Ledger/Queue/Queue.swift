@@ -30,8 +30,11 @@ package struct Queue: Sendable {
     /// Names the configured integrations in the database and routes new messages to them.
     package func route(_ integrations: [Integration]) async throws -> [RoutedIntegration] {
         let names = integrations.map(\.name).sorted()
+        let orderless = integrations.filter { $0.order == .none }.map(\.name)
         let rows = try await pool.withSession { session throws(DatabaseError) in
             _ = try session.execute(QueueStatements.nameIntegrations, names)
+            // Their order was given up by the configuration: nothing of theirs waits behind anything else any more.
+            if !orderless.isEmpty { _ = try session.execute(QueueStatements.unblockOrderless, orderless) }
             return try session.run(QueueStatements.integrations, names)
         }
         let byName = Dictionary(rows.map { ($0.1, $0.0) }, uniquingKeysWith: { first, _ in first })

@@ -161,6 +161,9 @@ enum QueueStatements {
                   d.leased_by
         """)
 
+    static let unsettled = Statement<[Int64], Int64>(
+        "queue_unsettled", "SELECT id FROM deliveries WHERE id = ANY ($1)")
+
     static let pause = Statement<(Int32, String), Int32>(
         "queue_pause",
         """
@@ -180,6 +183,13 @@ enum QueueStatements {
     static let nameIntegrations = Statement<[String], ()>(
         "queue_name_integrations",
         "INSERT INTO integrations (name) SELECT unnest($1) ON CONFLICT (name) DO NOTHING")
+
+    static let unblockOrderless = Statement<[String], ()>(
+        "queue_unblock_orderless",
+        """
+        UPDATE deliveries d SET blocked = false, due_at = now() FROM integrations i
+        WHERE d.blocked AND d.integration = i.id AND i.name = ANY ($1)
+        """)
 
     static let integrations = Statement<[String], (Int32, String)>(
         "queue_integrations", "SELECT id, name FROM integrations WHERE name = ANY ($1)")

@@ -1,6 +1,7 @@
 import ArgumentParser
 import Configuration
 import Inbound
+import JSONText
 import Ledger
 import Vocabulary
 
@@ -13,40 +14,73 @@ struct CheckCommand: AsyncParsableCommand {
             """)
 
     @OptionGroup var file: ConfigurationOption
+    @OptionGroup var output: OutputOption
 
     func run() async throws {
         let outcome = ConfigurationFile.load(path: file.path, purpose: .check)
-        if !outcome.diagnostics.isEmpty { Terminal.complain(outcome.render(coloured: Terminal.errorIsColoured)) }
+        var warnings: [String] = []
+        if outcome.errors.isEmpty, let checked = outcome.configuration {
+            warnings = eventNameWarnings(checked.sources) + (await vanishedSourceWarnings(checked))
+        }
+        if output.json {
+            Terminal.say { write(outcome, warnings, into: &$0) }
+        } else {
+            if !outcome.diagnostics.isEmpty { Terminal.complain(outcome.render(coloured: Terminal.errorIsColoured)) }
+            for warning in warnings { Terminal.complain("\(file.path): warning: \(warning)") }
+        }
         guard outcome.errors.isEmpty, let checked = outcome.configuration else { throw Exit.configuration }
-        warnOfEventNames(checked.sources)
-        await warnOfVanishedSources(checked)
+        guard !output.json else { return }
         Terminal.say(
             "\(file.path): fine (\(checked.sources.count) sources, \(checked.integrations.count) integrations)")
     }
 
     /// A misspelled default name would leave the vendor's renamed event without its meaning.
-    private func warnOfEventNames(_ sources: [Source]) {
-        for source in sources {
+    private func eventNameWarnings(_ sources: [Source]) -> [String] {
+        sources.flatMap { source in
             let known = Set(SourceAdapters.adapter(for: source.kind).knownEventNames)
-            for (renamed, name) in source.renamedEvents.sorted(by: { $0.key < $1.key }) where !known.contains(name) {
-                Terminal.complain(
-                    "\(file.path): warning: event_names of source \(source.name): \"\(renamed)\" stands for \"\(name)\", "
-                        + "which is none of the vendor's default names")
+            return source.renamedEvents.sorted(by: { $0.key < $1.key }).filter { !known.contains($0.value) }.map {
+                "event_names of source \(source.name): \"\($0.key)\" stands for \"\($0.value)\", which is none of the "
+                    + "vendor's default names"
             }
         }
     }
 
     /// A renamed source is another source: its purchases begin anew, and what comes twice is told twice.
-    private func warnOfVanishedSources(_ configuration: Configuration) async {
-        guard let settings = try? DatabaseAccess.forCommand(configuration) else { return }
+    private func vanishedSourceWarnings(_ configuration: Configuration) async -> [String] {
+        guard let settings = try? DatabaseAccess.forCommand(configuration) else { return [] }
         let names = configuration.sources.map(\.name)
         let vanished = try? await DatabaseAccess.withPool(settings) {
             try await SourceNames.vanished(besides: names, in: $0)
         }
-        for name in vanished ?? [] {
-            Terminal.complain(
-                "\(file.path): warning: the database has purchases of a source \"\(name)\", which the file does not name; "
-                    + "if it was renamed, give it its old name: a name is part of every identity")
+        return (vanished ?? []).map {
+            "the database has purchases of a source \"\($0)\", which the file does not name; "
+                + "if it was renamed, give it its old name: a name is part of every identity"
+        }
+    }
+
+    private func write(_ outcome: LoadOutcome, _ warnings: [String], into json: inout JSONWriter) {
+        json.member("file", file.path)
+        json.member("usable", outcome.errors.isEmpty && outcome.configuration != nil)
+        json.member("sources", outcome.configuration?.sources.count)
+        json.member("integrations", outcome.configuration?.integrations.count)
+        json.key("findings")
+        json.array { json in
+            for finding in outcome.diagnostics {
+                json.object { json in
+                    json.member("severity", finding.severity.rawValue)
+                    json.member("line", finding.span?.line)
+                    json.member("column", finding.span?.column)
+                    json.member("message", finding.message)
+                }
+            }
+            for warning in warnings {
+                json.object { json in
+                    json.member("severity", Diagnostic.Severity.warning.rawValue)
+                    json.member("line", Int?.none)
+                    json.member("column", Int?.none)
+                    json.member("message", warning)
+                }
+            }
         }
     }
 }

@@ -1,6 +1,7 @@
 import ArgumentParser
 import Configuration
 import Glibc
+import Observing
 
 /// `--config FILE`, as every command takes it.
 struct ConfigurationOption: ParsableArguments {
@@ -18,9 +19,18 @@ struct ConfigurationOption: ParsableArguments {
 
 /// Where commands write to.
 enum Terminal {
-    static let errorIsColoured = isatty(STDERR_FILENO) == 1 && getenv("NO_COLOR") == nil
+    /// NO_COLOR: no-color.org; an empty value counts as none.
+    static let allowsColour = getenv("NO_COLOR").map { $0.pointee == 0 } ?? true
+    static let errorIsColoured = isatty(STDERR_FILENO) == 1 && allowsColour
 
     static func say(_ text: String) { put(text.hasSuffix("\n") ? text : text + "\n", STDOUT_FILENO) }
+
+    /// Bytes as they are, no end of line added; a terminal gets them in lines, without what would move its cursor.
+    static func say(_ bytes: [UInt8]) {
+        guard isOutput else { return put(bytes, STDOUT_FILENO) }
+        let lines = String(decoding: bytes, as: UTF8.self).split(separator: "\n", omittingEmptySubsequences: false)
+        say(lines.map { PlainText.harmless(String($0)) }.joined(separator: "\n"))
+    }
 
     static func complain(_ text: String) { put(text.hasSuffix("\n") ? text : text + "\n", STDERR_FILENO) }
 
@@ -39,8 +49,9 @@ enum Terminal {
         }
     }
 
-    private static func put(_ text: String, _ descriptor: Int32) {
-        let bytes = Array(text.utf8)
+    private static func put(_ text: String, _ descriptor: Int32) { put(Array(text.utf8), descriptor) }
+
+    private static func put(_ bytes: [UInt8], _ descriptor: Int32) {
         var written = 0
         while written < bytes.count {
             let count = bytes[written...].withUnsafeBytes { write(descriptor, $0.baseAddress, $0.count) }

@@ -1,5 +1,6 @@
 import ArgumentParser
 import Configuration
+import JSONText
 import Ledger
 
 struct PauseCommand: AsyncParsableCommand {
@@ -7,9 +8,10 @@ struct PauseCommand: AsyncParsableCommand {
         commandName: "pause", abstract: "Send nothing more to an integration; its deliveries wait.")
 
     @OptionGroup var file: ConfigurationOption
+    @OptionGroup var output: OutputOption
     @Argument(help: "The name of the integration.") var name: String
 
-    func run() async throws { try await setPause(file, name, isPaused: true) }
+    func run() async throws { try await setPause(file, output, name, isPaused: true) }
 }
 
 struct ResumeCommand: AsyncParsableCommand {
@@ -17,24 +19,31 @@ struct ResumeCommand: AsyncParsableCommand {
         commandName: "resume", abstract: "Go on with an integration that was paused, by hand or by its 410.")
 
     @OptionGroup var file: ConfigurationOption
+    @OptionGroup var output: OutputOption
     @Argument(help: "The name of the integration.") var name: String
 
-    func run() async throws { try await setPause(file, name, isPaused: false) }
+    func run() async throws { try await setPause(file, output, name, isPaused: false) }
 }
 
-private func setPause(_ file: ConfigurationOption, _ name: String, isPaused: Bool) async throws {
-    let configuration = try file.load(.check)
-    try await Terminal.reporting {
-        let settings = try DatabaseAccess.forCommand(configuration)
-        let change = try await DatabaseAccess.withPool(settings) { pool in
-            try await Pauses.set(name, isPaused: isPaused, in: pool)
+private func setPause(
+    _ file: ConfigurationOption, _ output: OutputOption, _ name: String, isPaused: Bool
+) async throws {
+    try await LedgerCommand.run(file) { configuration, pool in
+        let isChanged: Bool
+        let routes = try await NamedIntegrations.read(configuration.integrations, in: pool).routes
+        switch try await Pauses.set(name, isPaused: isPaused, routes: routes, in: pool) {
+        case .changed: isChanged = true
+        case .unchanged: isChanged = false
+        case .unknown(let known): throw LedgerCommand.unknownIntegration(name, known: known)
+        }
+        if output.json {
+            return Terminal.say { json in
+                json.member("integration", name)
+                json.member("paused", isPaused)
+                json.member("changed", isChanged)
+            }
         }
         let word = isPaused ? "paused" : "running"
-        switch change {
-        case .changed: Terminal.say("\(name) is \(word) now")
-        case .unchanged: Terminal.say("\(name) was \(word) already")
-        case .unknown(let known):
-            throw Complaint("the database knows no integration \(name); it knows: \(known.joined(separator: ", "))")
-        }
+        Terminal.say(isChanged ? "\(name) is \(word) now" : "\(name) was \(word) already")
     }
 }

@@ -1,35 +1,52 @@
 import ArgumentParser
-import Configuration
+import JSONText
 import Ledger
+import Observing
 import Vocabulary
 
 struct TraceCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "trace", abstract: "Show the whole way of a transaction.",
-        discussion: "Its webhooks, what they caused, every attempt at each receiver, and who has access now.")
+        commandName: "trace",
+        abstract: "Show the whole way of a transaction, an event, a message, a transfer or a holder.",
+        discussion: """
+            The webhooks, what they caused, every attempt at each receiver, and who has access now. ID may be any of \
+            these; an option says which it is, where that is not clear.
+            """)
 
     @OptionGroup var file: ConfigurationOption
-    @Argument(help: "The store_transaction_id.") var transaction: String
+    @OptionGroup var output: OutputOption
+    @OptionGroup var handles: HandleOptions
+    @Argument(help: "A store_transaction_id, an event, message or transfer id, a user id, an anonymous user id.")
+    var id: String?
+
+    func validate() throws {
+        guard (id == nil) != (handles.handle == nil) else {
+            throw ValidationError("say what to trace: an ID, or one option such as --user ID")
+        }
+    }
 
     func run() async throws {
-        let configuration = try file.load(.check)
-        try await Terminal.reporting {
-            let settings = try DatabaseAccess.forCommand(configuration)
-            let trace = try await DatabaseAccess.withPool(settings) { pool in
-                try await Trace.read(transaction: transaction, from: pool)
+        let handle = handles.handle ?? EventHandle(nil, id ?? "")
+        try await LedgerCommand.run(file) { _, pool in
+            guard let trace = try await Trace.read(handle, from: pool) else {
+                let what =
+                    handle.kind.map { "of \($0.rawValue) \(handle.id)" }
+                    ?? "under \(handle.id), be it a transaction, event, message, transfer or holder"
+                throw Complaint("no webhook \(what) is stored; posthouse events shows those that are")
             }
-            guard !trace.webhooks.isEmpty else {
-                throw Complaint("no webhook of transaction \(transaction) is stored")
+            if output.json {
+                Terminal.say { TraceJSON.write(trace, handle.id, into: &$0) }
+            } else {
+                Terminal.say(TraceText.render(trace, id: handle.id))
             }
-            Terminal.say(TraceText.render(trace, transaction: transaction))
         }
     }
 }
 
 /// A trace for a terminal: a line each, indented by what caused what.
 enum TraceText {
-    static func render(_ trace: Trace, transaction: String) -> String {
-        var lines = ["transaction \(transaction)"]
+    static func render(_ trace: Trace, id: String) -> String {
+        var lines = ["\(trace.kind.rawValue) \(id)"]
         for webhook in trace.webhooks { lines += render(webhook) }
         lines.append("access")
         for holding in trace.holdings {
@@ -37,7 +54,7 @@ enum TraceText {
             lines.append("  \(word) \(holding.holder)  purchase \(holding.purchase), as of \(holding.asOf.iso8601)")
         }
         if trace.holdings.isEmpty { lines.append("  nothing is known of holders") }
-        return lines.joined(separator: "\n")
+        return lines.map(PlainText.harmless).joined(separator: "\n")
     }
 
     private static func render(_ webhook: Trace.Webhook) -> [String] {
@@ -68,7 +85,83 @@ enum TraceText {
             + delivery.attempts.map { attempt in
                 let status = attempt.httpStatus.map { "\($0) " } ?? ""
                 return "      \(attempt.at.iso8601) attempt \(attempt.number) \(attempt.outcome) "
-                    + "(\(status)in \(attempt.latencyMilliseconds) ms)" + (attempt.failure.map { ": \($0)" } ?? "")
+                    + "(\(status)in \(attempt.latencyMilliseconds) ms)"
+                    + (attempt.failure.map { ": \($0.withoutEnd)" } ?? "")
             }
+    }
+}
+
+/// The same for a program.
+enum TraceJSON {
+    static func write(_ trace: Trace, _ id: String, into json: inout JSONWriter) {
+        json.member(trace.kind.rawValue, id)
+        json.key("webhooks")
+        json.array { json in
+            for webhook in trace.webhooks { json.object { write(webhook, into: &$0) } }
+        }
+        json.key("access")
+        json.array { json in
+            for holding in trace.holdings {
+                json.object { json in
+                    json.member("holder", holding.holder)
+                    json.member("purchase", holding.purchase)
+                    json.member("active", holding.isActive)
+                    json.member("as_of", holding.asOf)
+                }
+            }
+        }
+    }
+
+    private static func write(_ webhook: Trace.Webhook, into json: inout JSONWriter) {
+        json.member("event_id", webhook.eventID)
+        json.member("source", webhook.source)
+        json.member("environment", webhook.environment)
+        json.member("event_name", webhook.name)
+        json.member("holder", webhook.holder)
+        json.member("occurred_at", webhook.occurredAt)
+        json.member("received_at", webhook.receivedAt)
+        json.member("purchase", webhook.purchase)
+        json.key("messages")
+        json.array { json in
+            for message in webhook.messages {
+                json.object { json in
+                    json.member("message", message.id)
+                    json.member("type", message.type)
+                    json.member("transfer", message.transfer)
+                    json.key("deliveries")
+                    json.array { json in
+                        for delivery in message.deliveries { json.object { write(delivery, into: &$0) } }
+                    }
+                }
+            }
+        }
+    }
+
+    private static func write(_ delivery: Trace.Delivery, into json: inout JSONWriter) {
+        json.member("delivery", delivery.id)
+        json.member("integration", delivery.integration)
+        switch delivery.state {
+        case .delivered: json.member("state", "delivered")
+        case .waiting(let dueAt, let isBlocked):
+            json.member("state", "waiting")
+            json.member("due_at", dueAt)
+            json.member("blocked", isBlocked)
+        case .dead(let reason):
+            json.member("state", "dead")
+            json.member("reason", reason)
+        }
+        json.key("attempts")
+        json.array { json in
+            for attempt in delivery.attempts {
+                json.object { json in
+                    json.member("attempt", attempt.number)
+                    json.member("at", attempt.at)
+                    json.member("outcome", attempt.outcome)
+                    json.member("http_status", attempt.httpStatus)
+                    json.member("latency_ms", attempt.latencyMilliseconds)
+                    json.member("failure", attempt.failure)
+                }
+            }
+        }
     }
 }

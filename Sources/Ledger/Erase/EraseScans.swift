@@ -1,0 +1,91 @@
+import Postgres
+import Vocabulary
+
+/// Looking through what no index leads to, a page of rows at a time: whether any of the needles stands in it.
+enum EraseScans {
+    /// Rows of one page: what a page reads stays far below `statement_timeout`.
+    static let pageRows: Int32 = 2_000
+
+    static let events = Statement<([[UInt8]], Int64, Int32, String?), (Int64, Bool)>(
+        "erase_scan_events",
+        """
+        SELECT id, EXISTS (SELECT FROM unnest($1) AS w (needle) WHERE position(w.needle IN body) > 0)
+               AND ($4 IS NULL OR source = $4)
+        FROM events WHERE id > $2 ORDER BY id LIMIT $3
+        """)
+
+    static let messages = Statement<([[UInt8]], Int64, Int32, String?), (Int64, Bool)>(
+        "erase_scan_messages",
+        """
+        SELECT id, EXISTS (SELECT FROM unnest($1) AS w (needle) WHERE position(w.needle IN envelope) > 0
+                           OR position(w.needle IN coalesce(derived_body, '')) > 0)
+               AND ($4 IS NULL OR EXISTS (SELECT FROM events e WHERE e.id = m.event AND e.source = $4))
+        FROM messages m WHERE id > $2 ORDER BY id LIMIT $3
+        """)
+
+    static let quarantine = Statement<([[UInt8]], Int64, Int32, String?), (Int64, Bool)>(
+        "erase_scan_quarantine",
+        """
+        SELECT id, EXISTS (SELECT FROM unnest($1) AS w (needle) WHERE position(w.needle IN body) > 0
+                           OR position(w.needle IN convert_to(reason, 'UTF8')) > 0)
+               AND ($4 IS NULL OR source = $4)
+        FROM quarantine WHERE id > $2 ORDER BY id LIMIT $3
+        """)
+
+    static let purchases = Statement<([[UInt8]], Identifier, Int32, String?), (Identifier, Bool)>(
+        "erase_scan_purchases",
+        """
+        SELECT id, EXISTS (SELECT FROM unnest($1) AS w (needle) WHERE position(w.needle IN state) > 0)
+               AND ($4 IS NULL OR source = $4)
+        FROM purchases WHERE id > $2 ORDER BY id LIMIT $3
+        """)
+
+    static let body = Statement<Int64, [UInt8]>("erase_body", "SELECT body FROM events WHERE id = $1 FOR UPDATE")
+
+    static let rewriteBody = Statement<(Int64, [UInt8]), ()>(
+        "erase_rewrite_body", "UPDATE events SET body = $2 WHERE id = $1")
+
+    static let message = Statement<Int64, ([UInt8], [UInt8]?)>(
+        "erase_message", "SELECT envelope, derived_body FROM messages WHERE id = $1 FOR UPDATE")
+
+    static let rewriteMessage = Statement<(Int64, [UInt8], [UInt8]?), ()>(
+        "erase_rewrite_message", "UPDATE messages SET envelope = $2, derived_body = $3 WHERE id = $1")
+
+    static let quarantined = Statement<Int64, (String, Identifier, [UInt8], String)>(
+        "erase_quarantined", "SELECT source, body_digest, body, reason FROM quarantine WHERE id = $1 FOR UPDATE")
+
+    /// Deliveries' and pauses' last words, of any message: receivers quote what they were sent. What comes back is the
+    /// message, or 0.
+    static let attemptWords = Statement<(String, Int32, Int32), Int64>(
+        "erase_attempt_words",
+        """
+        UPDATE attempts SET failure = 'erased'
+        WHERE at >= (date '1970-01-01' + $2)::timestamp AT TIME ZONE 'UTC'
+          AND at < (date '1970-01-01' + $3)::timestamp AT TIME ZONE 'UTC' AND failure ~ $1 RETURNING message
+        """)
+
+    static let foundAttemptWords = Statement<(String, Int32, Int32), Int64>(
+        "erase_found_attempt_words",
+        """
+        SELECT message FROM attempts
+        WHERE at >= (date '1970-01-01' + $2)::timestamp AT TIME ZONE 'UTC'
+          AND at < (date '1970-01-01' + $3)::timestamp AT TIME ZONE 'UTC' AND failure ~ $1
+        """)
+
+    static let lastWords = Statement<String, Int64>(
+        "erase_last_words",
+        """
+        WITH paused AS (UPDATE integrations SET pause_reason = 'erased' WHERE pause_reason ~ $1 RETURNING id),
+             broken AS (UPDATE breakers SET reason = 'erased' WHERE reason ~ $1 RETURNING integration),
+             dead AS (UPDATE dead_letters SET reason = 'erased' WHERE reason ~ $1 RETURNING message)
+        SELECT message FROM dead UNION ALL SELECT 0 FROM paused UNION ALL SELECT 0 FROM broken
+        """)
+
+    static let foundLastWords = Statement<String, Int64>(
+        "erase_found_last_words",
+        """
+        SELECT message FROM dead_letters WHERE reason ~ $1
+        UNION ALL SELECT 0 FROM integrations WHERE pause_reason ~ $1
+        UNION ALL SELECT 0 FROM breakers WHERE reason ~ $1
+        """)
+}

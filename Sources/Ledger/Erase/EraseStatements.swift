@@ -1,0 +1,150 @@
+import Postgres
+import Vocabulary
+
+/// The SQL of erasing. `$n IS NULL OR source = $n` is `--source`.
+enum EraseStatements {
+    /// Anonymous ids that are known to be a user.
+    static let linked = Statement<(String, String?), String>(
+        "erase_linked",
+        """
+        SELECT anonymous_user_id FROM holder_links WHERE user_id = $1 AND ($2 IS NULL OR source = $2)
+        UNION SELECT install FROM install_identities WHERE identity = $1 AND ($2 IS NULL OR source = $2)
+        """)
+
+    static let standIns = Statement<[String], String>(
+        "erase_stand_ins",
+        """
+        SELECT encode(sha256(s.salt || convert_to(w.holder, 'UTF8')), 'hex')
+        FROM unnest($1) WITH ORDINALITY AS w (holder, n) CROSS JOIN erasure_salt s ORDER BY w.n
+        """)
+
+    /// Events of holders: ascending, behind $3.
+    static let events = Statement<([String], String?, Int64, Int32), (Int64, Identifier, Identifier?)>(
+        "erase_events",
+        """
+        SELECT id, key, purchase FROM events WHERE holder = ANY ($1) AND ($2 IS NULL OR source = $2) AND id > $3
+        ORDER BY id LIMIT $4
+        """)
+
+    /// What an event caused.
+    static let messagesOf = Statement<[Int64], (Int64, Int64, Identifier?)>(
+        "erase_messages_of",
+        """
+        SELECT m.id, m.event, coalesce(t.purchase, e.purchase)
+        FROM messages m JOIN events e ON e.id = m.event LEFT JOIN transfers t ON t.id = m.transfer
+        WHERE m.event = ANY ($1)
+        """)
+
+    /// What others' events told of transfers from and to them.
+    static let told = Statement<([String], String?, Int64, Int32), (Int64, Int64, Identifier?)>(
+        "erase_told",
+        """
+        SELECT m.id, m.event, t.purchase
+        FROM transfers t JOIN messages m ON m.event = t.event AND m.transfer = t.id JOIN events e ON e.id = m.event
+        WHERE (t.from_holder = ANY ($1) OR t.to_holder = ANY ($1)) AND e.holder <> ALL ($1)
+          AND ($2 IS NULL OR e.source = $2) AND m.id > $3
+        ORDER BY m.id LIMIT $4
+        """)
+
+    /// Before anything else and on its own: whoever records a duplicate meanwhile sees the identity or this.
+    static let remember = Statement<[Identifier], ()>(
+        "erase_remember",
+        """
+        INSERT INTO erased_events (digest)
+        SELECT sha256(s.salt || uuid_send(w.key)) FROM unnest($1) AS w (key) CROSS JOIN erasure_salt s
+        ON CONFLICT (digest) DO NOTHING
+        """)
+
+    static let giveUp = Statement<[Int64], (Int32, Identifier?)>(
+        "erase_give_up",
+        "DELETE FROM deliveries WHERE message = ANY ($1) AND leased_by IS NULL RETURNING integration, purchase")
+
+    static let unsettled = Statement<[Int64], (Int64, Bool)>(
+        "erase_unsettled", "SELECT message, leased_by IS NOT NULL FROM deliveries WHERE message = ANY ($1)")
+
+    static let deadLetters = Statement<[Int64], ()>(
+        "erase_dead_letters", "DELETE FROM dead_letters WHERE message = ANY ($1)")
+
+    static let excerpts = Statement<[Int64], ()>(
+        "erase_excerpts",
+        "UPDATE attempts SET failure = NULL WHERE message = ANY ($1) AND failure IS NOT NULL")
+
+    static let messages = Statement<[Int64], ()>("erase_messages", "DELETE FROM messages WHERE id = ANY ($1)")
+
+    static let identities = Statement<[Identifier], ()>(
+        "erase_identities", "DELETE FROM identities WHERE key = ANY ($1)")
+
+    static let deleteEvents = Statement<[Int64], ()>("erase_delete_events", "DELETE FROM events WHERE id = ANY ($1)")
+
+    static let transfers = Statement<([String], String?), Identifier>(
+        "erase_transfers",
+        """
+        DELETE FROM transfers t WHERE (from_holder = ANY ($1) OR to_holder = ANY ($1))
+            AND ($2 IS NULL OR EXISTS (SELECT FROM purchases p WHERE p.id = t.purchase AND p.source = $2))
+        RETURNING id
+        """)
+
+    static let entitlements = Statement<([String], String?), Identifier>(
+        "erase_entitlements",
+        """
+        DELETE FROM entitlements e WHERE holder = ANY ($1)
+            AND ($2 IS NULL OR EXISTS (SELECT FROM purchases p WHERE p.id = e.purchase AND p.source = $2))
+        RETURNING purchase
+        """)
+
+    /// Links of anonymous ids ($1) and to users ($2).
+    static let links = Statement<([String], [String], String?), String>(
+        "erase_links",
+        """
+        DELETE FROM holder_links WHERE (anonymous_user_id = ANY ($1) OR user_id = ANY ($2))
+            AND ($3 IS NULL OR source = $3) RETURNING source
+        """)
+
+    static let installIdentities = Statement<([String], [String], String?), String>(
+        "erase_install_identities",
+        """
+        DELETE FROM install_identities WHERE (install = ANY ($1) OR identity = ANY ($2))
+            AND ($3 IS NULL OR source = $3) RETURNING source
+        """)
+
+    static let installs = Statement<([String], String?), String>(
+        "erase_installs",
+        "DELETE FROM installs WHERE install = ANY ($1) AND ($2 IS NULL OR source = $2) RETURNING source")
+
+    static let changes = Statement<([String], String?), Int64>(
+        "erase_changes",
+        "DELETE FROM holder_changes WHERE subject = ANY ($1) AND ($2 IS NULL OR source = $2) RETURNING id")
+
+    /// What passed to them from others: it is gone from those, whoever has it.
+    static let changeTargets = Statement<([String], [String], String?), Int64>(
+        "erase_change_targets",
+        """
+        UPDATE holder_changes c
+        SET target = coalesce((SELECT w.stand_in FROM unnest($1, $2) AS w (holder, stand_in)
+                               WHERE w.holder = c.target), c.target),
+            second_target = coalesce((SELECT w.stand_in FROM unnest($1, $2) AS w (holder, stand_in)
+                                      WHERE w.holder = c.second_target), c.second_target)
+        WHERE (target = ANY ($1) OR second_target = ANY ($1)) AND ($3 IS NULL OR source = $3) RETURNING id
+        """)
+
+    /// Whether others have to do with it, and whether events of the person's still have.
+    static let purchaseOthers = Statement<(Identifier, [String]), (Bool, Bool)>(
+        "erase_purchase_others",
+        """
+        SELECT EXISTS (SELECT FROM events WHERE purchase = $1 AND holder <> ALL ($2))
+                   OR EXISTS (SELECT FROM entitlements WHERE purchase = $1 AND holder <> ALL ($2)),
+               EXISTS (SELECT FROM events WHERE purchase = $1 AND holder = ANY ($2))
+        """)
+
+    static let deletePurchase = Statement<Identifier, ()>(
+        "erase_delete_purchase",
+        """
+        WITH held AS (DELETE FROM entitlements WHERE purchase = $1),
+             passed AS (DELETE FROM transfers WHERE purchase = $1),
+             paid AS (DELETE FROM transactions WHERE purchase = $1)
+        DELETE FROM purchases WHERE id = $1
+        """)
+
+    static let rewritePurchase = Statement<(Identifier, [UInt8]), ()>(
+        "erase_rewrite_purchase", "UPDATE purchases SET state = $2 WHERE id = $1")
+}

@@ -1,0 +1,211 @@
+package import Postgres
+package import Vocabulary
+
+/// Taking one person's data out of the database: the webhooks of the person, what they caused, what was told of
+/// transfers from and to the person, and the id wherever else it stands. A user goes with the anonymous ids that are
+/// known to be it.
+///
+/// - What is the person's alone is deleted. In what is others', too, somebody without a name stands in the person's
+///   place: a purchase that passed on knows who held it in between (`PurchaseState.renaming`), another's webhook reads
+///   `erased` where the id stood.
+/// - Deliveries that wait are given up, told to nobody; those in a daemon's hands end first (`Tally.inHand`).
+/// - The relay remembers a salted hash of each webhook, so that its late duplicate is one and is not stored.
+///
+/// In steps of one transaction each, under the locks of recording (`RecordEvents`); cut short, it goes on when it is
+/// run again. A dry run takes the same way and writes nothing: after an erasure it must find nothing, which proves it.
+package struct Erasure: Sendable {
+    package struct Tally: Sendable {
+        package var events = 0
+        package var messages = 0
+        /// Given up.
+        package var deliveries = 0
+        package var purchases = 0
+        /// Entitlements, transfers, links, logins: rows that name the person in a column.
+        package var records = 0
+        /// Others' webhooks, messages and last errors that named the person.
+        package var mentions = 0
+        package var quarantined = 0
+        /// Deliveries that a daemon has in hand: nothing after them was done, run it again.
+        package var inHand = 0
+
+        package init() {}
+
+        package var total: Int {
+            events + messages + deliveries + purchases + records + mentions + quarantined + inHand
+        }
+    }
+
+    /// Events, or messages, of one transaction.
+    static let stepMax: Int32 = 200
+
+    let ids: [ErasedID]
+    let source: String?
+    let isDry: Bool
+
+    /// What is erased: the holder asked for, first, and the anonymous ids that it is known by.
+    package var holders: [Holder] { ids.map(\.holder) }
+
+    var coalesced: [String] { ids.map(\.holder.coalesced) }
+    var anonymousIDs: [String] { holders.filter(\.isAnonymous).map(\.id) }
+    var userIDs: [String] { holders.filter { !$0.isAnonymous }.map(\.id) }
+
+    /// - Parameter source: nil: of all sources. Ids of different sources may be different people's.
+    package static func start(
+        _ holder: Holder, source: String?, isDry: Bool, in pool: Pool
+    ) async throws(DatabaseError) -> Erasure {
+        try await pool.withSession { session throws(DatabaseError) in
+            var holders = [holder]
+            if !holder.isAnonymous {
+                holders += try session.run(EraseStatements.linked, (holder.id, source)).sorted().map(Holder.anonymous)
+            }
+            let hashes = try session.run(EraseStatements.standIns, holders.map(\.coalesced))
+            let ids = zip(holders, hashes).map {
+                ErasedID(holder: $0, standIn: .anonymous("\(ErasedID.replacement)-\($1.prefix(16))"))
+            }
+            return Erasure(ids: ids, source: source, isDry: isDry)
+        }
+    }
+
+    /// The same without writing, of what is left.
+    package var proof: Erasure { Erasure(ids: ids, source: source, isDry: true) }
+
+    /// - Parameter progress: called before each stage and between its steps.
+    package func run(in pool: Pool, progress: (String) -> Void) async throws(DatabaseError) -> Tally {
+        var tally = Tally()
+        progress("events")
+        var own = Own()
+        try await eraseEvents(in: pool, into: &tally, &own)
+        try await eraseTold(in: pool, into: &tally, &own)
+        tally.purchases = own.purchases.count
+        if tally.inHand > 0, !isDry { return tally }
+        progress("holders")
+        tally.records += try await eraseRecords(in: pool)
+        progress("purchases")
+        own.purchases.formUnion(try await erasePurchases(in: pool))
+        tally.purchases = own.purchases.count
+        progress("mentions")
+        tally.mentions += try await eraseMentions(in: pool, besides: own)
+        tally.quarantined += try await eraseQuarantine(in: pool)
+        tally.mentions += try await eraseWords(in: pool, besides: own)
+        return tally
+    }
+
+    /// One transaction. PostgreSQL breaks a circle of locks with a batch that is being recorded; then it runs again.
+    func step<Value: Sendable>(
+        in pool: Pool, _ body: @escaping @Sendable (borrowing Session) throws(DatabaseError) -> Value
+    ) async throws(DatabaseError) -> Value {
+        for attempt in 1... {
+            do throws(DatabaseError) {
+                return try await pool.withSession { session throws(DatabaseError) in
+                    try session.transaction { session throws(DatabaseError) in try body(session) }
+                }
+            } catch  where error.isRetryable && attempt < Recorder.collisionsMax {
+                continue
+            }
+        }
+        preconditionFailure("the loop ends by returning or throwing")
+    }
+
+    // MARK: Events and what was told
+
+    /// Rows that are the person's: in a dry run they are still there, and no mentions.
+    struct Own: Sendable {
+        var events: Set<Int64> = []
+        var messages: Set<Int64> = []
+        var purchases: Set<Identifier> = []
+    }
+
+    private func eraseEvents(in pool: Pool, into tally: inout Tally, _ own: inout Own) async throws(DatabaseError) {
+        var after: Int64 = 0
+        while true {
+            let wanted = (coalesced, source, after, Self.stepMax)
+            let page = try await step(in: pool) { session throws(DatabaseError) in
+                let page = try session.run(EraseStatements.events, wanted)
+                if !isDry { _ = try session.execute(EraseStatements.remember, page.map(\.1)) }
+                return page
+            }
+            guard let last = page.last?.0 else { return }
+            after = last
+            let (told, gone, with) = try await step(in: pool) { session throws(DatabaseError) in
+                let messages = try session.run(EraseStatements.messagesOf, page.map(\.0))
+                let told = try forget(messages, on: session)
+                let gone = page.filter { !told.busyEvents.contains($0.0) }
+                if !isDry {
+                    _ = try session.execute(EraseStatements.identities, gone.map(\.1))
+                    _ = try session.execute(EraseStatements.deleteEvents, gone.map(\.0))
+                }
+                var with: Set<Identifier> = []
+                for purchase in Set(gone.compactMap(\.2)).sorted() where try erase(purchase, on: session) {
+                    with.insert(purchase)
+                }
+                return (told, gone.count, with)
+            }
+            tally.events += gone
+            own.events.formUnion(page.map(\.0))
+            own.purchases.formUnion(with)
+            told.add(to: &tally, &own)
+        }
+    }
+
+    /// Of others' events: those of the person have gone.
+    private func eraseTold(in pool: Pool, into tally: inout Tally, _ own: inout Own) async throws(DatabaseError) {
+        var after: Int64 = 0
+        while true {
+            let wanted = (coalesced, source, after, Self.stepMax)
+            let (last, told) = try await step(in: pool) { session throws(DatabaseError) in
+                let messages = try session.run(EraseStatements.told, wanted)
+                return (messages.last?.0, try forget(messages, on: session))
+            }
+            guard let last else { return }
+            after = last
+            told.add(to: &tally, &own)
+        }
+    }
+
+    private struct Told: Sendable {
+        var messages: Set<Int64> = []
+        var deliveries = 0
+        var inHand = 0
+        var busyEvents: Set<Int64> = []
+
+        func add(to tally: inout Tally, _ own: inout Own) {
+            tally.messages += messages.count
+            own.messages.formUnion(messages)
+            tally.deliveries += deliveries
+            tally.inHand += inHand
+        }
+    }
+
+    /// Gives up what waits of these messages (row, event, purchase), and deletes those of which nothing is under way.
+    private func forget(
+        _ messages: [(Int64, Int64, Identifier?)], on session: borrowing Session
+    ) throws(DatabaseError) -> Told {
+        var told = Told()
+        guard !messages.isEmpty else { return told }
+        let rows = messages.map(\.0)
+        if !isDry {
+            _ = try session.execute(
+                RequeueStatements.lockPurchases, Set(messages.compactMap(\.2)).sorted())
+            let gone = try session.run(EraseStatements.giveUp, rows)
+            told.deliveries = gone.count
+            let heads = Set(gone.compactMap { row in row.1.map { FanOut.Lane(purchase: $0, integration: row.0) } })
+                .sorted { ($0.purchase, $0.integration) < ($1.purchase, $1.integration) }
+            _ = try session.run(
+                QueueStatements.releaseNext,
+                (heads.map(\.integration), heads.map(\.purchase), [Int64?](repeating: nil, count: heads.count)))
+            if !heads.isEmpty { _ = try session.execute(RecordStatements.notify, "") }
+        }
+        let left = try session.run(EraseStatements.unsettled, rows)
+        told.inHand = left.filter(\.1).count
+        if isDry { told.deliveries = left.count - told.inHand }
+        let busy = isDry ? [] : Set(left.map(\.0))
+        told.busyEvents = Set(messages.filter { busy.contains($0.0) }.map(\.1))
+        let free = rows.filter { !busy.contains($0) }
+        told.messages = Set(free)
+        guard !isDry else { return told }
+        _ = try session.execute(EraseStatements.deadLetters, free)
+        _ = try session.execute(EraseStatements.excerpts, free)
+        _ = try session.execute(EraseStatements.messages, free)
+        return told
+    }
+}

@@ -1,0 +1,177 @@
+import Postgres
+import Vocabulary
+
+/// Beyond the person's own webhooks: rows that name the person, purchases, and mentions in what is others'.
+extension Erasure {
+    func eraseRecords(in pool: Pool) async throws(DatabaseError) -> Int {
+        let (holders, standIns) = (coalesced, ids.map(\.standIn.coalesced))
+        let (anonymous, users) = (anonymousIDs, userIDs)
+        return try await step(in: pool) { session throws(DatabaseError) in
+            if isDry {
+                return Int(
+                    try session.run(EraseRecordStatements.found, (holders, anonymous, users, source)).first ?? 0)
+            }
+            return try session.run(EraseStatements.transfers, (holders, source)).count
+                + session.run(EraseStatements.entitlements, (holders, source)).count
+                + session.run(EraseStatements.links, (anonymous, users, source)).count
+                + session.run(EraseStatements.installIdentities, (anonymous, users, source)).count
+                + session.run(EraseStatements.installs, (anonymous, source)).count
+                + session.run(EraseStatements.changes, (holders, source)).count
+                + session.run(EraseStatements.changeTargets, (holders, standIns, source)).count
+        }
+    }
+
+    /// Those whose state names the person, whoever's webhooks are still there.
+    func erasePurchases(in pool: Pool) async throws(DatabaseError) -> Set<Identifier> {
+        let needles = ids.map(\.stateNeedle)
+        var (after, erased): (Identifier, Set<Identifier>) = (Identifier(high: 0, low: 0), [])
+        while true {
+            let wanted = (needles, after, EraseScans.pageRows, source)
+            let page = try await pool.withSession { session throws(DatabaseError) in
+                try session.run(EraseScans.purchases, wanted)
+            }
+            for (purchase, isHit) in page where isHit {
+                if try await step(in: pool, { session throws(DatabaseError) in try erase(purchase, on: session) }) {
+                    erased.insert(purchase)
+                }
+            }
+            guard let last = page.last?.0, page.count == Int(EraseScans.pageRows) else { return erased }
+            after = last
+        }
+    }
+
+    /// A purchase that is the person's alone goes; in one that is others', too, the person becomes nobody. While events
+    /// of the person's hang on it, it stays as it is.
+    ///
+    /// - Returns: whether it was the person's, or named the person.
+    func erase(_ purchase: Identifier, on session: borrowing Session) throws(DatabaseError) -> Bool {
+        guard let row = try session.run(RecordStatements.lockPurchases, [purchase]).first else { return false }
+        let state: PurchaseState
+        do throws(PurchaseState.Unreadable) {
+            state = try PurchaseState(bytes: row.11)
+        } catch {
+            throw .protocolViolation(reason: "the state of purchase \(row.0.hex) cannot be read: \(error)")
+        }
+        let erased = Set(holders)
+        let isNamed = !state.holders.isDisjoint(with: erased)
+        let (hasOthers, hasOwn) =
+            try session.run(EraseStatements.purchaseOthers, (purchase, coalesced)).first ?? (true, true)
+        let isAlone = !hasOthers && state.holders.isSubset(of: erased)
+        guard isNamed || isAlone else { return false }
+        if isDry { return true }
+        if hasOwn { return false }
+        if isAlone {
+            _ = try session.execute(EraseStatements.deletePurchase, purchase)
+        } else {
+            _ = try session.execute(EraseStatements.rewritePurchase, (purchase, state.renaming(ids).bytes))
+        }
+        return true
+    }
+
+    /// In others' webhooks and messages.
+    func eraseMentions(in pool: Pool, besides own: Own) async throws(DatabaseError) -> Int {
+        let ids = ids
+        let events = try await scan(EraseScans.events, for: ids.needles, in: pool) {
+            row, session throws(DatabaseError) in
+            guard !own.events.contains(row), let body = try session.run(EraseScans.body, row).first,
+                let redacted = ids.redacted(body)
+            else { return false }
+            if !isDry { _ = try session.execute(EraseScans.rewriteBody, (row, redacted)) }
+            return true
+        }
+        return try await events
+            + scan(EraseScans.messages, for: ids.needles, in: pool) { row, session throws(DatabaseError) in
+                guard !own.messages.contains(row),
+                    let (envelope, derived) = try session.run(EraseScans.message, row).first
+                else { return false }
+                let (newEnvelope, newDerived) = (ids.redacted(envelope), derived.flatMap(ids.redacted))
+                guard newEnvelope != nil || newDerived != nil else { return false }
+                if !isDry {
+                    _ = try session.execute(
+                        EraseScans.rewriteMessage, (row, newEnvelope ?? envelope, newDerived ?? derived))
+                }
+                return true
+            }
+    }
+
+    /// A body that nobody can read belongs to whom it names.
+    func eraseQuarantine(in pool: Pool) async throws(DatabaseError) -> Int {
+        let ids = ids
+        let needles = ids.map { Array($0.holder.id.utf8) } + ids.needles
+        return try await scan(EraseScans.quarantine, for: needles, in: pool) { row, session throws(DatabaseError) in
+            guard let (_, digest, body, reason) = try session.run(EraseScans.quarantined, row).first,
+                ids.stand(in: body) || ids.redacted(body) != nil || ids.stand(in: Array(reason.utf8))
+            else { return false }
+            if !isDry {
+                _ = try session.execute(EraseStatements.remember, [digest])
+                _ = try session.execute(QuarantineStatements.remove, row)
+            }
+            return true
+        }
+    }
+
+    /// What receivers answered: of any message, for who answers with one id may answer with many. With `source` only
+    /// the person's own messages count (`forget`): an answer does not say which source's id it quotes.
+    func eraseWords(in pool: Pool, besides own: Own) async throws(DatabaseError) -> Int {
+        guard source == nil else { return 0 }
+        let expression = ids.expression
+        let days = try await pool.withSession { session throws(DatabaseError) in
+            try session.run(Upkeep.partitions, ()).map(\.1).sorted()
+        }
+        // A day at a time, and what no day's partition took, before them and after.
+        let edges = [Self.dayMin] + days + (days.last.map { [$0 + 1] } ?? []) + [Self.dayMax]
+        var found = 0
+        for (from, to) in zip(edges, edges.dropFirst()) {
+            let statement = isDry ? EraseScans.foundAttemptWords : EraseScans.attemptWords
+            found += try await step(in: pool) { session throws(DatabaseError) in
+                try session.run(statement, (expression, from, to)).count { !own.messages.contains($0) }
+            }
+        }
+        let statement = isDry ? EraseScans.foundLastWords : EraseScans.lastWords
+        return try await found
+            + step(in: pool) { session throws(DatabaseError) in
+                try session.run(statement, expression).count { !own.messages.contains($0) }
+            }
+    }
+
+    /// Days since 1970 that PostgreSQL's dates and timestamps can say, with room to spare: the years 1000 and 9000.
+    private static let (dayMin, dayMax): (Int32, Int32) = (-354_285, 2_567_682)
+
+    /// Every row in which a needle stands goes to `body`, in a transaction of its own.
+    private func scan(
+        _ statement: Statement<([[UInt8]], Int64, Int32, String?), (Int64, Bool)>, for needles: [[UInt8]],
+        in pool: Pool, _ body: @escaping @Sendable (Int64, borrowing Session) throws(DatabaseError) -> Bool
+    ) async throws(DatabaseError) -> Int {
+        var (after, hits): (Int64, Int) = (0, 0)
+        while true {
+            let wanted = (needles, after, EraseScans.pageRows, source)
+            let page = try await pool.withSession { session throws(DatabaseError) in
+                try session.run(statement, wanted)
+            }
+            for (row, isHit) in page where isHit {
+                if try await step(in: pool, { session throws(DatabaseError) in try body(row, session) }) { hits += 1 }
+            }
+            guard let last = page.last?.0, page.count == Int(EraseScans.pageRows) else { return hits }
+            after = last
+        }
+    }
+}
+
+enum EraseRecordStatements {
+    /// How many rows name holders ($1), anonymous ids ($2) or users ($3).
+    static let found = Statement<([String], [String], [String], String?), Int64>(
+        "erase_found_records",
+        """
+        SELECT (SELECT count(*) FROM transfers t WHERE (from_holder = ANY ($1) OR to_holder = ANY ($1)) AND ($4 IS NULL
+                    OR EXISTS (SELECT FROM purchases p WHERE p.id = t.purchase AND p.source = $4)))
+             + (SELECT count(*) FROM entitlements e WHERE holder = ANY ($1) AND ($4 IS NULL
+                    OR EXISTS (SELECT FROM purchases p WHERE p.id = e.purchase AND p.source = $4)))
+             + (SELECT count(*) FROM holder_links WHERE (anonymous_user_id = ANY ($2) OR user_id = ANY ($3))
+                    AND ($4 IS NULL OR source = $4))
+             + (SELECT count(*) FROM install_identities WHERE (install = ANY ($2) OR identity = ANY ($3))
+                    AND ($4 IS NULL OR source = $4))
+             + (SELECT count(*) FROM installs WHERE install = ANY ($2) AND ($4 IS NULL OR source = $4))
+             + (SELECT count(*) FROM holder_changes WHERE (subject = ANY ($1) OR target = ANY ($1)
+                    OR second_target = ANY ($1)) AND ($4 IS NULL OR source = $4))
+        """)
+}

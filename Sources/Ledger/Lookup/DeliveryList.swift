@@ -1,0 +1,123 @@
+package import Postgres
+package import Vocabulary
+
+/// Deliveries as an operator lists them: what waits, what was given up, what was accepted.
+package struct ListedDelivery: Sendable {
+    package enum State: String, Sendable, CaseIterable {
+        case waiting, dead, delivered
+    }
+
+    /// Row of the delivery: a replay gives its message another.
+    package let id: Int64
+    package let message: String
+    package let type: String
+    package let integration: String
+    package let state: State
+    package let attempts: Int
+    /// Made (waiting), given up (dead), accepted (delivered).
+    package let at: Timestamp
+    /// Of what waits: when its next attempt is due.
+    package let dueAt: Timestamp?
+    /// Of what waits: behind another message of its purchase.
+    package let isBlocked: Bool
+    package let httpStatus: Int?
+    /// Why it was given up, or why the last attempt failed.
+    package let failure: String?
+    package let transaction: String?
+
+    package struct Filter: Sendable {
+        package var integration: String?
+        package var state: State
+        package var since: Timestamp?
+        package var limit: Int32
+
+        package init(
+            integration: String? = nil, state: State, since: Timestamp? = nil, limit: Int32 = 50
+        ) {
+            self.integration = integration
+            self.state = state
+            self.since = since
+            self.limit = limit
+        }
+    }
+
+    /// Nil: the database knows no such integration.
+    package static func read(_ filter: Filter, from pool: Pool) async throws(DatabaseError) -> [ListedDelivery]? {
+        try await pool.withSession { session throws(DatabaseError) in
+            let names = Dictionary(
+                try session.run(Pauses.names, ()).map { ($0.0, $0.1) }, uniquingKeysWith: { first, _ in first })
+            let row = names.first { $0.value == filter.integration }?.key
+            if filter.integration != nil, row == nil { return nil }
+            let statement =
+                switch filter.state {
+                case .waiting: DeliveryListStatements.waiting
+                case .dead: DeliveryListStatements.dead
+                case .delivered: DeliveryListStatements.delivered
+                }
+            return try session.run(statement, (row, filter.since?.milliseconds ?? .min, filter.limit)).map {
+                ListedDelivery(row: $0, state: filter.state, integration: names[$0.3] ?? "")
+            }
+        }
+    }
+
+    private init(row: DeliveryListStatements.Row, state: State, integration: String) {
+        id = row.0
+        message = row.1.messageID
+        type = row.2
+        self.integration = integration
+        self.state = state
+        attempts = Int(row.4)
+        at = Timestamp(milliseconds: row.5)
+        dueAt = row.6.map { Timestamp(milliseconds: $0) }
+        isBlocked = row.7
+        httpStatus = row.8.map { Int($0) }
+        failure = row.9
+        transaction = row.10
+    }
+}
+
+enum DeliveryListStatements {
+    typealias Row = (
+        Int64, Identifier, String, Int32, Int16, Int64, Int64?, Bool, Int16?, String?, String?
+    )
+    typealias Wanted = (Int32?, Int64, Int32)
+
+    static let waiting = Statement<Wanted, Row>(
+        "list_waiting",
+        """
+        SELECT d.id, m.key, m.type, d.integration, d.attempts, (extract(epoch FROM d.created_at) * 1000)::bigint,
+               (extract(epoch FROM d.due_at) * 1000)::bigint, d.blocked, a.http_status, a.failure,
+               coalesce(e.store_transaction_id, t.store_transaction_id)
+        FROM (SELECT * FROM deliveries
+              WHERE ($1 IS NULL OR integration = $1) AND extract(epoch FROM created_at) * 1000 >= $2
+              ORDER BY id DESC LIMIT $3) d
+        JOIN messages m ON m.id = d.message JOIN events e ON e.id = m.event LEFT JOIN transfers t ON t.id = m.transfer
+        LEFT JOIN LATERAL (SELECT http_status, failure FROM attempts a
+                           WHERE a.message = d.message AND a.delivery = d.id ORDER BY a.at DESC LIMIT 1) a ON true
+        """)
+
+    static let dead = Statement<Wanted, Row>(
+        "list_dead",
+        """
+        SELECT l.delivery, m.key, m.type, l.integration, l.attempts, (extract(epoch FROM l.died_at) * 1000)::bigint,
+               NULL::bigint, false, l.http_status, l.reason, coalesce(e.store_transaction_id, t.store_transaction_id)
+        FROM (SELECT * FROM dead_letters
+              WHERE ($1 IS NULL OR integration = $1) AND extract(epoch FROM died_at) * 1000 >= $2
+              ORDER BY died_at DESC LIMIT $3) l
+        JOIN messages m ON m.id = l.message JOIN events e ON e.id = m.event LEFT JOIN transfers t ON t.id = m.transfer
+        """)
+
+    /// Only as far back as it is asked for: attempts are found by time through ranges of pages, not row by row.
+    static let delivered = Statement<Wanted, Row>(
+        "list_delivered",
+        """
+        SELECT a.delivery, m.key, m.type, a.integration, a.attempt, (extract(epoch FROM a.at) * 1000)::bigint,
+               NULL::bigint, false, a.http_status, NULL::text,
+               coalesce(e.store_transaction_id, t.store_transaction_id)
+        FROM (SELECT * FROM attempts
+              WHERE ($1 IS NULL OR integration = $1) AND outcome = 'accepted'
+                AND at >= timestamptz 'epoch' + greatest($2, 0) * interval '1 millisecond'
+              ORDER BY at DESC LIMIT $3) a
+        JOIN messages m ON m.id = a.message JOIN events e ON e.id = m.event LEFT JOIN transfers t ON t.id = m.transfer
+        """)
+}

@@ -1,0 +1,124 @@
+import Postgres
+import Vocabulary
+
+/// Something that an event can be found by. Support gets any of these from a customer or a log.
+package struct EventHandle: Sendable {
+    package enum Kind: String, Sendable, CaseIterable {
+        case transaction, event, message, transfer, user, anonymous
+    }
+
+    /// Nil: whatever it turns out to be.
+    package let kind: Kind?
+    package let id: String
+
+    package init(_ kind: Kind?, _ id: String) {
+        self.kind = kind
+        self.id = id
+    }
+}
+
+/// What a handle turned out to be, and the rows of its events, the newest first.
+struct FoundEvents {
+    let kind: EventHandle.Kind
+    let rows: [Int64]
+}
+
+extension EventHandle {
+    /// Of how many of the newest events the scopes are tried for a vendor's event id, before all events are read.
+    private static let scopesFromEvents: Int32 = 10_000
+
+    /// At most `limit` events, the newest. A handle without a kind is the first kind that has any.
+    func find(limit: Int32, on session: borrowing Session) throws(DatabaseError) -> FoundEvents? {
+        for kind in kind.map({ [$0] }) ?? likelyKinds {
+            let rows = try find(kind, limit: limit, on: session)
+            if !rows.isEmpty { return FoundEvents(kind: kind, rows: rows) }
+        }
+        // The slow way, last: an event id that no index leads to.
+        guard kind == nil || kind == .event else { return nil }
+        let rows = try session.run(EventHandleStatements.scan, (id, Identifier(written: id)))
+        return rows.isEmpty ? nil : FoundEvents(kind: .event, rows: rows)
+    }
+
+    /// The relay's own ids say what they are.
+    private var likelyKinds: [Kind] {
+        if id.hasPrefix("msg_") { return [.message] }
+        if id.hasPrefix("trf_") { return [.transfer] }
+        if id.hasPrefix("evt_") { return [.event] }
+        return [.transaction, .event, .user, .anonymous]
+    }
+
+    private func find(
+        _ kind: Kind, limit: Int32, on session: borrowing Session
+    ) throws(DatabaseError) -> [Int64] {
+        switch kind {
+        case .transaction: return try session.run(EventHandleStatements.byTransaction, (id, limit))
+        case .user: return try session.run(EventHandleStatements.byHolder, (Holder.user(id).coalesced, limit))
+        case .anonymous:
+            return try session.run(EventHandleStatements.byHolder, (Holder.anonymous(id).coalesced, limit))
+        case .message:
+            return try Identifier(written: id).map { key throws(DatabaseError) in
+                try session.run(EventHandleStatements.byMessage, key)
+            } ?? []
+        case .transfer:
+            return try Identifier(written: id).map { key throws(DatabaseError) in
+                try session.run(EventHandleStatements.byTransfer, key)
+            } ?? []
+        case .event: return try findEvent(on: session)
+        }
+    }
+
+    /// The relay's id of an event is its key, or the key of the message that states it; a vendor's is part of its key.
+    private func findEvent(on session: borrowing Session) throws(DatabaseError) -> [Int64] {
+        if id.hasPrefix("evt_"), let key = Identifier(written: id) {
+            let rows = try session.run(EventHandleStatements.byIdentity, [key])
+            return try rows.isEmpty ? session.run(EventHandleStatements.byMessage, key) : rows
+        }
+        let scopes = try session.run(EventHandleStatements.scopes, Self.scopesFromEvents)
+        let keys = scopes.map {
+            Identity.event(vendorEventID: id, in: Scope(source: $0.0, app: $0.1, environment: $0.2))
+        }
+        return try session.run(EventHandleStatements.byIdentity, keys)
+    }
+}
+
+enum EventHandleStatements {
+    /// Its webhooks, and what moved its purchases without naming them.
+    static let byTransaction = Statement<(String, Int32), Int64>(
+        "find_transaction",
+        """
+        SELECT id FROM (
+            SELECT id FROM events WHERE store_transaction_id = $1
+            UNION SELECT t.event FROM transfers t JOIN transactions x ON x.purchase = t.purchase
+            WHERE x.store_transaction_id = $1) AS found
+        ORDER BY id DESC LIMIT $2
+        """)
+
+    /// A holder's webhooks, and those that moved a purchase from or to it.
+    static let byHolder = Statement<(String, Int32), Int64>(
+        "find_holder",
+        """
+        SELECT id FROM (
+            (SELECT id FROM events WHERE holder = $1 ORDER BY id DESC LIMIT $2)
+            UNION (SELECT event FROM transfers WHERE from_holder = $1 ORDER BY event DESC LIMIT $2)
+            UNION (SELECT event FROM transfers WHERE to_holder = $1 ORDER BY event DESC LIMIT $2)) AS found
+        ORDER BY id DESC LIMIT $2
+        """)
+
+    static let byMessage = Statement<Identifier, Int64>("find_message", "SELECT event FROM messages WHERE key = $1")
+
+    static let byTransfer = Statement<Identifier, Int64>("find_transfer", "SELECT event FROM transfers WHERE id = $1")
+
+    static let byIdentity = Statement<[Identifier], Int64>(
+        "find_identity",
+        "SELECT i.event FROM identities i JOIN events e ON e.id = i.event WHERE i.key = ANY ($1) ORDER BY i.event DESC")
+
+    static let scopes = Statement<Int32, (String, String, String)>(
+        "find_scopes",
+        """
+        SELECT DISTINCT source, app, environment
+        FROM (SELECT source, app, environment FROM events ORDER BY id DESC LIMIT $1) AS newest
+        """)
+
+    static let scan = Statement<(String, Identifier?), Int64>(
+        "find_scan", "SELECT id FROM events WHERE vendor_event_id = $1 OR key = $2 ORDER BY id DESC LIMIT 100")
+}

@@ -1,0 +1,130 @@
+package import Postgres
+package import Vocabulary
+
+/// Webhooks that are stored, the newest first.
+package struct StoredEvent: Sendable {
+    package let receivedAt: Timestamp
+    package let occurredAt: Timestamp
+    package let source: String
+    package let environment: String
+    /// The vendor's id, else the relay's.
+    package let eventID: String
+    package let name: String
+    package let type: String
+    package let holder: String
+    package let transaction: String?
+    /// The purchase's key.
+    package let purchase: String?
+    /// Told because of it, to whoever asks for them.
+    package let messages: Int
+
+    package struct Filter: Sendable {
+        package var handle: EventHandle?
+        package var source: String?
+        package var since: Timestamp?
+        package var limit: Int32
+
+        package init(handle: EventHandle? = nil, source: String? = nil, since: Timestamp? = nil, limit: Int32 = 50) {
+            self.handle = handle
+            self.source = source
+            self.since = since
+            self.limit = limit
+        }
+    }
+
+    /// Events that a handle may lead to before the rest of the filter is applied.
+    private static let handleEventsMax: Int32 = 10_000
+
+    package static func read(_ filter: Filter, from pool: Pool) async throws(DatabaseError) -> [StoredEvent] {
+        try await pool.withSession { session throws(DatabaseError) in
+            let since = filter.since?.milliseconds ?? .min
+            let rows: [EventListStatements.Row]
+            if let handle = filter.handle {
+                guard let found = try handle.find(limit: handleEventsMax, on: session) else { return [] }
+                rows = try session.run(EventListStatements.of, (found.rows, filter.source, since, filter.limit))
+            } else {
+                let first = try filter.since.map { since throws(DatabaseError) in
+                    try FirstRow.find(since, EventListStatements.bounds, EventListStatements.probe, on: session)
+                }
+                rows = try session.run(
+                    EventListStatements.newest, (first ?? 0, filter.source, since, filter.limit))
+            }
+            return rows.map(StoredEvent.init(row:))
+        }
+    }
+
+    fileprivate init(row: EventListStatements.Row) {
+        receivedAt = Timestamp(milliseconds: row.0)
+        occurredAt = Timestamp(milliseconds: row.1)
+        source = row.2
+        environment = row.3
+        eventID = row.4 ?? row.5.eventID
+        name = row.6
+        type = row.7
+        holder = row.8
+        transaction = row.9
+        purchase = row.10
+        messages = Int(row.11)
+    }
+}
+
+/// Finds a row by time where only its id is indexed: ids are drawn in the order of time, but for batches under way at
+/// once. By halving, so that a table of any size costs some thirty look-ups of its primary key.
+enum FirstRow {
+    /// How far two batches that are under way at once may have their ids and times the other way round.
+    private static let disorderMilliseconds: Int64 = 60_000
+
+    /// An id below which nothing is as young as `since`.
+    static func find(
+        _ since: Timestamp, _ bounds: Statement<(), (Int64?, Int64?)>, _ probe: Statement<Int64, (Int64, Int64)>,
+        on session: borrowing Session
+    ) throws(DatabaseError) -> Int64 {
+        guard let (first, last) = try session.run(bounds, ()).first, var low = first, var high = last else { return 0 }
+        let target = since.advanced(byMilliseconds: -disorderMilliseconds).milliseconds
+        while low < high {
+            let middle = low + (high - low) / 2
+            if let (id, time) = try session.run(probe, middle).first, time < target {
+                low = max(id, middle) + 1
+            } else {
+                high = middle
+            }
+        }
+        return low
+    }
+}
+
+enum EventListStatements {
+    typealias Row = (
+        Int64, Int64, String, String, String?, Identifier, String, String, String, String?, String?, Int64
+    )
+
+    static let of = Statement<([Int64], String?, Int64, Int32), Row>(
+        "list_events_of",
+        """
+        SELECT (extract(epoch FROM e.received_at) * 1000)::bigint, e.occurred_at_ms, e.source, e.environment,
+               e.vendor_event_id, e.key, e.name, e.type, e.holder, e.store_transaction_id, p.key,
+               (SELECT count(*) FROM messages m WHERE m.event = e.id)
+        FROM events e LEFT JOIN purchases p ON p.id = e.purchase
+        WHERE e.id = ANY ($1) AND ($2 IS NULL OR e.source = $2) AND extract(epoch FROM e.received_at) * 1000 >= $3
+        ORDER BY e.id DESC LIMIT $4
+        """)
+
+    static let newest = Statement<(Int64, String?, Int64, Int32), Row>(
+        "list_events_newest",
+        """
+        SELECT (extract(epoch FROM e.received_at) * 1000)::bigint, e.occurred_at_ms, e.source, e.environment,
+               e.vendor_event_id, e.key, e.name, e.type, e.holder, e.store_transaction_id, p.key,
+               (SELECT count(*) FROM messages m WHERE m.event = e.id)
+        FROM events e LEFT JOIN purchases p ON p.id = e.purchase
+        WHERE e.id >= $1 AND ($2 IS NULL OR e.source = $2) AND extract(epoch FROM e.received_at) * 1000 >= $3
+        ORDER BY e.id DESC LIMIT $4
+        """)
+
+    static let bounds = Statement<(), (Int64?, Int64?)>("list_events_bounds", "SELECT min(id), max(id) FROM events")
+
+    static let probe = Statement<Int64, (Int64, Int64)>(
+        "list_events_probe",
+        """
+        SELECT id, (extract(epoch FROM received_at) * 1000)::bigint FROM events WHERE id >= $1 ORDER BY id LIMIT 1
+        """)
+}

@@ -1,0 +1,119 @@
+package import Postgres
+package import Vocabulary
+
+/// What an operator asks first: what every integration has to do, how it went lately, and who is at work.
+package struct LedgerStatus: Sendable {
+    package struct Integration: Sendable {
+        package let name: String
+        package let pausedAt: Timestamp?
+        package let pauseReason: String?
+        /// Open; nil: closed.
+        package let breaker: Breaker?
+        /// Deliveries still to do.
+        package let waiting: Int
+        /// Since the oldest of them was made; nil: none waits.
+        package let oldestSeconds: Double?
+        /// Accepted, and attempts that were not, within the last minute.
+        package let delivered: Int
+        package let failed: Int
+        package let lastError: Failure?
+        package let deadLetters: Int
+    }
+
+    /// A circuit breaker that is open: since when, and why.
+    package struct Breaker: Sendable {
+        package let openedAt: Timestamp
+        package let reason: String
+    }
+
+    /// The newest attempt that was not accepted, as far back as attempts are kept.
+    package struct Failure: Sendable {
+        package let at: Timestamp
+        package let httpStatus: Int?
+        package let text: String?
+    }
+
+    package struct Daemon: Sendable {
+        package let version: String
+        package let startedAt: Timestamp
+    }
+
+    /// The database's time.
+    package let at: Timestamp
+    package let integrations: [Integration]
+    /// Those whose lease has not run out.
+    package let daemons: [Daemon]
+    package let quarantined: Int
+
+    package static func read(from pool: Pool) async throws(DatabaseError) -> LedgerStatus {
+        try await pool.withSession { session throws(DatabaseError) in
+            let rows = try session.run(StatusStatements.integrations, ())
+            let daemons = try session.run(StatusStatements.daemons, ())
+            let (now, quarantined) = try session.run(StatusStatements.rest, ()).first ?? (0, 0)
+            return LedgerStatus(
+                at: Timestamp(milliseconds: now), integrations: rows.map(Integration.init(row:)),
+                daemons: daemons.map { Daemon(version: $0.0, startedAt: Timestamp(milliseconds: $0.1)) },
+                quarantined: Int(quarantined))
+        }
+    }
+}
+
+extension LedgerStatus.Integration {
+    fileprivate init(row: StatusStatements.Row) {
+        name = row.0
+        pausedAt = row.1.map { Timestamp(milliseconds: $0) }
+        pauseReason = row.2
+        waiting = Int(row.3)
+        oldestSeconds = row.4
+        delivered = Int(row.5)
+        failed = Int(row.6)
+        deadLetters = Int(row.7)
+        lastError = row.8.map {
+            LedgerStatus.Failure(
+                at: Timestamp(milliseconds: $0), httpStatus: row.9.map { Int($0) }, text: row.10)
+        }
+        breaker = row.11.map {
+            LedgerStatus.Breaker(openedAt: Timestamp(milliseconds: $0), reason: row.12 ?? "")
+        }
+    }
+}
+
+enum StatusStatements {
+    typealias Row = (
+        String, Int64?, String?, Int64, Double?, Int64, Int64, Int64, Int64?, Int16?, String?, Int64?,
+        String?
+    )
+
+    static let integrations = Statement<(), Row>(
+        "status_integrations",
+        """
+        SELECT i.name, (extract(epoch FROM i.paused_at) * 1000)::bigint, i.pause_reason, coalesce(d.waiting, 0),
+               d.oldest, coalesce(r.delivered, 0), coalesce(r.failed, 0), coalesce(l.dead, 0),
+               (extract(epoch FROM f.at) * 1000)::bigint, f.http_status, f.failure,
+               (extract(epoch FROM b.opened_at) * 1000)::bigint, b.reason
+        FROM integrations i
+        LEFT JOIN breakers b ON b.integration = i.id
+        LEFT JOIN (SELECT integration, count(*) AS waiting,
+                          extract(epoch FROM now() - min(created_at))::double precision AS oldest
+                   FROM deliveries GROUP BY integration) d ON d.integration = i.id
+        LEFT JOIN (SELECT integration, count(*) FILTER (WHERE outcome = 'accepted') AS delivered,
+                          count(*) FILTER (WHERE outcome <> 'accepted') AS failed
+                   FROM attempts WHERE at > now() - interval '1 minute' GROUP BY integration) r ON r.integration = i.id
+        LEFT JOIN (SELECT integration, count(*) AS dead FROM dead_letters GROUP BY integration) l
+               ON l.integration = i.id
+        LEFT JOIN LATERAL (SELECT at, http_status, failure FROM attempts a
+                           WHERE a.integration = i.id AND a.outcome <> 'accepted'
+                           ORDER BY a.at DESC LIMIT 1) f ON true
+        ORDER BY i.name
+        """)
+
+    static let daemons = Statement<(), (String, Int64)>(
+        "status_daemons",
+        """
+        SELECT version, (extract(epoch FROM started_at) * 1000)::bigint FROM daemons WHERE expires_at > now() ORDER BY id
+        """)
+
+    static let rest = Statement<(), (Int64, Int64)>(
+        "status_rest",
+        "SELECT (extract(epoch FROM now()) * 1000)::bigint, (SELECT count(*) FROM quarantine)")
+}

@@ -1,0 +1,168 @@
+package import Postgres
+package import Vocabulary
+
+/// Delivering again what was settled: given up or accepted. The message keeps its id.
+///
+/// In steps of one transaction each, in the order of telling; a replay that was cut short goes on where it ended when
+/// it is run again with the same words, for what waits already is left out, and dead letters leave with their step.
+package struct Replay: Sendable {
+    package struct Filter: Sendable {
+        package var message: Identifier?
+        /// Rows of integrations.
+        package var integrations: [Int32]
+        /// When it was settled.
+        package var since: Timestamp?
+        package var until: Timestamp?
+        /// Over the type.
+        package var event: Glob?
+        /// `dead` or `delivered`; nil: both.
+        package var isDead: Bool?
+
+        package init(
+            message: Identifier? = nil, integrations: [Int32], since: Timestamp? = nil, until: Timestamp? = nil,
+            event: Glob? = nil, isDead: Bool? = nil
+        ) {
+            self.message = message
+            self.integrations = integrations
+            self.since = since
+            self.until = until
+            self.event = event
+            self.isDead = isDead
+        }
+    }
+
+    let filter: Filter
+    let requeue: Requeue
+    /// Rows of messages.
+    private let messages: ClosedRange<Int64>
+    /// Of the database when this began: what is settled from then on is not replayed again.
+    private let startedAt: Int64
+    private var cursor: (message: Int64, integration: Int32)
+    package private(set) var isDone = false
+
+    /// Nil: there is no such message.
+    package static func start(
+        _ filter: Filter, routes: [RoutedIntegration], in pool: Pool
+    ) async throws(DatabaseError) -> Replay? {
+        try await pool.withSession { session throws(DatabaseError) in
+            let now = try session.run(StatusStatements.rest, ()).first?.0 ?? 0
+            guard let key = filter.message else { return Replay(filter, routes, messages: 0...(.max), startedAt: now) }
+            let row = try session.run(ReplayStatements.message, key).first
+            return row.map { Replay(filter, routes, messages: $0...$0, startedAt: now) }
+        }
+    }
+
+    private init(_ filter: Filter, _ routes: [RoutedIntegration], messages: ClosedRange<Int64>, startedAt: Int64) {
+        self.filter = filter
+        self.messages = messages
+        self.startedAt = startedAt
+        cursor = (messages.lowerBound, 0)
+        requeue = Requeue(ordered: Set(routes.filter { $0.integration.order == .purchase }.map(\.row)))
+    }
+
+    private var since: Int64 { max(filter.since?.milliseconds ?? 0, 0) }
+    private var until: Int64 { min(filter.until?.milliseconds ?? .max, startedAt) }
+
+    /// How many messages it is about, by integration; those that wait to be delivered already are counted in.
+    package func count(in pool: Pool) async throws(DatabaseError) -> [Int32: Int] {
+        try await pool.withSession { session throws(DatabaseError) in
+            let rows = try session.run(
+                ReplayStatements.count,
+                (
+                    messages.upperBound, filter.integrations, since, until, filter.event.map(\.likePattern),
+                    filter.isDead != false, filter.isDead != true, messages.lowerBound
+                ))
+            return Dictionary(rows.map { ($0.0, Int($0.1)) }, uniquingKeysWith: { first, _ in first })
+        }
+    }
+
+    /// The next step.
+    /// - Returns: how many messages were looked at, and how many of them put into the queue.
+    package mutating func step(in pool: Pool) async throws(DatabaseError) -> (seen: Int, queued: Int) {
+        let wanted = (
+            messages.upperBound, filter.integrations, since, until, filter.event.map(\.likePattern),
+            filter.isDead != false, filter.isDead != true, cursor.message, cursor.integration, Requeue.stepMax
+        )
+        let requeue = requeue
+        let (found, queued) = try await pool.withSession { session throws(DatabaseError) in
+            try session.transaction { session throws(DatabaseError) in
+                let found = try session.run(ReplayStatements.page, wanted)
+                let queued = try requeue.write(
+                    found.map { Requeued(message: $0.0, integration: $0.1, purchase: $0.2) }, on: session)
+                _ = try session.execute(
+                    RequeueStatements.removeDeadLetters, (queued.map(\.message), queued.map(\.integration)))
+                return (found, queued.count)
+            }
+        }
+        if let last = found.last { cursor = (last.0, last.1) }
+        isDone = found.count < Int(Requeue.stepMax)
+        return (found.count, queued)
+    }
+}
+
+extension Glob {
+    /// The same for SQL's LIKE.
+    var likePattern: String {
+        var out = ""
+        for scalar in pattern.unicodeScalars {
+            switch scalar {
+            case "*": out += "%"
+            case "?": out += "_"
+            case "%", "_", "\\": out += "\\" + String(scalar)
+            default: out.unicodeScalars.append(scalar)
+            }
+        }
+        return out
+    }
+}
+
+enum ReplayStatements {
+    /// Last message, integrations, settled from and before (ms), type, dead, delivered, after (message, integration),
+    /// limit.
+    typealias Wanted = (Int64, [Int32], Int64, Int64, String?, Bool, Bool, Int64, Int32, Int32)
+
+    static let message = Statement<Identifier, Int64>("replay_message", "SELECT id FROM messages WHERE key = $1")
+
+    /// Each list is cut in the order of its index before they are put together.
+    static let page = Statement<Wanted, (Int64, Int32, Identifier?)>(
+        "replay_page",
+        """
+        SELECT s.message, s.integration, coalesce(t.purchase, e.purchase)
+        FROM (
+            (SELECT DISTINCT l.message, l.integration FROM dead_letters l JOIN messages m ON m.id = l.message
+             WHERE $6 AND l.integration = ANY ($2) AND l.message BETWEEN $8 AND $1
+               AND (l.message, l.integration) > ($8, $9) AND ($5 IS NULL OR m.type LIKE $5)
+               AND l.died_at >= timestamptz 'epoch' + $3 * interval '1 millisecond'
+               AND l.died_at < timestamptz 'epoch' + $4 * interval '1 millisecond'
+             ORDER BY 1, 2 LIMIT $10)
+            UNION
+            (SELECT DISTINCT a.message, a.integration FROM attempts a JOIN messages m ON m.id = a.message
+             WHERE $7 AND a.integration = ANY ($2) AND a.message BETWEEN $8 AND $1
+               AND (a.message, a.integration) > ($8, $9) AND ($5 IS NULL OR m.type LIKE $5) AND a.outcome = 'accepted'
+               AND a.at >= timestamptz 'epoch' + $3 * interval '1 millisecond'
+               AND a.at < timestamptz 'epoch' + $4 * interval '1 millisecond'
+             ORDER BY 1, 2 LIMIT $10)) AS s
+        JOIN messages m ON m.id = s.message JOIN events e ON e.id = m.event LEFT JOIN transfers t ON t.id = m.transfer
+        ORDER BY s.message, s.integration LIMIT $10
+        """)
+
+    static let count = Statement<
+        (Int64, [Int32], Int64, Int64, String?, Bool, Bool, Int64), (Int32, Int64)
+    >(
+        "replay_count",
+        """
+        SELECT s.integration, count(*)
+        FROM (
+            SELECT message, integration FROM dead_letters
+            WHERE $6 AND integration = ANY ($2) AND message BETWEEN $8 AND $1
+              AND died_at >= timestamptz 'epoch' + $3 * interval '1 millisecond'
+              AND died_at < timestamptz 'epoch' + $4 * interval '1 millisecond'
+            UNION SELECT message, integration FROM attempts
+            WHERE $7 AND integration = ANY ($2) AND message BETWEEN $8 AND $1 AND outcome = 'accepted'
+              AND at >= timestamptz 'epoch' + $3 * interval '1 millisecond'
+              AND at < timestamptz 'epoch' + $4 * interval '1 millisecond') AS s
+        JOIN messages m ON m.id = s.message
+        WHERE $5 IS NULL OR m.type LIKE $5
+        GROUP BY s.integration
+        """)
+}

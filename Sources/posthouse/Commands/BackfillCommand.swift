@@ -1,0 +1,47 @@
+import ArgumentParser
+import Configuration
+import JSONText
+import Ledger
+import Vocabulary
+
+struct BackfillCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "backfill", abstract: "Give an integration the messages from before it was there.",
+        discussion: """
+            Everything of that time that it asks for (events, sources, environments) and that was never meant for it. \
+            Run the daemon with the integration first: what comes from then on goes to it by itself. It can be \
+            repeated, and goes on where it was cut short.
+            """)
+
+    @OptionGroup var file: ConfigurationOption
+    @OptionGroup var output: OutputOption
+    @Argument(help: "The name of the integration.") var name: String
+    @Option(help: .init("From when on: \(TimeArgument.help)", valueName: "time")) var since: TimeArgument
+    @Option(help: .init("Until when, as --since.", valueName: "time")) var until: TimeArgument?
+    @Flag(help: "Only say how many it would be.") var dryRun = false
+
+    func run() async throws {
+        try await LedgerCommand.run(file) { configuration, pool in
+            let names = try await NamedIntegrations.read(configuration.integrations, in: pool)
+            let route = try names.route(name)
+            var backfill = try await Backfill.start(route, since: since.time, until: until?.time, in: pool)
+            let total = backfill.left
+            var progress = Progress(dryRun ? "counting" : "backfilling", of: total)
+            defer { progress.finish() }
+            var queued = 0
+            while !backfill.isDone {
+                queued += try await backfill.step(isDry: dryRun, in: pool)
+                progress.show(total - backfill.left)
+            }
+            progress.finish()
+            if output.json {
+                return Terminal.say { json in
+                    json.member("integration", name)
+                    json.member("dry_run", dryRun)
+                    json.member(dryRun ? "found" : "queued", queued)
+                }
+            }
+            Terminal.say(dryRun ? "\(queued) would go to \(name)" : "\(queued) put into the queue of \(name)")
+        }
+    }
+}

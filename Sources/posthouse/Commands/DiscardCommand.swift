@@ -1,0 +1,60 @@
+import ArgumentParser
+import Configuration
+import JSONText
+import Ledger
+import Vocabulary
+
+struct DiscardCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "discard", abstract: "Give up what waits for an integration.",
+        discussion: """
+            Meant for one that was removed from the configuration: what waits for it would wait until it is back. Each \
+            delivery becomes a dead letter that says so; replay can bring it back. Of an integration that is still \
+            there, what a daemon has in hand is left out: pause it first.
+            """)
+
+    @OptionGroup var file: ConfigurationOption
+    @OptionGroup var output: OutputOption
+    @Argument(help: "The name of the integration.") var name: String
+    @Flag(help: "Only say how many it would be.") var dryRun = false
+
+    func run() async throws {
+        try await LedgerCommand.run(file) { configuration, pool in
+            let names = try await NamedIntegrations.read(configuration.integrations, in: pool)
+            guard let row = names.rows[name] else {
+                throw LedgerCommand.unknownIntegration(name, known: names.rows.keys)
+            }
+            let (all, leased) = try await Discard.count(row, in: pool)
+            var discarded = 0
+            if !dryRun {
+                var progress = Progress("discarding", of: all)
+                defer { progress.finish() }
+                var cursor: Int64 = 0
+                while true {
+                    let step = try await Discard.step(row, from: &cursor, in: pool)
+                    if step == 0 { break }
+                    discarded += step
+                    progress.advance(by: step)
+                }
+            }
+            tell(all, leased, discarded)
+        }
+    }
+
+    private func tell(_ all: Int, _ leased: Int, _ discarded: Int) {
+        if output.json {
+            return Terminal.say { json in
+                json.member("integration", name)
+                json.member("dry_run", dryRun)
+                json.member("waiting", all)
+                json.member("leased", leased)
+                json.member("discarded", discarded)
+            }
+        }
+        let inHand = leased == 0 ? "" : "; \(leased) are in a daemon's hands (posthouse pause \(name) gives them back)"
+        Terminal.say(
+            dryRun
+                ? "\(all - leased) would be given up for \(name)\(inHand)"
+                : "\(discarded) given up for \(name), now dead letters\(inHand)")
+    }
+}

@@ -1,0 +1,241 @@
+import ArgumentParser
+import Cluster
+import Configuration
+import Glibc
+import JSONText
+import Ledger
+import Postgres
+import Synchronization
+import Vocabulary
+
+/// `migrate --from-embedded`: the private cluster's ledger goes into the database that `[database] url` names. What
+/// makes it all or nothing is told in Ledger's LedgerMove; here the cluster is started, marked and told of.
+struct EmbeddedMove {
+    /// A whole table is counted in one statement.
+    private static let statementTimeout: Duration = .seconds(3_600)
+
+    let configuration: Configuration
+    let isDry: Bool
+    let output: OutputOption
+    private let target: ConnectionSettings
+    private var directory: String { configuration.embedded.directory }
+
+    init(_ configuration: Configuration, isDry: Bool, output: OutputOption) throws {
+        guard !configuration.database.usesPrivateCluster else {
+            throw Complaint(
+                "[database] url is not set: let it name the database that the ledger is to move into",
+                code: Exit.configuration)
+        }
+        self.configuration = configuration
+        self.isDry = isDry
+        self.output = output
+        // It asks for no private cluster where there is a url.
+        _ = try DatabaseAccess.forCommand(configuration)
+        target = try DatabaseAccess.settings(
+            DatabaseAccess.url(configuration) ?? "", statementTimeout: Self.statementTimeout)
+    }
+
+    /// Ends in good order on a signal: the server that it started must not stay behind.
+    func run() async throws {
+        let isStopped = Flag()
+        let signals = Signals.stream([SIGINT, SIGTERM, SIGHUP])
+        let work = Task { try await run(goesOn: { !isStopped.isRaised }) }
+        let watch = Task {
+            for await _ in signals {
+                isStopped.raise()
+                // The copying looks at the flag; the start of the cluster ends by this.
+                work.cancel()
+            }
+        }
+        defer { watch.cancel() }
+        try await work.value
+    }
+
+    private func run(goesOn: @escaping @Sendable () -> Bool) async throws {
+        let mark = ClusterMove.read(in: directory)
+        if let mark, mark.stage == .moved { return try tellMoved(mark) }
+        if let mark, mark.target != target.description {
+            throw Complaint(
+                """
+                a move to another database (\(mark.target)) was cut short as it was being committed: let [database] url \
+                name that one and run this again, or, if it is gone, remove \(ClusterMove.path(in: directory))
+                """)
+        }
+        guard PrivateCluster.exists(in: directory) else {
+            throw Complaint(
+                """
+                there is no private cluster in \(directory), or this user may not look into it: run this as root or as \
+                its user; [embedded] directory or STATE_DIRECTORY says where it is
+                """)
+        }
+        let cluster = try await startCluster()
+        do {
+            try await move(cluster, isMarked: mark != nil, goesOn: goesOn)
+        } catch {
+            Terminal.showStage(nil)
+            await cluster.stop()
+            throw error
+        }
+        await cluster.stop()
+    }
+
+    private func startCluster() async throws -> PrivateCluster {
+        Terminal.showStage("starting the private PostgreSQL cluster in \(directory)")
+        defer { Terminal.showStage(nil) }
+        do {
+            return try await PrivateCluster.start(directory: directory) { observation in
+                if case .warning(let text) = observation { Terminal.complain("posthouse: \(text)") }
+            }
+        } catch .inUse(let directory, let holder) {
+            throw Complaint(
+                """
+                a daemon keeps the private cluster in \(directory) (\(holder)): stop it first \
+                (systemctl stop posthouse.socket posthouse)
+                """)
+        } catch .cancelled {
+            throw Complaint("given up; nothing was changed")
+        }
+    }
+
+    private func move(
+        _ cluster: PrivateCluster, isMarked: Bool, goesOn: @escaping @Sendable () -> Bool
+    ) async throws {
+        let source = try DatabaseAccess.settings(cluster.connectionString, statementTimeout: Self.statementTimeout)
+        let move = LedgerMove(from: source, to: target)
+        let outcome: LedgerMove.Outcome
+        do {
+            if isDry {
+                outcome = try await move.look(isMarked: isMarked)
+            } else {
+                _ = try await DatabaseAccess.prepare(source)
+                outcome = try await marked(move, isMarked: isMarked, goesOn: goesOn)
+            }
+        } catch let failure as MoveFailure {
+            throw Self.complaint(failure)
+        }
+        Terminal.showStage(nil)
+        if !isDry { try mark(.moved) }
+        tell(outcome)
+    }
+
+    /// The mark of a cluster whose move may have been committed stays for as long as that is not known.
+    private func marked(
+        _ move: LedgerMove, isMarked: Bool, goesOn: @escaping @Sendable () -> Bool
+    ) async throws -> LedgerMove.Outcome {
+        let isWritten = Flag()
+        do {
+            return try await move.run(
+                isMarked: isMarked,
+                beforeCommit: {
+                    do {
+                        try mark(.moving)
+                        isWritten.raise()
+                        return nil
+                    } catch {
+                        return "\(error)"
+                    }
+                },
+                goesOn: { stage in
+                    Self.show(stage)
+                    return goesOn()
+                })
+        } catch {
+            if case .target(.commitUnknown) = error { throw error }
+            if error.provesAbsence || isWritten.isRaised { try ClusterMove.remove(in: directory) }
+            throw error
+        }
+    }
+
+    private func mark(_ stage: ClusterMove.Stage) throws(ClusterError) {
+        try ClusterMove(stage, at: ThisProcess.now().iso8601, to: target.description).write(in: directory)
+    }
+
+    private static func show(_ stage: LedgerMove.Stage) {
+        switch stage {
+        case .copying(let table, let done, let total):
+            Terminal.showStage("copying \(table): \(done) of \(total) rows")
+        case .comparing(let table): Terminal.showStage("counting \(table)")
+        case .committing: Terminal.showStage("committing")
+        }
+    }
+
+    private static func complaint(_ failure: MoveFailure) -> Complaint {
+        switch failure {
+        case .target(.commitUnknown): return Complaint("\(failure)", code: Exit.unavailable)
+        case .target(let error) where error.isConnectionLevel:
+            let role =
+                geteuid() == 0
+                ? "; a database that knows its users by peer authentication wants this run as the daemon's own user: "
+                    + "systemd-run -Pq --collect -p User=posthouse -p StateDirectory=posthouse posthouse migrate "
+                    + "--from-embedded"
+                : ""
+            return Complaint(
+                "\(failure); nothing was changed; see that PostgreSQL runs and that [database] url is right\(role)",
+                code: Exit.unavailable)
+        default: return Complaint("\(failure); nothing was changed")
+        }
+    }
+}
+
+// MARK: What is said of it
+
+extension EmbeddedMove {
+    private func tellMoved(_ mark: ClusterMove) throws {
+        guard mark.target == target.description else {
+            throw Complaint(
+                """
+                the private cluster in \(directory) was moved at \(mark.at), but to \(mark.target), not to \
+                \(target.description), which [database] url names: from there on it is PostgreSQL's to move (pg_dump)
+                """)
+        }
+        if output.json { return Terminal.say { members(&$0, "already", at: mark.at, []) } }
+        Terminal.say("the private cluster in \(directory) was moved already, at \(mark.at), to \(mark.target)")
+    }
+
+    private func tell(_ outcome: LedgerMove.Outcome) {
+        switch outcome {
+        case .moved(let tables):
+            if output.json { return Terminal.say { members(&$0, isDry ? "no" : "now", at: nil, tables) } }
+            Terminal.say(Self.table(of: tables))
+            let rows = tables.reduce(0) { $0 + $1.rows }
+            Terminal.say(
+                isDry
+                    ? "\nwould move \(rows) rows from \(directory) to \(target); nothing stands in the way"
+                    : "\nmoved \(rows) rows from \(directory) to \(target), and counted them again there")
+        case .found(let tables, let time):
+            if output.json { return Terminal.say { members(&$0, "already", at: time.iso8601, tables) } }
+            Terminal.say("an earlier call moved it at \(time.iso8601) to \(target) and was cut short after its commit")
+        }
+        guard !isDry else { return }
+        Terminal.say(
+            "the private cluster stays as it was, marked as moved; start the daemon: systemctl start posthouse")
+    }
+
+    /// - Parameter moved: `now`, `already`, or `no` (a dry run).
+    private func members(
+        _ json: inout JSONWriter, _ moved: String, at time: String?, _ tables: [LedgerMove.Table]
+    ) {
+        json.member("from", directory)
+        json.member("to", target.description)
+        json.member("dry_run", isDry)
+        json.member("moved", moved)
+        json.member("moved_at", time)
+        json.key("tables")
+        json.object { json in for table in tables { json.member(table.name, table.rows) } }
+    }
+
+    private static func table(of tables: [LedgerMove.Table]) -> Table {
+        var out = Table([.init(title: "TABLE"), .init(title: "ROWS", isNumber: true)])
+        for table in tables where table.rows > 0 { out.rows.append([.init(table.name), .init("\(table.rows)")]) }
+        return out
+    }
+}
+
+/// Raised once, for good.
+private final class Flag: Sendable {
+    private let value = Atomic(false)
+
+    var isRaised: Bool { value.load(ordering: .relaxed) }
+
+    func raise() { value.store(true, ordering: .relaxed) }
+}

@@ -1,0 +1,111 @@
+import ArgumentParser
+import Configuration
+import JSONText
+import Ledger
+import Postgres
+import Vocabulary
+
+struct EraseCommand: AsyncParsableCommand {
+    /// How long deliveries in a daemon's hands are waited for: one attempt may last as long as its time-out.
+    private static let patience: Duration = .seconds(60)
+    private static let pause: Duration = .milliseconds(500)
+
+    static let configuration = CommandConfiguration(
+        commandName: "erase", abstract: "Erase one person's data from the database, and prove it.",
+        discussion: """
+            Webhooks, messages, deliveries, purchases, transfers, links and mentions elsewhere, of a user with the \
+            anonymous ids that are known to be it. Deliveries that wait are given up and told to nobody. A late \
+            duplicate of an erased webhook is still recognised, by a salted hash. Erase the person at the vendor \
+            first: what it sends anew is new. It ends by looking through the whole database again, and exits 1 if anything is \
+            left. The journal, backups and what was delivered are not in the database.
+            """)
+
+    @OptionGroup var file: ConfigurationOption
+    @OptionGroup var output: OutputOption
+    @Option(help: "The user, with the anonymous ids that are known to be it.") var user: String?
+    @Option(help: "One anonymous user.") var anonymous: String?
+    @Option(help: "Only of this source.") var source: String?
+    @Flag(help: "Only say what it would be.") var dryRun = false
+
+    func validate() throws {
+        guard (user == nil) != (anonymous == nil) else {
+            throw ValidationError("say whose data: exactly one of --user ID and --anonymous ID (try it with --dry-run)")
+        }
+        guard user != "", anonymous != "" else { throw ValidationError("an id has at least one character") }
+    }
+
+    func run() async throws {
+        try await LedgerCommand.run(file) { _, pool in
+            let holder = user.map { Holder.user($0) } ?? .anonymous(anonymous ?? "")
+            let erasure = try await Erasure.start(holder, source: source, isDry: dryRun, in: pool)
+            let done = try await erase(erasure, in: pool)
+            let left =
+                dryRun || done.inHand > 0 ? nil : try await erasure.proof.run(in: pool) { Self.show("proof", $0) }
+            Self.show("", nil)
+            tell(erasure, done, left: left)
+            if done.inHand > 0, !dryRun {
+                throw Complaint(
+                    "\(done.inHand) deliveries are still in a daemon's hands: run it again, or pause their integration first"
+                )
+            }
+            if let left, left.total > 0 {
+                throw Complaint("\(left.total) places name it again: something came meanwhile; run it again")
+            }
+        }
+    }
+
+    private func erase(_ erasure: Erasure, in pool: Pool) async throws -> Erasure.Tally {
+        let end = ContinuousClock.now + Self.patience
+        var sum = Erasure.Tally()
+        while true {
+            let tally = try await erasure.run(in: pool) { Self.show("erasing", $0) }
+            sum.add(tally)
+            if dryRun || tally.inHand == 0 || ContinuousClock.now >= end { return sum }
+            try await Task.sleep(for: Self.pause)
+        }
+    }
+
+    private static func show(_ what: String, _ stage: String?) {
+        Terminal.showStage(stage.map { "\(what): \($0)" })
+    }
+
+    private func tell(_ erasure: Erasure, _ done: Erasure.Tally, left: Erasure.Tally?) {
+        if output.json {
+            return Terminal.say { json in
+                json.key("holders")
+                json.array { json in for holder in erasure.holders { json.string(holder.coalesced) } }
+                json.member("source", source)
+                json.member("dry_run", dryRun)
+                for (name, count) in done.parts { json.member(name, count) }
+                json.member("in_hand", done.inHand)
+                json.member("left", left?.total)
+            }
+        }
+        let names = erasure.holders.map(\.coalesced).joined(separator: ", ")
+        let parts = done.parts.filter { $0.1 > 0 }.map { "\($0.0) \($0.1)" }.joined(separator: ", ")
+        guard !parts.isEmpty else { return Terminal.say("nothing is stored of \(names)") }
+        Terminal.say("\(dryRun ? "would be erased" : "erased") of \(names): \(parts)")
+        if let left, left.total == 0 { Terminal.say("searched again: nothing is left") }
+    }
+}
+
+extension Erasure.Tally {
+    fileprivate var parts: [(String, Int)] {
+        [
+            ("events", events), ("messages", messages), ("deliveries", deliveries), ("purchases", purchases),
+            ("records", records), ("mentions", mentions), ("quarantined", quarantined),
+        ]
+    }
+
+    /// What is in hand is that of the last round.
+    fileprivate mutating func add(_ other: Erasure.Tally) {
+        events += other.events
+        messages += other.messages
+        deliveries += other.deliveries
+        purchases += other.purchases
+        records += other.records
+        mentions += other.mentions
+        quarantined += other.quarantined
+        inHand = other.inHand
+    }
+}

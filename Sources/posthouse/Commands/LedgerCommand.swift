@@ -1,0 +1,89 @@
+import ArgumentParser
+import Configuration
+import JSONText
+import Ledger
+import Postgres
+import Vocabulary
+
+/// The way of every command that looks into the ledger or works on it.
+enum LedgerCommand {
+    /// Errors of the database are told with what to do about them.
+    static func run(
+        _ file: ConfigurationOption, _ body: (Configuration, Pool) async throws -> Void
+    ) async throws {
+        let configuration = try file.load(.check)
+        try await Terminal.reporting {
+            let settings = try DatabaseAccess.forCommand(configuration)
+            do {
+                try await DatabaseAccess.withPool(settings) { try await body(configuration, $0) }
+            } catch let error as DatabaseError where error.isConnectionLevel {
+                throw Complaint(
+                    "\(error); see that PostgreSQL runs and that [database] url of \(file.path) is right",
+                    code: Exit.unavailable)
+            } catch DatabaseError.refused(let refusal) where ["42P01", "42703"].contains(refusal.sqlState.code) {
+                throw Complaint("the database has no schema, or an older one: run posthouse migrate first")
+            }
+        }
+    }
+
+    static func unknownIntegration(_ name: String, known: some Sequence<String>) -> Complaint {
+        let names = known.sorted()
+        guard !names.isEmpty else {
+            return Complaint("there is no integration \(name): the database and the configuration know none")
+        }
+        return Complaint("there is no integration \(name); known are: \(names.joined(separator: ", "))")
+    }
+}
+
+/// `--json`, as all take it that print tables.
+struct OutputOption: ParsableArguments {
+    @Flag(help: "Print one JSON document instead of text.") var json = false
+}
+
+extension Terminal {
+    static func say(_ members: (inout JSONWriter) -> Void) {
+        var json = JSONWriter()
+        json.object(members)
+        say(String(decoding: json.bytes, as: UTF8.self))
+    }
+}
+
+extension JSONWriter {
+    mutating func member(_ key: String, _ value: Timestamp?) { member(key, value?.iso8601) }
+}
+
+/// A time on the command line: an instant, a day, or how long ago.
+struct TimeArgument: ExpressibleByArgument {
+    let time: Timestamp
+
+    init?(argument text: String) {
+        if let duration = DurationText.read(text) {
+            let seconds = duration.components.seconds
+            guard seconds < 1 << 40 else { return nil }
+            time = ThisProcess.now().advanced(byMilliseconds: -seconds * 1_000)
+        } else if let instant = Timestamp(iso8601: text) ?? Timestamp(iso8601: text + "T00:00:00Z") {
+            time = instant
+        } else {
+            return nil
+        }
+    }
+
+    static let help: String = "2026-11-21T10:00:00Z, 2026-11-21, or how long ago: 30m, 2h, 7d."
+}
+
+extension Timestamp {
+    /// For a table: ISO 8601 without the milliseconds.
+    var toTheSecond: String { iso8601.prefix(19) + "Z" }
+}
+
+/// How long something took or waits, for a person: two digits and a unit.
+enum Age {
+    static func text(seconds: Double) -> String {
+        switch Int(seconds) {
+        case ..<120: "\(Int(seconds))s"
+        case ..<7_200: "\(Int(seconds) / 60)m"
+        case ..<172_800: "\(Int(seconds) / 3_600)h"
+        default: "\(Int(seconds) / 86_400)d"
+        }
+    }
+}

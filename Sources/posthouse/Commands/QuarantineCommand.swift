@@ -1,0 +1,206 @@
+import ArgumentParser
+import Configuration
+import Inbound
+import JSONText
+import Ledger
+import Postgres
+import Vocabulary
+
+struct QuarantineCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "quarantine", abstract: "Look at webhooks that could not be read, and read them again.",
+        discussion: "They were authentic, so they were acknowledged and kept byte for byte.",
+        subcommands: [ListQuarantine.self, ShowQuarantine.self, RetryQuarantine.self],
+        defaultSubcommand: ListQuarantine.self)
+}
+
+struct ListQuarantine: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(commandName: "list", abstract: "List what is in quarantine.")
+
+    @OptionGroup var file: ConfigurationOption
+    @OptionGroup var output: OutputOption
+
+    func run() async throws {
+        try await LedgerCommand.run(file) { _, pool in
+            let rows = try await Quarantine.all(in: pool)
+            if output.json {
+                return Terminal.say { json in
+                    json.key("quarantine")
+                    json.array { json in for row in rows { json.object { QuarantineText.write(row, into: &$0) } } }
+                }
+            }
+            guard !rows.isEmpty else { return Terminal.complain("nothing is in quarantine") }
+            var table = Table([
+                .init(title: "ID", isNumber: true), .init(title: "RECEIVED"), .init(title: "SOURCE", shrinksTo: 8),
+                .init(title: "BYTES", isNumber: true, dropsFirst: 1), .init(title: "REASON", shrinksTo: 20),
+            ])
+            table.rows = rows.map { row in
+                [
+                    .init("\(row.id)"), .init(row.receivedAt.toTheSecond), .init(row.source), .init("\(row.bytes)"),
+                    .init(row.reason),
+                ]
+            }
+            Terminal.say(table)
+        }
+    }
+}
+
+struct ShowQuarantine: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "show", abstract: "Show one of them with its body, byte for byte.")
+
+    @OptionGroup var file: ConfigurationOption
+    @OptionGroup var output: OutputOption
+    @Argument(help: "Its id, as the list has it.") var id: Int64
+
+    func run() async throws {
+        try await LedgerCommand.run(file) { _, pool in
+            guard let (row, body) = try await Quarantine.body(id, in: pool) else { throw QuarantineText.unknown(id) }
+            if output.json {
+                return Terminal.say { json in
+                    QuarantineText.write(row, into: &json)
+                    json.member("body", String(decoding: body, as: UTF8.self))
+                    json.member("body_base64", Base64.encode(body))
+                }
+            }
+            Terminal.complain("\(row.id) of \(row.source), received \(row.receivedAt.iso8601): \(row.reason)")
+            Terminal.say(body)
+        }
+    }
+}
+
+struct RetryQuarantine: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "retry", abstract: "Read them again and record them as if they had just come.",
+        discussion: """
+            For after an update that reads them, or a changed configuration of their source. What is read leaves the \
+            quarantine; what is not stays, with the new reason. Exits 1 if any stays.
+            """)
+
+    @OptionGroup var file: ConfigurationOption
+    @OptionGroup var output: OutputOption
+    @Argument(help: "Their ids, as the list has them.") var ids: [Int64] = []
+    @Flag(help: "All that is in quarantine.") var all = false
+
+    func validate() throws {
+        guard ids.isEmpty == all else { throw ValidationError("say which: their ids, or --all") }
+    }
+
+    func run() async throws {
+        try await LedgerCommand.run(file) { configuration, pool in
+            let wanted = all ? try await Quarantine.all(in: pool).map(\.id) : ids
+            let retry = QuarantineRetry(
+                configuration: configuration,
+                routes: try await NamedIntegrations.read(configuration.integrations, in: pool).routes, pool: pool)
+            var results: [(id: Int64, result: QuarantineRetry.Result)] = []
+            for id in wanted { results.append((id, try await retry.run(id))) }
+            if output.json {
+                Terminal.say { json in
+                    json.key("retried")
+                    json.array { json in
+                        for (id, result) in results {
+                            json.object { json in
+                                json.member("id", id)
+                                json.member("result", result.word)
+                                json.member("explanation", result.explanation)
+                            }
+                        }
+                    }
+                }
+            } else {
+                for (id, result) in results { Terminal.say("\(id) \(result.word): \(result.explanation)") }
+                if results.isEmpty { Terminal.complain("nothing is in quarantine") }
+            }
+            if results.contains(where: { !$0.result.isGone }) { throw ExitCode.failure }
+        }
+    }
+}
+
+/// Reads what is in quarantine as its source reads it today.
+struct QuarantineRetry {
+    enum Result {
+        case recorded(EventTrail)
+        case duplicate(EventTrail)
+        case kept(reason: String)
+
+        var isGone: Bool {
+            if case .kept = self { false } else { true }
+        }
+
+        var word: String {
+            switch self {
+            case .recorded: "recorded"
+            case .duplicate: "duplicate"
+            case .kept: "kept"
+            }
+        }
+
+        var explanation: String {
+            switch self {
+            case .recorded(let trail):
+                "\(trail.name) \(trail.event) of \(trail.source), \(trail.messages) messages, \(trail.deliveries) deliveries"
+            case .duplicate(let trail): "\(trail.name) \(trail.event) of \(trail.source) had been recorded before"
+            case .kept(let reason): reason
+            }
+        }
+    }
+
+    let configuration: Configuration
+    let routes: [RoutedIntegration]
+    let pool: Pool
+
+    func run(_ id: Int64) async throws -> Result {
+        guard let (row, body) = try await Quarantine.body(id, in: pool) else { throw QuarantineText.unknown(id) }
+        guard let source = configuration.sources.first(where: { $0.name.utf8.elementsEqual(row.source.utf8) }) else {
+            return .kept(reason: "the configuration has no source \(row.source); give it back its name, then try again")
+        }
+        let event: Event
+        do throws(Unreadable) {
+            // Headers are not kept: an id that came in one is not known any more.
+            event = try SourceAdapters.adapter(for: source.kind).normalise(body, header: { _ in nil }, from: source)
+        } catch {
+            try await Quarantine.note(error.reason, of: id, in: pool)
+            return .kept(reason: error.reason)
+        }
+        let rules = Dictionary(
+            configuration.sources.map { ($0.name, SourceRules($0)) }, uniquingKeysWith: { first, _ in first })
+        let outcome: Quarantine.Outcome
+        do throws(DatabaseError) {
+            outcome = try await Quarantine.release(id, as: event, routes: routes, rules: rules, in: pool)
+        } catch {
+            guard case .refused(let refusal) = error, refusal.sqlState.isDataError else { throw error }
+            return .kept(reason: "the database cannot store it: \(error)")
+        }
+        return
+            switch outcome
+        {
+        case .recorded(let trail): .recorded(trail)
+        case .duplicate(let trail): .duplicate(trail)
+        }
+    }
+}
+
+enum QuarantineText {
+    static func unknown(_ id: Int64) -> Complaint {
+        Complaint("\(id) is not in quarantine; posthouse quarantine lists what is")
+    }
+
+    static func write(_ row: Quarantine.Row, into json: inout JSONWriter) {
+        json.member("id", row.id)
+        json.member("source", row.source)
+        json.member("received_at", row.receivedAt)
+        json.member("reason", row.reason)
+        json.member("bytes", row.bytes)
+    }
+}
+
+extension Quarantine {
+    fileprivate static func all(in pool: Pool) async throws -> [Row] {
+        var rows: [Row] = []
+        while true {
+            let page = try await list(after: rows.last?.id ?? 0, in: pool)
+            if page.isEmpty { return rows }
+            rows += page
+        }
+    }
+}

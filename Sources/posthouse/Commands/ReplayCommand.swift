@@ -1,0 +1,101 @@
+import ArgumentParser
+import Configuration
+import JSONText
+import Ledger
+import Postgres
+import Vocabulary
+
+struct ReplayCommand: AsyncParsableCommand {
+    enum Outcome: String, CaseIterable, ExpressibleByArgument {
+        case dead, delivered
+    }
+
+    static let configuration = CommandConfiguration(
+        commandName: "replay", abstract: "Deliver again what was given up or delivered.",
+        discussion: """
+            The messages keep their ids, so that a receiver can tell what it has had. What waits to be delivered already is \
+            left out; a dead letter that is replayed is none any more. With order = "purchase" the order within a \
+            purchase holds. --since and --until say when it was given up or delivered; what was delivered is known for \
+            as long as [retention] attempts. It can be repeated, and goes on where it was cut short.
+            """)
+
+    @OptionGroup var file: ConfigurationOption
+    @OptionGroup var output: OutputOption
+    @Option(help: "One message (webhook-id, msg_…).") var message: String?
+    @Option(help: "Only to this integration.") var integration: String?
+    @Option(help: .init("Settled since: \(TimeArgument.help)", valueName: "time")) var since: TimeArgument?
+    @Option(help: .init("Settled before, as --since.", valueName: "time")) var until: TimeArgument?
+    @Option(help: "Only types that match, as * and ? in [[integration]] events.") var event: String?
+    @Option(help: "Only what is dead, or what was delivered.") var outcome: Outcome?
+    @Flag(help: "Only say how many it would be.") var dryRun = false
+
+    func validate() throws {
+        guard message != nil || integration != nil || since != nil || event != nil || outcome != nil else {
+            throw ValidationError(
+                "say what to replay: --message, --integration, --since, --event or --outcome (try it with --dry-run)")
+        }
+        if let message, Identifier(written: message) == nil {
+            throw ValidationError("--message \(message) is no message id: msg_ and 32 hex digits")
+        }
+    }
+
+    func run() async throws {
+        try await LedgerCommand.run(file) { configuration, pool in
+            let names = try await NamedIntegrations.read(configuration.integrations, in: pool)
+            let targets = try names.targets(integration)
+            let filter = Replay.Filter(
+                message: message.flatMap { Identifier(written: $0) }, integrations: targets, since: since?.time,
+                until: until?.time, event: event.map { Glob($0) }, isDead: outcome.map { $0 == .dead })
+            guard var replay = try await Replay.start(filter, routes: names.routes, in: pool) else {
+                throw Complaint("no message \(message ?? "") is stored; posthouse trace shows the messages of an event")
+            }
+            let counts = try await replay.count(in: pool)
+            var queued = 0
+            if !dryRun {
+                var progress = Progress("replaying", of: counts.values.reduce(0, +))
+                defer { progress.finish() }
+                while !replay.isDone {
+                    let step = try await replay.step(in: pool)
+                    queued += step.queued
+                    progress.advance(by: step.seen)
+                }
+            }
+            tell(counts, queued, names)
+        }
+    }
+
+    private func tell(_ counts: [Int32: Int], _ queued: Int, _ names: NamedIntegrations) {
+        let found = counts.map { (name: names.name(of: $0.key), count: $0.value) }.sorted { $0.name < $1.name }
+        let total = found.reduce(0) { $0 + $1.count }
+        if output.json {
+            return Terminal.say { json in
+                json.member("dry_run", dryRun)
+                json.member("found", total)
+                json.member("queued", queued)
+                json.key("integrations")
+                json.object { json in for (name, count) in found { json.member(name, count) } }
+            }
+        }
+        guard total > 0 else { return Terminal.say("nothing matches: nothing is replayed") }
+        let parts = found.map { "\($0.name) \($0.count)" }.joined(separator: ", ")
+        if dryRun { return Terminal.say("\(total) would be replayed: \(parts)") }
+        let left = total - queued
+        Terminal.say(
+            "\(queued) put into the queue of \(total) found: \(parts)"
+                + (left > 0 ? "; \(left) wait to be delivered already" : ""))
+    }
+}
+
+extension NamedIntegrations {
+    /// The row of the one that is named, or those of all that are configured: nobody would send to another.
+    func targets(_ name: String?) throws -> [Int32] {
+        guard let name else { return routes.map(\.row) }
+        return [try route(name).row]
+    }
+
+    func route(_ name: String) throws -> RoutedIntegration {
+        if let route = routes.first(where: { $0.integration.name == name }) { return route }
+        guard rows[name] != nil else { throw LedgerCommand.unknownIntegration(name, known: rows.keys) }
+        throw Complaint("integration \(name) is not in the configuration any more: put it back first")
+    }
+}

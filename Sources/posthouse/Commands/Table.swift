@@ -1,0 +1,114 @@
+import Glibc
+import Observing
+
+/// Rows for a terminal. A narrow one gets fewer columns and shorter texts, a wide one everything; what is no terminal
+/// gets everything, too, so that nothing is cut that a program reads.
+struct Table {
+    struct Column {
+        let title: String
+        var isNumber = false
+        /// May be cut down to so many characters.
+        var shrinksTo: Int?
+        /// Left out where it is narrow, the highest first; 0: never.
+        var dropsFirst = 0
+    }
+
+    enum Tone: String {
+        case plain = ""
+        case good = "\u{1B}[32m"
+        case careful = "\u{1B}[33m"
+        case bad = "\u{1B}[31m"
+        case faint = "\u{1B}[2m"
+    }
+
+    struct Cell: ExpressibleByStringInterpolation {
+        let text: String
+        let tone: Tone
+
+        init(_ text: String, _ tone: Tone = .plain) {
+            // What came from outside must not move the cursor.
+            self.text = PlainText.harmless(text)
+            self.tone = tone
+        }
+
+        init(stringLiteral text: String) { self.init(text) }
+    }
+
+    private static let gap = 2
+
+    let columns: [Column]
+    var rows: [[Cell]] = []
+
+    init(_ columns: [Column]) { self.columns = columns }
+
+    /// - Parameter width: nil: as wide as it likes.
+    func render(width: Int?, coloured: Bool) -> String {
+        var shown = Array(columns.indices)
+        var widths = columns.indices.map { column in
+            rows.reduce(columns[column].title.count) { max($0, $1[column].text.count) }
+        }
+        func total() -> Int { shown.reduce(-Self.gap) { $0 + widths[$1] + Self.gap } }
+        if let width {
+            func shrink() {
+                for column in shown.sorted(by: { widths[$0] > widths[$1] }) where total() > width {
+                    guard let least = columns[column].shrinksTo else { continue }
+                    widths[column] = max(min(widths[column], least), widths[column] - (total() - width))
+                }
+            }
+            let full = widths
+            shrink()
+            while total() > width,
+                let next = shown.filter({ columns[$0].dropsFirst > 0 })
+                    .max(by: { columns[$0].dropsFirst < columns[$1].dropsFirst })
+            {
+                shown.removeAll { $0 == next }
+                widths = full
+                shrink()
+            }
+        }
+        let head = shown.map { Cell(columns[$0].title, .faint) }
+        let lines = [head] + rows.map { row in shown.map { row[$0] } }
+        return lines.map { line(shown, $0, widths, coloured) }.joined(separator: "\n")
+    }
+
+    private func line(_ shown: [Int], _ cells: [Cell], _ widths: [Int], _ coloured: Bool) -> String {
+        var out = ""
+        for (place, (column, cell)) in zip(shown, cells).enumerated() {
+            let room = widths[column]
+            let text = cell.text.count > room ? cell.text.prefix(max(0, room - 1)) + "…" : cell.text[...]
+            let padding = String(repeating: " ", count: room - text.count)
+            let painted =
+                coloured && cell.tone != .plain && !text.isEmpty
+                ? cell.tone.rawValue + text + "\u{1B}[0m" : String(text)
+            let isLast = place == shown.count - 1
+            out += columns[column].isNumber ? padding + painted : painted + (isLast ? "" : padding)
+            if !isLast { out += String(repeating: " ", count: Self.gap) }
+        }
+        return out
+    }
+}
+
+extension String {
+    /// What a receiver answered often ends in an end of line: it says nothing.
+    var withoutEnd: String {
+        var text = self
+        while text.last?.isWhitespace == true { text.removeLast() }
+        return text
+    }
+}
+
+extension Terminal {
+    static let isOutput = isatty(STDOUT_FILENO) == 1
+    static let outputIsColoured = isOutput && allowsColour
+
+    /// COLUMNS where it is set, else the terminal's own; nil: no terminal.
+    static var width: Int? {
+        if let columns = getenv("COLUMNS").flatMap({ Int(String(cString: $0)) }), columns > 0 { return columns }
+        guard isOutput else { return nil }
+        var size = winsize()
+        guard ioctl(STDOUT_FILENO, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else { return 80 }
+        return Int(size.ws_col)
+    }
+
+    static func say(_ table: Table) { say(table.render(width: width, coloured: outputIsColoured)) }
+}

@@ -1,0 +1,227 @@
+import Postgres
+import TestSupport
+import Testing
+import Vocabulary
+
+@testable import Ledger
+
+/// Oracle: psql, which searches every text and bytea column of every table for the ids, whatever it may hold.
+@Suite("Erasing a person", .serialized)
+struct EraseTests {
+    private static let jeff = Holder.user("jeff-9f3c")
+    private static let device = Holder.anonymous("device-77aa")
+    private static let ann = Holder.user("ann")
+    private static let bob = Holder.user("bob")
+
+    /// The columns in which either id stands.
+    private func places(_ bench: Bench) throws -> Set<String> {
+        let columns = try bench.psql(
+            """
+            SELECT c.table_name || '.' || c.column_name || '.' || c.data_type FROM information_schema.columns c
+            JOIN information_schema.tables t USING (table_schema, table_name)
+            WHERE c.table_schema = 'public' AND t.table_type = 'BASE TABLE' AND c.data_type <> 'ARRAY'
+              AND (c.data_type IN ('bytea', 'text', 'character varying', 'json', 'jsonb') OR c.data_type LIKE '%char%')
+            """
+        ).split(separator: "\n").map { $0.split(separator: ".").map(String.init) }
+        #expect(columns.count > 40)
+        let searches = columns.map { column in
+            let text = column[2] == "bytea" ? "encode(\(column[1]), 'escape')" : "\(column[1])::text"
+            let hits = [Self.jeff, Self.device].map { "\(text) LIKE '%\($0.id)%'" }.joined(separator: " OR ")
+            return "SELECT '\(column[0]).\(column[1])' WHERE EXISTS (SELECT FROM \(column[0]) WHERE \(hits))"
+        }
+        return Set(try bench.psql(searches.joined(separator: " UNION ALL ")).split(separator: "\n").map(String.init))
+    }
+
+    /// A life: a purchase of the person's own, one that went from ann by way of the person to bob, a move from ann to
+    /// the person, and others who mention the person.
+    private static let events: [Event] =
+        [
+            .activate(device, seconds(0), until: seconds(10_000)),
+            .deactivate(device, seconds(100), until: seconds(10_000)),
+            .activate(jeff, seconds(100), until: seconds(10_000)),
+        ].map { .stating($0) }
+        + [(ann, 0), (jeff, 100), (bob, 200)].map { holder, at in
+            .stating(
+                .activate(holder, seconds(Int64(at)), until: seconds(10_000)), purchase: "subs_2", transaction: "tx_2")
+        } + [
+            .sample(
+                "NOTE", holder: bob, purchase: "subs_3", transaction: "tx_3",
+                body: #"{"friend":"jeff-9f3c","text":"{\"friend\":\"device-77aa\"}","size":3}"#),
+            .sample(
+                "OWN", holder: jeff, purchase: nil, transaction: nil, vendorEventID: "vendor-1",
+                body: #"{"user_id":"jeff-9f3c"}"#),
+            Event(
+                scope: Scope(source: "moving", app: "app.one", environment: "PRODUCTION"), vendorEventID: nil,
+                name: "MOVED", type: "MOVED", holder: ann, occurredAt: seconds(300), purchase: nil, transaction: nil,
+                change: .move(from: [ann], to: jeff, isNative: true), body: Array("{}".utf8)),
+        ]
+
+    private static let kept = QuarantinedBody(source: "shop", reason: "odd", body: Array("user=jeff-9f3c!".utf8))
+
+    private func live(_ bench: Bench) async throws -> Daemon {
+        let daemon = try await bench.daemon([.named("a"), .named("b")])
+        daemon.open("a")
+        for event in Self.events { await daemon.record([event]) }
+        await daemon.record([
+            .quarantine(Self.kept),
+            .quarantine(QuarantinedBody(source: "shop", reason: "odd", body: Array("jeff-9f3c7".utf8))),
+        ])
+        var round = 0
+        while true {
+            let taken = daemon.inbox.take()
+            if taken.isEmpty { break }
+            round += 1
+            let settled = try await daemon.queue.settle(
+                taken.enumerated().map { index, delivery in
+                    switch (index + round) % 3 {
+                    case 0: delivery.settled(.accepted)
+                    case 1: delivery.settled(.dead(reason: "answered 400: no jeff-9f3c here"), status: 400)
+                    default: delivery.settled(.retry(after: .seconds(60)), status: 500, failure: "who is device-77aa?")
+                    }
+                })
+            daemon.inbox.put(settled.released)
+        }
+        // Those whose turn never comes in this test.
+        try bench.psql(
+            """
+            DELETE FROM quarantine WHERE body = 'jeff-9f3c7';
+            UPDATE integrations SET paused_at = now(), pause_reason = 'gone: jeff-9f3c' WHERE name = 'b';
+            INSERT INTO breakers (integration, reason, next_probe_at) VALUES (1, 'no device-77aa', now());
+            INSERT INTO installs (source, app, environment, install) VALUES ('shared', '', 'PRODUCTION', 'device-77aa');
+            INSERT INTO install_identities (source, app, environment, identity, install, event)
+            VALUES ('shared', '', 'PRODUCTION', 'jeff-9f3c', 'device-77aa', 1)
+            """)
+        return daemon
+    }
+
+    private func erase(_ daemon: Daemon, isDry: Bool = false) async throws -> Erasure.Tally {
+        let erasure = try await Erasure.start(Self.jeff, source: nil, isDry: isDry, in: daemon.pool)
+        #expect(erasure.holders == [Self.jeff, Self.device])
+        return try await erasure.run(in: daemon.pool) { _ in }
+    }
+
+    @Test("Found in every place before, in none after; others keep what is theirs; late duplicates are duplicates")
+    func everywhere() async throws {
+        try await Bench.run { bench in
+            let daemon = try await live(bench)
+            let before = try places(bench)
+            for place in [
+                "events.holder", "events.body", "purchases.state", "entitlements.holder", "transfers.from_holder",
+                "transfers.to_holder", "holder_links.anonymous_user_id", "holder_links.user_id", "messages.envelope",
+                "messages.derived_body", "attempts.failure", "dead_letters.reason", "quarantine.body",
+                "holder_changes.target", "install_identities.identity", "install_identities.install",
+                "installs.install", "integrations.pause_reason", "breakers.reason",
+            ] { #expect(before.contains(place), "\(place)") }
+            let dry = try await erase(daemon, isDry: true)
+            #expect(try places(bench) == before)
+            let done = try await erase(daemon)
+            #expect(try places(bench) == [])
+            #expect(done.inHand == 0 && done.quarantined == 1 && done.events == 5 && dry.events == 5)
+            #expect(dry.messages == done.messages && dry.deliveries == done.deliveries && done.deliveries > 0)
+            #expect(dry.purchases == done.purchases && done.purchases == 2 && dry.mentions == done.mentions)
+            let proof = try await Erasure(
+                ids: Erasure.start(Self.jeff, source: nil, isDry: true, in: daemon.pool).ids
+                    + [ErasedID(holder: Self.device, standIn: .anonymous("x"))], source: nil, isDry: true
+            ).run(in: daemon.pool) { _ in }
+            #expect(proof.total == 0, "\(proof)")
+
+            // Others keep what is theirs.
+            #expect(
+                try bench.psql("SELECT string_agg(holder, ' ' ORDER BY id) FROM events")
+                    == "user:ann user:bob user:bob user:ann")
+            #expect(
+                try bench.psql("SELECT convert_from(body, 'UTF8') FROM events WHERE name = 'NOTE'")
+                    == #"{"friend":"erased","text":"{\"friend\":\"erased\"}","size":3}"#)
+            #expect(try bench.psql("SELECT string_agg(key, ' ' ORDER BY key) FROM purchases") == "subs_2 subs_3")
+            let active =
+                "SELECT string_agg(p.key || ':' || holder, ' ') FROM entitlements JOIN purchases p ON p.id = purchase WHERE active"
+            #expect(try bench.psql(active) == "subs_2:user:bob")
+            #expect(
+                try bench.psql("SELECT count(*) FROM deliveries WHERE message NOT IN (SELECT id FROM messages)") == "0")
+            #expect(
+                try bench.psql("SELECT count(*) FROM dead_letters WHERE message NOT IN (SELECT id FROM messages)")
+                    == "0")
+
+            // Late duplicates: nothing is stored, nothing is told.
+            let counts =
+                "SELECT (SELECT count(*) FROM events), (SELECT count(*) FROM messages), (SELECT count(*) FROM quarantine)"
+            let stored = try bench.psql(counts)
+            for event in Self.events { await daemon.record([event]) }
+            #expect(await daemon.record([.quarantine(Self.kept)]).count == 1)
+            #expect(daemon.log.recorded(duplicate: true).count == Self.events.count)
+            #expect(try bench.psql(counts) == stored)
+            #expect(try places(bench) == [])
+            #expect(try bench.psql("SELECT count(*) FROM erased_events") == "6")
+
+            // Bob's purchase goes on, and nothing passes anew.
+            let transfers = daemon.log.transfers.count
+            await daemon.record([
+                .stating(
+                    .activate(Self.bob, seconds(5_000), until: seconds(20_000)), purchase: "subs_2", transaction: "tx_2"
+                )
+            ])
+            #expect(daemon.log.transfers.count == transfers && daemon.log.warnings == [])
+            #expect(try bench.psql(active) == "subs_2:user:bob")
+        }
+    }
+
+    @Test("What a daemon has in hand ends first; what waited behind it for others comes free")
+    func inHand() async throws {
+        try await Bench.run { bench in
+            let daemon = try await bench.daemon([.named("a")])
+            daemon.open("a")
+            await daemon.record([
+                .stating(
+                    .activate(Self.jeff, seconds(0), until: seconds(10_000)), purchase: "subs_2", transaction: "tx_2")
+            ])
+            await daemon.record([
+                .stating(
+                    .activate(Self.bob, seconds(100), until: seconds(10_000)), purchase: "subs_2", transaction: "tx_2")
+            ])
+            let first = try #require(daemon.inbox.take().first)
+            let erasure = try await Erasure.start(Self.jeff, source: nil, isDry: false, in: daemon.pool)
+            let tally = try await erasure.run(in: daemon.pool) { _ in }
+            #expect(tally.inHand == 1 && tally.events == 0)
+            #expect(try bench.psql("SELECT count(*) FROM events") == "2")
+            // It fails and waits: now it is given up, and bob's own message is next.
+            _ = try await daemon.queue.settle([first.settled(.retry(after: .seconds(60)), status: 500)])
+            #expect(try await erasure.run(in: daemon.pool) { _ in }.inHand == 0)
+            #expect(try await erasure.proof.run(in: daemon.pool) { _ in }.total == 0)
+            let next = try await daemon.claimAll("a")
+            #expect(next.map(\.message.type) == ["ACTIVATE"])
+            #expect(try bench.psql("SELECT count(*) FROM deliveries WHERE blocked") == "0")
+        }
+    }
+
+    @Test("One source's person is not another's")
+    func ofOneSource() async throws {
+        try await Bench.run { bench in
+            let daemon = try await bench.daemon([.named("a")])
+            await daemon.record(["shop", "moving"].map { .sample("E", holder: Self.jeff, purchase: "p", source: $0) })
+            let erasure = try await Erasure.start(Self.jeff, source: "shop", isDry: false, in: daemon.pool)
+            #expect(try await erasure.run(in: daemon.pool) { _ in }.events == 1)
+            #expect(try await erasure.proof.run(in: daemon.pool) { _ in }.total == 0)
+            #expect(try bench.psql("SELECT string_agg(source, ' ') FROM events") == "moving")
+            #expect(try bench.psql("SELECT string_agg(source, ' ') FROM purchases") == "moving")
+        }
+    }
+
+    @Test("An id counts as a whole string, in every spelling of JSON; never as a part of a longer one")
+    func spellings() {
+        func id(_ text: String) -> [ErasedID] { [ErasedID(holder: .user(text), standIn: .anonymous("x"))] }
+        func redacted(_ text: String, _ body: String) -> String? {
+            id(text).redacted(Array(body.utf8)).map { String(decoding: $0, as: UTF8.self) }
+        }
+        #expect(
+            redacted("jeff", #"{"a":"jeff","b":["jeffrey","xjeff"]}"#) == #"{"a":"erased","b":["jeffrey","xjeff"]}"#)
+        #expect(redacted("jeff", #"{"a":"jeffrey"}"#) == nil)
+        #expect(
+            redacted("a/ü", #"{"a":"a\/\u00fc","b":"a/\u00FC","c":"a/ü"}"#)
+                == #"{"a":"erased","b":"erased","c":"erased"}"#)
+        #expect(redacted("😀", #"["\ud83d\ude00"]"#) == #"["erased"]"#)
+        #expect(redacted(#"q"\"#, #"["q\"\\"]"#) == #"["erased"]"#)
+        #expect(id("jeff").stand(in: Array("user=jeff;".utf8)) && id("jeff").stand(in: Array("jeff".utf8)))
+        #expect(!id("jeff").stand(in: Array("jeffrey, jeff_2".utf8)))
+        #expect(id("a.b|c").expression.contains(#"(a\.b\|c)"#))
+    }
+}

@@ -1,0 +1,147 @@
+import Postgres
+import TestSupport
+import Testing
+import Vocabulary
+
+@testable import Ledger
+
+/// A ledger moves from one database to another; how a command goes about it is told by the scenarios. Oracle: psql.
+@Suite("Move", .timeLimit(.minutes(5)))
+struct MoveTests {
+    /// A target must keep what it acknowledges.
+    private static let durable = Result { try TestCluster(durable: true) }
+
+    private func move(_ source: Bench, _ target: Bench) throws -> LedgerMove {
+        LedgerMove(from: try Bench.settings(source.connectionString), to: try Bench.settings(target.connectionString))
+    }
+
+    private func run(_ move: LedgerMove, isMarked: Bool = false) async throws -> LedgerMove.Outcome {
+        try await move.run(isMarked: isMarked, beforeCommit: { nil }, goesOn: { _ in true })
+    }
+
+    private func failure(_ move: LedgerMove) async throws -> MoveFailure? {
+        do throws(MoveFailure) {
+            _ = try await move.run(isMarked: false, beforeCommit: { nil }, goesOn: { _ in true })
+            return nil
+        } catch {
+            return error
+        }
+    }
+
+    @Test("Into a bare database: partitions of days long past, sequences, the salt; new rows find their place")
+    func bare() async throws {
+        try await Bench.run { source in
+            let daemon = try await source.daemon([.named("all")])
+            daemon.open("all")
+            await daemon.record((1...3).map { .sample(purchase: "subs_\($0)", transaction: "tx_\($0)") })
+            _ = try await daemon.queue.settle(daemon.inbox.take().map { $0.settled(.accepted) })
+            try source.psql(
+                """
+                CREATE TABLE attempts_20200229 PARTITION OF attempts
+                FOR VALUES FROM ('2020-02-29 00:00:00+00') TO ('2020-03-01 00:00:00+00');
+                INSERT INTO attempts SELECT '2020-02-29 12:00:00+00', delivery, message, integration, attempt, outcome,
+                                            http_status, latency_ms, failure FROM attempts;
+                SELECT setval('event_ids', 70000)
+                """)
+            try await daemon.queue.leave()
+            let target = try await Bench(on: Self.durable.get(), isMigrated: false)
+            let move = try move(source, target)
+            guard case .moved(let tables) = try await run(move) else {
+                Issue.record("not moved")
+                return
+            }
+            #expect(tables.first { $0.name == "attempts" }?.rows == 6)
+            #expect(try target.psql("SELECT count(*) FROM attempts_20200229") == "3")
+            // Today's, which no upkeep has given a partition yet.
+            #expect(try target.psql("SELECT count(*) FROM attempts_default") == "3")
+            #expect(try target.psql("SELECT nextval('event_ids')") == "70001")
+            for sql in ["SELECT salt FROM erasure_salt", "SELECT last_value FROM daemons_id_seq"] {
+                #expect(try target.psql(sql) == source.psql(sql))
+            }
+            // And it goes on there.
+            let heir = try await target.daemon([.named("all"), .named("more")])
+            #expect(heir.row("all") == daemon.row("all") && heir.row("more") != daemon.row("all"))
+            heir.open("all")
+            await heir.record([.sample(purchase: "subs_1", transaction: "tx_1"), .sample(purchase: "subs_9")])
+            #expect(try target.psql("SELECT count(*), max(id) > 70000 FROM events") == "4|t")
+            await heir.pool.close()
+        }
+    }
+
+    @Test("A target that holds this ledger is the end of a move; one that holds it changed, or another, is refused")
+    func examined() async throws {
+        try await Bench.run { source in
+            let daemon = try await source.daemon([.named("all")])
+            await daemon.record([.sample()])
+            try await daemon.queue.leave()
+            let target = try await Bench(on: Self.durable.get())
+            let move = try move(source, target)
+            _ = try await run(move)
+            guard case .found(_, let at) = try await run(move) else {
+                Issue.record("moved twice")
+                return
+            }
+            #expect(at.milliseconds > 0)
+            try source.psql(
+                "INSERT INTO quarantine (source, reason, body_digest, body) VALUES ('s', 'r', gen_random_uuid(), '')")
+            let diverged = try await failure(move)
+            guard case .diverged(table: "quarantine", _) = diverged else {
+                Issue.record("\(diverged as Any)")
+                return
+            }
+            // A source that was marked has not changed since; what the daemons did to the target is their work.
+            guard case .found = try await run(move, isMarked: true) else {
+                Issue.record("not found")
+                return
+            }
+            try target.psql("TRUNCATE moves")
+            let occupied = try await failure(move)
+            guard case .occupied(let tables) = occupied else {
+                Issue.record("\(occupied as Any)")
+                return
+            }
+            #expect(tables.contains("events") && !tables.contains("integrations"))
+            #expect(try target.psql("SELECT count(*) FROM quarantine") == "0")
+        }
+    }
+
+    @Test("A table of somebody else's, a daemon with a lease, a locked table, a mark that fails: nothing changes")
+    func refused() async throws {
+        try await Bench.run { source in
+            let target = try await Bench(on: Self.durable.get())
+            let move = try move(source, target)
+            try source.psql("CREATE TABLE \"Notes\" (n integer)")
+            let unknown = try await failure(move)
+            guard case .unknownTable("\"Notes\"") = unknown else {
+                Issue.record("\(unknown as Any)")
+                return
+            }
+            try source.psql("DROP TABLE \"Notes\"")
+            try target.psql(
+                """
+                INSERT INTO daemons (place, process_id, process_started, version, expires_at)
+                VALUES ('x', 1, 1, 'x', now() + interval '1 hour')
+                """)
+            let inUse = try await failure(move)
+            guard case .inUse(daemons: 1) = inUse else {
+                Issue.record("\(inUse as Any)")
+                return
+            }
+            try target.psql("UPDATE daemons SET expires_at = now() - interval '1 second'")
+            do throws(MoveFailure) {
+                _ = try await move.run(isMarked: false, beforeCommit: { "no room" }, goesOn: { _ in true })
+                Issue.record("moved without a mark")
+            } catch {
+                guard case .notMarked(reason: "no room") = error else {
+                    Issue.record("\(error)")
+                    return
+                }
+            }
+            #expect(try target.psql("SELECT (SELECT count(*) FROM daemons), (SELECT count(*) FROM moves)") == "1|0")
+            guard case .moved = try await run(move) else {
+                Issue.record("not moved")
+                return
+            }
+        }
+    }
+}
