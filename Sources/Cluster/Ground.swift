@@ -6,11 +6,13 @@ internal import Glibc
 ///     DIRECTORY/cluster        PostgreSQL's data directory: there whole, or not at all
 ///     DIRECTORY/cluster.new-*  one that initdb is still making
 ///     DIRECTORY/cluster.log    what the server writes
+///     DIRECTORY/cluster.moved  says where its ledger went, if it did
 struct Ground: Sendable {
     let directory: String
     var data: String { directory + "/cluster" }
     var lock: String { directory + "/cluster.lock" }
     var log: String { directory + "/cluster.log" }
+    var moved: String { directory + "/cluster.moved" }
     var unfinishedPrefix: String { "cluster.new-" }
 
     /// Makes the directory where it is missing, and proves that `account` can reach it. The account depends on what is

@@ -14,6 +14,8 @@ final class Wire {
     var parameters = ParameterBuffer()
     /// The SQL of the statements that the server has prepared, by name.
     var prepared: [String: String] = [:]
+    /// Of the copy that runs, the bytes since the socket took all there was.
+    var copyBytes = 0
     private var handle: ConnectionHandle?
 
     init(settings: ConnectionSettings, wakeUp: WakeUp, monitor: ConnectionMonitor) {
@@ -147,7 +149,7 @@ final class Wire {
     // MARK: Waiting
 
     /// Waits until the socket is ready for one of `events`; past the deadline the connection is closed.
-    private func ready(_ events: Int32, _ deadline: Deadline) throws(DatabaseError) -> Int16 {
+    func ready(_ events: Int32, _ deadline: Deadline) throws(DatabaseError) -> Int16 {
         var entries = [pollfd(fd: PQsocket(try pointer()), events: Int16(events), revents: 0)]
         guard poll(&entries, until: deadline) else {
             end("no answer within \(deadline.limit)")

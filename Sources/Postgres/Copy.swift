@@ -1,0 +1,148 @@
+import CLibpq
+import Glibc
+
+/// Which side of a copy failed.
+package enum CopyFailure: Error {
+    case source(DatabaseError)
+    case target(DatabaseError)
+    /// By the caller's own wish; both connections are closed.
+    case givenUp
+}
+
+extension Session {
+    /// Opens a second connection on this connection's thread, for as long as `body` runs: what reads here and writes
+    /// there needs neither a queue nor a second thread.
+    package func beside<Value>(
+        _ settings: ConnectionSettings, _ body: (borrowing Session) throws(DatabaseError) -> Value
+    ) throws(DatabaseError) -> Value {
+        let other = Wire(settings: settings, wakeUp: try WakeUp(), monitor: ConnectionMonitor())
+        try other.open()
+        defer { other.end("it was closed") }
+        return try body(Session(wire: other))
+    }
+
+    /// Writes the rows that `query` (COPY … TO STDOUT) gives here into the table that `insert` (COPY … FROM STDIN)
+    /// names in `target`. Holds no more of them in memory than `Wire.copyBytesQueued` and one row.
+    /// - Parameters:
+    ///   - stall: how long either side may do nothing; as a whole it takes as long as it takes.
+    ///   - goesOn: asked after every `step` rows, with the rows so far.
+    /// - Returns: the rows that each side says it was.
+    package func copy(
+        _ query: String, to target: borrowing Session, _ insert: String, stall: Duration, step: Int,
+        goesOn: (Int) -> Bool
+    ) throws(CopyFailure) -> (read: Int, written: Int) {
+        let (out, into) = (wire, target.wire)
+        do throws(DatabaseError) { try into.beginCopy(insert, PGRES_COPY_IN, stall) } catch { throw .target(error) }
+        var failure: CopyFailure?
+        var rows = 0
+        let read: Int
+        do throws(DatabaseError) {
+            read = try out.copyOut(query, stall) { row in
+                do throws(DatabaseError) { try into.putCopy(row, stall) } catch { failure = .target(error) }
+                rows += 1
+                if failure == nil, rows % step == 0, !goesOn(rows) { failure = .givenUp }
+                return failure == nil
+            }
+        } catch {
+            // Closing is the way out of a copy that is under way; the server rolls it back.
+            into.end("the copy was given up")
+            throw failure ?? .source(error)
+        }
+        do throws(DatabaseError) { return (read, try into.endCopy(stall)) } catch { throw .target(error) }
+    }
+
+    /// The number that a query of one column and one row gives. For names of tables that only the catalogue knows; SQL
+    /// with values in it is a `Statement`.
+    package func number(_ query: String, stall: Duration) throws(DatabaseError) -> Int? {
+        var text = ""
+        _ = try wire.copyOut("COPY (\(query)) TO STDOUT", stall) { row in
+            text += String(decoding: row, as: UTF8.self)
+            return true
+        }
+        return Int(text.prefix { $0 != "\n" })
+    }
+}
+
+extension Wire {
+    /// Bytes of a copy that libpq may hold before they are handed to the socket: it would hold all of it.
+    static let copyBytesQueued = 64 << 10
+
+    /// Sends a COPY and waits until the server is ready for its rows.
+    fileprivate func beginCopy(_ sql: String, _ wanted: ExecStatusType, _ stall: Duration) throws(DatabaseError) {
+        let deadline = begin(stall)
+        notices.clear()
+        copyBytes = 0
+        guard PQsendQuery(try pointer(), sql) == 1 else { throw lost() }
+        try flush(deadline)
+        guard let result = try nextResult(deadline) else { throw doubt("no answer to a COPY") }
+        if result.status == wanted { return }
+        guard let refusal = try failure(of: result, statement: nil) else { throw doubt("another answer to a COPY") }
+        while try nextResult(deadline) != nil {}
+        throw judge(refusal)
+    }
+
+    /// Reads all rows of a COPY … TO STDOUT; ends the wire when `take` wants no more.
+    /// - Returns: the server's count.
+    fileprivate func copyOut(
+        _ sql: String, _ stall: Duration, _ take: (UnsafeRawBufferPointer) -> Bool
+    ) throws(DatabaseError) -> Int {
+        try beginCopy(sql, PGRES_COPY_OUT, stall)
+        while true {
+            var row: UnsafeMutablePointer<CChar>?
+            let count = PQgetCopyData(try pointer(), &row, 1)
+            defer { PQfreemem(row) }
+            switch count {
+            case 1...:
+                guard take(UnsafeRawBufferPointer(start: row, count: Int(count))) else {
+                    end("the copy was given up")
+                    throw .connectionLost(reason: "the copy was given up")
+                }
+            case 0:
+                _ = try ready(POLLIN, begin(stall))
+                guard PQconsumeInput(try pointer()) == 1 else { throw lost() }
+            case -1: return try copyResult(stall)
+            default: throw lost()
+            }
+        }
+    }
+
+    fileprivate func putCopy(_ row: UnsafeRawBufferPointer, _ stall: Duration) throws(DatabaseError) {
+        let bytes = row.assumingMemoryBound(to: CChar.self).baseAddress
+        // 0: libpq has no room left for it.
+        while true {
+            let answer = PQputCopyData(try pointer(), bytes, Int32(row.count))
+            if answer == 1 { break }
+            guard answer == 0 else { throw lost() }
+            try flush(begin(stall))
+        }
+        copyBytes += row.count
+        if copyBytes >= Self.copyBytesQueued {
+            copyBytes = 0
+            try flush(begin(stall))
+        }
+    }
+
+    fileprivate func endCopy(_ stall: Duration) throws(DatabaseError) -> Int {
+        while true {
+            let answer = PQputCopyEnd(try pointer(), nil)
+            if answer == 1 { break }
+            guard answer == 0 else { throw lost() }
+            try flush(begin(stall))
+        }
+        try flush(begin(stall))
+        return try copyResult(stall)
+    }
+
+    /// What a COPY ended in: the rows it counted.
+    private func copyResult(_ stall: Duration) throws(DatabaseError) -> Int {
+        let deadline = begin(stall)
+        var refusal: Refusal?
+        var rows = 0
+        while let result = try nextResult(deadline) {
+            if let error = try failure(of: result, statement: nil) { refusal = refusal ?? error }
+            rows = max(rows, result.affectedRows)
+        }
+        if let refusal { throw judge(refusal) }
+        return rows
+    }
+}

@@ -1,0 +1,127 @@
+import Foundation
+import Vocabulary
+
+/// A relay on a private cluster, and one by a configuration that names another database beside that cluster.
+final class Move: Sendable {
+    let old: Relay
+    let new: Relay
+
+    init(_ integrations: [Relay.Integration]) throws {
+        old = try Relay(integrations, storage: .privateCluster)
+        new = try Relay(integrations, settings: Self.embedded(in: old))
+    }
+
+    func end() {
+        new.end()
+        old.end()
+    }
+
+    static func embedded(in relay: Relay) -> String { "[embedded]\ndirectory = \"\(relay.directory.path)/state\"" }
+
+    var mark: String { old.directory.path + "/state/cluster.moved" }
+    var isMarked: Bool { FileManager.default.fileExists(atPath: mark) }
+
+    /// Twenty webhooks, delivered; the relay stopped.
+    func fill() throws -> Figures {
+        try old.start()
+        for number in 0..<20 {
+            let status = try old.source().post(Webhook("ACTIVATE", .user("u"), purchase: "subs_\(number)"))
+            guard status == 200 else { throw HarnessFailure("a webhook was answered \(status)") }
+        }
+        guard try old.database.drained(within: 60) else { throw HarnessFailure("not everything was delivered") }
+        // SIGKILL: the cluster goes on, for psql.
+        old.kill()
+        return try Figures(old.database)
+    }
+
+    func migrate(_ flags: String...) throws -> (end: ChildProcess.End?, output: String, errors: String) {
+        let child = try launch(flags)
+        let end = child.waitForEnd(120)
+        return (end, child.output.joined(separator: "\n"), child.errors.joined(separator: "\n"))
+    }
+
+    func launch(_ flags: [String] = []) throws -> ChildProcess {
+        try ChildProcess(
+            [try Relay.binary.get(), "migrate", "--from-embedded", "--config", new.configuration] + flags,
+            environment: ["SWIFT_BACKTRACE": "enable=no"])
+    }
+}
+
+/// What a ledger holds: every row of every table that moves, as text, hashed; where each sequence stands.
+struct Figures: Equatable {
+    let tables: [[String]]
+    let sequences: [[String]]
+
+    init(_ database: Database) throws {
+        let names = try database.rows(
+            """
+            SELECT relname FROM pg_class WHERE relkind IN ('r', 'p') AND NOT relispartition
+              AND relnamespace = 'public'::regnamespace AND relname NOT IN ('schema_migrations', 'daemons', 'moves')
+            ORDER BY 1
+            """
+        ).map { $0[0] }
+        tables = try names.map { name in
+            // Leases are given back: their place is left out.
+            let row = name == "deliveries" ? "to_jsonb(t) - 'leased_by'" : "to_jsonb(t)"
+            let sql =
+                "SELECT count(*), md5(coalesce(string_agg((\(row))::text, '' ORDER BY (\(row))::text), '')) FROM \(name) t"
+            return try [name] + database.rows(sql)[0]
+        }
+        sequences = try database.rows(
+            "SELECT sequencename, last_value FROM pg_sequences WHERE schemaname = 'public' ORDER BY 1")
+    }
+}
+
+/// Holds whoever writes certain rows for as long as a lock is held, by a trigger.
+final class Hold: Sendable {
+    private static let key = 4_711
+    /// Sessions on the database besides the one that asks and the one that holds the lock.
+    static let others = """
+        SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
+          AND query NOT LIKE '%pg_sleep%'
+        """
+    private let database: Database
+    private let holder: ChildProcess
+
+    init(_ database: Database, _ trigger: String) throws {
+        self.database = database
+        try database.rows(
+            """
+            CREATE OR REPLACE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS $$
+            BEGIN PERFORM pg_advisory_xact_lock_shared(\(Self.key)); RETURN NEW; END $$;
+            \(trigger) FOR EACH ROW EXECUTE FUNCTION hold()
+            """)
+        holder = try ChildProcess([
+            "psql", "-X", "-q", "-d", database.connectionString, "-c", "SELECT pg_advisory_lock(\(Self.key))", "-c",
+            "SELECT pg_sleep(600)",
+        ])
+        guard try eventually(within: 60, { try database.value(Self.waiting(isGranted: true)) != "0" }) else {
+            throw HarnessFailure("the lock was not taken: \(holder.errors)")
+        }
+    }
+
+    private static func waiting(isGranted: Bool, _ what: String = "count(*)") -> String {
+        "SELECT \(what) FROM pg_locks WHERE locktype = 'advisory' AND objid = \(key) AND granted = \(isGranted)"
+    }
+
+    func waitUntilMet(by child: ChildProcess) throws {
+        let isMet = try eventually(within: 120) {
+            try !child.isRunning || database.value(Self.waiting(isGranted: false)) != "0"
+        }
+        guard isMet, child.isRunning else { throw HarnessFailure("nobody was held: \(child.errors)") }
+    }
+
+    /// Ends the session that is held.
+    func terminateWaiting() throws {
+        try database.rows(Self.waiting(isGranted: false, "pg_terminate_backend(pid)"))
+    }
+
+    func release() throws {
+        try database.rows(Self.waiting(isGranted: true, "pg_terminate_backend(pid)"))
+        _ = holder.waitForEnd(30)
+        guard try eventually(within: 60, { try database.value(Self.others) == "0" }) else {
+            throw HarnessFailure("the session that was held does not end")
+        }
+        try database.rows("DROP FUNCTION hold() CASCADE")
+    }
+}

@@ -1,0 +1,245 @@
+import Foundation
+import TestSupport
+import Testing
+import Vocabulary
+
+/// `migrate --from-embedded` between real daemons. Oracle: the receivers, and psql on both databases.
+@Suite(.serialized, .timeLimit(.minutes(5))) struct MigrateTests {
+    @Test("Everything moves: what waits, what is dead, what was known; nothing is lost, nothing doubled")
+    func whole() throws {
+        let trouble = Monitor("")
+        let backend = try Receiver { request in
+            switch trouble.current {
+            case "down": .status(500)
+            case "hung": .hang
+            default: .ok
+            }
+        }
+        let doomed = try Receiver { _ in .status(500, body: "never") }
+        let move = try Move([
+            .init("backend", backend, ["schedule": #"["1h", "1h"]"#]),
+            .init("doomed", doomed, ["events": #"["RENEWAL_DISABLED"]"#, "schedule": #"["10ms"]"#]),
+        ])
+        defer { move.end() }
+        let (old, new) = (move.old, move.new)
+        try old.start()
+        // Delivered, one of them dead elsewhere, one half of a transfer, one that cannot be read.
+        let settled = [
+            Webhook("ACTIVATE", .user("ann"), purchase: "subs_1"),
+            Webhook("RENEWAL_DISABLED", .user("ann"), purchase: "subs_1", at: Webhook.epoch + 1_000),
+            Webhook("ACTIVATE", .anonymous("a1"), purchase: "subs_2"),
+        ]
+        for webhook in settled { #expect(try old.source().post(webhook) == 200) }
+        #expect(try old.source().post(Array("{}".utf8)) == 200)
+        #expect(backend.waitForAccepted(3))
+        #expect(try old.database.drained())
+        #expect(try old.database.count("dead_letters") == 1)
+        // A purchase of which the first waits for its retry and the others behind it; and one in a daemon's hands when
+        // that daemon is killed.
+        trouble.change { $0 = "down" }
+        let waiting = (0..<4).map {
+            Webhook("SUBSCRIPTION_RENEWED", .user("bob"), purchase: "subs_3", at: Webhook.epoch + Int64($0) * 1_000)
+        }
+        for webhook in waiting { #expect(try old.source().post(webhook) == 200) }
+        #expect(
+            try eventually { try old.database.count("attempts", where: "http_status = 500 AND outcome = 'retry'") == 2 }
+        )
+        trouble.change { $0 = "hung" }
+        let leased = Webhook("ACTIVATE", .user("cleo"), purchase: "subs_4")
+        #expect(try old.source().post(leased) == 200)
+        #expect(backend.wait { $0.count == 5 })
+        old.kill()
+        // Its private cluster outlives it: what is there now is what must be there then.
+        let before = try Figures(old.database)
+        #expect(try old.database.count("deliveries", where: "leased_by IS NOT NULL") == 1)
+
+        // Not before it has moved.
+        let early = try new.launch()
+        #expect(early.waitForEnd(60) == .exited(78))
+        #expect(
+            early.errors.contains { $0.contains("5 unsettled") && $0.contains("posthouse migrate --from-embedded") })
+
+        let dry = try move.migrate("--dry-run")
+        #expect(dry.end == .exited(0) && dry.output.contains("nothing stands in the way"), "\(dry)")
+        #expect(try new.database.value("SELECT to_regclass('events') IS NULL") == "t")
+        #expect(!move.isMarked)
+
+        let moved = try move.migrate("--json")
+        #expect(moved.end == .exited(0), "\(moved)")
+        let told = try #require(
+            JSONSerialization.jsonObject(with: Data(moved.output.utf8)) as? [String: Any], "\(moved)")
+        #expect(told["moved"] as? String == "now")
+        #expect((told["tables"] as? [String: Int])?["events"] == 8)
+        #expect(try Figures(new.database) == before)
+        #expect(try new.database.count("deliveries", where: "leased_by IS NOT NULL") == 0)
+        #expect(try new.database.count("daemons") == 0)
+        let again = try move.migrate()
+        #expect(again.end == .exited(0) && again.output.contains("was moved already"), "\(again)")
+        // And not back.
+        let back = try old.launch()
+        #expect(back.waitForEnd(60) == .exited(78))
+        #expect(back.errors.contains { $0.contains("was moved at") && $0.contains("[database] url") }, "\(back.errors)")
+
+        trouble.change { $0 = "" }
+        try new.start()
+        try new.database.rows("UPDATE deliveries SET due_at = now() WHERE NOT blocked")
+        #expect(backend.waitForAccepted(8, 60))
+        // Known webhooks are known there; the transfer is told from what the private cluster knew.
+        for webhook in settled + waiting + [leased] { #expect(try new.source().post(webhook) == 200) }
+        #expect(
+            try new.source().post(Webhook("ACTIVATE", .user("dora"), purchase: "subs_2", at: Webhook.epoch + 9_000))
+                == 200)
+        #expect(backend.waitForAccepted(11, 60))
+        #expect(try new.database.drained())
+        #expect(try new.database.count("events") == 9)
+        let accepted = backend.accepted
+        #expect(accepted.count == 11 && Set(accepted.map(\.id)).count == 11)
+        #expect(accepted.allSatisfy { $0.isVerified })
+        #expect(accepted.filter { $0.type.hasPrefix("SUBSCRIPTION_T") || $0.type.hasSuffix("_RECEIVED") }.count == 2)
+        let order = accepted.filter { ($0.data["purchase"] as? [String: Any])?["key"] as? String == "subs_3" }
+        #expect(order.map { $0.json["timestamp"] as? String } == waiting.map { Timestamp(milliseconds: $0.at).iso8601 })
+        let trace = try new.command("trace", settled[0].transaction, "--config", new.configuration).output
+        #expect(trace.contains("→ backend: delivered") && trace.contains("attempt 1 accepted (204"), "\(trace)")
+        #expect(trace.contains("→ doomed: dead") && trace.contains("attempt 2"), "\(trace)")
+        #expect(try new.command("quarantine", "--config", new.configuration).output.contains("event_name is missing"))
+    }
+
+    @Test("It is refused, with what to do, and nothing has changed")
+    func refused() throws {
+        let receiver = try Receiver()
+        let move = try Move([.init("backend", receiver)])
+        defer {
+            move.end()
+            receiver.stop()
+        }
+        let (old, new) = (move.old, move.new)
+        let nothing = try move.migrate()
+        #expect(nothing.end == .exited(1) && nothing.errors.contains("there is no private cluster in"), "\(nothing)")
+        #expect(try old.command("migrate", "--dry-run", "--config", new.configuration).end == .exited(64))
+        try old.start()
+        #expect(try old.source().post(Webhook("ACTIVATE", .user("u"), purchase: "subs_1")) == 200)
+        #expect(try old.database.drained())
+        let urlless = try old.command("migrate", "--from-embedded", "--config", old.configuration)
+        #expect(urlless.end == .exited(78) && urlless.errors.contains("[database] url is not set"), "\(urlless)")
+        let running = try move.migrate()
+        #expect(running.end == .exited(1) && running.errors.contains("systemctl stop posthouse.socket"), "\(running)")
+        #expect(try old.source().post(Webhook("ACTIVATE", .user("u"), purchase: "subs_2")) == 200)
+        #expect(old.stop() == .exited(0))
+
+        // A daemon at work on the target, which then leaves a ledger there.
+        try new.start()
+        let busy = try move.migrate()
+        #expect(busy.end == .exited(1) && busy.errors.contains("a daemon works on the target"), "\(busy)")
+        #expect(try new.source().post(Webhook("ACTIVATE", .user("u"), purchase: "subs_9")) == 200)
+        #expect(new.stop() == .exited(0))
+        for flag in ["--json", "--dry-run"] {
+            let occupied = try move.migrate(flag)
+            #expect(occupied.end == .exited(1) && occupied.errors.contains("holds a ledger already"), "\(occupied)")
+        }
+        #expect(try new.database.count("events") == 1)
+        // What a daemon only registers there is no ledger; but it must keep what it is given.
+        try new.database.rows("TRUNCATE events, identities, purchases, transactions, entitlements, messages, attempts")
+        try new.database.rows(
+            """
+            CREATE FUNCTION drop_row() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
+            CREATE TRIGGER drop_row BEFORE INSERT ON identities FOR EACH ROW EXECUTE FUNCTION drop_row()
+            """)
+        let miscounted = try move.migrate()
+        #expect(miscounted.errors.contains("of 2 rows of identities the target counts 0"), "\(miscounted)")
+        #expect(miscounted.end == .exited(1) && !move.isMarked)
+        #expect(try new.database.count("events") == 0)
+        try new.database.rows("DROP FUNCTION drop_row CASCADE")
+        #expect(try move.migrate().end == .exited(0))
+        #expect(try new.database.count("events") == 2)
+
+        let nowhere = try Relay(
+            [.init("backend", Receiver())], storage: .given("host=127.0.0.1 port=1 dbname=d password=geheim"),
+            settings: Move.embedded(in: move.old))
+        defer { nowhere.end() }
+        let other = try nowhere.command("migrate", "--from-embedded", "--config", nowhere.configuration)
+        #expect(other.end == .exited(1) && other.errors.contains("port=1, which [database] url names"), "\(other)")
+        try FileManager.default.removeItem(atPath: move.mark)
+        let unreachable = try nowhere.command("migrate", "--from-embedded", "--config", nowhere.configuration)
+        #expect(unreachable.end == .exited(69) && unreachable.errors.contains("[database] url"), "\(unreachable)")
+        #expect(!(other.errors + unreachable.errors).contains("geheim"))
+        // Without its mark: the target knows the cluster, and both are the same.
+        let known = try move.migrate()
+        #expect(known.end == .exited(0) && known.output.contains("an earlier call moved it"), "\(known)")
+    }
+
+    @Test("Killed in the middle of the copy, or told to end: nothing is there; a second call moves it all")
+    func cutShort() throws {
+        let receiver = try Receiver()
+        let move = try Move([.init("backend", receiver)])
+        defer {
+            move.end()
+            receiver.stop()
+        }
+        let before = try move.fill()
+        #expect(try move.new.command("migrate", "--config", move.new.configuration).end == .exited(0))
+        for signal in [SIGKILL, SIGTERM] {
+            // By the name of their tables events are written before messages.
+            let hold = try Hold(move.new.database, "CREATE TRIGGER hold BEFORE INSERT ON messages")
+            let child = try move.launch()
+            try hold.waitUntilMet(by: child)
+            child.signal(signal)
+            if signal == SIGKILL { #expect(child.waitForEnd(30) == .signalled(SIGKILL)) }
+            try hold.release()
+            if signal == SIGTERM {
+                #expect(child.waitForEnd(60) == .exited(1))
+                #expect(child.errors.contains { $0.contains("given up; nothing was changed") }, "\(child.errors)")
+                #expect(
+                    !FileManager.default.fileExists(atPath: move.old.directory.path + "/state/cluster/postmaster.pid"))
+            }
+            #expect(try eventually(within: 60) { try move.new.database.value(Hold.others) == "0" })
+            #expect(try move.new.database.count("events") == 0)
+            #expect(!move.isMarked)
+        }
+        let second = try move.migrate()
+        #expect(second.end == .exited(0), "\(second)")
+        #expect(try Figures(move.new.database) == before)
+    }
+
+    @Test(
+        "Killed while the target commits: neither side serves before a second call has found out",
+        arguments: [true, false])
+    func killedAtCommit(isCommitted: Bool) throws {
+        let receiver = try Receiver()
+        let move = try Move([.init("backend", receiver)])
+        defer {
+            move.end()
+            receiver.stop()
+        }
+        let before = try move.fill()
+        #expect(try move.new.command("migrate", "--config", move.new.configuration).end == .exited(0))
+        let hold = try Hold(
+            move.new.database,
+            "CREATE CONSTRAINT TRIGGER hold AFTER INSERT ON moves DEFERRABLE INITIALLY DEFERRED")
+        let child = try move.launch()
+        try hold.waitUntilMet(by: child)
+        if isCommitted {
+            child.signal(SIGKILL)
+            #expect(child.waitForEnd(30) == .signalled(SIGKILL))
+        } else {
+            try hold.terminateWaiting()
+            #expect(child.waitForEnd(60) == .exited(69))
+            #expect(child.errors.contains { $0.contains("run this again") }, "\(child.errors)")
+        }
+        #expect(move.isMarked)
+        for relay in [move.old, move.new] {
+            let daemon = try relay.launch()
+            #expect(daemon.waitForEnd(60) == .exited(78))
+            #expect(daemon.errors.contains { $0.contains("migrate --from-embedded again") }, "\(daemon.errors)")
+        }
+        try hold.release()
+        #expect(try eventually(within: 60) { try move.new.database.value(Hold.others) == "0" })
+        #expect(try move.new.database.count("moves") == (isCommitted ? 1 : 0))
+        let second = try move.migrate()
+        #expect(second.end == .exited(0), "\(second)")
+        #expect(second.output.contains(isCommitted ? "an earlier call moved it" : "moved "), "\(second)")
+        #expect(try Figures(move.new.database) == before)
+        try move.new.start()
+        #expect(try move.new.source().post(Webhook("ACTIVATE", .user("u"), purchase: "subs_0")) == 200)
+        #expect(try move.new.database.count("events") == 20)
+    }
+}
