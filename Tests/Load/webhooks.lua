@@ -1,5 +1,6 @@
 -- wrk sends what make-webhooks wrote: each thread its own share, each line once.
--- usage: wrk … -s webhooks.lua URL -- FILE THREADS
+-- usage: wrk … -s webhooks.lua URL -- FILE THREADS [PAUSE_MS [close]]
+-- PAUSE_MS: each connection rests so long before a request. close: a connection for each request.
 local threads = 0
 function setup(thread)
    thread:set("number", threads)
@@ -8,7 +9,8 @@ end
 
 function init(args)
    lines, position = {}, 0
-   local share, at = tonumber(args[2]), 0
+   local share, pause, at = tonumber(args[2]), tonumber(args[3]), 0
+   if pause then delay = function() return pause end end
    for line in io.lines(args[1]) do
       if at % share == number then lines[#lines + 1] = line end
       at = at + 1
@@ -17,7 +19,7 @@ function init(args)
       local stamp, signature, body = line:match("^(%d+)\t(%x+)\t(.*)$")
       lines[index] = wrk.format("POST", nil, {
          ["Content-Type"] = "application/json", ["X-PURCHASELY-TIMESTAMP"] = stamp,
-         ["X-PURCHASELY-REQUEST-SIGNATURE"] = signature }, body)
+         ["X-PURCHASELY-REQUEST-SIGNATURE"] = signature, ["Connection"] = args[4] }, body)
    end
 end
 

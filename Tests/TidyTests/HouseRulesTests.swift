@@ -94,6 +94,15 @@ struct HouseRulesTests {
         }
     }
 
+    @Test("What hangs on demand stands in one file, of which a release build compiles nothing")
+    func failpoints() throws {
+        let naming = SourceTree.sources.filter { $0.text.contains("POSTHOUSE_FAILPOINT") }
+        let file = try #require(naming.first)
+        #expect(naming.map(\.path) == ["Sources/posthouse/Failpoint.swift"])
+        #expect(file.lines.first == "#if DEBUG" && file.lines.last { !$0.isEmpty } == "#endif")
+        #expect(file.lines.count { $0.drop { $0 == " " }.hasPrefix("#") } == 2)
+    }
+
     @Test("A comment is told from code")
     func comments() {
         #expect(SourceTree.withoutComment("let a = 1 // b") == "let a = 1 ")
