@@ -30,7 +30,7 @@ final class AcceptGate: ChannelDuplexHandler {
     func handlerRemoved(context: ChannelHandlerContext) { self.context = nil }
 
     func read(context: ChannelHandlerContext) {
-        if connections.openCount + batch > connectionsMax {
+        if connections.isShut || connections.openCount + batch > connectionsMax {
             isReadHeld = true
         } else {
             context.read()

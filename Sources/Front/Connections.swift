@@ -6,7 +6,17 @@ import Synchronization
 final class Connections: Sendable {
     private struct Members {
         var channels: [ObjectIdentifier: any Channel] = [:]
+        /// Accepted, and not yet in the hands of their loops.
+        var beingSetUp: Set<ObjectIdentifier> = []
         var whenEmpty: [EventLoopPromise<Void>] = []
+        var whenSetUp: [EventLoopPromise<Void>] = []
+
+        mutating func endedSetUp(_ channel: any Channel) -> [EventLoopPromise<Void>] {
+            beingSetUp.remove(ObjectIdentifier(channel))
+            guard beingSetUp.isEmpty else { return [] }
+            defer { whenSetUp = [] }
+            return whenSetUp
+        }
     }
 
     private let members = Mutex(Members())
@@ -15,9 +25,12 @@ final class Connections: Sendable {
     private let requests = Atomic<Int>(0)
     private let turnedAway = Atomic<Int>(0)
     private let partialBodiesBytes = Atomic<Int>(0)
+    private let shut = Atomic<Bool>(false)
     private let draining = Atomic<Bool>(false)
 
     var openCount: Int { open.load(ordering: .relaxed) }
+    /// Nobody more is let in.
+    var isShut: Bool { shut.load(ordering: .acquiring) }
     var isDraining: Bool { draining.load(ordering: .acquiring) }
 
     var figures: FrontFigures {
@@ -35,18 +48,47 @@ final class Connections: Sendable {
     func joined(_ channel: any Channel) {
         open.wrappingAdd(1, ordering: .relaxed)
         accepted.wrappingAdd(1, ordering: .relaxed)
-        members.withLock { $0.channels[ObjectIdentifier(channel)] = channel }
+        members.withLock { members in
+            members.channels[ObjectIdentifier(channel)] = channel
+            members.beingSetUp.insert(ObjectIdentifier(channel))
+        }
+    }
+
+    func isSetUp(_ channel: any Channel) {
+        for promise in members.withLock({ $0.endedSetUp(channel) }) { promise.succeed(()) }
     }
 
     func left(_ channel: any Channel) {
         let waiting = members.withLock { members -> [EventLoopPromise<Void>] in
             members.channels[ObjectIdentifier(channel)] = nil
-            guard members.channels.isEmpty else { return [] }
+            let setUp = members.endedSetUp(channel)
+            guard members.channels.isEmpty else { return setUp }
             defer { members.whenEmpty = [] }
-            return members.whenEmpty
+            return setUp + members.whenEmpty
         }
         open.wrappingSubtract(1, ordering: .relaxed)
         for promise in waiting { promise.succeed(()) }
+    }
+
+    /// Waits for them no longer.
+    func giveUpSetUps() {
+        let waiting = members.withLock { members in
+            defer { members.whenSetUp = [] }
+            return members.whenSetUp
+        }
+        for promise in waiting { promise.succeed(()) }
+    }
+
+    func shutDoor() { shut.store(true, ordering: .releasing) }
+
+    /// Succeeds once no accepted connection is still being set up.
+    func whenSetUp(_ promise: EventLoopPromise<Void>) {
+        let isDone = members.withLock { members in
+            if members.beingSetUp.isEmpty { return true }
+            members.whenSetUp.append(promise)
+            return false
+        }
+        if isDone { promise.succeed(()) }
     }
 
     /// Tells every connection that its next answer is its last. One that is only being set up sees `isDraining`.

@@ -38,7 +38,7 @@ extension Exchange {
     /// From now on each answer is the last of its connection.
     mutating func drain(now: NIODeadline) {
         isDraining = true
-        if case .idle = phase { deadline = min(deadline, now + waits.drainIdle) }
+        if case .idle = phase { deadline = min(deadline, now + (isFresh ? waits.drainFresh : waits.drainIdle)) }
     }
 
     /// The answer of a request that was read whole.

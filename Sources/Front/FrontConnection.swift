@@ -45,6 +45,11 @@ final class FrontConnection: ChannelDuplexHandler {
         setTimer()
     }
 
+    func channelActive(context: ChannelHandlerContext) {
+        connections.isSetUp(context.channel)
+        context.fireChannelActive()
+    }
+
     func handlerRemoved(context: ChannelHandlerContext) {
         self.context = nil
         kept.removeAll()

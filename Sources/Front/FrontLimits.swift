@@ -30,6 +30,9 @@ package struct FrontLimits: Sendable {
     package var lingerBytesMax = 1 << 20
     /// While draining: how long an idle connection stays, for the request that is on its way already.
     package var drainIdleGrace: Duration = .milliseconds(200)
+    /// The same for one that has asked nothing yet: it was opened to ask, and a TLS handshake over a long line takes half
+    /// a second. Closing it would be a webhook refused.
+    package var drainFreshGrace: Duration = .seconds(2)
 
     package init() {}
 }
@@ -42,6 +45,7 @@ struct Waits: Sendable {
     let lastAnswer: TimeAmount
     let linger: TimeAmount
     let drainIdle: TimeAmount
+    let drainFresh: TimeAmount
 
     init(_ limits: FrontLimits) {
         head = TimeAmount(limits.headTimeout)
@@ -50,5 +54,6 @@ struct Waits: Sendable {
         lastAnswer = TimeAmount(limits.lastAnswerTimeout)
         linger = TimeAmount(limits.lingerTimeout)
         drainIdle = TimeAmount(limits.drainIdleGrace)
+        drainFresh = TimeAmount(limits.drainFreshGrace)
     }
 }

@@ -56,6 +56,7 @@ package final class FrontServer: Sendable {
     /// returns when none is left. At the deadline the rest is cut; returns how many that were.
     @discardableResult
     package func drain(upTo limit: Duration) async -> Int {
+        await stopAccepting(upTo: limit)
         // Told before the listener closes: a client that finds it closed knows that every answer says so too.
         connections.drain()
         // Fails only if it is closed already, by an earlier drain.
@@ -68,6 +69,23 @@ package final class FrontServer: Sendable {
         cut.cancel()
         // Cancelled in time: nobody was cut. A cancelled task fails its future.
         return (try? await cut.futureResult.get()) ?? 0
+    }
+}
+
+extension FrontServer {
+    /// Closing a listener resets the connections that it has accepted and not yet handed to their loops: nobody more is
+    /// accepted first, and those are waited for. Who is still in the kernel's queue stays there, for the next process
+    /// where systemd holds the socket.
+    private func stopAccepting(upTo limit: Duration) async {
+        connections.shutDoor()
+        // Fails only if it is closed already, by an earlier drain.
+        try? await channel.setOption(.autoRead, value: false).get()
+        let loop = channel.eventLoop
+        let setUp = loop.makePromise(of: Void.self)
+        let impatience = loop.scheduleTask(in: TimeAmount(limit)) { [connections] in connections.giveUpSetUps() }
+        connections.whenSetUp(setUp)
+        try? await setUp.futureResult.get()
+        impatience.cancel()
     }
 }
 

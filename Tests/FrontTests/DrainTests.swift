@@ -23,6 +23,20 @@ import Testing
         #expect(throws: RawClient.Ended.self) { try RawClient(server.boundAddress) }
     }
 
+    @Test func waitsForTheFirstRequestOfAConnection() async throws {
+        let server = try await start(TestHandler())
+        let used = try RawClient(server.boundAddress)
+        _ = try await used.exchange(post("/echo", "x"))
+        let fresh = try RawClient(server.boundAddress)
+        while server.openConnections < 2 { try await Task.sleep(for: .milliseconds(1)) }
+        async let cut = server.drain(upTo: .seconds(30))
+        // The idle one has had its time; the fresh one still has some.
+        #expect(try await used.rest() == "")
+        let answer = try await fresh.exchange(post("/echo", "late"))
+        #expect(answer.body == "late" && answer.headers["connection"] == "close")
+        #expect(await cut == 0)
+    }
+
     @Test func answersWhatIsUnderWay() async throws {
         let handler = TestHandler()
         let server = try await start(handler)

@@ -96,9 +96,17 @@ import Testing
     }
 
     @Test func drainingLeavesAnIdleConnectionItsGraceAndEndsTheNextAnswer() throws {
+        // One that has asked nothing yet has longer.
         var exchange = exchange()
         exchange.drain(now: start)
-        #expect(exchange.deadline == start + .milliseconds(200))
+        #expect(exchange.deadline == start + .seconds(2))
+        var used = self.exchange()
+        _ = try head(&used, at: start)
+        guard case .respond(_, let first) = used.messageEnded(now: start) else { Issue.record(); return }
+        _ = used.answered(.text(200, ""), to: first, now: start)
+        used.drain(now: start)
+        #expect(used.deadline == start + .milliseconds(200))
+
         _ = try head(&exchange, at: start)
         guard case .respond(_, let sequence) = exchange.messageEnded(now: start),
             case .send(_, let style) = exchange.answered(.text(200, ""), to: sequence, now: start)

@@ -31,8 +31,9 @@ end
 
 function done(summary, latency, requests)
    local errors = summary.errors
-   io.write(string.format("FIGURES requests=%d seconds=%.3f non2xx=%d socket_errors=%d p50_ms=%.2f p99_ms=%.2f\n",
+   io.write(string.format("FIGURES requests=%d seconds=%.3f non2xx=%d socket_errors=%d (connect %d, read %d, write %d, timeout %d) p50_ms=%.2f p99_ms=%.2f\n",
       summary.requests, summary.duration / 1e6, errors.status,
       errors.connect + errors.read + errors.write + errors.timeout,
+      errors.connect, errors.read, errors.write, errors.timeout,
       latency:percentile(50) / 1000, latency:percentile(99) / 1000))
 end
