@@ -6,50 +6,60 @@ internal import Vocabulary
 /// Entitlements, history, transfers, identities: pages of what the ledger has.
 extension Backend {
     func readEntitlements(_ call: Call) async throws(APIFailure) -> FrontAnswer {
-        let parameters = try call.parameters()
-        let subject = try parameters.subject(of: call.operation)
-        let scope = try scope(parameters, call)
-        let (isActive, cursor, limit) = (try parameters.isActive, try parameters.cursor, try parameters.limit)
+        let asked = try asked(call)
+        let isActive = try asked.parameters.isActive
         let page = try await gate.pass { () async throws(LookupFailure) in
-            try await lookup.entitlements(of: subject, in: scope, isActive: isActive, after: cursor, limit: limit)
+            try await lookup.entitlements(
+                of: asked.subject, in: asked.scope, isActive: isActive, after: asked.cursor, limit: asked.limit)
         }
         return .page(page) { $1.write($0) }
     }
 
     func readHistory(_ call: Call) async throws(APIFailure) -> FrontAnswer {
-        let parameters = try call.parameters()
-        let subject = try parameters.subject(of: call.operation)
-        let scope = try scope(parameters, call)
-        let (cursor, limit) = (try parameters.cursor, try parameters.limit)
+        let asked = try asked(call)
         let page = try await gate.pass { () async throws(LookupFailure) in
-            try await lookup.history(of: subject, in: scope, after: cursor, limit: limit)
+            try await lookup.history(
+                of: asked.subject, in: asked.scope, after: asked.cursor, limit: asked.limit)
         }
         return .page(page) { $1.write($0) }
     }
 
     func readTransfers(_ call: Call) async throws(APIFailure) -> FrontAnswer {
-        let parameters = try call.parameters()
-        let subject = try parameters.subject(of: call.operation)
-        let scope = try scope(parameters, call)
-        let (cursor, limit) = (try parameters.cursor, try parameters.limit)
+        let asked = try asked(call)
         let page = try await gate.pass { () async throws(LookupFailure) in
-            try await lookup.transfers(of: subject, in: scope, after: cursor, limit: limit)
+            try await lookup.transfers(
+                of: asked.subject, in: asked.scope, after: asked.cursor, limit: asked.limit)
         }
         return .page(page) { $1.write($0) }
     }
 
     func readIdentities(_ call: Call) async throws(APIFailure) -> FrontAnswer {
-        let parameters = try call.parameters()
-        guard case .holder(let holder) = try parameters.subject(of: call.operation) else {
+        let asked = try asked(call)
+        guard case .holder(let holder) = asked.subject else {
             throw .parameter("exactly one of user_id, anonymous_user_id is needed")
         }
-        let scope = try scope(parameters, call)
-        let (cursor, limit) = (try parameters.cursor, try parameters.limit)
         let page = try await gate.pass { () async throws(LookupFailure) in
-            try await lookup.identities(of: holder, in: scope, after: cursor, limit: limit)
+            try await lookup.identities(of: holder, in: asked.scope, after: asked.cursor, limit: asked.limit)
         }
         return .page(page) { $1.write($0) }
     }
+
+    /// What the four have in common, read before a place is taken at the gate.
+    private func asked(_ call: Call) throws(APIFailure) -> Asked {
+        let parameters = try call.parameters()
+        return Asked(
+            parameters: parameters, subject: try parameters.subject(of: call.operation),
+            scope: try scope(parameters, call), cursor: try parameters.cursor, limit: try parameters.limit)
+    }
+}
+
+/// What such a question says: whose, where, and from which entry on.
+private struct Asked: Sendable {
+    let parameters: Parameters
+    let subject: LookupSubject
+    let scope: LookupScope
+    let cursor: LookupCursor?
+    let limit: Int
 }
 
 extension FrontAnswer {
