@@ -30,8 +30,8 @@ package struct FrontLimits: Sendable {
     package var lingerBytesMax = 1 << 20
     /// While draining: how long an idle connection stays, for the request that is on its way already.
     package var drainIdleGrace: Duration = .milliseconds(200)
-    /// The same for one that has asked nothing yet: it was opened to ask, and a TLS handshake over a long line takes half
-    /// a second. Closing it would be a webhook refused.
+    /// The same for one that has asked nothing yet: it was opened to ask, and a TLS handshake over a long line takes
+    /// half a second. Closing it would be a webhook refused.
     package var drainFreshGrace: Duration = .seconds(2)
 
     package init() {}
