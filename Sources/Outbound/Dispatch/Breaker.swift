@@ -69,7 +69,8 @@ struct Breaker {
 
     init(concurrency: Int, schedule: RetrySchedule) {
         self.concurrency = concurrency
-        isUsed = schedule.gaps.reduce(.zero, +) >= Limits.breakerProbeInterval
+        let lasts = schedule.gaps.reduce(.zero, +)
+        isUsed = min(lasts, schedule.giveUpAfter ?? lasts) >= Limits.breakerProbeInterval
         state = .closed(allowed: concurrency)
     }
 
@@ -195,6 +196,8 @@ struct Breaker {
             if untold == errand { untold = nil }
             toldAt = now
         case (.askForProbe, .open(.due)): state = .open(isGranted ? .granted : .notDue)
+        // The lane rested meanwhile: it is given back.
+        case (.askForProbe, .open(.notDue)) where isGranted: state = .open(.failed)
         case (.tellProbeFailed, .open(.failed)): state = .open(.notDue)
         default: break
         }
@@ -207,9 +210,13 @@ struct Breaker {
         isHeldUp = true
     }
 
-    /// The lane stops: a probe that was granted is not sent.
+    /// The lane stops: a probe that was granted, or is being asked for, is not sent.
     mutating func rest() {
-        if case .open(.granted) = state { state = .open(.failed) }
+        switch (state, errand) {
+        case (.open(.granted), _): state = .open(.failed)
+        case (.open(.due), .askForProbe): state = .open(.notDue)
+        default: break
+        }
     }
 }
 

@@ -162,7 +162,7 @@ package final class Dispatcher: Sendable {
                 lane.lane.value.follow(breaker, readAt: readAt)
                 if isPaused, lane.lane.value.isRunning {
                     lane.lane.value.close()
-                } else if !isPaused, lane.lane.value.mayOpen {
+                } else if !isPaused, lane.lane.value.mayOpen(readAt: readAt) {
                     if lane.lane.value.wasPaused {
                         observe(.integrationResumed(integration: lane.route.integration.name))
                     }

@@ -40,8 +40,8 @@ final class Lane {
     /// Open and taking: a new lane is neither before `open`.
     private(set) var isRunning = false
     var wasPaused: Bool { !state.isOpen }
-    /// Not running, and not on its way out.
-    var mayOpen: Bool { !isRunning && !isStopping }
+    /// Not running, not on its way out, and not closed since what says so was read.
+    func mayOpen(readAt: NIODeadline) -> Bool { !isRunning && !isStopping && state.mayReopen(readAt: readAt) }
     var underWay: Int { state.underWay }
 
     /// Begins to take what recording, settling and claiming hand over.
@@ -68,7 +68,7 @@ final class Lane {
     /// Starts what may start, and looks for more when it runs low.
     func pump() {
         loop.preconditionInEventLoop()
-        while isRunning, registration.mayStart, path.settlements.hasRoom, let start = state.start(at: .now()) {
+        while isRunning, let start = nextStart() {
             let delivery = start.delivery
             handOver.free(route.row, 1, bytes: delivery.message.bytes)
             path.deliver(delivery, isProbe: start.isProbe) { [self] end in
@@ -85,6 +85,11 @@ final class Lane {
         runErrand()
         reserveSlots()
         setAlarm()
+    }
+
+    private func nextStart() -> LaneState.Start? {
+        state.mayStartAttempts = registration.mayStart && path.settlements.hasRoom
+        return state.start(at: .now())
     }
 
     /// Something may be due in the table.
@@ -126,6 +131,7 @@ final class Lane {
         guard isRunning, let errand = state.nextErrand() else { return }
         guard registration.mayStart else { return state.errandFailed() }
         let bound = NIOLoopBound(self, eventLoop: loop)
+        let probeLasts = route.integration.timeout + state.slotWaitMax
         Task { [queue, loop, route, observe = path.observe] in
             let name = route.integration.name
             do {
@@ -140,7 +146,7 @@ final class Lane {
                         observe(.breakerClosed(integration: name, openSeconds: Int(after.components.seconds)))
                     }
                 case .askForProbe:
-                    isGranted = try await queue.claimProbe(route.row, lasting: route.integration.timeout)
+                    isGranted = try await queue.claimProbe(route.row, lasting: probeLasts)
                 case .tellProbeFailed: try await queue.endProbe(route.row)
                 }
                 loop.execute { [isGranted] in bound.value.errandEnded(isGranted: isGranted) }
@@ -161,7 +167,6 @@ final class Lane {
 
     private func reserveSlots() {
         guard isRunning, let wanted = state.beginReservation(at: .now()) else { return }
-        guard registration.mayStart else { return state.failReservation() }
         let bound = NIOLoopBound(self, eventLoop: loop)
         let interval = state.slotInterval
         Task { [queue, loop, route] in
@@ -201,7 +206,7 @@ final class Lane {
         loop.preconditionInEventLoop()
         isRunning = false
         handOver.close(route.row)
-        giveBack(state.close())
+        giveBack(state.close(at: .now()))
     }
 
     /// Closes for good: another lane takes its place, or none does.

@@ -24,6 +24,11 @@ struct LaneState {
     /// The table may hold due deliveries of this lane that nobody has leased.
     private(set) var mayHaveBacklog = true
     private(set) var isClaiming = false
+    /// Whether the daemon lets attempts start at all: its lease lasts, and what has ended finds room to be written. The
+    /// lane says so before each start; a lane that is kept from starting asks for no slots and sets no alarm.
+    var mayStartAttempts = true
+    /// When it was closed last.
+    private var closedAt: NIODeadline?
     let concurrency: Int
     private var breaker: Breaker
     private var rate: RateSlots?
@@ -57,13 +62,20 @@ struct LaneState {
     }
 
     /// All but a slot of the rate is there for another attempt.
-    private var mayStartOne: Bool { isOpen && !waiting.isEmpty && underWay < concurrency && breaker.admits }
+    private var mayStartOne: Bool {
+        isOpen && mayStartAttempts && !waiting.isEmpty && underWay < concurrency && breaker.admits
+    }
 
     mutating func finished(_ start: Start, _ sign: ReceiverSign, at now: NIODeadline) {
         underWay -= 1
         if let request = start.request { rate?.ended(request, at: now) }
+        changeBreaker { $0.ended(start.pass, sign, at: now) }
+    }
+
+    /// Slots that are reserved when the breaker opens go unused; those of its probes must not.
+    private mutating func changeBreaker(_ change: (inout Breaker) -> Void) {
         let wasOpen = breaker.isOpen
-        breaker.ended(start.pass, sign, at: now)
+        change(&breaker)
         if breaker.isOpen, !wasOpen { rate?.rest() }
     }
 
@@ -94,9 +106,8 @@ struct LaneState {
     ///   - shared: nil: the breaker is closed.
     ///   - readAt: before it was read.
     mutating func follow(_ shared: SharedBreaker?, readAt: NIODeadline) {
-        breaker.follow(shared, readAt: readAt)
+        changeBreaker { $0.follow(shared, readAt: readAt) }
         rate?.polled()
-        if breaker.isOpen { rate?.rest() }
     }
 
     mutating func nextErrand() -> Breaker.Errand? {
@@ -113,6 +124,10 @@ struct LaneState {
 
     /// Between two slots of the rate.
     var slotInterval: TimeAmount { rate?.interval ?? .zero }
+
+    /// How long a probe may wait for its slot: as many requests as the limit counts may just have been made, and another
+    /// daemon may have the next slot.
+    var slotWaitMax: Duration { rate.map { $0.limit.period + .nanoseconds($0.interval.nanoseconds) } ?? .zero }
 
     /// Slots to reserve now; nil: none.
     mutating func beginReservation(at now: NIODeadline) -> RateSlots.Reservation? {
@@ -133,8 +148,9 @@ struct LaneState {
     // MARK: Closing
 
     /// No more starts. Returns what waited: leased, untried, to be given back.
-    mutating func close() -> [Delivery] {
+    mutating func close(at now: NIODeadline) -> [Delivery] {
         isOpen = false
+        closedAt = now
         return empty()
     }
 
@@ -147,6 +163,10 @@ struct LaneState {
         defer { waiting.removeAll() }
         return Array(waiting)
     }
+
+    /// Whether what was read of pauses is news: a poll that began before the lane closed knows nothing of why.
+    /// - Parameter readAt: before it was read.
+    func mayReopen(readAt: NIODeadline) -> Bool { closedAt.map { $0 < readAt } ?? true }
 
     mutating func reopen() {
         isOpen = true

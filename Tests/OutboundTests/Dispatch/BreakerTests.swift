@@ -15,9 +15,11 @@ struct BreakerTests {
         var breaker: Breaker
         var now = BreakerTests.start
 
-        init(concurrency: Int = 16, gaps: [Duration] = RetrySchedule.defaultGaps) {
+        init(
+            concurrency: Int = 16, gaps: [Duration] = RetrySchedule.defaultGaps, giveUpAfter: Duration? = nil
+        ) {
             breaker = Breaker(
-                concurrency: concurrency, schedule: RetrySchedule(gaps: gaps, jitter: 0, giveUpAfter: nil))
+                concurrency: concurrency, schedule: RetrySchedule(gaps: gaps, jitter: 0, giveUpAfter: giveUpAfter))
         }
 
         /// One attempt after the other.
@@ -77,7 +79,7 @@ struct BreakerTests {
         bench.attempts(.alive, times: 1_000)
         bench.attempts(Self.failing, .alive, times: 8)
         bench.attempts(Self.failing, .alive, times: failures - 8)
-        // The eleventh of a row of alternating ones makes ten of twenty.
+        // The tenth failure of a row of alternating ones makes ten of twenty.
         #expect(bench.breaker.isOpen == (failures == 10))
     }
 
@@ -108,6 +110,11 @@ struct BreakerTests {
             let bench = Bench(gaps: gaps)
             bench.attempts(Self.failing, times: 200)
             #expect(bench.breaker.isOpen == opens, "\(gaps)")
+        }
+        for (giveUpAfter, opens) in [(Duration.milliseconds(4_999), false), (.seconds(5), true)] {
+            let bench = Bench(giveUpAfter: giveUpAfter)
+            bench.attempts(Self.failing, times: 200)
+            #expect(bench.breaker.isOpen == opens, "given up after \(giveUpAfter)")
         }
         // It was longer when the breaker opened: nobody else will close it.
         let bench = Bench(gaps: [])
@@ -234,6 +241,82 @@ struct BreakerTests {
         bench.breaker.done(isGranted: true, at: bench.now)
         bench.breaker.rest()
         #expect(!bench.breaker.admits && bench.errand() == .tellProbeFailed)
+        // The lane stops while it asks.
+        for isGranted in [true, false] {
+            let bench = Bench()
+            bench.poll(SharedBreaker(isProbeDue: true))
+            #expect(bench.errand() == .askForProbe)
+            bench.breaker.rest()
+            bench.breaker.done(isGranted: isGranted, at: bench.now)
+            #expect(!bench.breaker.admits && bench.errand() == (isGranted ? .tellProbeFailed : nil))
+        }
+    }
+
+    @Test("Opened while it is being told that it closed: the newer word is told, too")
+    func turnedRound() throws {
+        let bench = Bench(concurrency: 1)
+        bench.attempts(Self.failing, times: 10)
+        _ = bench.tell()
+        try bench.recover()
+        #expect(bench.errand() == .tellClosed)
+        bench.attempts(Self.failing, times: 10)
+        #expect(bench.breaker.isOpen)
+        bench.breaker.done(at: bench.now)
+        let reason = "10 of the last 10 attempts failed, the last one: answered 503"
+        #expect(bench.errand() == .tellOpened(reason: reason))
+        bench.poll(nil)
+        #expect(bench.breaker.isOpen, "nobody knows yet")
+        bench.breaker.done(at: bench.now)
+        #expect(bench.errand() == nil)
+    }
+
+    @Test(
+        "Another daemon closes it while a probe is granted here, or under way: all goes on, and the probe's end is old")
+    func closedMeanwhile() throws {
+        let granted = Bench()
+        granted.poll(SharedBreaker(isProbeDue: true))
+        #expect(granted.errand() == .askForProbe)
+        granted.breaker.done(isGranted: true, at: granted.now)
+        granted.poll(nil)
+        #expect(!granted.breaker.isOpen && granted.errand() == nil)
+        let pass = granted.breaker.start()
+        #expect(!pass.isProbe)
+
+        let underWay = Bench()
+        underWay.attempts(Self.failing, times: 10)
+        _ = underWay.tell()
+        let probe = try #require(underWay.probe())
+        underWay.poll(nil)
+        #expect(!underWay.breaker.isOpen && underWay.breaker.admits)
+        underWay.breaker.ended(probe, Self.failing, at: underWay.now)
+        #expect(!underWay.breaker.isOpen && underWay.errand() == nil)
+    }
+
+    @Test("A probe that says nothing is told as failed; what is read meanwhile changes nothing")
+    func silentProbe() throws {
+        let bench = Bench()
+        bench.attempts(Self.failing, times: 10)
+        _ = bench.tell()
+        let probe = try #require(bench.probe())
+        bench.breaker.ended(probe, .none, at: bench.now)
+        #expect(bench.breaker.isOpen && bench.errand() == .tellProbeFailed)
+        bench.poll(nil)
+        #expect(bench.breaker.isOpen, "it is being told")
+        bench.poll(SharedBreaker(isProbeDue: true))
+        bench.breaker.done(at: bench.now)
+        #expect(bench.errand() == nil && !bench.breaker.admits, "the next reading says when the next is due")
+        #expect(bench.probe() != nil)
+    }
+
+    @Test("A database that does not answer the question for a probe is asked again after the next poll")
+    func unansweredQuestion() {
+        let bench = Bench()
+        bench.poll(SharedBreaker(isProbeDue: true))
+        #expect(bench.errand() == .askForProbe)
+        bench.breaker.failed()
+        #expect(bench.errand() == nil && !bench.breaker.admits)
+        bench.poll(SharedBreaker(isProbeDue: true))
+        #expect(bench.errand() == .askForProbe)
     }
 
     @Test("Only what says something of the receiver as a whole counts")

@@ -50,7 +50,7 @@ struct LaneStateTests {
         var lane = Self.lane(concurrency: 1)
         func start() -> LaneState.Start? { lane.start(at: Self.now) }
         func add(_ ids: ClosedRange<Int64>) -> Bool { lane.add(deliveries(ids)) }
-        func close() -> [Int64] { lane.close().map(\.id) }
+        func close() -> [Int64] { lane.close(at: Self.now).map(\.id) }
         func beginClaim() -> Int? { lane.beginClaim() }
         #expect(add(1...3))
         let first = try #require(start())
@@ -101,14 +101,90 @@ struct LaneStateTests {
     func noProbe() {
         var lane = Self.lane(concurrency: 16)
         func add(_ ids: ClosedRange<Int64>) -> Bool { lane.add(deliveries(ids)) }
+        func start() -> LaneState.Start? { lane.start(at: Self.now) }
         func errand() -> Breaker.Errand? { lane.nextErrand() }
         lane.follow(SharedBreaker(isProbeDue: true), readAt: Self.now)
         #expect(errand() == nil)
         #expect(add(1...1))
         #expect(errand() == .askForProbe)
-        _ = lane.close()
+        _ = lane.close(at: Self.now)
         lane.errandDone(isGranted: true, at: Self.now)
         #expect(errand() == nil, "closed")
+        lane.reopen()
+        #expect(add(2...2))
+        #expect(start() == nil, "the probe that was granted to the closed lane is over by now")
+        #expect(errand() == .tellProbeFailed)
+    }
+
+    @Test("What was read before it closed does not open it again")
+    func outdatedReadings() {
+        var lane = Self.lane(concurrency: 1)
+        #expect(lane.mayReopen(readAt: Self.now), "it never closed")
+        _ = lane.close(at: Self.now)
+        #expect(!lane.mayReopen(readAt: Self.now - .seconds(1)) && !lane.mayReopen(readAt: Self.now))
+        #expect(lane.mayReopen(readAt: Self.now + .seconds(1)))
+    }
+
+    @Test("While the daemon starts nothing, the lane asks for no slots and has nothing to wake up for")
+    func heldUp() {
+        var lane = Self.lane(concurrency: 16, rate: RateLimit(count: 10, period: .seconds(1)))
+        func start() -> LaneState.Start? { lane.start(at: Self.now) }
+        func reserve() -> RateSlots.Reservation? { lane.beginReservation(at: Self.now) }
+        _ = lane.add(deliveries(1...3))
+        lane.mayStartAttempts = false
+        #expect(reserve() == nil)
+        lane.mayStartAttempts = true
+        #expect(reserve()?.count == 1)
+        lane.endReservation(
+            ReservedSlots(firstMicroseconds: 1_000_000, nowMicroseconds: 1_000_000), count: 1, askedAt: Self.now,
+            at: Self.now)
+        lane.mayStartAttempts = false
+        #expect(start() == nil && reserve() == nil)
+        #expect(lane.wakeUp(after: Self.now) == nil, "an alarm for a slot whose time has come would ring for ever")
+        lane.mayStartAttempts = true
+        #expect(lane.wakeUp(after: Self.now) == Self.now)
+        #expect(start()?.delivery.id == 1)
+    }
+
+    @Test("A probe under a slow rate is sent, however many polls come before its slot")
+    func ratedProbe() throws {
+        var lane = Self.lane(concurrency: 16, rate: RateLimit(count: 6, period: .seconds(60)))
+        func errand() -> Breaker.Errand? { lane.nextErrand() }
+        #expect(lane.slotWaitMax == .seconds(70.5))
+        _ = lane.add(deliveries(1...3))
+        var now = Self.now
+        lane.follow(SharedBreaker(isProbeDue: true), readAt: now)
+        #expect(errand() == .askForProbe)
+        lane.errandDone(isGranted: true, at: now)
+        let begun = lane.beginReservation(at: now)
+        #expect(begun?.count == 1, "one probe, one slot")
+        // Another daemon has the slot before it.
+        lane.endReservation(
+            ReservedSlots(firstMicroseconds: 10_500_000, nowMicroseconds: 0), count: 1, askedAt: now, at: now)
+        var probe: LaneState.Start?
+        var reservations = 1
+        for _ in 0..<20 where probe == nil {
+            now = min(now + .seconds(1), max(now, lane.wakeUp(after: now) ?? now + .seconds(1)))
+            lane.follow(SharedBreaker(isProbeDue: false), readAt: now)
+            if lane.beginReservation(at: now) != nil { reservations += 1 }
+            probe = lane.start(at: now)
+        }
+        #expect(probe?.isProbe == true && reservations == 1)
+        #expect(now == Self.now + .milliseconds(10_500))
+        // Fails: the next probe needs a slot of its own.
+        lane.finished(try #require(probe), .failing("answered 503"), at: now)
+        #expect(errand() == .tellProbeFailed)
+        // The breaker that opens gives up what was reserved for a closed one.
+        var other = Self.lane(concurrency: 16, rate: RateLimit(count: 10, period: .seconds(1)))
+        _ = other.add(deliveries(1...3))
+        _ = other.beginReservation(at: Self.now)
+        other.endReservation(
+            ReservedSlots(firstMicroseconds: 0, nowMicroseconds: 0), count: 1, askedAt: Self.now, at: Self.now)
+        other.follow(SharedBreaker(isProbeDue: true), readAt: Self.now)
+        _ = other.nextErrand()
+        other.errandDone(isGranted: true, at: Self.now)
+        let early = other.start(at: Self.now)
+        #expect(early == nil)
     }
 
     @Test("Under a rate nothing starts without a slot, and what waits for one waits in the lane")
@@ -164,7 +240,7 @@ struct LaneStateTests {
         lane.expectBacklog()
         lane.endClaim(isDrained: false)
         #expect(lane.mayHaveBacklog && beginClaim() != nil)
-        _ = lane.close()
+        _ = lane.close(at: Self.now)
         lane.reopen()
         #expect(lane.mayHaveBacklog)
     }
