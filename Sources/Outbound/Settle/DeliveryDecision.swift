@@ -36,7 +36,7 @@ package enum DeliveryDecision: Sendable, Equatable {
     ///   - createdAt: when the message was made: `give_up_after` counts from there.
     ///   - random: 0…1, spreads the gap over its jitter.
     package static func decide(
-        _ result: Result<EndpointAnswer, DeliveryFailure>, isProbe: Bool = false, attempt: Int, schedule: RetrySchedule,
+        _ result: Result<EndpointAnswer, DeliveryFailure>, isProbe: Bool, attempt: Int, schedule: RetrySchedule,
         permanentStatuses: Set<Int>, createdAt: Timestamp, now: Timestamp, random: Double
     ) -> DeliveryDecision {
         precondition(attempt >= 1, "attempts are counted from 1")

@@ -10,12 +10,12 @@ import Vocabulary
     private let now = Timestamp(milliseconds: 1_700_000_100_000)
 
     private func decide(
-        _ result: Result<EndpointAnswer, DeliveryFailure>, attempt: Int = 1,
+        _ result: Result<EndpointAnswer, DeliveryFailure>, isProbe: Bool = false, attempt: Int = 1,
         gaps: [Duration] = RetrySchedule.defaultGaps,
         jitter: Double = 0, giveUpAfter: Duration? = nil, permanent: Set<Int> = [], random: Double = 0.5
     ) -> DeliveryDecision {
         DeliveryDecision.decide(
-            result, attempt: attempt,
+            result, isProbe: isProbe, attempt: attempt,
             schedule: RetrySchedule(gaps: gaps, jitter: jitter, giveUpAfter: giveUpAfter),
             permanentStatuses: permanent, createdAt: created, now: now, random: random)
     }
@@ -107,6 +107,43 @@ import Vocabulary
         for attempt in [1, 10] {
             #expect(wait(decide(.failure(.cancelled), attempt: attempt, giveUpAfter: .seconds(1))) == 0)
         }
+    }
+
+    @Test func aFailedProbeOfAnOpenBreakerUsesUpNoAttempt() {
+        func kept(_ decision: DeliveryDecision) -> Int64? {
+            if case .keep(let at, _) = decision { at.milliseconds - now.milliseconds } else { nil }
+        }
+        for attempt in [1, 10, 11] {
+            #expect(kept(decide(answer(500), isProbe: true, attempt: attempt)) == 0)
+            #expect(kept(decide(.failure(.timedOut(.head)), isProbe: true, attempt: attempt)) == 0)
+        }
+        for (header, expected) in [("60", 60_000), ("864000", 86_400_000), ("garbage", 0)] as [(String, Int64)] {
+            #expect(kept(decide(answer(503, retryAfter: header), isProbe: true)) == expected)
+            #expect(kept(decide(answer(429, retryAfter: header), isProbe: true)) == expected)
+            #expect(kept(decide(answer(500, retryAfter: header), isProbe: true)) == 0)
+        }
+        // 100 s have gone by since creation.
+        #expect(
+            decide(answer(500), isProbe: true, giveUpAfter: .seconds(99)) == .dead(.pastDeadline(last: "answered 500")))
+        #expect(
+            decide(answer(503, retryAfter: "60"), isProbe: true, giveUpAfter: .seconds(159))
+                == .dead(.pastDeadline(last: "answered 503")))
+        #expect(kept(decide(answer(503, retryAfter: "60"), isProbe: true, giveUpAfter: .seconds(160))) == 60_000)
+    }
+
+    /// The receiver answered, or was not asked: what follows is as it is without a breaker.
+    @Test func whatSaysSomethingOfTheMessageAloneIsDecidedForAProbeAsForAnyOther() {
+        let results: [Result<EndpointAnswer, DeliveryFailure>] = [
+            answer(200), answer(404), answer(410), answer(422), .failure(.refusedAddress("a")),
+            .failure(.unsendable("a")),
+            .failure(.cancelled),
+        ]
+        for result in results {
+            #expect(
+                decide(result, isProbe: true, permanent: [422]) == decide(result, isProbe: false, permanent: [422]))
+        }
+        #expect(wait(decide(answer(404), isProbe: true)) == 5_000)
+        #expect(decide(answer(404), isProbe: true, attempt: 10) == decide(answer(404), attempt: 10))
     }
 
     @Test func theReasonSaysWhich() {
