@@ -49,7 +49,9 @@ package struct LedgerStatus: Sendable {
         try await pool.withSession { session throws(DatabaseError) in
             let rows = try session.run(StatusStatements.integrations, ())
             let daemons = try session.run(StatusStatements.daemons, ())
-            let (now, quarantined) = try session.run(StatusStatements.rest, ()).first ?? (0, 0)
+            guard let (now, quarantined) = try session.run(StatusStatements.rest, ()).first else {
+                throw .protocolViolation(reason: "the database does not say its time")
+            }
             return LedgerStatus(
                 at: Timestamp(milliseconds: now), integrations: rows.map(Integration.init(row:)),
                 daemons: daemons.map { Daemon(version: $0.0, startedAt: Timestamp(milliseconds: $0.1)) },

@@ -78,7 +78,7 @@ package struct OperationalMessage: Sendable {
             let (messageRows, deliveryRows) = try session.run(RecordStatements.rowIDs, (1, Int32(receivers.count)))
                 .first,
             let messageRow = messageRows.first
-        else { return }
+        else { throw .protocolViolation(reason: "drawing row ids came to nothing") }
         let scope = Scope(source: Self.source, app: "", environment: Self.environment)
         let id = "pst_\(row)"
         let key = Identity.event(vendorEventID: id, in: scope)

@@ -20,7 +20,7 @@ extension Queue {
             try session.run(
                 RateStatements.reserve, (integration, notBefore.wholeMicroseconds, apart * Int64(count), farthest))
         }
-        let row = rows.first ?? (0, 0)
+        guard let row = rows.first else { throw DatabaseError.protocolViolation(reason: "no slot was reserved") }
         return ReservedSlots(firstMicroseconds: row.0, nowMicroseconds: row.1)
     }
 }

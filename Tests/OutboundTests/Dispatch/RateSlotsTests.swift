@@ -160,13 +160,44 @@ struct RateSlotsTests {
         world.run(.seconds(2))
         world.now = world.now + .seconds(1)
         world.reserve()
-        world.reserve()
-        #expect((world.reservations.last ?? 0) <= 23)
+        #expect(world.reservations.last ?? 0 > 1, "one that was used before")
         world.now = world.now + .seconds(1)
         world.reserve()
         world.now = world.now + .seconds(1)
         world.reserve()
         #expect(world.reservations.last == 1)
+    }
+
+    @Test("After a rest it starts small, and what comes of a reservation from before is a slot like any other")
+    func rests() {
+        var world = World(100)
+        world.run(.seconds(2))
+        var slots = world.slots
+        let now = world.now + .seconds(1)
+        func begin() -> Int? { slots.beginReservation(wanted: 100, at: now)?.count }
+        func takes(_ later: TimeAmount = .zero) -> Bool { slots.take(at: now + later) != nil }
+        #expect(begin() ?? 0 > 1)
+        slots.rest()
+        #expect(begin() == nil, "one is under way")
+        slots.endReservation(
+            ReservedSlots(firstMicroseconds: World.database(now), nowMicroseconds: World.database(now)), count: 2,
+            askedAt: now, at: now)
+        #expect(takes() && !takes(), "the second has not come yet")
+        slots.rest()
+        #expect(!takes(.milliseconds(11)), "given up")
+        #expect(begin() == 1)
+    }
+
+    @Test("The end of a request that is counted no more changes nothing")
+    func endedLate() {
+        var world = World(2)
+        world.run(.seconds(10))
+        var slots = world.slots
+        let before = slots.wakeUp(after: world.now)
+        slots.ended(0, at: Self.epoch)
+        slots.ended(.max, at: Self.epoch)
+        slots.ended(-1, at: Self.epoch)
+        #expect(world.starts.count > 10 && slots.wakeUp(after: world.now) == before)
     }
 
     @Test("Two lanes with one row stay below it together, each with its share")
@@ -202,6 +233,8 @@ struct RateSlotsTests {
         #expect(error(5_000, offset) <= 1, "the slow answer takes nothing away")
         offset.learn(World.database(at(1_002)) + 9_000_000, askedAt: at(1_000), answeredAt: at(1_004))
         #expect(error(5_000, offset, set: 9_000) == 0)
+        offset.learn(World.database(at(2_002)) - 9_000_000, askedAt: at(2_000), answeredAt: at(2_004))
+        #expect(error(5_000, offset, set: -9_000) == 0)
     }
 
     @Test("A slow database: slots are asked for ahead of its answer, and none is lost to it")
