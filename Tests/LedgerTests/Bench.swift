@@ -41,6 +41,33 @@ final class Bench: Sendable {
 
     func connect() async throws -> Connection { try await Connection.open(Self.settings(connectionString)) }
 
+    /// Runs `body` while somebody else holds what `lock` locks, and waits for it in the end.
+    /// - Parameter meanwhile: once a session of this database waits for a lock.
+    func holding<Value: Sendable>(
+        _ lock: @escaping @Sendable (borrowing Session) throws(DatabaseError) -> Void,
+        _ body: @escaping @Sendable () async throws -> Value, meanwhile: () async throws -> Void = {}
+    ) async throws -> Value {
+        let holder = try await connect()
+        let gate = Gate()
+        async let held: Void = holder.withSession { session throws(DatabaseError) in
+            try session.transaction { session throws(DatabaseError) in
+                try lock(session)
+                gate.open()
+                gate.waitForClose()
+            }
+        }
+        await gate.opened()
+        let running = Task { try await body() }
+        let waiting =
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        while try psql(waiting) == "0" { try await Task.sleep(for: .milliseconds(20)) }
+        try await meanwhile()
+        gate.close()
+        try await held
+        await holder.close()
+        return try await running.value
+    }
+
     /// A daemon that has registered and routes to `integrations`; all of one bench are neighbours of one place.
     func daemon(
         _ integrations: [Integration] = [], processID: Int32 = 1, slotsPerLane: Int = Limits.laneDeliveriesMax,

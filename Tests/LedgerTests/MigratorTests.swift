@@ -50,6 +50,37 @@ struct MigratorTests {
         #expect(starts.sorted() == [0, newest, newest, newest])
     }
 
+    @Test("A migration of another daemon is waited for longer than a statement may take")
+    func patience() async throws {
+        let bench = try await Bench(isMigrated: false)
+        let impatient = try ConnectionSettings(
+            bench.connectionString, connectTimeout: .seconds(10), statementTimeout: .milliseconds(500),
+            deadlineMargin: .seconds(20))
+        let newest = try await bench.holding { session throws(DatabaseError) in
+            try Migrator.holdStarts(on: session)
+        } _: {
+            let connection = try await Connection.open(impatient)
+            let result = try await connection.withSession { session throws(DatabaseError) in
+                try Migrator.migrate(on: session)
+            }
+            await connection.close()
+            return try result.get().to
+        } meanwhile: {
+            // Longer than the limit, however slow the machine.
+            try await Task.sleep(for: .seconds(1))
+        }
+        #expect(newest == self.newest)
+    }
+
+    @Test("Who may not change the schema is told what to do")
+    func forbidden() async throws {
+        let refusal = Refusal(sqlState: "42501", message: "permission denied for schema public")
+        #expect("\(MigrationError.failed(version: 3, name: "operator", .refused(refusal)))".contains("GRANT CREATE"))
+        let other = MigrationError.failed(
+            version: 3, name: "operator", .refused(Refusal(sqlState: "42P07", message: "")))
+        #expect(!"\(other)".contains("GRANT"))
+    }
+
     @Test("A migration that was applied in another form is refused, and nothing is touched")
     func changed() async throws {
         let bench = try await Bench()

@@ -34,8 +34,22 @@ package enum MigrationError: Error, CustomStringConvertible {
                 + "run the version of posthouse that made this database, or restore a backup"
         case .newer(let database, let program):
             "the database is at migration \(database), this program knows only \(program); install the newer posthouse"
-        case .failed(let version, let name, let error): "migration \(version) (\(name)) failed: \(error)"
+        case .failed(let version, let name, let error):
+            "migration \(version) (\(name)) failed: \(error)" + (error.isForbidden ? "; \(Self.rights)" : "")
         }
+    }
+}
+
+extension MigrationError {
+    private static let rights =
+        "the role that posthouse connects as must own its tables and may create more: ALTER TABLE … OWNER TO, or "
+        + "GRANT CREATE ON SCHEMA public TO that role"
+}
+
+extension DatabaseError {
+    /// 42501, insufficient_privilege.
+    fileprivate var isForbidden: Bool {
+        if case .refused(let refusal) = self { refusal.sqlState.code == "42501" } else { false }
     }
 }
 
@@ -43,8 +57,10 @@ package enum MigrationError: Error, CustomStringConvertible {
 package enum Migrator {
     /// The key of the advisory lock: "posthous" as bytes.
     private static let lock: Int64 = 0x706F_7374_686F_7573
+    /// How long one migration may take, and another daemon's be waited for: a large ledger's may rewrite a table or
+    /// build an index.
+    private static let patience: Duration = .seconds(6 * 3_600)
 
-    static let lockStatement = Statement<Int64, ()>("migrate_lock", "SELECT FROM pg_advisory_xact_lock($1)")
     static let exists = Statement<(), Bool>(
         "migrate_exists", "SELECT to_regclass('schema_migrations') IS NOT NULL")
     static let applied = Statement<(), (Int32, [UInt8])>(
@@ -65,14 +81,16 @@ package enum Migrator {
 
     /// Keeps every daemon that starts on this database waiting until the transaction that runs has ended.
     static func holdStarts(on session: borrowing Session) throws(DatabaseError) {
-        _ = try session.run(lockStatement, lock)
+        try session.script("SELECT FROM pg_advisory_xact_lock(\(lock))", upTo: patience)
     }
 
     /// In the transaction that runs.
     static func bringUpToDate(
         on session: borrowing Session
     ) throws(DatabaseError) -> Result<(from: Int, to: Int), MigrationError> {
-        _ = try session.run(lockStatement, lock)
+        // The time-out of the statements that the daemon lives by is none for these.
+        try session.script("SET LOCAL statement_timeout = 0")
+        try holdStarts(on: session)
         if try session.run(exists, ()).first != true {
             try session.script(
                 """
@@ -99,7 +117,7 @@ package enum Migrator {
 
     private static func apply(_ migration: Migration, on session: borrowing Session) -> MigrationError? {
         do throws(DatabaseError) {
-            try session.script(migration.sql)
+            try session.script(migration.sql, upTo: patience)
             _ = try session.execute(record, (migration.version, migration.name, migration.checksum))
             return nil
         } catch {
