@@ -49,6 +49,27 @@ struct HandOverTests {
         #expect(handOver.room(1) == 1_000)
     }
 
+    @Test("A claim that ends after its lane was closed and opened again costs the new opening nothing")
+    func replacedWhileClaiming() throws {
+        let handOver = HandOver(slotsPerLane: 3, bytesPerLane: 1_000)
+        handOver.open(1) { _ in }
+        let (slots, opening) = try #require(handOver.reserveFromOpening(1, upTo: 2))
+        #expect(slots == 2)
+        handOver.close(1)
+        handOver.charge([.sample(1, bytes: 900)], of: opening)
+        handOver.open(1) { _ in }
+        #expect(handOver.reserve(1, upTo: 2) == 2)
+        handOver.charge([.sample(1, bytes: 900), .sample(2, bytes: 900)], of: opening)
+        #expect(handOver.room(1) == 1_000)
+        handOver.free(1, 2, of: opening)
+        #expect(handOver.reserve(1, upTo: 9) == 1)
+        #expect(handOver.reserveFromOpening(1, upTo: 1) == nil, "full")
+        handOver.free(1, 1)
+        let (_, new) = try #require(handOver.reserveFromOpening(1, upTo: 1))
+        handOver.charge([.sample(1, bytes: 900)], of: new)
+        #expect(handOver.room(1) == 100 && new != opening)
+    }
+
     @Test("Deliveries go to their lanes; those of a closed one come back")
     func hand() {
         let handOver = HandOver()

@@ -128,9 +128,9 @@ struct ReplayTests {
             var cursor: Int64 = 0
             var discarded = 0
             while true {
-                let step = try await Discard.step(daemon.row("a"), from: &cursor, in: daemon.pool)
-                if step == 0 { break }
-                discarded += step
+                let step = try await Discard.step(daemon.row("a"), from: &cursor, upTo: .max, in: daemon.pool)
+                discarded += step.discarded
+                if step.isDone { break }
             }
             #expect(discarded == count)
             #expect(try bench.psql("SELECT count(*), min(reason) FROM dead_letters") == "\(count)|discarded by hand")
@@ -183,23 +183,6 @@ struct ReplayTests {
             let claimed = try await daemon.claimAll("new")
             _ = try await daemon.queue.settle(claimed.map { $0.settled(.accepted) })
             #expect(try await run(since: now) == 0)
-        }
-    }
-
-    @Test("Discarding leaves what a daemon has in hand")
-    func discard() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("a")])
-            daemon.open("a")
-            await daemon.record((0..<3).map { .sample("E\($0)", transaction: "t\($0)") })
-            #expect(try await Discard.count(daemon.row("a"), in: daemon.pool) == (3, 1))
-            var cursor: Int64 = 0
-            #expect(try await Discard.step(daemon.row("a"), from: &cursor, in: daemon.pool) == 2)
-            #expect(try await Discard.step(daemon.row("a"), from: &cursor, in: daemon.pool) == 0)
-            let held = daemon.inbox.take()
-            #expect(held.map(\.message.type) == ["E0"])
-            _ = try await daemon.queue.settle(held.map { $0.settled(.accepted) })
-            #expect(try bench.psql("SELECT count(*) FROM deliveries") == "0")
         }
     }
 }

@@ -87,6 +87,8 @@ package struct Erasure: Sendable {
         tally.mentions += try await eraseMentions(in: pool, besides: own)
         tally.quarantined += try await eraseQuarantine(in: pool)
         tally.mentions += try await eraseWords(in: pool, besides: own)
+        // Last: they say by which anonymous ids the person is known, and whoever has to run this again needs that.
+        tally.records += try await eraseLinks(in: pool)
         return tally
     }
 
@@ -176,7 +178,8 @@ package struct Erasure: Sendable {
         }
     }
 
-    /// Gives up what waits of these messages (row, event, purchase), and deletes those of which nothing is under way.
+    /// Gives up what waits of these messages (row, event, purchase), and deletes those of which nothing is under way:
+    /// never while a replay is about to put them into the queue again.
     private func forget(
         _ messages: [(Int64, Int64, Identifier?)], on session: borrowing Session
     ) throws(DatabaseError) -> Told {
@@ -184,16 +187,13 @@ package struct Erasure: Sendable {
         guard !messages.isEmpty else { return told }
         let rows = messages.map(\.0)
         if !isDry {
+            try Requeue.lock(on: session)
             _ = try session.execute(
                 RequeueStatements.lockPurchases, Set(messages.compactMap(\.2)).sorted())
             let gone = try session.run(EraseStatements.giveUp, rows)
             told.deliveries = gone.count
-            let heads = Set(gone.compactMap { row in row.1.map { FanOut.Lane(purchase: $0, integration: row.0) } })
-                .sorted { ($0.purchase, $0.integration) < ($1.purchase, $1.integration) }
-            _ = try session.run(
-                QueueStatements.releaseNext,
-                (heads.map(\.integration), heads.map(\.purchase), [Int64?](repeating: nil, count: heads.count)))
-            if !heads.isEmpty { _ = try session.execute(RecordStatements.notify, "") }
+            let heads = gone.compactMap { row in row.1.map { FanOut.Lane(purchase: $0, integration: row.0) } }
+            try Queue.release(behind: Set(heads), on: session)
         }
         let left = try session.run(EraseStatements.unsettled, rows)
         told.inHand = left.filter(\.1).count

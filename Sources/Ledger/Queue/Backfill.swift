@@ -3,6 +3,9 @@ package import Vocabulary
 
 /// The messages that an integration would have got had it been there: everything it asks for that was never meant for
 /// it, in the order of telling. Run again, it goes on: what the integration has, got or gave up is left out.
+///
+/// What it got is known from `attempts`, which are kept for less long than messages are. So an integration that is older
+/// than they are is given nothing from before them (`knownFrom`): nobody knows what of that it has had.
 package struct Backfill: Sendable {
     let route: RoutedIntegration
     private let since: Int64
@@ -11,31 +14,42 @@ package struct Backfill: Sendable {
     /// Rows of messages.
     private var after: Int64
     private let last: Int64
+    /// It reaches back to then, whatever was asked for; nil: all that the integration ever got is known.
+    package let knownFrom: Timestamp?
     package private(set) var isDone = false
 
     package static func start(
         _ route: RoutedIntegration, since: Timestamp, until: Timestamp?, in pool: Pool
     ) async throws(DatabaseError) -> Backfill {
         try await pool.withSession { session throws(DatabaseError) in
+            let knownFrom = try session.run(BackfillStatements.knownFrom, route.row).first.map {
+                // A day may be dropped while this goes on.
+                Timestamp(milliseconds: $0).advanced(byMilliseconds: 86_400_000)
+            }
+            let since = max(since, knownFrom ?? since)
             let first = try FirstRow.find(since, BackfillStatements.bounds, BackfillStatements.probe, on: session)
             // What is told from now on goes to it anyway, once the daemons know it.
-            let last = try session.run(BackfillStatements.bounds, ()).first?.1 ?? 0
+            var last = try session.run(BackfillStatements.bounds, ()).first?.1 ?? 0
+            if let until {
+                let end = until.advanced(byMilliseconds: 2 * FirstRow.disorderMilliseconds)
+                last = min(
+                    last, try FirstRow.find(end, BackfillStatements.bounds, BackfillStatements.probe, on: session))
+            }
             return Backfill(
-                route: route, since: since.milliseconds, until: until?.milliseconds ?? .max,
-                requeue: Requeue(ordered: route.integration.order == .purchase ? [route.row] : []), after: first - 1,
-                last: last)
+                route: route, since: since, until: until, after: first - 1, last: last, knownFrom: knownFrom)
         }
     }
 
     private init(
-        route: RoutedIntegration, since: Int64, until: Int64, requeue: Requeue, after: Int64, last: Int64
+        route: RoutedIntegration, since: Timestamp, until: Timestamp?, after: Int64, last: Int64, knownFrom: Timestamp?
     ) {
         self.route = route
-        self.since = since
-        self.until = until
-        self.requeue = requeue
+        self.since = since.milliseconds
+        self.until = until?.milliseconds ?? .max
+        requeue = Requeue(ordered: route.integration.order == .purchase ? [route.row] : [])
         self.after = after
         self.last = last
+        self.knownFrom = knownFrom
     }
 
     /// Messages that are still to be looked at, at most: the ids between may have gaps.
@@ -48,13 +62,13 @@ package struct Backfill: Sendable {
         let (route, requeue) = (route, requeue)
         let (page, queued) = try await pool.withSession { session throws(DatabaseError) in
             try session.transaction { session throws(DatabaseError) in
+                if !isDry { try Requeue.lock(on: session) }
                 let page = try session.run(BackfillStatements.page, wanted)
                 let asked = page.filter {
                     !$0.5 && route.integration.wants(type: $0.1, source: $0.2, environment: $0.3)
                 }.map { Requeued(message: $0.0, integration: route.row, purchase: $0.4) }
-                return (
-                    page, try isDry ? requeue.new(asked, on: session).count : requeue.write(asked, on: session).count
-                )
+                if !isDry { try requeue.write(asked, on: session) }
+                return (page, asked.count)
             }
         }
         if let last = page.last { after = last.0 }
@@ -73,18 +87,40 @@ enum BackfillStatements {
         SELECT id, (extract(epoch FROM created_at) * 1000)::bigint FROM messages WHERE id >= $1 ORDER BY id LIMIT 1
         """)
 
-    /// Messages in order, and whether the integration ($5) has to do with them already.
+    /// When its memory of what it sent the integration begins; no row: it holds all that it ever sent it. Attempts
+    /// leave by days, the oldest first.
+    static let knownFrom = Statement<Int32, Int64>(
+        "backfill_known_from",
+        """
+        SELECT (extract(epoch FROM k.start) * 1000)::bigint
+        FROM integrations i CROSS JOIN (
+            SELECT min(to_date(right(c.relname, 8), 'YYYYMMDD'))::timestamp AT TIME ZONE 'UTC' AS start
+            FROM pg_inherits h JOIN pg_class c ON c.oid = h.inhrelid
+            WHERE h.inhparent = 'attempts'::regclass AND c.relname ~ '^attempts_[0-9]{8}$') AS k
+        WHERE i.id = $1 AND i.created_at < k.start
+        """)
+
+    /// Messages in order, and whether the integration ($5) has to do with them already: got them, gave them up, or has
+    /// them waiting. All of it as of one moment: what was settled has left the queue and is in the history.
     static let page = Statement<
         (Int64, Int64, Int64, Int64, Int32, Int32), (Int64, String, String, String, Identifier?, Bool)
     >(
         "backfill_page",
         """
-        SELECT m.id, m.type, e.source, e.environment, coalesce(t.purchase, e.purchase),
+        WITH told AS MATERIALIZED (
+            SELECT m.id, m.type, e.source, e.environment, coalesce(t.purchase, e.purchase) AS purchase
+            FROM messages m JOIN events e ON e.id = m.event LEFT JOIN transfers t ON t.id = m.transfer
+            WHERE m.id > $1 AND m.id <= $2 AND extract(epoch FROM m.created_at) * 1000 >= $3
+              AND extract(epoch FROM m.created_at) * 1000 < $4
+            ORDER BY m.id LIMIT $6)
+        SELECT m.id, m.type, m.source, m.environment, m.purchase,
                EXISTS (SELECT FROM attempts a WHERE a.message = m.id AND a.integration = $5)
                    OR EXISTS (SELECT FROM dead_letters l WHERE l.message = m.id AND l.integration = $5)
-        FROM messages m JOIN events e ON e.id = m.event LEFT JOIN transfers t ON t.id = m.transfer
-        WHERE m.id > $1 AND m.id <= $2 AND extract(epoch FROM m.created_at) * 1000 >= $3
-          AND extract(epoch FROM m.created_at) * 1000 < $4
-        ORDER BY m.id LIMIT $6
+                   OR CASE WHEN m.purchase IS NULL
+                           THEN m.id IN (SELECT d.message FROM deliveries d
+                                         WHERE d.purchase IS NULL AND d.integration = $5)
+                           ELSE EXISTS (SELECT FROM deliveries d
+                                        WHERE d.purchase = m.purchase AND d.integration = $5 AND d.message = m.id) END
+        FROM told m ORDER BY m.id
         """)
 }

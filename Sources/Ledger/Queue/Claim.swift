@@ -19,45 +19,80 @@ extension Queue {
     package func claim(
         _ integration: Int32, upTo limit: Int, cursor: inout ClaimCursor
     ) async throws -> (deliveries: [Delivery], isDrained: Bool) {
-        let slots = handOver.reserve(integration, upTo: limit)
-        guard slots > 0 else { return ([], false) }
+        guard let (slots, opening) = handOver.reserveFromOpening(integration, upTo: limit) else { return ([], false) }
         do {
             let lease = try registration.current()
             let from = cursor
-            let rows = try await pool.withSession { session throws(DatabaseError) in
+            let claimed = try await pool.withSession { session throws(DatabaseError) in
                 // One transaction: a claim whose messages cannot be read is none.
                 let claimed = try session.transaction { session throws(DatabaseError) in
-                    let found = try session.run(
-                        QueueStatements.claim, (integration, lease, from.dueMicroseconds, from.id, Int32(slots)))
-                    let rows = try fitting(
-                        found.sorted { ($0.4, $0.0) < ($1.4, $1.0) }, integration, lease, on: session)
-                    return try (rows, messages(rows.map(\.1), on: session), found.count)
+                    try claim(integration, lease, from, slots: slots, on: session)
                 }
-                handOver.hold(claimed.0.map(\.0))
+                handOver.hold(claimed.deliveries.map(\.id))
                 return claimed
             }
-            handOver.free(integration, slots - rows.0.count)
-            let isDrained = rows.2 < slots && rows.0.count == rows.2
-            if !isDrained, let last = rows.0.last {
-                cursor.dueMicroseconds = last.4
-                cursor.id = last.0
-            } else {
-                cursor = ClaimCursor()
+            handOver.free(integration, slots - claimed.deliveries.count, of: opening)
+            handOver.charge(claimed.deliveries, of: opening)
+            cursor = claimed.next
+            if claimed.orphans > 0 {
+                observe(
+                    .warning(
+                        "\(claimed.orphans) deliveries were of messages that have been erased or pruned; they are gone, too"
+                    ))
             }
-            let deliveries = rows.0.compactMap { row in
-                rows.1[row.1].map { message in
-                    Delivery(
-                        id: row.0, integration: integration, message: message, attemptsMade: Int(row.2),
-                        createdAt: Timestamp(milliseconds: row.3))
-                }
-            }
-            handOver.charge(deliveries)
-            return (deliveries, isDrained)
+            return (claimed.deliveries, claimed.isDrained)
         } catch {
-            handOver.free(integration, slots)
+            handOver.free(integration, slots, of: opening)
             handOver.failed(error)
             throw error
         }
+    }
+
+    private struct Claimed: Sendable {
+        var deliveries: [Delivery]
+        /// Deliveries that had no message any more.
+        var orphans: Int
+        var isDrained: Bool
+        var next: ClaimCursor
+    }
+
+    private func claim(
+        _ integration: Int32, _ lease: Int64, _ from: ClaimCursor, slots: Int, on session: borrowing Session
+    ) throws(DatabaseError) -> Claimed {
+        let found = try session.run(
+            QueueStatements.claim, (integration, lease, from.dueMicroseconds, from.id, Int32(slots)))
+        let rows = try fitting(found.sorted { ($0.4, $0.0) < ($1.4, $1.0) }, integration, lease, on: session)
+        let messages = try messages(rows.map(\.1), on: session)
+        let orphans = rows.filter { messages[$0.1] == nil }.map(\.0)
+        if !orphans.isEmpty { try remove(orphans, lease, on: session) }
+        let isDrained = found.count < slots && rows.count == found.count
+        var next = ClaimCursor()
+        if !isDrained, let last = rows.last { (next.dueMicroseconds, next.id) = (last.4, last.0) }
+        let deliveries = rows.compactMap { row in
+            messages[row.1].map { message in
+                Delivery(
+                    id: row.0, integration: integration, message: message, attemptsMade: Int(row.2),
+                    createdAt: Timestamp(milliseconds: row.3))
+            }
+        }
+        return Claimed(deliveries: deliveries, orphans: orphans.count, isDrained: isDrained, next: next)
+    }
+
+    /// Deliveries with nothing to deliver: what waits behind them comes free.
+    private func remove(_ orphans: [Int64], _ lease: Int64, on session: borrowing Session) throws(DatabaseError) {
+        let gone = try session.run(QueueStatements.settled, (orphans.sorted(), lease))
+        let heads = gone.compactMap { row in row.2.map { FanOut.Lane(purchase: $0, integration: row.1) } }
+        try Self.release(behind: Set(heads), on: session)
+    }
+
+    /// The next of each lane whose head left without being delivered, for whoever claims it.
+    static func release(behind heads: Set<FanOut.Lane>, on session: borrowing Session) throws(DatabaseError) {
+        guard !heads.isEmpty else { return }
+        let heads = heads.sorted { ($0.purchase, $0.integration) < ($1.purchase, $1.integration) }
+        _ = try session.run(
+            QueueStatements.releaseNext,
+            (heads.map(\.integration), heads.map(\.purchase), [Int64?](repeating: nil, count: heads.count)))
+        _ = try session.execute(RecordStatements.notify, "")
     }
 
     /// As many of the claimed rows, from the first on, as the lane has room for in bytes, at least one; the rest is

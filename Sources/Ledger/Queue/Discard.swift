@@ -6,46 +6,71 @@ package enum Discard {
     /// Deliveries of one transaction.
     private static let stepMax: Int32 = 1_000
 
-    /// What waits, and how much of it a daemon is delivering just now.
-    package static func count(
-        _ integration: Int32, in pool: Pool
-    ) async throws(DatabaseError) -> (all: Int, leased: Int) {
+    package struct Waiting: Sendable {
+        package let all: Int
+        /// A daemon is delivering them just now.
+        package let leased: Int
+        /// Row of the newest: what comes later is not part of it.
+        package let last: Int64
+    }
+
+    /// What waits.
+    package static func look(_ integration: Int32, in pool: Pool) async throws(DatabaseError) -> Waiting {
         try await pool.withSession { session throws(DatabaseError) in
-            let row = try session.run(DiscardStatements.count, integration).first ?? (0, 0)
-            return (Int(row.0), Int(row.1))
+            guard let (all, leased, last) = try session.run(DiscardStatements.look, integration).first else {
+                throw .protocolViolation(reason: "counting deliveries came to nothing")
+            }
+            return Waiting(all: Int(all), leased: Int(leased), last: last)
         }
     }
 
-    /// One step from `cursor` on, past what a daemon has.
-    /// - Returns: how many were given up; 0 at the end.
+    /// One step from `cursor` to `last`, past what a daemon has. What comes behind those given up goes on.
+    /// - Returns: how many were given up, and whether there may be more.
     package static func step(
-        _ integration: Int32, from cursor: inout Int64, in pool: Pool
-    ) async throws(DatabaseError) -> Int {
+        _ integration: Int32, from cursor: inout Int64, upTo last: Int64, in pool: Pool
+    ) async throws(DatabaseError) -> (discarded: Int, isDone: Bool) {
         let from = cursor
-        let gone = try await pool.withSession { session throws(DatabaseError) in
-            try session.run(DiscardStatements.step, (integration, from, stepMax, "discarded by hand"))
+        let (page, gone) = try await pool.withSession { session throws(DatabaseError) in
+            try session.transaction { session throws(DatabaseError) in
+                let page = try session.run(DiscardStatements.page, (integration, from, last, stepMax))
+                // So that no webhook is being recorded behind one of them: it would find the lane free.
+                _ = try session.execute(RequeueStatements.lockPurchases, Set(page.compactMap(\.1)).sorted())
+                let gone = try session.run(DiscardStatements.step, (page.map(\.0), "discarded by hand"))
+                let heads = gone.compactMap { $0.map { FanOut.Lane(purchase: $0, integration: integration) } }
+                try Queue.release(behind: Set(heads), on: session)
+                return (page, gone.count)
+            }
         }
-        cursor = gone.max() ?? cursor
-        return gone.count
+        cursor = page.last?.0 ?? cursor
+        return (gone, page.count < Int(stepMax))
     }
 }
 
 enum DiscardStatements {
-    static let count = Statement<Int32, (Int64, Int64)>(
-        "discard_count",
-        "SELECT count(*), count(*) FILTER (WHERE leased_by IS NOT NULL) FROM deliveries WHERE integration = $1")
+    static let look = Statement<Int32, (Int64, Int64, Int64)>(
+        "discard_look",
+        """
+        SELECT count(*), count(*) FILTER (WHERE leased_by IS NOT NULL), coalesce(max(id), 0)
+        FROM deliveries WHERE integration = $1
+        """)
 
-    /// What a webhook is being recorded behind is locked, and left to the next run.
-    static let step = Statement<(Int32, Int64, Int32, String), Int64>(
+    static let page = Statement<(Int32, Int64, Int64, Int32), (Int64, Identifier?)>(
+        "discard_page",
+        """
+        SELECT id, purchase FROM deliveries WHERE integration = $1 AND id > $2 AND id <= $3 AND leased_by IS NULL
+        ORDER BY id LIMIT $4
+        """)
+
+    /// What somebody has locked or leased meanwhile is left to the next run.
+    static let step = Statement<([Int64], String), Identifier?>(
         "discard_step",
         """
         WITH given_up AS MATERIALIZED (
-            SELECT id FROM deliveries WHERE integration = $1 AND id > $2 AND leased_by IS NULL
-            ORDER BY id LIMIT $3 FOR UPDATE SKIP LOCKED),
+            SELECT id FROM deliveries WHERE id = ANY ($1) AND leased_by IS NULL ORDER BY id FOR UPDATE SKIP LOCKED),
         gone AS (
             DELETE FROM deliveries d USING given_up g WHERE d.id = g.id
             RETURNING d.id, d.message, d.integration, d.purchase, d.attempts, d.created_at)
         INSERT INTO dead_letters (delivery, message, integration, purchase, attempts, reason, created_at)
-        SELECT id, message, integration, purchase, attempts, $4, created_at FROM gone RETURNING delivery
+        SELECT id, message, integration, purchase, attempts, $2, created_at FROM gone RETURNING purchase
         """)
 }

@@ -12,19 +12,31 @@ package final class HandOver: Sendable {
     package typealias Receive = @Sendable ([Delivery]) -> Void
 
     private struct Lane {
+        let opening: Opening
         var waiting = 0
         /// Of the messages that wait; a message that waits in several lanes counts in each.
         var waitingBytes = 0
         var receive: Receive
     }
 
+    /// One opening of a lane: what was reserved of it is no other's to charge or free.
+    struct Opening: Equatable {
+        fileprivate var number: UInt64
+    }
+
     private struct State {
         var lanes: [Int32: Lane] = [:]
+        var lastOpening = Opening(number: 0)
         /// Every delivery that this process leased and has not settled: what the table calls ours and is not in here
         /// was leaked by a lost answer (see `Queue.sweep`).
         var held: Set<Int64> = []
         var notifiedAt: ContinuousClock.Instant?
         var sweepsWanted = 0
+
+        /// Whether a lane is open, and as it was opened then.
+        func holds(_ integration: Int32, _ opening: Opening?) -> Bool {
+            lanes[integration].map { opening == nil || $0.opening == opening } ?? false
+        }
     }
 
     /// NOTIFY takes a lock that all commits of the database share, so a daemon whose lanes are full hints no more often
@@ -43,7 +55,10 @@ package final class HandOver: Sendable {
 
     /// A lane begins to take deliveries.
     package func open(_ integration: Int32, receive: @escaping Receive) {
-        state.withLock { $0.lanes[integration] = Lane(receive: receive) }
+        state.withLock { state in
+            state.lastOpening.number += 1
+            state.lanes[integration] = Lane(opening: state.lastOpening, receive: receive)
+        }
     }
 
     /// A lane takes no more (paused, removed, stopping); what has a slot of it already is refused by `hand`.
@@ -55,12 +70,20 @@ package final class HandOver: Sendable {
     /// - Parameter bytesEach: of each message, where it is known; else `charge` tells later. A lane takes a message
     ///   while it has any room left, so that the largest gets through, too.
     func reserve(_ integration: Int32, upTo wanted: Int, bytesEach: Int = 0) -> Int {
+        reserveFromOpening(integration, upTo: wanted, bytesEach: bytesEach)?.slots ?? 0
+    }
+
+    /// The same for a claim, which takes a while and ends with the lane that asked for it, whichever is open by then.
+    /// - Returns: nil: none.
+    func reserveFromOpening(
+        _ integration: Int32, upTo wanted: Int, bytesEach: Int = 0
+    ) -> (slots: Int, opening: Opening)? {
         state.withLock { state in
-            guard let lane = state.lanes[integration], lane.waitingBytes < bytesPerLane else { return 0 }
+            guard let lane = state.lanes[integration], lane.waitingBytes < bytesPerLane else { return nil }
             let granted = max(0, min(wanted, slotsPerLane - lane.waiting))
             state.lanes[integration]?.waiting += granted
             state.lanes[integration]?.waitingBytes += granted * bytesEach
-            return granted
+            return granted > 0 ? (granted, lane.opening) : nil
         }
     }
 
@@ -70,9 +93,10 @@ package final class HandOver: Sendable {
     }
 
     /// Counts messages whose slots were reserved without their bytes.
-    func charge(_ deliveries: [Delivery]) {
+    /// - Parameter opening: if it is over, so is what was reserved of it.
+    func charge(_ deliveries: [Delivery], of opening: Opening? = nil) {
         state.withLock { state in
-            for delivery in deliveries {
+            for delivery in deliveries where state.holds(delivery.integration, opening) {
                 state.lanes[delivery.integration]?.waitingBytes += delivery.message.bytes
             }
         }
@@ -81,8 +105,12 @@ package final class HandOver: Sendable {
     /// Slots that were reserved and not used, or whose delivery left the lane's queue. A lane that was closed meanwhile
     /// and opened again counts from 0: what was reserved before must not make it count below.
     package func free(_ integration: Int32, _ count: Int, bytes: Int = 0) {
+        free(integration, count, bytes: bytes, of: nil)
+    }
+
+    func free(_ integration: Int32, _ count: Int, bytes: Int = 0, of opening: Opening?) {
         state.withLock { state in
-            guard let lane = state.lanes[integration] else { return }
+            guard state.holds(integration, opening), let lane = state.lanes[integration] else { return }
             state.lanes[integration]?.waiting = max(0, lane.waiting - count)
             state.lanes[integration]?.waitingBytes = max(0, lane.waitingBytes - bytes)
         }

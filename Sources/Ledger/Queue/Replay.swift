@@ -45,7 +45,9 @@ package struct Replay: Sendable {
         _ filter: Filter, routes: [RoutedIntegration], in pool: Pool
     ) async throws(DatabaseError) -> Replay? {
         try await pool.withSession { session throws(DatabaseError) in
-            let now = try session.run(StatusStatements.rest, ()).first?.0 ?? 0
+            guard let now = try session.run(PruneStatements.now, ()).first else {
+                throw .protocolViolation(reason: "the database does not say its time")
+            }
             guard let key = filter.message else { return Replay(filter, routes, messages: 0...(.max), startedAt: now) }
             let row = try session.run(ReplayStatements.message, key).first
             return row.map { Replay(filter, routes, messages: $0...$0, startedAt: now) }
@@ -86,9 +88,11 @@ package struct Replay: Sendable {
         let requeue = requeue
         let (found, queued) = try await pool.withSession { session throws(DatabaseError) in
             try session.transaction { session throws(DatabaseError) in
+                try Requeue.lock(on: session)
                 let found = try session.run(ReplayStatements.page, wanted)
-                let queued = try requeue.write(
-                    found.map { Requeued(message: $0.0, integration: $0.1, purchase: $0.2) }, on: session)
+                let queued = found.filter { !$0.3 }
+                    .map { Requeued(message: $0.0, integration: $0.1, purchase: $0.2) }
+                try requeue.write(queued, on: session)
                 _ = try session.execute(
                     RequeueStatements.removeDeadLetters, (queued.map(\.message), queued.map(\.integration)))
                 return (found, queued.count)
@@ -123,27 +127,39 @@ enum ReplayStatements {
 
     static let message = Statement<Identifier, Int64>("replay_message", "SELECT id FROM messages WHERE key = $1")
 
-    /// Each list is cut in the order of its index before they are put together.
-    static let page = Statement<Wanted, (Int64, Int32, Identifier?)>(
+    /// Each list is cut in the order of its index before they are put together. With each, whether it waits to be
+    /// delivered already: found by its purchase, which is indexed, or, where it is about none, in one list of those.
+    static let page = Statement<Wanted, (Int64, Int32, Identifier?, Bool)>(
         "replay_page",
         """
-        SELECT s.message, s.integration, coalesce(t.purchase, e.purchase)
-        FROM (
-            (SELECT DISTINCT l.message, l.integration FROM dead_letters l JOIN messages m ON m.id = l.message
-             WHERE $6 AND l.integration = ANY ($2) AND l.message BETWEEN $8 AND $1
-               AND (l.message, l.integration) > ($8, $9) AND ($5 IS NULL OR m.type LIKE $5)
-               AND l.died_at >= timestamptz 'epoch' + $3 * interval '1 millisecond'
-               AND l.died_at < timestamptz 'epoch' + $4 * interval '1 millisecond'
-             ORDER BY 1, 2 LIMIT $10)
-            UNION
-            (SELECT DISTINCT a.message, a.integration FROM attempts a JOIN messages m ON m.id = a.message
-             WHERE $7 AND a.integration = ANY ($2) AND a.message BETWEEN $8 AND $1
-               AND (a.message, a.integration) > ($8, $9) AND ($5 IS NULL OR m.type LIKE $5) AND a.outcome = 'accepted'
-               AND a.at >= timestamptz 'epoch' + $3 * interval '1 millisecond'
-               AND a.at < timestamptz 'epoch' + $4 * interval '1 millisecond'
-             ORDER BY 1, 2 LIMIT $10)) AS s
-        JOIN messages m ON m.id = s.message JOIN events e ON e.id = m.event LEFT JOIN transfers t ON t.id = m.transfer
-        ORDER BY s.message, s.integration LIMIT $10
+        WITH settled AS MATERIALIZED (
+            SELECT s.message, s.integration, coalesce(t.purchase, e.purchase) AS purchase
+            FROM (
+                (SELECT DISTINCT l.message, l.integration FROM dead_letters l JOIN messages m ON m.id = l.message
+                 WHERE $6 AND l.integration = ANY ($2) AND l.message BETWEEN $8 AND $1
+                   AND (l.message, l.integration) > ($8, $9) AND ($5 IS NULL OR m.type LIKE $5)
+                   AND l.died_at >= timestamptz 'epoch' + $3 * interval '1 millisecond'
+                   AND l.died_at < timestamptz 'epoch' + $4 * interval '1 millisecond'
+                 ORDER BY 1, 2 LIMIT $10)
+                UNION
+                (SELECT DISTINCT a.message, a.integration FROM attempts a JOIN messages m ON m.id = a.message
+                 WHERE $7 AND a.integration = ANY ($2) AND a.message BETWEEN $8 AND $1
+                   AND (a.message, a.integration) > ($8, $9) AND ($5 IS NULL OR m.type LIKE $5) AND a.outcome = 'accepted'
+                   AND a.at >= timestamptz 'epoch' + $3 * interval '1 millisecond'
+                   AND a.at < timestamptz 'epoch' + $4 * interval '1 millisecond'
+                 ORDER BY 1, 2 LIMIT $10)) AS s
+            JOIN messages m ON m.id = s.message JOIN events e ON e.id = m.event
+            LEFT JOIN transfers t ON t.id = m.transfer
+            ORDER BY s.message, s.integration LIMIT $10)
+        SELECT s.message, s.integration, s.purchase,
+               CASE WHEN s.purchase IS NULL
+                    THEN (s.message, s.integration) IN (
+                        SELECT d.message, d.integration FROM deliveries d
+                        WHERE d.purchase IS NULL AND d.integration = ANY ($2))
+                    ELSE EXISTS (
+                        SELECT FROM deliveries d WHERE d.purchase = s.purchase AND d.integration = s.integration
+                            AND d.message = s.message) END
+        FROM settled s ORDER BY s.message, s.integration
         """)
 
     static let count = Statement<

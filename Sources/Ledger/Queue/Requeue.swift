@@ -10,27 +10,33 @@ struct Requeued: Hashable, Sendable {
 
 /// Puts deliveries of messages that exist already into the queue, as recording puts those of new ones.
 ///
-/// In one transaction with whatever else its caller does: purchases are locked in ascending order first, so that a
-/// webhook of one that is being recorded and this see each other, and one message of a purchase is behind the other.
+/// In one transaction with whatever else its caller does: steps of several operators take turns (`lock`); purchases are
+/// locked in ascending order, so that a webhook of one that is being recorded and this see each other, and one message
+/// of a purchase is behind the other.
 struct Requeue {
     /// Deliveries of one transaction.
     static let stepMax: Int32 = 500
     /// The key of the advisory lock by which steps of several operators take turns: "requeued" as bytes.
-    private static let lock: Int64 = 0x7265_7175_6575_6564
+    private static let lockKey: Int64 = 0x7265_7175_6575_6564
 
     /// Integrations that asked for one purchase's messages in order.
     let ordered: Set<Int32>
 
-    /// - Parameter wanted: in the order of telling.
-    /// - Returns: those that were put in: what waits to be delivered already is left as it is.
-    func write(_ wanted: [Requeued], on session: borrowing Session) throws(DatabaseError) -> [Requeued] {
-        guard !wanted.isEmpty else { return [] }
-        _ = try session.run(Upkeep.lockStatement, Self.lock)
-        let purchases = Set(wanted.compactMap(\.purchase)).sorted()
+    /// Comes first in a transaction that requeues: what it then reads of the past and of what waits, in one statement,
+    /// no other operator changes before it has ended. Whoever deletes messages takes it, too: they stay till then.
+    static func lock(on session: borrowing Session) throws(DatabaseError) {
+        _ = try session.run(Upkeep.lockStatement, lockKey)
+    }
+
+    /// The transaction holds `lock`.
+    /// - Parameter new: in the order of telling. The messages are there, none of them waits to be delivered.
+    func write(_ new: [Requeued], on session: borrowing Session) throws(DatabaseError) {
+        guard !new.isEmpty else { return }
+        let purchases = Set(new.compactMap(\.purchase)).sorted()
         _ = try session.execute(RequeueStatements.lockPurchases, purchases)
-        let new = try new(wanted, on: session)
-        guard !new.isEmpty else { return [] }
-        let (_, rows) = try session.run(RecordStatements.rowIDs, (0, Int32(new.count))).first ?? ([], [])
+        guard let (_, rows) = try session.run(RecordStatements.rowIDs, (0, Int32(new.count))).first else {
+            throw .protocolViolation(reason: "drawing row ids came to nothing")
+        }
         let blocked = try blocked(new, purchases, on: session)
         _ = try session.execute(
             RecordStatements.deliveries,
@@ -39,22 +45,6 @@ struct Requeue {
                 [Int64?](repeating: nil, count: new.count)
             ))
         _ = try session.execute(RecordStatements.notify, "")
-        return new
-    }
-
-    /// Those that do not wait to be delivered already.
-    func new(_ wanted: [Requeued], on session: borrowing Session) throws(DatabaseError) -> [Requeued] {
-        let waiting = Set(
-            try session.run(
-                RequeueStatements.waiting,
-                (wanted.map(\.message), wanted.map(\.integration), wanted.map(\.purchase))
-            ).map { Pair(message: $0.0, integration: $0.1) })
-        return wanted.filter { !waiting.contains(Pair(message: $0.message, integration: $0.integration)) }
-    }
-
-    private struct Pair: Hashable {
-        let message: Int64
-        let integration: Int32
     }
 
     private func blocked(
@@ -77,18 +67,6 @@ struct Requeue {
 enum RequeueStatements {
     static let lockPurchases = Statement<[Identifier], Identifier>(
         "requeue_lock_purchases", "SELECT id FROM purchases WHERE id = ANY ($1) ORDER BY id FOR UPDATE")
-
-    /// What waits already. Found by its purchase, which is indexed; what is about none, by its integration.
-    static let waiting = Statement<([Int64], [Int32], [Identifier?]), (Int64, Int32)>(
-        "requeue_waiting",
-        """
-        SELECT d.message, d.integration FROM unnest($1, $2, $3) AS w (message, integration, purchase)
-        JOIN deliveries d ON d.purchase = w.purchase AND d.integration = w.integration AND d.message = w.message
-        UNION ALL
-        SELECT d.message, d.integration FROM unnest($1, $2, $3) AS w (message, integration, purchase)
-        JOIN deliveries d ON d.purchase IS NULL AND d.integration = w.integration AND d.message = w.message
-        WHERE w.purchase IS NULL
-        """)
 
     static let removeDeadLetters = Statement<([Int64], [Int32]), ()>(
         "requeue_remove_dead_letters",

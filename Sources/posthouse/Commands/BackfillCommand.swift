@@ -10,7 +10,9 @@ struct BackfillCommand: AsyncParsableCommand {
         discussion: """
             Everything of that time that it asks for (events, sources, environments) and that was never meant for it. \
             Run the daemon with the integration first: what comes from then on goes to it by itself. It can be \
-            repeated, and goes on where it was cut short.
+            repeated, and goes on where it was cut short. What an integration has had is known for as long as attempts \
+            are kept ([retention] attempts): one that is older is given nothing from before that, so that nothing goes \
+            to it twice.
             """)
 
     @OptionGroup var file: ConfigurationOption
@@ -39,7 +41,13 @@ struct BackfillCommand: AsyncParsableCommand {
                     json.member("integration", name)
                     json.member("dry_run", dryRun)
                     json.member(dryRun ? "found" : "queued", queued)
+                    json.member("known_from", backfill.knownFrom?.iso8601)
                 }
+            }
+            if let knownFrom = backfill.knownFrom, knownFrom > since.time {
+                Terminal.complain(
+                    "from \(knownFrom.iso8601) on only: what \(name) had before is not known any more, "
+                        + "and nothing is to go to it twice")
             }
             Terminal.say(dryRun ? "\(queued) would go to \(name)" : "\(queued) put into the queue of \(name)")
         }

@@ -24,24 +24,25 @@ struct DiscardCommand: AsyncParsableCommand {
             guard let row = names.rows[name] else {
                 throw LedgerCommand.unknownIntegration(name, known: names.rows.keys)
             }
-            let (all, leased) = try await Discard.count(row, in: pool)
+            let waiting = try await Discard.look(row, in: pool)
             var discarded = 0
             if !dryRun {
-                var progress = Progress("discarding", of: all)
+                var progress = Progress("discarding", of: waiting.all)
                 defer { progress.finish() }
                 var cursor: Int64 = 0
                 while true {
-                    let step = try await Discard.step(row, from: &cursor, in: pool)
-                    if step == 0 { break }
-                    discarded += step
-                    progress.advance(by: step)
+                    let step = try await Discard.step(row, from: &cursor, upTo: waiting.last, in: pool)
+                    discarded += step.discarded
+                    progress.advance(by: step.discarded)
+                    if step.isDone { break }
                 }
             }
-            tell(all, leased, discarded)
+            tell(waiting, discarded)
         }
     }
 
-    private func tell(_ all: Int, _ leased: Int, _ discarded: Int) {
+    private func tell(_ waiting: Discard.Waiting, _ discarded: Int) {
+        let (all, leased) = (waiting.all, waiting.leased)
         if output.json {
             return Terminal.say { json in
                 json.member("integration", name)

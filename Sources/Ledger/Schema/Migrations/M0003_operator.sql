@@ -22,7 +22,6 @@ CREATE TABLE rate_slots (
     next_at timestamptz NOT NULL
 ) WITH (fillfactor = 10);
 
-
 -- What was erased (`posthouse erase`) is remembered by a salted hash alone, so that a late duplicate is still one.
 -- Without the salt nobody can tell from a hash whose event it was. One row; 244 random bits.
 CREATE TABLE erasure_salt (
@@ -43,3 +42,8 @@ CREATE TABLE moves (
     cluster bigint PRIMARY KEY,
     moved_at timestamptz NOT NULL DEFAULT now()
 );
+
+-- Since when an integration is known: how far back `posthouse backfill` knows what it has had. Nobody knows of those that
+-- were there before this migration.
+ALTER TABLE integrations ADD COLUMN created_at timestamptz NOT NULL DEFAULT '-infinity';
+ALTER TABLE integrations ALTER COLUMN created_at SET DEFAULT now();
