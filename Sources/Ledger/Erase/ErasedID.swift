@@ -2,7 +2,7 @@ import Vocabulary
 
 /// One id of a person as it may stand in what was stored: in a column of its own, in JSON, in a purchase's state.
 ///
-/// In JSON it counts only as a whole string, so that `jeff` is not found in `jeffrey`.
+/// In JSON it counts only as a whole string, so that `jeff` is not found in `jeffrey`; digits also as a whole number.
 struct ErasedID: Sendable {
     let holder: Holder
     /// What stands in its place where others' data would be torn by leaving it out: the same everywhere, and nobody's.
@@ -28,6 +28,44 @@ struct ErasedID: Sendable {
         return texts.sorted { $0.lexicographicallyPrecedes($1) }.flatMap { text in
             [#"""#, #"\""#].map { (quoted(text, $0), quoted(replacement, $0)) }
         }
+    }
+
+    /// Digits alone, as vendors that number their users write it without quotation marks.
+    var isNumber: Bool { !holder.id.isEmpty && holder.id.utf8.allSatisfy { $0 &- UInt8(ascii: "0") < 10 } }
+
+    /// What a page of rows is searched for: more than `numbers` then takes.
+    var numberNeedles: [[UInt8]] { isNumber ? [":", ": "].map { Array(($0 + holder.id).utf8) } : [] }
+
+    /// Where it stands as a JSON number, be it in JSON within a string, as the value of a member whose name ends in
+    /// "id": the same number elsewhere is an amount or a time.
+    func numbers(in text: [UInt8]) -> [Range<Int>] {
+        guard isNumber else { return [] }
+        return text.ranges(of: Array(holder.id.utf8)).filter { range in
+            if range.upperBound < text.count, Self.isOfNumber(text[range.upperBound]) { return false }
+            var before = text[..<range.lowerBound]
+            func skip(_ isSkipped: (UInt8) -> Bool) {
+                while let last = before.last, isSkipped(last) { before.removeLast() }
+            }
+            func take(_ character: Character) -> Bool {
+                guard let last = before.last, Character(Unicode.Scalar(last)).lowercased() == String(character) else {
+                    return false
+                }
+                before.removeLast()
+                return true
+            }
+            skip(Self.isSpace)
+            guard take(":") else { return false }
+            skip(Self.isSpace)
+            guard take("\"") else { return false }
+            skip { $0 == UInt8(ascii: "\\") }
+            return take("d") && take("i")
+        }
+    }
+
+    private static func isSpace(_ byte: UInt8) -> Bool { [0x20, 0x09, 0x0A, 0x0D].contains(byte) }
+
+    private static func isOfNumber(_ byte: UInt8) -> Bool {
+        (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) || ".eE".utf8.contains(byte)
     }
 
     /// How a line of `PurchaseState.bytes` names it, but for what ends the field: a prefix of it, at least.
@@ -60,12 +98,16 @@ struct ErasedID: Sendable {
 
 extension [ErasedID] {
     /// What to look for in stored JSON.
-    var needles: [[UInt8]] { flatMap { $0.spellings.map(\.found) } }
+    var needles: [[UInt8]] { flatMap { $0.spellings.map(\.found) + $0.numberNeedles } }
 
     /// `bytes` with every id replaced; nil: there was none.
     func redacted(_ bytes: [UInt8]) -> [UInt8]? {
         var out = bytes
         for (found, replacement) in flatMap(\.spellings) { out = out.replacing(found, with: replacement) }
+        // A number that is nobody's stays a number.
+        for id in self {
+            for range in id.numbers(in: out).reversed() { out.replaceSubrange(range, with: [UInt8(ascii: "0")]) }
+        }
         return out == bytes ? nil : out
     }
 

@@ -13,11 +13,19 @@ extension Erasure {
             }
             return try session.run(EraseStatements.transfers, (holders, source)).count
                 + session.run(EraseStatements.entitlements, (holders, source)).count
-                + session.run(EraseStatements.links, (anonymous, users, source)).count
-                + session.run(EraseStatements.installIdentities, (anonymous, users, source)).count
                 + session.run(EraseStatements.installs, (anonymous, source)).count
                 + session.run(EraseStatements.changes, (holders, source)).count
                 + session.run(EraseStatements.changeTargets, (holders, standIns, source)).count
+        }
+    }
+
+    /// What makes one person of several ids. A dry run has counted it with the other rows.
+    func eraseLinks(in pool: Pool) async throws(DatabaseError) -> Int {
+        if isDry { return 0 }
+        let (anonymous, users) = (anonymousIDs, userIDs)
+        return try await step(in: pool) { session throws(DatabaseError) in
+            try session.run(EraseStatements.links, (anonymous, users, source)).count
+                + session.run(EraseStatements.installIdentities, (anonymous, users, source)).count
         }
     }
 

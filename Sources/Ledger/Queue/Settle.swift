@@ -65,9 +65,12 @@ extension Queue {
         let dead = done.filter { goneIDs.contains($0.delivery.id) && $0.verdict.outcome == .dead }
         try writeDeadLetters(dead, on: session)
         let byIntegration = Dictionary(grouping: dead, by: \.delivery.integration).sorted { $0.key < $1.key }
+        // In the verdict's words: what the receiver answered may quote what it was sent, and is the operator's alone.
         try tell(
-            byIntegration.map { (.dead, $0.key, $0.value.last?.failure, $0.value.map(\.delivery.message)) }, on: session
-        )
+            byIntegration.map { integration, letters in
+                let reasons = letters.compactMap { if case .dead(let reason) = $0.verdict { reason } else { nil } }
+                return (.dead, integration, reasons.last, letters.map(\.delivery.message))
+            }, on: session)
         let heads = gone.compactMap { row in row.2.map { (integration: row.1, purchase: $0) } }
             .filter { ordered.contains($0.integration) }
             .sorted { ($0.purchase, $0.integration) < ($1.purchase, $1.integration) }
