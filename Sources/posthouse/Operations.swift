@@ -12,6 +12,8 @@ struct Operations: Sendable {
     let observatory: Observatory
     let recording: RecordFigures
     let recordQueue: RecordQueue
+    /// Names of the configured integrations.
+    let integrations: Set<String>
 
     func admit(_ head: FrontHead, showsMetrics: Bool) -> Admission {
         switch head.path {
@@ -41,7 +43,7 @@ struct Operations: Sendable {
     }
 
     private func metrics() async -> FrontAnswer {
-        let figures = try? await QueueFigures.read(from: pool)
+        let figures = try? await QueueFigures.read(served: integrations, from: pool)
         let recorded = recording.snapshot
         let gauges = Gauges(
             databaseIsUp: figures != nil,

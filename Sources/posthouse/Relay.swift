@@ -63,7 +63,11 @@ final class Relay: Sendable {
         let routes = Routes()
         handOver = HandOver()
         queue = Queue(pool: pool, handOver: handOver, registration: registration, routes: routes, observe: observe)
-        try await Upkeep(pool: pool, retention: Retention(configuration.retention)).preparePartitions()
+        do {
+            try await Upkeep(pool: pool, retention: Retention(configuration.retention)).preparePartitions()
+        } catch let error as DatabaseError where error.isRetryable {
+            observe(.warning("the partitions of the coming days were put off for an hour: \(error)"))
+        }
         try await SourceNames.remember(configuration.sources.map(\.name), in: pool)
         try await registration.register()
         try await queue.bury(place: identity.place, isAlive: ThisProcess.isAlive)
@@ -122,17 +126,20 @@ final class Relay: Sendable {
 
     /// Partitions ahead and pruning, by the hour; what takes a reading of a whole table, by the day.
     private static func keepUp(_ pool: Pool, _ configuration: LiveConfiguration, _ observe: @escaping Observer) async {
-        var hour = 0
+        var hour = 24
         while (try? await Task.sleep(for: .seconds(3_600))) != nil {
             let upkeep = Upkeep(pool: pool, retention: Retention(configuration.current.retention))
-            do {
-                try await upkeep.preparePartitions()
-                try await upkeep.prune()
-                if hour % 24 == 0 { try await upkeep.pruneIdentities() }
-                hour += 1
-            } catch {
-                observe(.warning("the hourly upkeep was put off: \(error)"))
+            func attempt(_ what: String, _ body: () async throws -> Void) async {
+                do { try await body() } catch { observe(.warning("\(what) was put off for an hour: \(error)")) }
             }
+            await attempt("making the partitions of the coming days") { try await upkeep.preparePartitions() }
+            await attempt("pruning") { try await upkeep.prune() }
+            await attempt("pruning the memory of duplicates") {
+                guard hour >= 24 else { return }
+                try await upkeep.pruneIdentities()
+                hour = 0
+            }
+            hour += 1
         }
     }
 

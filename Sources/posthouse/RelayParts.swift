@@ -37,7 +37,8 @@ extension Doors.Parts {
             subscriptionGroups: configuration.subscriptionGroups, lookup: HolderLookup(pool: pool), queue: queue,
             bodyBytesMax: bodyBytesMax, now: { clock.now }, observe: observe)
         operations = Operations(
-            pool: pool, registration: registration, observatory: observatory, recording: recording, recordQueue: queue)
+            pool: pool, registration: registration, observatory: observatory, recording: recording, recordQueue: queue,
+            integrations: Set(configuration.integrations.map(\.name)))
     }
 }
 

@@ -25,7 +25,7 @@ struct StatementCatalogueTests {
     private static let catalogue: [Entry] =
         [
             Entry(Durability.settings), Entry(Durability.backend),
-            Entry(Migrator.lockStatement), Entry(Migrator.exists), Entry(Migrator.applied), Entry(Migrator.record),
+            Entry(Migrator.exists), Entry(Migrator.applied), Entry(Migrator.record),
             Entry(QueueFigures.statement), Entry(QueueFigures.hasQueue), Entry(QueueFigures.unsettledCount),
             Entry(Pauses.names), Entry(SourceNames.remember), Entry(SourceNames.exists), Entry(SourceNames.vanished),
             Entry(TraceStatements.events), Entry(TraceStatements.messages), Entry(TraceStatements.waiting),
@@ -33,6 +33,7 @@ struct StatementCatalogueTests {
             Entry(Upkeep.today), Entry(Upkeep.partitions), Entry(Upkeep.lockStatement),
             Entry(PruneStatements.now), Entry(PruneStatements.strays), Entry(PruneStatements.events),
             Entry(PruneStatements.identityPages), Entry(PruneStatements.identities), Entry(PruneStatements.erased),
+            Entry(PruneStatements.breakers),
             Entry(MoveStatements.tables), Entry(MoveStatements.sequences), Entry(MoveStatements.setSequence),
             Entry(MoveStatements.cluster), Entry(MoveStatements.movedAt), Entry(MoveStatements.record),
             Entry(MoveStatements.livingDaemons),
@@ -90,10 +91,11 @@ struct StatementCatalogueTests {
         Entry(EventHandleStatements.scan), Entry(EventListStatements.of), Entry(EventListStatements.newest),
         Entry(EventListStatements.bounds), Entry(EventListStatements.probe), Entry(DeliveryListStatements.waiting),
         Entry(DeliveryListStatements.dead), Entry(DeliveryListStatements.delivered),
-        Entry(RequeueStatements.lockPurchases), Entry(RequeueStatements.waiting),
+        Entry(RequeueStatements.lockPurchases),
         Entry(RequeueStatements.removeDeadLetters), Entry(ReplayStatements.message), Entry(ReplayStatements.page),
         Entry(ReplayStatements.count), Entry(BackfillStatements.bounds), Entry(BackfillStatements.probe),
-        Entry(BackfillStatements.page), Entry(DiscardStatements.count), Entry(DiscardStatements.step),
+        Entry(BackfillStatements.page), Entry(BackfillStatements.knownFrom), Entry(DiscardStatements.look),
+        Entry(DiscardStatements.page), Entry(DiscardStatements.step),
         Entry(QuarantineStatements.list), Entry(QuarantineStatements.body), Entry(QuarantineStatements.note),
         Entry(QuarantineStatements.remove),
     ]

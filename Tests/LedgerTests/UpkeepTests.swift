@@ -77,6 +77,59 @@ struct UpkeepTests {
         }
     }
 
+    @Test("Who reads attempts for long holds up neither those who settle nor the rest of the upkeep")
+    func longReader() async throws {
+        try await Bench.run { bench in
+            let daemon = try await bench.daemon([.named("all")])
+            daemon.open("all")
+            await daemon.record([.sample()])
+            let delivery = try #require(daemon.inbox.take().first)
+            try bench.psql(
+                """
+                CREATE TABLE attempts_20200101 PARTITION OF attempts
+                FOR VALUES FROM ('2020-01-01 00:00:00+00') TO ('2020-01-02 00:00:00+00');
+                INSERT INTO breakers (integration, reason, next_probe_at)
+                VALUES (99, 'x', now() - interval '25 hours'), (98, 'x', now())
+                """)
+            let upkeep = upkeep(daemon)
+            let failures = try await bench.holding { session throws(DatabaseError) in
+                try session.script("SELECT count(*) FROM attempts")
+            } _: {
+                var failures: [String] = []
+                for work in [{ try await upkeep.prune() }, { try await upkeep.preparePartitions() }] {
+                    do {
+                        try await work()
+                    } catch DatabaseError.refused(let refusal) {
+                        failures.append(refusal.sqlState.code)
+                    }
+                }
+                _ = try await daemon.queue.settle([delivery.settled(.accepted)])
+                return failures
+            } meanwhile: {
+                // It reads on until the others are done, which they must be without it.
+                while try bench.psql("SELECT count(*) FROM deliveries") == "1" {
+                    try await Task.sleep(for: .milliseconds(20))
+                }
+            }
+            #expect(failures == ["55P03", "55P03"])
+            #expect(try bench.psql("SELECT integration FROM breakers") == "98", "the rest was done")
+            try await upkeep.preparePartitions()
+            try await upkeep.prune()
+            #expect(try bench.psql(Self.partitions) == "0,1,2,3")
+        }
+    }
+
+    @Test("Where everything is past its time the newest event goes, too")
+    func pruneAll() async throws {
+        try await Bench.run { bench in
+            let daemon = try await bench.daemon()
+            await daemon.record((0..<3).map { .sample("E\($0)", purchase: "p\($0)") })
+            try bench.psql("UPDATE events SET received_at = now() - interval '31 days'")
+            try await upkeep(daemon).prune()
+            #expect(try bench.psql("SELECT count(*) FROM events") == "0")
+        }
+    }
+
     @Test("Events past their time go with their messages, unless something of them is still to do or was given up")
     func prune() async throws {
         try await Bench.run { bench in

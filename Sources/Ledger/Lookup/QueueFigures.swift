@@ -37,12 +37,13 @@ package struct QueueFigures: Sendable {
         }
     }
 
-    package static func read(from pool: Pool) async throws -> [QueueFigures] {
+    /// - Parameter served: the configured integrations: the breaker of another protects nobody.
+    package static func read(served: Set<String>, from pool: Pool) async throws -> [QueueFigures] {
         try await pool.withSession { session throws(DatabaseError) in
             try session.run(statement, ()).map {
                 QueueFigures(
                     integration: $0.0, waiting: Int($0.1), oldestSeconds: $0.2, deadLetters: Int($0.3),
-                    isPaused: $0.4, breakerIsOpen: $0.5)
+                    isPaused: $0.4, breakerIsOpen: $0.5 && served.contains($0.0))
             }
         }
     }

@@ -9,21 +9,31 @@ extension Upkeep {
     static let pruneStep: Int32 = 5_000
     /// Pages of 8 KiB that one step looks at: about 10,000 identities.
     static let pruneStepPages: Int64 = 100
+    /// A breaker whose next probe nobody has asked for this long after it was due is forgotten.
+    static let breakerIdleMax: Duration = .seconds(86_400)
 
-    /// Drops and prunes what is past its time; by the hour.
+    /// Drops and prunes what is past its time; by the hour. What fails waits for the next hour and holds up nothing else.
+    /// - Throws: the first failure, once everything was tried.
     package func prune() async throws {
-        try await dropDays()
-        try await pruneErased()
-        try await pruneEvents()
+        var failure: (any Error)?
+        for step in [dropDays, pruneErased, pruneEvents, pruneBreakers] {
+            do { try await step() } catch { failure = failure ?? error }
+        }
+        if let failure { throw failure }
     }
 
     private func dropDays() async throws {
         let days = Int32(clamping: retention.attempts.wholeMilliseconds / 86_400_000)
         try await pool.withSession { session throws(DatabaseError) in
             guard let today = try session.run(Self.today, ()).first else { return }
-            for (name, day) in try session.run(Self.partitions, ()) where day < today - days {
-                // The name matched attempts_ and eight digits: it can be written into the statement as it is.
-                try session.script("DROP TABLE IF EXISTS \(name)")
+            // The oldest first, and none past one that could not be dropped: what there is of attempts has no gap
+            // (`Backfill.knownFrom`).
+            let past = try session.run(Self.partitions, ()).filter { $0.1 < today - days }.sorted { $0.1 < $1.1 }
+            for (name, _) in past {
+                try session.transaction { session throws(DatabaseError) in
+                    // The name matched attempts_ and eight digits: it can be written into the statement as it is.
+                    try session.script("\(Self.lockTimeout(Self.lockWaitMax)); DROP TABLE IF EXISTS \(name)")
+                }
             }
             _ = try session.execute(PruneStatements.strays, today - days)
         }
@@ -41,7 +51,11 @@ extension Upkeep {
         while true {
             let from = after
             let step = try await pool.withSession { session throws(DatabaseError) in
-                try session.run(PruneStatements.events, (from, first, Self.pruneStep)).first
+                try session.transaction { session throws(DatabaseError) in
+                    // No replay is about to put one of them into the queue again.
+                    try Requeue.lock(on: session)
+                    return try session.run(PruneStatements.events, (from, first, Self.pruneStep)).first
+                }
             }
             guard let (last, count) = step, let last else { return }
             after = last
@@ -59,6 +73,13 @@ extension Upkeep {
             try await pool.withSession { session throws(DatabaseError) in
                 _ = try session.execute(PruneStatements.identities, range)
             }
+        }
+    }
+
+    /// Breakers that nobody has anything to try for: of integrations that were removed, and discarded.
+    private func pruneBreakers() async throws {
+        try await pool.withSession { session throws(DatabaseError) in
+            _ = try session.execute(PruneStatements.breakers, Self.breakerIdleMax.wholeMilliseconds)
         }
     }
 
@@ -102,6 +123,13 @@ enum PruneStatements {
         """
         DELETE FROM identities
         WHERE ctid >= $1::text::tid AND ctid < $2::text::tid AND received_at < now() - $3 * interval '1 millisecond'
+        """)
+
+    static let breakers = Statement<Int64, ()>(
+        "prune_breakers",
+        """
+        DELETE FROM breakers b WHERE next_probe_at < now() - $1 * interval '1 millisecond'
+            AND NOT EXISTS (SELECT FROM deliveries d WHERE d.integration = b.integration)
         """)
 
     static let erased = Statement<Int64, ()>(

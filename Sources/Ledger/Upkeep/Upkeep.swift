@@ -20,6 +20,10 @@ package struct Upkeep: Sendable {
     /// Days of attempts that have a partition in advance.
     static let partitionsAhead = 3
 
+    /// How long a partition's lock is waited for: what reads attempts for long (a dump) holds it up, and whoever settles
+    /// waits behind it.
+    static let lockWaitMax: Duration = .seconds(1)
+
     /// The key of the advisory lock: "partitio" as bytes.
     private static let lock: Int64 = 0x7061_7274_6974_696F
 
@@ -44,22 +48,30 @@ package struct Upkeep: Sendable {
     static let lockStatement = Statement<Int64, ()>("upkeep_lock", "SELECT FROM pg_advisory_xact_lock($1)")
 
     /// Makes the partitions of the coming days; runs at start and then by the hour. Daemons that start together take
-    /// turns.
+    /// turns. Fails with `isRetryable` where somebody reads attempts for long: the default partition serves till then.
     package func preparePartitions() async throws {
         try await pool.withSession { session throws(DatabaseError) in
             try session.transaction { session throws(DatabaseError) in
                 guard let today = try session.run(Self.today, ()).first else { return }
-                try Self.makePartitions(today...(today + Int32(Self.partitionsAhead)), on: session)
+                try Self.makePartitions(
+                    today...(today + Int32(Self.partitionsAhead)), waiting: Self.lockWaitMax, on: session)
             }
         }
     }
 
     /// Makes those that are missing, in the transaction that runs.
-    static func makePartitions(_ days: some Sequence<Int32>, on session: borrowing Session) throws(DatabaseError) {
+    /// - Parameter limit: for each lock; nil: as the transaction has it.
+    static func makePartitions(
+        _ days: some Sequence<Int32>, waiting limit: Duration? = nil, on session: borrowing Session
+    ) throws(DatabaseError) {
         _ = try session.run(lockStatement, lock)
         let existing = Set(try session.run(partitions, ()).map(\.1))
+        if let limit { try session.script(lockTimeout(limit)) }
         for day in days where !existing.contains(day) { try session.script(createPartition(day)) }
     }
+
+    /// Of the transaction that runs.
+    static func lockTimeout(_ limit: Duration) -> String { "SET LOCAL lock_timeout = \(limit.wholeMilliseconds)" }
 
     /// Attached with the day's rows in it: PostgreSQL refuses a partition while the default one holds rows of it.
     private static func createPartition(_ day: Int32) -> String {
