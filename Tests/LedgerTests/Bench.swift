@@ -2,6 +2,7 @@ import Foundation
 import Postgres
 import Synchronization
 import TestSupport
+import Testing
 import Vocabulary
 
 @testable import Ledger
@@ -57,10 +58,16 @@ final class Bench: Sendable {
             }
         }
         await gate.opened()
-        let running = Task { try await body() }
-        let waiting =
-            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-        while try psql(waiting) == "0" { try await Task.sleep(for: .milliseconds(20)) }
+        let isOver = Mutex(false)
+        let running = Task {
+            defer { isOver.withLock { $0 = true } }
+            return try await body()
+        }
+        let waiting = """
+            SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
+            """
+        while !isOver.withLock({ $0 }), try psql(waiting) == "0" { try await Task.sleep(for: .milliseconds(20)) }
+        #expect(!isOver.withLock { $0 }, "it waited for nobody")
         try await meanwhile()
         gate.close()
         try await held
