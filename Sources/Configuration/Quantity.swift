@@ -1,4 +1,4 @@
-package import Vocabulary
+import Vocabulary
 
 /// Durations as the configuration writes them: `250ms`, `5s`, `2m`, `24h`, `30d`.
 package enum DurationText {
@@ -46,11 +46,11 @@ enum SizeText {
 }
 
 /// Rates as the configuration writes them: `100/s`, `30/m`.
-package enum RateText {
+enum RateText {
     private static let units: [(name: String, period: Duration)] = [("/s", .seconds(1)), ("/m", .seconds(60))]
 
     /// Nil for anything that is not digits and one unit.
-    package static func read(_ text: String) -> RateLimit? {
+    static func read(_ text: String) -> RateLimit? {
         guard let (number, unit) = Quantity.split(text), let period = units.first(where: { $0.name == unit })?.period,
             let count = Int(exactly: number)
         else { return nil }

@@ -12,18 +12,18 @@ struct BreakerTests {
         try await Bench.run { bench in
             let (one, other) = (try await bench.daemon([.named("all")]), try await bench.daemon(processID: 2))
             let row = one.row("all")
-            #expect(try await one.queue.openBreakers().isEmpty)
+            #expect(try await one.queue.readBreakers().isEmpty)
             #expect(try await one.queue.openBreaker(row, reason: "answered 503"))
             #expect(try await !other.queue.openBreaker(row, reason: "answered 500"), "another was first")
             #expect(try bench.psql("SELECT reason FROM breakers") == "answered 503")
-            #expect(try await other.queue.openBreakers() == [row: false])
+            #expect(try await other.queue.readBreakers() == [row: false])
             #expect(try await QueueFigures.read(served: ["all"], from: other.pool).map(\.breakerIsOpen) == [true])
             #expect(try await QueueFigures.read(served: [], from: other.pool).map(\.breakerIsOpen) == [false])
             try bench.psql("UPDATE breakers SET opened_at = now() - interval '90 seconds'")
             let after = try #require(try await other.queue.closeBreaker(row))
             #expect(after >= .seconds(90) && after < .seconds(150))
             #expect(try await one.queue.closeBreaker(row) == nil)
-            #expect(try await one.queue.openBreakers().isEmpty)
+            #expect(try await one.queue.readBreakers().isEmpty)
         }
     }
 
@@ -43,7 +43,7 @@ struct BreakerTests {
             #expect(try await !claim(one), "five seconds after it opened")
             #expect((0...5).contains(try left()))
             try bench.psql("UPDATE breakers SET next_probe_at = now()")
-            #expect(try await one.queue.openBreakers() == [row: true])
+            #expect(try await one.queue.readBreakers() == [row: true])
             #expect(try await claim(one))
             #expect(try await !claim(other))
             #expect((5.1...15).contains(try left()))

@@ -92,22 +92,6 @@ package struct Erasure: Sendable {
         return tally
     }
 
-    /// One transaction. PostgreSQL breaks a circle of locks with a batch that is being recorded; then it runs again.
-    func step<Value: Sendable>(
-        in pool: Pool, _ body: @escaping @Sendable (borrowing Session) throws(DatabaseError) -> Value
-    ) async throws(DatabaseError) -> Value {
-        for attempt in 1... {
-            do throws(DatabaseError) {
-                return try await pool.withSession { session throws(DatabaseError) in
-                    try session.transaction { session throws(DatabaseError) in try body(session) }
-                }
-            } catch  where error.isRetryable && attempt < Recorder.collisionsMax {
-                continue
-            }
-        }
-        preconditionFailure("the loop ends by returning or throwing")
-    }
-
     // MARK: Events and what was told
 
     /// Rows that are the person's: in a dry run they are still there, and no mentions.
@@ -121,14 +105,14 @@ package struct Erasure: Sendable {
         var after: Int64 = 0
         while true {
             let wanted = (coalesced, source, after, Self.stepMax)
-            let page = try await step(in: pool) { session throws(DatabaseError) in
+            let page = try await pool.retriedTransaction { session throws(DatabaseError) in
                 let page = try session.run(EraseStatements.events, wanted)
                 if !isDry { _ = try session.execute(EraseStatements.remember, page.map(\.1)) }
                 return page
             }
             guard let last = page.last?.0 else { return }
             after = last
-            let (told, gone, with) = try await step(in: pool) { session throws(DatabaseError) in
+            let (told, gone, with) = try await pool.retriedTransaction { session throws(DatabaseError) in
                 let messages = try session.run(EraseStatements.messagesOf, page.map(\.0))
                 let told = try forget(messages, on: session)
                 let gone = page.filter { !told.busyEvents.contains($0.0) }
@@ -154,7 +138,7 @@ package struct Erasure: Sendable {
         var after: Int64 = 0
         while true {
             let wanted = (coalesced, source, after, Self.stepMax)
-            let (last, told) = try await step(in: pool) { session throws(DatabaseError) in
+            let (last, told) = try await pool.retriedTransaction { session throws(DatabaseError) in
                 let messages = try session.run(EraseStatements.told, wanted)
                 return (messages.last?.0, try forget(messages, on: session))
             }

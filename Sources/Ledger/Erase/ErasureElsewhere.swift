@@ -6,7 +6,7 @@ extension Erasure {
     func eraseRecords(in pool: Pool) async throws(DatabaseError) -> Int {
         let (holders, standIns) = (coalesced, ids.map(\.standIn.coalesced))
         let (anonymous, users) = (anonymousIDs, userIDs)
-        return try await step(in: pool) { session throws(DatabaseError) in
+        return try await pool.retriedTransaction { session throws(DatabaseError) in
             if isDry {
                 return Int(
                     try session.run(EraseRecordStatements.found, (holders, anonymous, users, source)).first ?? 0)
@@ -23,7 +23,7 @@ extension Erasure {
     func eraseLinks(in pool: Pool) async throws(DatabaseError) -> Int {
         if isDry { return 0 }
         let (anonymous, users) = (anonymousIDs, userIDs)
-        return try await step(in: pool) { session throws(DatabaseError) in
+        return try await pool.retriedTransaction { session throws(DatabaseError) in
             try session.run(EraseStatements.links, (anonymous, users, source)).count
                 + session.run(EraseStatements.installIdentities, (anonymous, users, source)).count
         }
@@ -39,7 +39,8 @@ extension Erasure {
                 try session.run(EraseScans.purchases, wanted)
             }
             for (purchase, isHit) in page where isHit {
-                if try await step(in: pool, { session throws(DatabaseError) in try erase(purchase, on: session) }) {
+                if try await pool.retriedTransaction({ session throws(DatabaseError) in try erase(purchase, on: session)
+                }) {
                     erased.insert(purchase)
                 }
             }
@@ -131,13 +132,13 @@ extension Erasure {
         var found = 0
         for (from, to) in zip(edges, edges.dropFirst()) {
             let statement = isDry ? EraseScans.foundAttemptWords : EraseScans.attemptWords
-            found += try await step(in: pool) { session throws(DatabaseError) in
+            found += try await pool.retriedTransaction { session throws(DatabaseError) in
                 try session.run(statement, (expression, from, to)).count { !own.messages.contains($0) }
             }
         }
         let statement = isDry ? EraseScans.foundLastWords : EraseScans.lastWords
         return try await found
-            + step(in: pool) { session throws(DatabaseError) in
+            + pool.retriedTransaction { session throws(DatabaseError) in
                 try session.run(statement, expression).count { !own.messages.contains($0) }
             }
     }
@@ -157,7 +158,9 @@ extension Erasure {
                 try session.run(statement, wanted)
             }
             for (row, isHit) in page where isHit {
-                if try await step(in: pool, { session throws(DatabaseError) in try body(row, session) }) { hits += 1 }
+                if try await pool.retriedTransaction({ session throws(DatabaseError) in try body(row, session) }) {
+                    hits += 1
+                }
             }
             guard let last = page.last?.0, page.count == Int(EraseScans.pageRows) else { return hits }
             after = last

@@ -89,7 +89,8 @@ enum DeliveryListStatements {
                (extract(epoch FROM d.due_at) * 1000)::bigint, d.blocked, a.http_status, a.failure,
                coalesce(e.store_transaction_id, t.store_transaction_id)
         FROM (SELECT * FROM deliveries
-              WHERE ($1 IS NULL OR integration = $1) AND extract(epoch FROM created_at) * 1000 >= $2
+              WHERE ($1 IS NULL OR integration = $1)
+                AND created_at >= timestamptz 'epoch' + greatest($2, 0) * interval '1 millisecond'
               ORDER BY id DESC LIMIT $3) d
         JOIN messages m ON m.id = d.message JOIN events e ON e.id = m.event LEFT JOIN transfers t ON t.id = m.transfer
         LEFT JOIN LATERAL (SELECT http_status, failure FROM attempts a
@@ -102,7 +103,8 @@ enum DeliveryListStatements {
         SELECT l.delivery, m.key, m.type, l.integration, l.attempts, (extract(epoch FROM l.died_at) * 1000)::bigint,
                NULL::bigint, false, l.http_status, l.reason, coalesce(e.store_transaction_id, t.store_transaction_id)
         FROM (SELECT * FROM dead_letters
-              WHERE ($1 IS NULL OR integration = $1) AND extract(epoch FROM died_at) * 1000 >= $2
+              WHERE ($1 IS NULL OR integration = $1)
+                AND died_at >= timestamptz 'epoch' + greatest($2, 0) * interval '1 millisecond'
               ORDER BY died_at DESC LIMIT $3) l
         JOIN messages m ON m.id = l.message JOIN events e ON e.id = m.event LEFT JOIN transfers t ON t.id = m.transfer
         """)

@@ -27,7 +27,7 @@ package struct LedgerMove: Sendable {
     static let lockTimeoutMilliseconds = 10_000
 
     /// Stay where they are: which migrations ran, whose leases run, what was moved in.
-    static let left: Set<String> = ["schema_migrations", "daemons", "moves"]
+    static let staying: Set<String> = ["schema_migrations", "daemons", "moves"]
     /// Of these a database has rows that never saw a webhook, only a daemon that started: they give way.
     static let registers: Set<String> = [
         "breakers", "daemons", "erasure_salt", "integrations", "rate_slots", "source_names",
@@ -185,7 +185,7 @@ struct MoveOrigin: Sendable {
         }
         self.cluster = cluster
         var tables: [LedgerMove.Table] = []
-        for (name, _) in try session.run(MoveStatements.tables, ()) where !LedgerMove.left.contains(name) {
+        for (name, _) in try session.run(MoveStatements.tables, ()) where !LedgerMove.staying.contains(name) {
             tables.append(LedgerMove.Table(name: name, rows: try session.count(name)))
         }
         self.tables = tables

@@ -73,7 +73,7 @@ struct MovePassage {
         let total = origin.tables.reduce(0) { $0 + $1.rows }
         var tables: [LedgerMove.Table] = []
         var done = 0
-        for (name, columns) in shapes where !LedgerMove.left.contains(name) {
+        for (name, columns) in shapes where !LedgerMove.staying.contains(name) {
             let rows = try copy(name, columns, from: source, to: target) { rows in
                 goesOn(.copying(table: name, done: done + rows, of: total))
             }

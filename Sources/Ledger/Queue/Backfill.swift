@@ -4,8 +4,8 @@ package import Vocabulary
 /// The messages that an integration would have got had it been there: everything it asks for that was never meant for
 /// it, in the order of telling. Run again, it goes on: what the integration has, got or gave up is left out.
 ///
-/// What it got is known from `attempts`, which are kept for less long than messages are. So an integration that is older
-/// than they are is given nothing from before them (`knownFrom`): nobody knows what of that it has had.
+/// What it got is known from `attempts`, which are kept for less long than messages are. So an integration that is
+/// older than they are is given nothing from before them (`knownFrom`): nobody knows what of that it has had.
 package struct Backfill: Sendable {
     let route: RoutedIntegration
     private let since: Int64

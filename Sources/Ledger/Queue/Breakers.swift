@@ -5,7 +5,7 @@ import Vocabulary
 /// others. What opens and closes them is `Breaker`'s to say; here it is told to all, by the poll and by NOTIFY.
 extension Queue {
     /// The integrations whose breaker is open; true: the next probe is due.
-    package func openBreakers() async throws -> [Int32: Bool] {
+    package func readBreakers() async throws -> [Int32: Bool] {
         let rows = try await pool.withSession { session throws(DatabaseError) in
             try session.run(BreakerStatements.open, ())
         }

@@ -37,7 +37,7 @@ extension Queue {
             if claimed.orphans > 0 {
                 observe(
                     .warning(
-                        "\(claimed.orphans) deliveries were of messages that have been erased or pruned; they are gone, too"
+                        "\(claimed.orphans) deliveries were of messages that were erased or pruned, and are gone, too"
                     ))
             }
             return (claimed.deliveries, claimed.isDrained)

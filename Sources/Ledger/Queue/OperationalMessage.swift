@@ -5,8 +5,8 @@ import Vocabulary
 /// What the relay itself has to say of an integration, to the integrations that ask for it by a glob that begins with
 /// `posthouse.`. Written in the transaction that changes what it tells of, so it is told once by however many daemons,
 /// and travels like any other message: signed, retried, kept, replayed.
-package struct OperationalMessage: Sendable {
-    package enum Kind: String, Sendable, CaseIterable {
+struct OperationalMessage: Sendable {
+    enum Kind: String, Sendable, CaseIterable {
         /// The circuit breaker opened.
         case failing = "posthouse.integration.failing"
         /// The circuit breaker closed.
@@ -18,7 +18,7 @@ package struct OperationalMessage: Sendable {
     }
 
     /// The source that such a message names.
-    package static let source = "posthouse"
+    static let source = "posthouse"
     /// Ids of messages that one names.
     private static let messagesNamedMax = 100
     /// Those of the relay's own left out: two receivers that both give up would tell each other of it for ever.

@@ -144,7 +144,8 @@ enum ReplayStatements {
                 UNION
                 (SELECT DISTINCT a.message, a.integration FROM attempts a JOIN messages m ON m.id = a.message
                  WHERE $7 AND a.integration = ANY ($2) AND a.message BETWEEN $8 AND $1
-                   AND (a.message, a.integration) > ($8, $9) AND ($5 IS NULL OR m.type LIKE $5) AND a.outcome = 'accepted'
+                   AND (a.message, a.integration) > ($8, $9)
+                   AND ($5 IS NULL OR m.type LIKE $5) AND a.outcome = 'accepted'
                    AND a.at >= timestamptz 'epoch' + $3 * interval '1 millisecond'
                    AND a.at < timestamptz 'epoch' + $4 * interval '1 millisecond'
                  ORDER BY 1, 2 LIMIT $10)) AS s

@@ -12,7 +12,7 @@ extension Upkeep {
     /// A breaker whose next probe nobody has asked for this long after it was due is forgotten.
     static let breakerIdleMax: Duration = .seconds(86_400)
 
-    /// Drops and prunes what is past its time; by the hour. What fails waits for the next hour and holds up nothing else.
+    /// Drops and prunes what is past its time; by the hour. What fails waits for the next and holds up nothing else.
     /// - Throws: the first failure, once everything was tried.
     package func prune() async throws {
         var failure: (any Error)?

@@ -56,21 +56,12 @@ package enum Quarantine {
         _ id: Int64, as event: Event, routes: [RoutedIntegration], rules: [String: SourceRules], in pool: Pool
     ) async throws(DatabaseError) -> Outcome {
         let recorder = RecordEvents(routes: routes, rules: rules, handOver: HandOver(), daemon: nil)
-        for attempt in 1... {
-            do throws(DatabaseError) {
-                return try await pool.withSession { session throws(DatabaseError) in
-                    try session.transaction { session throws(DatabaseError) in
-                        var reserved = Reservations()
-                        let committed = try recorder.run([event], on: session, reserved: &reserved)
-                        _ = try session.execute(QuarantineStatements.remove, id)
-                        return try outcome(of: committed)
-                    }
-                }
-            } catch  where error.isRetryable && attempt < Recorder.collisionsMax {
-                continue
-            }
+        return try await pool.retriedTransaction { session throws(DatabaseError) in
+            var reserved = Reservations()
+            let committed = try recorder.run([event], on: session, reserved: &reserved)
+            _ = try session.execute(QuarantineStatements.remove, id)
+            return try outcome(of: committed)
         }
-        preconditionFailure("the loop ends by returning or throwing")
     }
 
     private static func outcome(of committed: RecordEvents.Committed) throws(DatabaseError) -> Outcome {

@@ -20,8 +20,8 @@ package struct Upkeep: Sendable {
     /// Days of attempts that have a partition in advance.
     static let partitionsAhead = 3
 
-    /// How long a partition's lock is waited for: what reads attempts for long (a dump) holds it up, and whoever settles
-    /// waits behind it.
+    /// How long a partition's lock is waited for: what reads attempts for long (a dump) holds it up, and whoever
+    /// settles waits behind it.
     static let lockWaitMax: Duration = .seconds(1)
 
     /// The key of the advisory lock: "partitio" as bytes.

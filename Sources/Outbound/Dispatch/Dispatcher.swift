@@ -153,7 +153,7 @@ package final class Dispatcher: Sendable {
         let bound = lanes.all
         let readAt = NIODeadline.now()
         guard let pauses = await attempt("polling", { try await queue.pauses() }),
-            let breakers = await attempt("polling", { try await queue.openBreakers() })
+            let breakers = await attempt("polling", { try await queue.readBreakers() })
         else { return }
         for lane in bound {
             let isPaused = pauses[lane.route.row] != nil

@@ -125,8 +125,8 @@ struct LaneState {
     /// Between two slots of the rate.
     var slotInterval: TimeAmount { rate?.interval ?? .zero }
 
-    /// How long a probe may wait for its slot: as many requests as the limit counts may just have been made, and another
-    /// daemon may have the next slot.
+    /// How long a probe may wait for its slot: as many requests as the limit counts may just have been made, and
+    /// another daemon may have the next slot.
     var slotWaitMax: Duration { rate.map { $0.limit.period + .nanoseconds($0.interval.nanoseconds) } ?? .zero }
 
     /// Slots to reserve now; nil: none.

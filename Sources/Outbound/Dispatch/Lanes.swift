@@ -18,6 +18,9 @@ final class Lanes: Sendable {
         }
     }
 
+    /// A lane that was replaced has ended by itself so long after its last attempt must have.
+    private static let retirementMargin: Duration = .seconds(1)
+
     private let running = Mutex<[Int32: Bound]>([:])
     /// Replaced or removed, with attempts under way.
     private let retiring = Mutex<[Bound]>([])
@@ -70,7 +73,7 @@ final class Lanes: Sendable {
         // Fails only if the loop is shut down, and then nothing runs on it.
         try? await bound.loop.submit { bound.lane.value.retire() }.get()
         Task { [self] in
-            _ = await Self.drain(bound, upTo: bound.route.integration.timeout + .seconds(1))
+            _ = await Self.drain(bound, upTo: bound.route.integration.timeout + Self.retirementMargin)
             retiring.withLock { $0.removeAll { $0 === bound } }
         }
     }

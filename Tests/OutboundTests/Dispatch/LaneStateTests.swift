@@ -187,6 +187,48 @@ struct LaneStateTests {
         #expect(early == nil)
     }
 
+    @Test("A breaker that opens here gives up the slots, too, and its probes reserve one at a time")
+    func ratedBreaker() throws {
+        var lane = Self.lane(concurrency: 16, rate: RateLimit(count: 1_000, period: .seconds(1)))
+        var now = Self.now
+        func reserve() -> Int? {
+            let begun = lane.beginReservation(at: now)
+            guard let begun else { return nil }
+            let first = (now - Self.now).nanoseconds / 1_000
+            lane.endReservation(
+                ReservedSlots(firstMicroseconds: first, nowMicroseconds: first), count: begun.count, askedAt: now,
+                at: now)
+            return begun.count
+        }
+        func start() -> LaneState.Start? { lane.start(at: now) }
+        func errand() -> Breaker.Errand? { lane.nextErrand() }
+        _ = lane.add(deliveries(1...100))
+        #expect(reserve() == 1)
+        for _ in 0..<Limits.breakerAttemptsNeeded {
+            now = now + .milliseconds(2)
+            let failing = try #require(start())
+            _ = reserve()
+            lane.finished(failing, .failing("answered 503"), at: now)
+        }
+        now = now + .milliseconds(2)
+        #expect(lane.wakeUp(after: now) == nil && start() == nil, "open")
+        #expect(errand() != nil)
+        lane.errandDone(at: now)
+        for _ in 0..<3 {
+            now = now + .seconds(5)
+            lane.follow(SharedBreaker(isProbeDue: true), readAt: now)
+            #expect(errand() == .askForProbe)
+            lane.errandDone(isGranted: true, at: now)
+            #expect(start() == nil, "nothing that was reserved before is left")
+            #expect(reserve() == 1)
+            let probe = try #require(start())
+            #expect(probe.isProbe)
+            lane.finished(probe, .failing("answered 503"), at: now)
+            #expect(errand() == .tellProbeFailed)
+            lane.errandDone(at: now)
+        }
+    }
+
     @Test("Under a rate nothing starts without a slot, and what waits for one waits in the lane")
     func rated() throws {
         var lane = Self.lane(concurrency: 16, rate: RateLimit(count: 10, period: .seconds(1)))
