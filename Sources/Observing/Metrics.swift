@@ -76,6 +76,11 @@ final class Metrics: Sendable {
         stripe.tally.withLock { $0.count(observation) }
     }
 
+    /// Begins the series of these names with 0; what was counted stays.
+    func expect(sources: [String], integrations: [String]) {
+        stripes[0].tally.withLock { $0.expect(sources: sources, integrations: integrations) }
+    }
+
     /// The sum of all stripes, at slightly different instants each.
     func total() -> MetricsTally {
         var total = MetricsTally()

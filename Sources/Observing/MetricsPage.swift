@@ -112,11 +112,13 @@ struct MetricsPage {
             let age = queue.oldestWaitingSeconds.flatMap { $0.isFinite ? $0 : nil } ?? 0
             out.sample("posthouse_oldest_waiting_seconds", [("integration", queue.integration)], age)
         }
-        out.family("posthouse_dead_letters", .gauge, "Deliveries given up; posthouse replay sends them again.")
+        out.family(
+            "posthouse_dead_letters", .gauge,
+            "Deliveries given up; posthouse replay --outcome dead --integration NAME sends them again.")
         for queue in queues {
             out.sample("posthouse_dead_letters", [("integration", queue.integration)], queue.deadLetters)
         }
-        out.family("posthouse_integration_paused", .gauge, "1 while the integration is paused; posthouse resume.")
+        out.family("posthouse_integration_paused", .gauge, "1 while the integration is paused; posthouse resume NAME.")
         for queue in queues {
             out.sample("posthouse_integration_paused", [("integration", queue.integration)], queue.isPaused ? 1 : 0)
         }

@@ -56,6 +56,32 @@ struct MetricsTally: Sendable, Equatable {
         }
     }
 
+    /// Statuses of refused requests that an alert asks for.
+    private static let alarmingStatuses = [401, 503]
+
+    /// Begins the series of these names with 0. A series that is born with its first happening has not increased, as
+    /// Prometheus sees it, and no alert would speak of that first one.
+    mutating func expect(sources: [String], integrations: [String]) {
+        for source in sources {
+            for outcome in [Outcome.accepted, .duplicate, .quarantined, .refused] {
+                events[Self.label(source, in: events), default: [:]][outcome, default: 0] += 0
+            }
+            for status in Self.alarmingStatuses {
+                refusals[Self.label(source, in: refusals), default: [:]][status, default: 0] += 0
+            }
+            quarantined[Self.label(source, in: quarantined), default: 0] += 0
+            transfers[Self.label(source, in: transfers), default: 0] += 0
+            transfersVoided[Self.label(source, in: transfersVoided), default: 0] += 0
+            duplicatesDiffering[Self.label(source, in: duplicatesDiffering), default: 0] += 0
+        }
+        for integration in integrations {
+            for outcome in [Outcome.accepted, .retry, .dead] {
+                attempts[Self.label(integration, in: attempts), default: Attempts()].outcomes[outcome, default: 0] += 0
+            }
+            breakersOpened[Self.label(integration, in: breakersOpened), default: 0] += 0
+        }
+    }
+
     mutating func add(_ other: MetricsTally) {
         events.merge(other.events) { $0.merging($1, uniquingKeysWith: +) }
         refusals.merge(other.refusals) { $0.merging($1, uniquingKeysWith: +) }

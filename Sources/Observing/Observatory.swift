@@ -80,6 +80,12 @@ package final class Observatory: Sendable {
         limiter.value.withLock { $0.setDetail(perSecond: perSecond) }
     }
 
+    /// The names that a configuration knows: /metrics shows their counters from 0 on. At the start, and when a reload
+    /// brings new ones.
+    package func expect(sources: [String], integrations: [String]) {
+        metrics.expect(sources: sources, integrations: integrations)
+    }
+
     /// The page for /metrics, `text/plain; version=0.0.4; charset=utf-8`.
     package func metricsPage(gauges: Gauges) -> String {
         MetricsPage(

@@ -22,12 +22,15 @@ final class LiveConfiguration: Sendable {
 }
 
 extension Doors.Parts {
+    /// Made at the start, and again by each reload.
     init(
         _ configuration: Configuration, pool: Pool, queue: RecordQueue, recording: RecordFigures,
         registration: Registration,
         clock: DatabaseClock, observatory: Observatory
     ) {
         let observe = observatory.observer
+        observatory.expect(
+            sources: configuration.sources.map(\.name), integrations: configuration.integrations.map(\.name))
         let bodyBytesMax = configuration.server.maxBodyBytes
         ingest = Ingest(
             sources: configuration.sources, queue: queue, bodyBytesMax: bodyBytesMax, now: ThisProcess.now,

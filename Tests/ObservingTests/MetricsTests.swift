@@ -40,6 +40,26 @@ import Vocabulary
         for line in expected { #expect(lines.contains(line), "\(line)") }
     }
 
+    /// promtool tests what alerts make of it: Tests/Monitoring/alerts.test.yml.
+    @Test func whatIsConfiguredBeginsAtZeroAndLosesNothing() {
+        let metrics = Metrics()
+        metrics.count(.quarantined(source: "shop", quarantine: 1, reason: "no name"))
+        metrics.expect(sources: ["shop", "new"], integrations: ["crm"])
+        metrics.expect(sources: ["shop", "new"], integrations: ["crm"])
+        let lines = Set(page(metrics).components(separatedBy: "\n"))
+        for line in [
+            #"posthouse_quarantined_total{source="shop"} 1"#, #"posthouse_quarantined_total{source="new"} 0"#,
+            #"posthouse_transfers_voided_total{source="new"} 0"#,
+            #"posthouse_refused_total{source="new",status="401"} 0"#,
+            #"posthouse_refused_total{source="new",status="503"} 0"#,
+            #"posthouse_events_total{source="shop",outcome="quarantined"} 1"#,
+            #"posthouse_events_total{source="new",outcome="refused"} 0"#,
+            #"posthouse_attempts_total{integration="crm",outcome="dead"} 0"#,
+            #"posthouse_attempt_duration_seconds_count{integration="crm"} 0"#,
+            #"posthouse_breaker_openings_total{integration="crm"} 0"#,
+        ] { #expect(lines.contains(line), "\(line)") }
+    }
+
     @Test func histogramBucketsAreCumulativeAndTheirBoundsInclusive() {
         let metrics = Metrics()
         for latency in [0, 1, 2, 10, 11, 120_000, 999_999] {

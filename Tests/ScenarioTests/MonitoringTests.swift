@@ -34,6 +34,11 @@ struct MonitoringTests {
         #expect(text.contains("posthouse_commit_duration_seconds_count 2\n"))
         #expect(text.contains("posthouse_batch_events_sum 2\n"))
         #expect(text.contains("posthouse_webhooks_being_stored 0\n"))
+        // An alert can only see something increase that was there before.
+        #expect(text.contains("posthouse_quarantined_total{source=\"purchasely\"} 0\n"))
+        try relay.configure([.init("backend", receiver)], sources: [.init(), .init(name: "apphud")])
+        _ = try relay.reload()
+        #expect(try relay.get("/metrics").text.contains("posthouse_quarantined_total{source=\"apphud\"} 0\n"))
     }
 
     @Test("The alert rules are sound, silent on a good day, and each speaks on a bad one")
