@@ -29,6 +29,28 @@ extension TransferTrail {
         from: .anonymous("a1"), to: .user("u1"))
 }
 
+/// Those of them that can have less, with nothing that they can do without.
+let bareObservations: [Observation] = {
+    var event = EventTrail.sample()
+    (event.transaction, event.purchase) = (nil, nil)
+    var transfer = TransferTrail.sample
+    (transfer.transfer, transfer.transaction) = (nil, nil)
+    let attempts = [
+        AttemptTrail.sample(outcome: .retry, httpStatus: nil, transaction: nil),
+        .sample(outcome: .dead, httpStatus: nil, transaction: nil), .sample(transaction: nil),
+        .sample(outcome: .paused, httpStatus: 410, transaction: nil),
+    ].map { attempt in
+        var bare = attempt
+        (bare.purchase, bare.transfer) = (nil, nil)
+        return Observation.attempt(bare)
+    }
+    return attempts + [
+        .eventRecorded(event, duplicate: false), .eventRecorded(event, duplicate: true), .duplicateDiffers(event),
+        .transferVoided(transfer, explanation: "user u0 held it between"),
+        .refused(source: "", status: 404, reason: "no such source"), .refusals(source: "", status: 404, count: 9),
+    ]
+}()
+
 /// One observation of every kind.
 let everyObservation: [Observation] = [
     .eventRecorded(.sample(), duplicate: false), .eventRecorded(.sample(), duplicate: true),
