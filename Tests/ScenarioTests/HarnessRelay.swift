@@ -171,7 +171,7 @@ final class Relay: Sendable {
     }
 
     /// A crash writes no backtrace: that can take minutes. The journal's socket is not the daemon's standard error.
-    private static let environment = ["SWIFT_BACKTRACE": "enable=no", "JOURNAL_STREAM": "", "NOTIFY_SOCKET": ""]
+    static let environment = ["SWIFT_BACKTRACE": "enable=no", "JOURNAL_STREAM": "", "NOTIFY_SOCKET": ""]
 
     var child: ChildProcess? { process.read { $0 } }
     var processIdentifier: pid_t? { child.flatMap { $0.isRunning ? $0.identifier : nil } }
@@ -241,16 +241,6 @@ final class Relay: Sendable {
     static func apiTokenTable(in directory: ScratchDirectory) throws -> String {
         let file = try directory.write("api.token", apiToken + "\n")
         return "[[api_token]]\nname = \"all\"\ntoken = { file = \"\(file)\" }\nscopes = [\"read\", \"write\"]\n"
-    }
-
-    /// Runs another command of the binary to its end.
-    func command(
-        _ arguments: String..., within seconds: Double = 30
-    ) throws -> (end: ChildProcess.End?, output: String, errors: String) {
-        let child = try ChildProcess([try Self.binary.get()] + arguments, environment: Self.environment)
-        let end = child.waitForEnd(seconds)
-        if end == nil { child.signal(SIGKILL) }
-        return (end, child.output.joined(separator: "\n"), child.errors.joined(separator: "\n"))
     }
 
     /// The database that the daemon uses; of a private cluster only while it runs.

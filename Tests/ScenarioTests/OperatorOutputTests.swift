@@ -5,39 +5,31 @@ import Vocabulary
 
 /// What the commands print for programs and for terminals. Oracle: JSONSerialization; what a terminal would act on.
 @Suite struct OperatorOutputTests {
-    private func json(_ relay: Relay, _ arguments: String..., ended: Int32 = 0) throws -> [String: Any] {
-        let child = try ChildProcess(
-            [try Relay.binary.get()] + arguments + ["--json", "--config", relay.configuration])
-        #expect(child.waitForEnd(30) == .exited(ended), "\(arguments): \(child.errors)")
-        let text = child.output.joined(separator: "\n")
-        return try #require(JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any], "\(text)")
-    }
-
     @Test("--json on check, migrate, pause and resume")
     func objects() throws {
         let receiver = try Receiver()
         let relay = try Relay([.init("backend", receiver)])
         defer { relay.end() }
-        let first = try json(relay, "migrate")
+        let first = try relay.json("migrate")
         #expect(first["from"] as? Int == 0 && first["to"] as? Int ?? 0 > 0)
-        let again = try json(relay, "migrate")
+        let again = try relay.json("migrate")
         #expect(again["from"] as? Int == first["to"] as? Int)
-        #expect(try json(relay, "check")["usable"] as? Bool == true)
+        #expect(try relay.json("check")["usable"] as? Bool == true)
         // Known to the file, and to no daemon yet.
-        #expect(try json(relay, "status")["unserved"] as? [String] == ["backend"])
+        #expect(try relay.json("status")["unserved"] as? [String] == ["backend"])
         let early = try relay.command("status", "--config", relay.configuration).output
         #expect(early.contains("no daemon is running") && early.contains("backend: in the configuration"), "\(early)")
         try relay.start()
-        #expect(try json(relay, "status")["unserved"] as? [String] == [])
+        #expect(try relay.json("status")["unserved"] as? [String] == [])
         for (command, isPaused) in [("pause", true), ("resume", false)] {
             for isChanged in [true, false] {
-                let told = try json(relay, command, "backend")
+                let told = try relay.json(command, "backend")
                 #expect(told["paused"] as? Bool == isPaused && told["changed"] as? Bool == isChanged, "\(command)")
             }
         }
         let text = try String(contentsOfFile: relay.configuration, encoding: .utf8)
         try relay.directory.write("posthouse.toml", text + "\nnonsense = 1\n")
-        let bad = try json(relay, "check", ended: 78)
+        let bad = try relay.json("check", ended: 78)
         let finding = try #require(
             (bad["findings"] as? [[String: Any]])?.first { $0["severity"] as? String == "error" })
         #expect(bad["usable"] as? Bool == false && finding["line"] as? Int ?? 0 > 1)
@@ -57,7 +49,7 @@ import Vocabulary
         #expect(try eventually { try relay.database.count("attempts") == 4 })
         #expect(try relay.command("erase", "--config", c).end == .exited(64))
         #expect(try relay.command("erase", "--user", "a", "--anonymous", "b", "--config", c).end == .exited(64))
-        let dry = try json(relay, "erase", "--user", "jeff-9f3c", "--dry-run")
+        let dry = try relay.json("erase", "--user", "jeff-9f3c", "--dry-run")
         #expect(dry["events"] as? Int == 1 && dry["deliveries"] as? Int == 1 && dry["left"] is NSNull)
         #expect(try relay.database.count("events") == 2)
         let told = try relay.command("erase", "--user", "jeff-9f3c", "--config", c)
@@ -66,11 +58,11 @@ import Vocabulary
         #expect(try relay.source().post(own) == 200)
         #expect(relay.waitForLine("duplicate ACTIVATE vendor-1") != nil)
         #expect(try relay.database.count("events") == 1)
-        #expect(try json(relay, "events", "--user", "jeff-9f3c")["events"] as? [String] == [])
+        #expect(try relay.json("events", "--user", "jeff-9f3c")["events"] as? [String] == [])
         #expect(
             try relay.command("erase", "--user", "jeff-9f3c", "--config", c).output.hasPrefix("nothing is stored of"))
         // The other's delivery waits as before.
-        #expect(try json(relay, "deliveries", "--state", "waiting")["deliveries"].map { ($0 as? [Any])?.count } == 1)
+        #expect(try relay.json("deliveries", "--state", "waiting")["deliveries"].map { ($0 as? [Any])?.count } == 1)
     }
 
     @Test("What came from outside moves no cursor")

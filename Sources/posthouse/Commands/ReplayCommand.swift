@@ -8,6 +8,9 @@ import Vocabulary
 struct ReplayCommand: AsyncParsableCommand {
     enum Outcome: String, CaseIterable, ExpressibleByArgument {
         case dead, delivered
+
+        /// The journal calls a delivery that arrived accepted.
+        init?(argument: String) { self.init(rawValue: argument == "accepted" ? "delivered" : argument) }
     }
 
     static let configuration = CommandConfiguration(
@@ -26,7 +29,7 @@ struct ReplayCommand: AsyncParsableCommand {
     @Option(help: .init("Settled since: \(TimeArgument.help)", valueName: "time")) var since: TimeArgument?
     @Option(help: .init("Settled before, as --since.", valueName: "time")) var until: TimeArgument?
     @Option(help: "Only types that match, as * and ? in [[integration]] events.") var event: String?
-    @Option(help: "Only what is dead, or what was delivered.") var outcome: Outcome?
+    @Option(help: "Only what is dead, or what was delivered (accepted, in the journal).") var outcome: Outcome?
     @Flag(help: "Only say how many it would be.") var dryRun = false
 
     func validate() throws {

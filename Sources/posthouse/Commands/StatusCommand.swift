@@ -85,7 +85,7 @@ enum StatusText {
                 .init("\(integration.deadLetters)", integration.deadLetters > 0 ? .bad : .plain),
             ])
         }
-        var lines = [summary(status)]
+        var lines = [Terminal.wrapped(summary(status))]
         if !table.rows.isEmpty {
             lines += ["", table.render(width: Terminal.width, coloured: Terminal.outputIsColoured)]
         }
@@ -113,7 +113,7 @@ enum StatusText {
         let unserved = unserved(status, configured).map {
             "\($0): in the configuration, but no daemon has taken it up (systemctl reload posthouse)"
         }
-        return (lines + unserved).map(PlainText.harmless)
+        return (lines + unserved).map { Terminal.wrapped(PlainText.harmless($0)) }
     }
 
     /// Configured, and never known to any daemon.

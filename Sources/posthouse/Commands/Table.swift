@@ -110,5 +110,23 @@ extension Terminal {
         return Int(size.ws_col)
     }
 
+    /// A sentence in lines that fit, all but the first indented; in one where there is no terminal.
+    static func wrapped(_ text: String) -> String {
+        guard let width else { return text }
+        var lines: [String] = []
+        var (lead, rest) = ("", text[...])
+        while lead.count + rest.count > max(width, leastWidth) {
+            let room = max(width, leastWidth) - lead.count
+            // A space right behind the last column ends a line as well.
+            let end = rest.prefix(room + 1).lastIndex(of: " ") ?? rest.index(rest.startIndex, offsetBy: room)
+            lines.append(lead + rest[..<end])
+            (lead, rest) = ("  ", rest[end...].drop { $0 == " " })
+        }
+        return (lines + [lead + rest]).joined(separator: "\n")
+    }
+
+    /// No sentence is made narrower.
+    private static let leastWidth = 20
+
     static func say(_ table: Table) { say(table.render(width: width, coloured: outputIsColoured)) }
 }
