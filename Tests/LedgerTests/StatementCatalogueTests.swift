@@ -75,6 +75,7 @@ struct StatementCatalogueTests {
         Entry(QueueStatements.messageBytes), Entry(QueueStatements.unclaim), Entry(QueueStatements.messages),
         Entry(QueueStatements.settled), Entry(QueueStatements.retry),
         Entry(QueueStatements.attempts), Entry(QueueStatements.deadLetters), Entry(QueueStatements.releaseNext),
+        Entry(DeadLetterStatements.count), Entry(DeadLetterStatements.drop),
         Entry(QueueStatements.pause), Entry(QueueStatements.resume), Entry(QueueStatements.pauses),
         Entry(QueueStatements.nameIntegrations), Entry(QueueStatements.integrations),
         Entry(QueueStatements.unblockOrderless),
@@ -97,7 +98,7 @@ struct StatementCatalogueTests {
         Entry(BackfillStatements.page), Entry(BackfillStatements.knownFrom), Entry(DiscardStatements.look),
         Entry(DiscardStatements.page), Entry(DiscardStatements.step),
         Entry(QuarantineStatements.list), Entry(QuarantineStatements.body), Entry(QuarantineStatements.note),
-        Entry(QuarantineStatements.remove),
+        Entry(QuarantineStatements.discard), Entry(QuarantineStatements.remove),
     ]
 
     private static let erasing: [Entry] = [

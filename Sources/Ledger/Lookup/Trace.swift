@@ -53,14 +53,21 @@ package struct Trace: Sendable {
         package let asOf: Timestamp
     }
 
+    /// Webhooks that one shows at most: the newest.
+    package static let webhooksMax: Int32 = 200
+
     /// What it was found by.
     package let kind: EventHandle.Kind
     package let webhooks: [Webhook]
+    /// There may be older ones than those.
+    package let isCut: Bool
     /// Who has access to the purchases that these webhooks are about, as of which event time.
     package let holdings: [Holding]
 
-    /// - Parameter limit: webhooks shown at most, the newest.
-    package static func read(_ handle: EventHandle, limit: Int32 = 200, from pool: Pool) async throws -> Trace? {
+    /// Nil: nothing is stored of it.
+    package static func read(
+        _ handle: EventHandle, limit: Int32 = webhooksMax, from pool: Pool
+    ) async throws -> Trace? {
         try await pool.withSession { session throws(DatabaseError) in
             guard let found = try handle.find(limit: limit, on: session) else { return nil }
             let events = try session.run(TraceStatements.events, found.rows)
@@ -86,6 +93,7 @@ package struct Trace: Sendable {
                                 deliveries: builder.deliveries(of: message.0))
                         })
                 },
+                isCut: events.count >= Int(limit),
                 holdings: holdings.map {
                     Holding(purchase: $0.0, holder: $0.1, isActive: $0.2, asOf: Timestamp(milliseconds: $0.3))
                 })

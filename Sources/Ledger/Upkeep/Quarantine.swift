@@ -50,6 +50,14 @@ package enum Quarantine {
         }
     }
 
+    /// Throws these away, for good.
+    /// - Returns: those that were there.
+    package static func discard(_ ids: [Int64], in pool: Pool) async throws(DatabaseError) -> [Int64] {
+        try await pool.withSession { session throws(DatabaseError) in
+            try session.run(QuarantineStatements.discard, ids).sorted()
+        }
+    }
+
     /// Records an event as if it had just come, and takes the body out of quarantine, in ONE transaction. Nothing is
     /// leased: the daemons find its deliveries in the queue.
     package static func release(
@@ -89,6 +97,9 @@ enum QuarantineStatements {
 
     static let note = Statement<(Int64, String), ()>(
         "quarantine_note", "UPDATE quarantine SET reason = $2 WHERE id = $1")
+
+    static let discard = Statement<[Int64], Int64>(
+        "quarantine_discard", "DELETE FROM quarantine WHERE id = ANY ($1) RETURNING id")
 
     static let remove = Statement<Int64, ()>("quarantine_remove", "DELETE FROM quarantine WHERE id = $1")
 }

@@ -2,21 +2,32 @@ import ArgumentParser
 import Configuration
 import JSONText
 import Ledger
+import Postgres
 import Vocabulary
 
 struct DiscardCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "discard", abstract: "Give up what waits for an integration.",
+        commandName: "discard", abstract: "Give up what waits for an integration, or throw its dead letters away.",
         discussion: """
             Meant for one that was removed from the configuration: what waits for it would wait until it is back. Each \
             delivery becomes a dead letter that says so; replay can bring it back. Of an integration that is still \
             there, what a daemon has in hand is left out: pause it first.
+
+            With --dead what was given up is thrown away for good: no replay brings it back, and its events go when \
+            [retention] lets them. Until then dead letters are kept.
             """)
 
     @OptionGroup var file: ConfigurationOption
     @OptionGroup var output: OutputOption
     @Argument(help: "The name of the integration.") var name: String
+    @Flag(help: "Throw its dead letters away.") var dead = false
+    @Option(help: .init("With --dead: only what was given up before: \(TimeArgument.help)", valueName: "time"))
+    var before: TimeArgument?
     @Flag(help: "Only say how many it would be.") var dryRun = false
+
+    func validate() throws {
+        guard dead || before == nil else { throw ValidationError("--before goes with --dead") }
+    }
 
     func run() async throws {
         try await LedgerCommand.run(file) { configuration, pool in
@@ -24,6 +35,7 @@ struct DiscardCommand: AsyncParsableCommand {
             guard let row = names.rows[name] else {
                 throw LedgerCommand.unknownIntegration(name, known: names.rows.keys)
             }
+            if dead { return try await dropDead(row, pool) }
             let waiting = try await Discard.look(row, in: pool)
             var discarded = 0
             if !dryRun {
@@ -39,6 +51,33 @@ struct DiscardCommand: AsyncParsableCommand {
             }
             tell(waiting, discarded)
         }
+    }
+
+    private func dropDead(_ row: Int32, _ pool: Pool) async throws {
+        let letters = try await DeadLetters.of(row, before: before?.time, in: pool)
+        var dropped = 0
+        if !dryRun {
+            var progress = Progress("discarding", of: letters.count)
+            defer { progress.finish() }
+            while true {
+                let step = try await letters.drop(in: pool)
+                if step == 0 { break }
+                dropped += step
+                progress.advance(by: step)
+            }
+        }
+        if output.json {
+            return Terminal.say { json in
+                json.member("integration", name)
+                json.member("dry_run", dryRun)
+                json.member("dead_letters", letters.count)
+                json.member("discarded", dropped)
+            }
+        }
+        Terminal.say(
+            dryRun
+                ? "\(letters.count) dead letters of \(name) would be thrown away"
+                : "\(dropped) dead letters of \(name) thrown away")
     }
 
     private func tell(_ waiting: Discard.Waiting, _ discarded: Int) {

@@ -8,9 +8,13 @@ import Vocabulary
 
 struct QuarantineCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "quarantine", abstract: "Look at webhooks that could not be read, and read them again.",
-        discussion: "They were authentic, so they were acknowledged and kept byte for byte.",
-        subcommands: [ListQuarantine.self, ShowQuarantine.self, RetryQuarantine.self],
+        commandName: "quarantine",
+        abstract: "Look at webhooks that could not be read, read them again, throw them away.",
+        discussion: """
+            They were authentic, so they were acknowledged. They are kept byte for byte until they are read or thrown \
+            away.
+            """,
+        subcommands: [ListQuarantine.self, ShowQuarantine.self, RetryQuarantine.self, DiscardQuarantine.self],
         defaultSubcommand: ListQuarantine.self)
 }
 
@@ -113,6 +117,48 @@ struct RetryQuarantine: AsyncParsableCommand {
             }
             if results.contains(where: { !$0.result.isGone }) { throw ExitCode.failure }
         }
+    }
+}
+
+struct DiscardQuarantine: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "discard", abstract: "Throw them away, for good.",
+        discussion: """
+            What is thrown away cannot be had back, unless its source sends it again: then it is kept again. Exits 1 if \
+            an id is not in quarantine.
+            """)
+
+    @OptionGroup var file: ConfigurationOption
+    @OptionGroup var output: OutputOption
+    @Argument(help: "Their ids, as the list has them.") var ids: [Int64] = []
+    @Flag(help: "All that is in quarantine.") var all = false
+    @Flag(help: "Only say which it would be.") var dryRun = false
+
+    func validate() throws {
+        guard ids.isEmpty == all else { throw ValidationError("say which: their ids, or --all") }
+    }
+
+    func run() async throws {
+        try await LedgerCommand.run(file) { _, pool in
+            let known = try await Quarantine.all(in: pool).map(\.id)
+            let wanted = all ? known : known.filter(Set(ids).contains)
+            let gone = dryRun ? wanted : try await Quarantine.discard(wanted, in: pool)
+            tell(gone)
+            if let unknown = ids.first(where: { !gone.contains($0) }) { throw QuarantineText.unknown(unknown) }
+        }
+    }
+
+    private func tell(_ gone: [Int64]) {
+        if output.json {
+            return Terminal.say { json in
+                json.member("dry_run", dryRun)
+                json.key("discarded")
+                json.array { json in for id in gone { json.integer(id) } }
+            }
+        }
+        guard !gone.isEmpty else { return all ? Terminal.complain("nothing is in quarantine") : () }
+        let list = gone.map(String.init).joined(separator: ", ")
+        Terminal.say("\(gone.count) \(dryRun ? "would be thrown away" : "thrown away"): \(list)")
     }
 }
 

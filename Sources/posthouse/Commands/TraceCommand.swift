@@ -10,7 +10,8 @@ struct TraceCommand: AsyncParsableCommand {
         abstract: "Show the whole way of a transaction, an event, a message, a transfer or a holder.",
         discussion: """
             The webhooks, what they caused, every attempt at each receiver, and who has access now. ID may be any of \
-            these; an option says which it is, where that is not clear.
+            these; an option says which it is, where that is not clear. Of more than \(Trace.webhooksMax) webhooks the newest \
+            \(Trace.webhooksMax) are shown.
             """)
 
     @OptionGroup var file: ConfigurationOption
@@ -38,6 +39,9 @@ struct TraceCommand: AsyncParsableCommand {
                 Terminal.say { TraceJSON.write(trace, handle.id, into: &$0) }
             } else {
                 Terminal.say(TraceText.render(trace, id: handle.id))
+                if trace.isCut {
+                    Terminal.complain("the newest \(Trace.webhooksMax) webhooks; posthouse events --limit lists older")
+                }
             }
         }
     }
@@ -95,6 +99,7 @@ enum TraceText {
 enum TraceJSON {
     static func write(_ trace: Trace, _ id: String, into json: inout JSONWriter) {
         json.member(trace.kind.rawValue, id)
+        json.member("cut", trace.isCut)
         json.key("webhooks")
         json.array { json in
             for webhook in trace.webhooks { json.object { write(webhook, into: &$0) } }

@@ -1,0 +1,57 @@
+package import Postgres
+package import Vocabulary
+
+/// Throwing dead letters away. Until somebody does they are kept, with their messages and events: what was given up is
+/// a person's to decide.
+package struct DeadLetters: Sendable {
+    /// Dead letters of one transaction.
+    private static let stepMax: Int32 = 1_000
+
+    package let count: Int
+    private let integration: Int32
+    /// Milliseconds by the database's clock: what is given up from then on was not counted, and stays.
+    private let end: Int64
+
+    /// Those of an integration that were given up before `time`; nil: before now.
+    package static func of(
+        _ integration: Int32, before time: Timestamp?, in pool: Pool
+    ) async throws(DatabaseError) -> DeadLetters {
+        try await pool.withSession { session throws(DatabaseError) in
+            let found = try session.run(DeadLetterStatements.count, (integration, time?.milliseconds))
+            guard let (count, end) = found.first else {
+                throw .protocolViolation(reason: "counting dead letters came to nothing")
+            }
+            return DeadLetters(count: Int(count), integration: integration, end: end)
+        }
+    }
+
+    /// Throws the oldest away, one step of them.
+    /// - Returns: how many; 0 at the end.
+    package func drop(in pool: Pool) async throws(DatabaseError) -> Int {
+        try await pool.withSession { session throws(DatabaseError) in
+            try session.run(DeadLetterStatements.drop, (integration, end, Self.stepMax)).count
+        }
+    }
+}
+
+enum DeadLetterStatements {
+    static let count = Statement<(Int32, Int64?), (Int64, Int64)>(
+        "dead_letters_count",
+        """
+        WITH wanted AS (SELECT coalesce($2, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS until)
+        SELECT (SELECT count(*) FROM dead_letters
+                WHERE integration = $1 AND died_at < timestamptz 'epoch' + until * interval '1 millisecond'), until
+        FROM wanted
+        """)
+
+    /// What a replay holds just now is locked, and left to it.
+    static let drop = Statement<(Int32, Int64, Int32), Int64>(
+        "dead_letters_drop",
+        """
+        DELETE FROM dead_letters WHERE delivery IN (
+            SELECT delivery FROM dead_letters
+            WHERE integration = $1 AND died_at < timestamptz 'epoch' + $2 * interval '1 millisecond'
+            ORDER BY died_at LIMIT $3 FOR UPDATE SKIP LOCKED)
+        RETURNING delivery
+        """)
+}
