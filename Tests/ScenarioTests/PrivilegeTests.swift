@@ -1,0 +1,79 @@
+import Foundation
+import TestSupport
+import Testing
+import Vocabulary
+
+/// The least privileges in the database: deploy/least-privileges.sql, run as it stands there. Oracle: PostgreSQL.
+@Suite struct PrivilegeTests {
+    private static let file = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        .deletingLastPathComponent().appending(path: "deploy/least-privileges.sql").path
+
+    private func takePrivileges(_ superuser: Database) throws {
+        let child = try ChildProcess([
+            "psql", "-X", "-q", "-1", "-v", "ON_ERROR_STOP=1", "-d", superuser.connectionString, "-f", Self.file,
+        ])
+        #expect(child.waitForEnd(30) == .exited(0), "\(child.errors)")
+    }
+
+    @Test(
+        "The daemon's role serves, delivers and keeps up without owning the schema, and cannot change or drop a table")
+    func leastRole() throws {
+        // Roles are the cluster's: one of this test's own.
+        let cluster = try TestCluster(durable: true)
+        let superuser = Database(connectionString: try cluster.createDatabase())
+        try superuser.rows("CREATE ROLE posthouse LOGIN")
+        try superuser.rows(
+            "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I OWNER TO posthouse', current_database()); END $$")
+        let url = superuser.connectionString.replacing(/user=\w+/, with: "user=posthouse")
+        let database = Database(connectionString: url)
+        let receiver = try Receiver()
+        let relay = try Relay([.init("backend", receiver)], storage: .given(url))
+        defer { relay.end() }
+        let c = relay.configuration
+        #expect(try relay.command("migrate", "--config", c).end == .exited(0))
+        try database.rows(
+            "CREATE TABLE attempts_20200101 PARTITION OF attempts FOR VALUES FROM ('2020-01-01') TO ('2020-01-02')")
+        // As often as one likes.
+        for _ in 1...2 { try takePrivileges(superuser) }
+        #expect(
+            try superuser.rows(
+                """
+                SELECT DISTINCT pg_get_userbyid(relowner), relname ~ '^attempts(_|$)' FROM pg_class
+                WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p', 'S') ORDER BY 1
+                """) == [["posthouse", "t"], ["posthouse_owner", "f"]])
+
+        try relay.start()
+        #expect(try relay.source().post(Webhook("ACTIVATE", .user("u"), purchase: "subs_1")) == 200)
+        #expect(try relay.source().post(Array("{}".utf8)) == 200)
+        #expect(receiver.waitForAccepted(1))
+        #expect(try eventually { try database.count("attempts") == 1 })
+        // Upkeep: the partitions of the coming days were made at the start, old days go.
+        let partitions = "SELECT count(*) FROM pg_inherits WHERE inhparent = 'attempts'::regclass"
+        #expect(try Int(database.value(partitions)) ?? 0 >= 6)
+        try database.rows("DROP TABLE attempts_20200101")
+        // What commands do.
+        #expect(try relay.command("migrate", "--config", c).end == .exited(0))
+        #expect(try relay.command("replay", "--outcome", "delivered", "--config", c).end == .exited(0))
+        #expect(receiver.waitForAccepted(2))
+        #expect(try relay.command("pause", "backend", "--config", c).end == .exited(0))
+        #expect(try relay.command("status", "--config", c).output.contains("paused"))
+        #expect(try relay.json("quarantine", "discard", "--all")["discarded"].map { ($0 as? [Int])?.count } == 1)
+        #expect(try relay.command("erase", "--user", "u", "--config", c).output.contains("nothing is left"))
+        #expect(!relay.lines.contains { $0.contains("permission denied") || $0.contains("must be owner") })
+        // What nobody does by its role.
+        for statement in [
+            "DROP TABLE events", "TRUNCATE events", "ALTER TABLE deliveries ADD COLUMN x int",
+            "UPDATE schema_migrations SET version = 9", "CREATE ROLE x", "SET ROLE posthouse_owner",
+        ] {
+            #expect(throws: (any Error).self, "\(statement)") { try database.rows(statement) }
+        }
+        // A later version's migration, as the file says.
+        #expect(relay.stop() == .exited(0))
+        try superuser.rows("GRANT posthouse_owner TO posthouse")
+        try database.rows(
+            "ALTER TABLE events ADD COLUMN x int; ALTER TABLE attempts ADD COLUMN x int; CREATE TABLE y ()")
+        try takePrivileges(superuser)
+        #expect(throws: (any Error).self) { try database.rows("DROP TABLE y") }
+        try relay.start()
+    }
+}

@@ -1,0 +1,26 @@
+-- Takes from the daemon's role what it can do without in its database. As PostgreSQL's superuser, while no daemon runs:
+--
+--   psql -d posthouse -1 -v ON_ERROR_STOP=1 -f least-privileges.sql
+--
+-- The role "posthouse" must have made the schema (by "posthouse migrate" or a first start). From then on it reads and
+-- writes rows; the tables are those of "posthouse_owner", as whom nobody logs in. One table stays its own: attempts has
+-- a partition for each day, and PostgreSQL lets only the owner of a partitioned table add or drop one.
+--
+-- An update of Posthouse that brings migrations needs the owner's rights for a moment. Before its first start:
+--
+--   GRANT posthouse_owner TO posthouse;
+--
+-- and after it, this file again: it can be run as often as you like.
+
+SELECT 'CREATE ROLE posthouse_owner NOLOGIN'
+WHERE NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'posthouse_owner') \gexec
+
+REVOKE posthouse_owner FROM posthouse;
+REASSIGN OWNED BY posthouse TO posthouse_owner;
+
+GRANT USAGE, CREATE ON SCHEMA public TO posthouse;
+GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO posthouse;
+REVOKE INSERT, UPDATE, DELETE ON schema_migrations FROM posthouse;
+GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO posthouse;
+
+SELECT format('ALTER TABLE %s OWNER TO posthouse', relid::regclass) FROM pg_partition_tree('attempts') \gexec
