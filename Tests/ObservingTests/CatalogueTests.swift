@@ -43,8 +43,8 @@ import Vocabulary
         }
     }
 
-    /// `@FIELD@` is replaced by the entry's field, and systemd leaves the bare name of one that is missing: each must be
-    /// one that every entry of this kind has.
+    /// `@FIELD@` is replaced by the entry's field, and systemd leaves the bare name of one that is missing: each must
+    /// be one that every entry of this kind has.
     @Test func theCatalogueOnlyUsesFieldsThatTheEntryHas() throws {
         let file = URL(filePath: #filePath).appending(path: "../../../deploy/posthouse.catalog").standardized
         let text = try String(contentsOf: file, encoding: .utf8)

@@ -76,8 +76,8 @@ struct DiscardCommand: AsyncParsableCommand {
         }
         Terminal.say(
             dryRun
-                ? "\(letters.count) dead letters of \(name) would be thrown away"
-                : "\(dropped) dead letters of \(name) thrown away")
+                ? "\(letters.count) would be thrown away, dead letters of \(name)"
+                : "\(dropped) thrown away, dead letters of \(name)")
     }
 
     private func tell(_ waiting: Discard.Waiting, _ discarded: Int) {

@@ -124,8 +124,8 @@ struct DiscardQuarantine: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "discard", abstract: "Throw them away, for good.",
         discussion: """
-            What is thrown away cannot be had back, unless its source sends it again: then it is kept again. Exits 1 if \
-            an id is not in quarantine.
+            What is thrown away cannot be had back. Where its source sends it again, it is kept again. Exits 1 if an id \
+            is not in quarantine.
             """)
 
     @OptionGroup var file: ConfigurationOption

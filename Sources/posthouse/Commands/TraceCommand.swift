@@ -10,8 +10,8 @@ struct TraceCommand: AsyncParsableCommand {
         abstract: "Show the whole way of a transaction, an event, a message, a transfer or a holder.",
         discussion: """
             The webhooks, what they caused, every attempt at each receiver, and who has access now. ID may be any of \
-            these; an option says which it is, where that is not clear. Of more than \(Trace.webhooksMax) webhooks the newest \
-            \(Trace.webhooksMax) are shown.
+            these; an option says which it is, where that is not clear. Of more than \(Trace.webhooksMax) webhooks \
+            the newest \(Trace.webhooksMax) are shown.
             """)
 
     @OptionGroup var file: ConfigurationOption
