@@ -97,7 +97,7 @@ let package = Package(
             ("Configuration", ["Vocabulary"]),
             ("Inbound", ["JSONText", "Vocabulary", crypto]),
             ("Ledger", ["Vocabulary", "JSONText", "Postgres", "TestSupport"]),
-            ("Outbound", ["Ledger", "Vocabulary", nio, nioPosix, nioHTTP, nioTLS, crypto]),
+            ("Outbound", ["Ledger", "Postgres", "Vocabulary", nio, nioPosix, nioHTTP, nioTLS, crypto]),
             ("API", ["Front", "JSONText", "Ledger", "Postgres", "TestSupport", "Vocabulary"]),
             ("Observing", ["Vocabulary", "Systemd"]),
         ] as [(String, [Target.Dependency])]).map { name, more in

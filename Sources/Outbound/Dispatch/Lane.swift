@@ -204,8 +204,9 @@ final class Lane {
     /// Paused, removed or stopping: takes and starts nothing more, gives back what waits.
     func close() {
         loop.preconditionInEventLoop()
+        // A lane that was replaced closes once more as it drains: by then the place in hand-over is its successor's.
+        if isRunning { handOver.close(route.row) }
         isRunning = false
-        handOver.close(route.row)
         giveBack(state.close(at: .now()))
     }
 

@@ -1,0 +1,57 @@
+import NIOCore
+import NIOPosix
+import Postgres
+import Testing
+import Vocabulary
+
+@testable import Ledger
+@testable import Outbound
+
+@Suite("A lane that another one replaces")
+struct LaneSuccessionTests {
+    /// A queue whose database is never asked: nothing that waits in these lanes was leased.
+    private static func queue(_ handOver: HandOver) throws -> (Queue, Registration, DatabaseClock) {
+        let settings = try ConnectionSettings(
+            "host=127.0.0.1 port=1", connectTimeout: .seconds(1), statementTimeout: .seconds(1),
+            deadlineMargin: .seconds(1))
+        let pool = Pool(
+            settings, size: 1, waiting: Pool.Waiting(waitersMax: 1, limit: .seconds(1)),
+            backoff: Limits.reconnectBackoff)
+        let clock = DatabaseClock()
+        let registration = Registration(
+            pool: pool, identity: ProcessIdentity(place: "test", processID: 1, startedTicks: 1), version: "0",
+            clock: clock)
+        let queue = Queue(
+            pool: pool, handOver: handOver, registration: registration, routes: Routes(), observe: { _ in })
+        return (queue, registration, clock)
+    }
+
+    @Test("Its second close, as it drains, leaves its successor's place in hand-over alone")
+    func successor() async throws {
+        let handOver = HandOver()
+        let (queue, registration, clock) = try Self.queue(handOver)
+        let route = LaneChangesTests.route(7, "a")
+        let plan = try #require(try LanePlan.make([route.integration], version: "0")["a"])
+        let loop = MultiThreadedEventLoopGroup.singleton.next()
+        let lane: @Sendable () -> Lane = {
+            let client = EndpointClient(
+                endpoint: route.integration.url, requestHead: plan.head, allowsPrivateAddresses: true,
+                trust: plan.trust, resolver: .system(pool: .singleton), connectionsMax: 1, eventLoop: loop)
+            let path = OutboundPath(
+                route: route, client: client, signer: plan.signer, sources: SourceSignings([:]), clock: clock,
+                settlements: SettlementBuffer(), confirmations: handOver.confirmations, observe: { _ in })
+            return Lane(
+                route: route, path: path, queue: queue, handOver: handOver, registration: registration, loop: loop)
+        }
+        let drained = try await loop.submit {
+            let (old, new) = (lane(), lane())
+            old.open()
+            old.retire()
+            new.open()
+            #expect(handOver.reserve(7, upTo: 1) == 1)
+            return NIOLoopBound(old.drain(), eventLoop: loop)
+        }.get()
+        try await loop.flatSubmit { drained.value }.get()
+        #expect(handOver.reserve(7, upTo: 1) == 1)
+    }
+}
