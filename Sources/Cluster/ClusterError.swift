@@ -75,15 +75,19 @@ package enum ClusterError: Error, Sendable, Equatable, CustomStringConvertible {
             "no space left on the device of \(directory): free some (df -h \(directory)), then start again; nothing "
                 + "acknowledged is lost"
         case .initialisationFailed(let directory, let lines):
-            "could not make the private cluster in \(directory):\(Self.quoted(lines))"
+            "could not make the private cluster in \(directory): mend what initdb says and start again, or set "
+                + "[database] url:\(Self.quoted(lines))"
         case .startFailed(let log, let reason, let lines):
-            "PostgreSQL did not start (\(reason)); the end of \(log):\(Self.quoted(lines))"
+            "PostgreSQL did not start (\(reason)): mend what it says and start again; the end of "
+                + "\(log):\(Self.quoted(lines))"
         case .notReady(let log, let seconds, let lines):
-            "PostgreSQL was not ready after \(seconds) s; the end of \(log):\(Self.quoted(lines))"
+            "PostgreSQL was not ready after \(seconds) s: a slow disk, or much to recover; start again, and look at its "
+                + "disk if that comes to no end; the end of \(log):\(Self.quoted(lines))"
         case .cancelled:
             "the start of the private cluster was given up: the daemon is stopping"
         case .system(let action, let path, let code):
-            "could not \(action) \(path): \(Self.text(of: code))"
+            "could not \(action) \(path): \(Self.text(of: code)); see whose it is and on which disk (ls -ld \(path); "
+                + "df \(path))"
         }
     }
 

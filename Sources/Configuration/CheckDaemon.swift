@@ -80,7 +80,9 @@ extension Check {
     mutating func embedded(_ view: TableView?) -> Configuration.Embedded {
         let directory = view.flatMap { path("directory", of: $0) }?.value
         return Configuration.Embedded(
-            directory: directory ?? StateDirectory.resolve(environment: secrets.reader.environment, isRoot: isRoot))
+            directory: directory
+                ?? StateDirectory.resolve(
+                    environment: secrets.reader.environment, isRoot: isRoot, owns: secrets.reader.owns))
     }
 
     mutating func journal(_ view: TableView?) -> Configuration.Journal {

@@ -10,6 +10,16 @@ package struct LoadOutcome: Sendable {
     package var errors: [Diagnostic] { diagnostics.filter { $0.severity == .error } }
     package var warnings: [Diagnostic] { diagnostics.filter { $0.severity == .warning } }
 
+    /// Errors that one line names.
+    private static let errorsTold = 5
+
+    /// The errors in one line, for an entry of the journal; `posthouse check` shows all, with their lines.
+    package var errorLine: String {
+        let more = errors.count - Self.errorsTold
+        let told = errors.prefix(Self.errorsTold).map(\.headline).joined(separator: "; ")
+        return more > 0 ? "\(told); and \(more) more" : told
+    }
+
     /// `3 errors, 1 warning`; nil where there is neither.
     package var countLine: String? {
         let counts = [(errors.count, "error"), (warnings.count, "warning")]
@@ -36,7 +46,7 @@ package enum ConfigurationFile {
             return checkText(file.bytes, fileName: path, purpose: purpose, reader: reader, isRoot: isRoot)
         case .failure(let failure):
             var report = Report(file: path, source: SourceText([]))
-            report.error("cannot be read: \(failure.text)", at: nil)
+            report.error("cannot be read: \(failure.text); --config FILE names another", at: nil)
             return LoadOutcome(configuration: nil, diagnostics: report.diagnostics)
         }
     }

@@ -34,13 +34,17 @@ package struct SecretReader: Sendable {
 
     package let environment: @Sendable (_ name: String) -> String?
     package let readFile: @Sendable (_ path: String, _ bytesMax: Int) -> Result<File, Failure>
+    /// Whether the path is there and belongs to the user of this process.
+    package let owns: @Sendable (_ path: String) -> Bool
 
     package init(
         environment: @escaping @Sendable (_ name: String) -> String?,
-        readFile: @escaping @Sendable (_ path: String, _ bytesMax: Int) -> Result<File, Failure>
+        readFile: @escaping @Sendable (_ path: String, _ bytesMax: Int) -> Result<File, Failure>,
+        owns: @escaping @Sendable (_ path: String) -> Bool = { _ in false }
     ) {
         self.environment = environment
         self.readFile = readFile
+        self.owns = owns
     }
 
     /// The process's own environment and the file system.
@@ -52,6 +56,10 @@ package struct SecretReader: Sendable {
             } catch {
                 return .failure(error)
             }
+        },
+        owns: { path in
+            var status = stat()
+            return lstat(path, &status) == 0 && status.st_uid == geteuid()
         })
 
     /// Only regular files, and opened without blocking: a FIFO in the place of a secret must not hold up a start.
@@ -88,14 +96,20 @@ package struct SecretReader: Sendable {
 
 /// Where the daemon keeps what it must keep, unless `[embedded] directory` says otherwise.
 package enum StateDirectory {
-    /// `$STATE_DIRECTORY` (systemd; the first of several, systemd.exec(5)); else, as root, /var/lib/posthouse; else
-    /// `$XDG_STATE_HOME/posthouse` (ignored unless absolute, XDG Base Directory 0.8) or `~/.local/state/posthouse`.
-    package static func resolve(environment: (_ name: String) -> String?, isRoot: Bool) -> String {
+    /// Of the package's unit (StateDirectory=posthouse), and of whoever runs it as root.
+    private static let system = "/var/lib/posthouse"
+
+    /// `$STATE_DIRECTORY` (systemd; the first of several, systemd.exec(5)); else /var/lib/posthouse, as root and as the
+    /// user whose cluster lies there, for commands beside the daemon; else `$XDG_STATE_HOME/posthouse` (ignored unless
+    /// absolute, XDG Base Directory 0.8) or `~/.local/state/posthouse`.
+    /// - Parameter owns: whether a path is there and this user's own.
+    package static func resolve(
+        environment: (_ name: String) -> String?, isRoot: Bool, owns: (_ path: String) -> Bool
+    ) -> String {
         if let first = environment("STATE_DIRECTORY")?.split(separator: ":").first { return String(first) }
-        if !isRoot {
-            if let state = environment("XDG_STATE_HOME"), state.hasPrefix("/") { return state + "/posthouse" }
-            if let home = environment("HOME"), home.hasPrefix("/") { return home + "/.local/state/posthouse" }
-        }
-        return "/var/lib/posthouse"
+        if isRoot || owns(system + "/cluster") { return system }
+        if let state = environment("XDG_STATE_HOME"), state.hasPrefix("/") { return state + "/posthouse" }
+        if let home = environment("HOME"), home.hasPrefix("/") { return home + "/.local/state/posthouse" }
+        return system
     }
 }

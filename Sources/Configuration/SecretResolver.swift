@@ -22,6 +22,20 @@ enum SecretReference: Sendable, Hashable {
         case .file(let path): "the file \(Quote.value(path))"
         }
     }
+
+    /// What to do where there is nothing.
+    var remedy: String {
+        switch self {
+        case .credential(let name):
+            // A name that may be a secret by mistake is not repeated.
+            let name = SourceText.looksSecret(name) ? "NAME" : Quote.printable(name)
+            return "LoadCredential=\(name):/etc/posthouse/credentials/\(name) below [Service] hands it over "
+                + "(systemctl edit posthouse)"
+        case .environment:
+            return "Environment= or EnvironmentFile= below [Service] sets it (systemctl edit posthouse)"
+        case .file: return "write the secret into it, or correct the path"
+        }
+    }
 }
 
 /// Fetches what a reference names.
@@ -48,7 +62,9 @@ struct SecretResolver: Sendable {
         switch reference {
         case .environment(let name):
             guard let value = reader.environment(name) else {
-                return .unreadable(reason: "it is not set", isExcused: purpose == .check)
+                return .unreadable(
+                    reason: purpose == .check ? "it is not set" : "it is not set; \(reference.remedy)",
+                    isExcused: purpose == .check)
             }
             return outcome(Array(value.utf8), isReadableByOthers: false)
         case .credential(let name):
@@ -58,19 +74,21 @@ struct SecretResolver: Sendable {
                     reason: "$CREDENTIALS_DIRECTORY is not set, as it is outside the unit",
                     isExcused: purpose == .check)
             }
-            return file(credentials + "/" + name, judgesMode: false)
+            return file(credentials + "/" + name, of: reference, judgesMode: false)
         case .file(let path):
-            return file(self.path(path), judgesMode: true)
+            return file(self.path(path), of: reference, judgesMode: true)
         }
     }
 
-    private func file(_ path: String, judgesMode: Bool) -> Outcome {
+    private func file(_ path: String, of reference: SecretReference, judgesMode: Bool) -> Outcome {
         switch reader.readFile(path, ConfigurationLimits.secretBytesMax) {
         case .success(let file): outcome(file.bytes, isReadableByOthers: judgesMode && file.isReadableByOthers)
         case .failure(let failure):
             // The daemon may read what a person may not, and what systemd shows to no other command of the unit; a file
             // that is not there is missing for all.
-            .unreadable(reason: failure.text, isExcused: purpose == .check && failure == .notPermitted)
+            .unreadable(
+                reason: failure == .notFound ? "\(failure.text); \(reference.remedy)" : failure.text,
+                isExcused: purpose == .check && failure == .notPermitted)
         }
     }
 

@@ -30,6 +30,7 @@ package enum Happening: String, CaseIterable, Sendable {
     case clusterStopped = "d656a91eb063432495fd528a7de3abc7"
     case migrated = "9189643281f3440ea157f47201330634"
     case ready = "bc627ddd0f534966a8a2eda532743dc0"
+    case startFailed = "a707e30ee0b4463799ff26f51f281d30"
     case reloaded = "092a180572ec4a11b48d40f442118e65"
     case reloadRefused = "7f22467d548849bc9862a555aac869eb"
     case hangs = "539b6e0873d54de5ad0014be64719b5e"
@@ -68,6 +69,7 @@ extension Happening {
         case .clusterStopped: self = .clusterStopped
         case .migrated: self = .migrated
         case .ready: self = .ready
+        case .startFailed: self = .startFailed
         case .reloaded: self = .reloaded
         case .reloadRefused: self = .reloadRefused
         case .hangs: self = .hangs

@@ -47,7 +47,7 @@ extension JournalEntry {
         case .leaseLost(let daemon): list.add("DAEMON", String(daemon))
         case .journalDropped(let count): list.add("COUNT", count)
         case .databaseLost, .databaseRecovered, .clusterStarted, .clusterStopped, .migrated, .ready, .reloaded,
-            .reloadRefused, .hangs, .stopping,
+            .startFailed, .reloadRefused, .hangs, .stopping,
             .stopped, .warning:
             break
         }

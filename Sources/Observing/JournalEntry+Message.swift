@@ -22,7 +22,7 @@ extension JournalEntry {
         case .duplicateDiffers, .quarantined, .requestRefused, .requestsRefused, .transferVoided, .deliveryRetry,
             .deliveryPaused, .integrationPaused, .breakerOpened, .leasesRescued, .warning, .journalDropped:
             .warning
-        case .deliveryDead, .leaseLost, .databaseLost, .reloadRefused, .hangs:
+        case .deliveryDead, .leaseLost, .databaseLost, .startFailed, .reloadRefused, .hangs:
             .error
         }
     }
@@ -66,6 +66,7 @@ extension JournalEntry {
         case .clusterStopped: "stopped the private PostgreSQL cluster"
         case .migrated(let from, let to): "migrated the schema from version \(from) to \(to)"
         case .ready(let listen): "ready on \(listen)"
+        case .startFailed(let reason): "cannot start: \(reason)"
         case .reloaded(let changes): "the new configuration holds: \(changes)"
         case .reloadRefused(let reason):
             "the new configuration cannot be used, the one before holds on: \(reason)"

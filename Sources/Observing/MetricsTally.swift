@@ -50,7 +50,9 @@ struct MetricsTally: Sendable, Equatable {
         // Sums are told to the journal after each of their parts was counted here; the rest has a gauge or no number.
         case .eventsRecorded, .refusals, .successes, .integrationPaused, .integrationResumed, .breakerClosed,
             .databaseRecovered,
-            .clusterStarted, .clusterStopped, .migrated, .ready, .reloaded, .reloadRefused, .hangs, .stopping, .stopped,
+            .clusterStarted, .clusterStopped, .migrated, .ready, .reloaded, .startFailed, .reloadRefused, .hangs,
+            .stopping,
+            .stopped,
             .warning, .journalDropped:
             break
         }

@@ -20,6 +20,15 @@ package final class Observatory: Sendable {
         package static func detected() -> Destination {
             JournalStream.isJournal(descriptor: STDERR_FILENO) ? .journal : .standardError
         }
+
+        /// Writes one entry at once and waits for it: for whoever has no Observatory yet, or none any more.
+        package func tell(_ observation: Observation, at time: Timestamp) {
+            let entry = JournalEntry(observation)
+            switch self {
+            case .journal: _ = Journal.send(entry.record)
+            case .standardError: _ = LineOutput.write(Array(entry.logfmt(at: time).utf8), to: STDERR_FILENO)
+            }
+        }
     }
 
     /// One happening and when it was told.

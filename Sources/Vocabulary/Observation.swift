@@ -45,6 +45,8 @@ package enum Observation: Sendable {
     case clusterStopped
     case migrated(from: Int, to: Int)
     case ready(listen: String)
+    /// The daemon could not begin to serve.
+    case startFailed(reason: String)
     /// A new configuration holds; `changes` says what it changed.
     case reloaded(changes: String)
     /// The configuration that was to be loaded cannot be used: the one before holds on.

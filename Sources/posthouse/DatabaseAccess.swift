@@ -1,6 +1,7 @@
 import ArgumentParser
 import Cluster
 import Configuration
+import Glibc
 import Ledger
 import Postgres
 import Vocabulary
@@ -27,7 +28,11 @@ enum DatabaseAccess {
             target = url
         } else if !configuration.database.usesPrivateCluster {
             throw Complaint(
-                "the secret of [database] url cannot be read here; run this where it can (posthouse check names it)")
+                """
+                the secret of [database] url cannot be read here (posthouse check names it); one that systemd hands to \
+                the daemon can be read as the daemon's user, while it runs: runuser -u posthouse -- env \
+                CREDENTIALS_DIRECTORY=/run/credentials/posthouse.service posthouse status
+                """, code: Exit.configuration)
         } else if let running = PrivateCluster.connectionString(ofRunning: configuration.embedded.directory) {
             target = running
         } else {
@@ -38,6 +43,22 @@ enum DatabaseAccess {
                 """, code: Exit.unavailable)
         }
         return try settings(target, statementTimeout: configuration.database.statementTimeout)
+    }
+
+    /// A database that does not answer, and what to do about it.
+    /// - Parameter path: of the configuration.
+    static func unreachable(_ error: DatabaseError, _ path: String) -> Complaint {
+        let hint = peerHint("runuser -u posthouse -- posthouse …")
+        return Complaint(
+            "\(error); see that PostgreSQL runs and that [database] url of \(path) is right\(hint)",
+            code: Exit.unavailable)
+    }
+
+    /// Root is nobody to a database that knows its users by peer authentication, as Debian sets PostgreSQL up.
+    static func peerHint(_ line: String) -> String {
+        guard geteuid() == 0 else { return "" }
+        return "; a database that knows its users by peer authentication wants this run as the daemon's own user: "
+            + line
     }
 
     /// Runs `body` with a small pool of its own.

@@ -69,14 +69,18 @@ import Vocabulary
     }
 
     @Test func stateDirectories() {
-        func resolve(_ environment: [String: String], isRoot: Bool = false) -> String {
-            StateDirectory.resolve(environment: { environment[$0] }, isRoot: isRoot)
+        func resolve(_ environment: [String: String], isRoot: Bool = false, owned: String = "") -> String {
+            StateDirectory.resolve(environment: { environment[$0] }, isRoot: isRoot, owns: { $0 == owned })
         }
         #expect(resolve(["STATE_DIRECTORY": "/var/lib/a:/var/lib/b", "HOME": "/h"]) == "/var/lib/a")
         #expect(resolve(["HOME": "/root"], isRoot: true) == "/var/lib/posthouse")
         #expect(resolve(["HOME": "/h", "XDG_STATE_HOME": "/s"]) == "/s/posthouse")
         #expect(resolve(["HOME": "/h", "XDG_STATE_HOME": "relative"]) == "/h/.local/state/posthouse")
         #expect(resolve([:]) == "/var/lib/posthouse")
+        // runuser keeps root's HOME: the daemon's user finds the daemon's cluster all the same.
+        let cluster = "/var/lib/posthouse/cluster"
+        #expect(resolve(["HOME": "/root", "XDG_STATE_HOME": "/s"], owned: cluster) == "/var/lib/posthouse")
+        #expect(resolve(["HOME": "/h", "STATE_DIRECTORY": "/s"], owned: cluster) == "/s")
     }
 
     @Test func theWholeOfAConfiguration() throws {
@@ -131,6 +135,8 @@ import Vocabulary
             try SecretReader.system.readFile(directory.appending(path: "none").path, 2).get()
         }
         let outcome = ConfigurationFile.load(path: directory.appending(path: "none").path, purpose: .serve)
-        #expect(outcome.render().hasSuffix("/none: error: cannot be read: no such file\n1 error\n"))
+        #expect(
+            outcome.render().hasSuffix(
+                "/none: error: cannot be read: no such file; --config FILE names another\n1 error\n"))
     }
 }

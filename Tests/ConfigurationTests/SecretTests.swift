@@ -51,9 +51,16 @@ import Vocabulary
         ),
         ("{ env = \"A=B\" }", "4:18 `env` must be the name of an environment variable"),
         ("{ credential = \"../x\" }", "4:25 `credential` must be the name of a systemd credential, without a slash"),
-        ("{ env = \"UNSET\" }", "4:10 the environment variable `UNSET` cannot be read: it is not set"),
+        (
+            "{ env = \"UNSET\" }",
+            "4:10 the environment variable `UNSET` cannot be read: it is not set; Environment= or EnvironmentFile= below "
+                + "[Service] sets it (systemctl edit posthouse)"
+        ),
         ("{ env = \"EMPTY\" }", "4:10 the environment variable `EMPTY` is empty; `secret` needs a secret"),
-        ("{ file = \"/none\" }", "4:10 the file `/none` cannot be read: no such file"),
+        (
+            "{ file = \"/none\" }",
+            "4:10 the file `/none` cannot be read: no such file; write the secret into it, or correct the path"
+        ),
         (
             "{ credential = \"c\" }",
             "4:10 the credential `c` cannot be read: $CREDENTIALS_DIRECTORY is not set, as it is outside the unit"
@@ -151,7 +158,11 @@ import Vocabulary
         // Inside the unit the directory is there, and a credential that is not is an error even of `check`.
         harness.purpose = .check
         harness.environment = ["CREDENTIALS_DIRECTORY": "/creds"]
-        #expect(Harness.places(harness.check(text).errors) == ["4:10 the credential `c` cannot be read: no such file"])
+        #expect(
+            Harness.places(harness.check(text).errors) == [
+                "4:10 the credential `c` cannot be read: no such file; LoadCredential=c:/etc/posthouse/credentials/c "
+                    + "below [Service] hands it over (systemctl edit posthouse)"
+            ])
         // As it is for ExecReload= where systemd shows the credentials to the daemon alone.
         harness.files["/creds/c"] = .failure(.notPermitted)
         #expect(harness.check(text).errors.isEmpty)

@@ -68,6 +68,7 @@ let everyObservation: [Observation] = [
     .leasesRescued(daemon: 4, count: 2), .leaseLost(daemon: 4), .databaseLost(reason: "connection refused"),
     .databaseRecovered, .clusterStarted(directory: "/var/lib/posthouse", takenOver: false), .clusterStopped,
     .migrated(from: 1, to: 2), .ready(listen: "127.0.0.1:8080"),
+    .startFailed(reason: "the database has fsync = off"),
     .reloaded(changes: "integrations added: crm"), .reloadRefused(reason: "posthouse.toml:3:1: error: unknown key"),
     .hangs(what: "an event loop has not answered for 5 seconds"), .stopping(reason: "SIGTERM"),
     .stopped(inFlight: 0), .warning("take care"), .journalDropped(count: 2),

@@ -187,7 +187,7 @@ import Vocabulary
             try hold.release()
             if signal == SIGTERM {
                 #expect(child.waitForEnd(60) == .exited(1))
-                #expect(child.errors.contains { $0.contains("given up; nothing was changed") }, "\(child.errors)")
+                #expect(child.errors.contains { $0.contains("given up; nothing was moved") }, "\(child.errors)")
                 #expect(
                     !FileManager.default.fileExists(atPath: move.old.directory.path + "/state/cluster/postmaster.pid"))
             }

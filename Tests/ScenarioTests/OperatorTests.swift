@@ -209,19 +209,48 @@ import Vocabulary
         #expect(try relay.command("discard", "none", "--config", c).end == .exited(1))
     }
 
-    @Test("A database that does not answer: 69, and what to do; one without a schema: 1")
-    func database() throws {
+    /// Every command that asks the database.
+    static let databaseCommands = [
+        ["status"], ["events"], ["trace", "x"], ["deliveries"], ["pause", "backend"], ["resume", "backend"],
+        ["replay", "--outcome", "dead"], ["backfill", "backend", "--since", "1h"], ["discard", "backend"],
+        ["quarantine"], ["quarantine", "show", "1"], ["quarantine", "retry", "1"], ["erase", "--user", "u"],
+        ["migrate"],
+    ]
+
+    @Test("A database that does not answer: 69, and what to do", arguments: databaseCommands)
+    func database(command: [String]) throws {
         let relay = try Relay([.init("backend", Receiver())], storage: .given("host=127.0.0.1 port=1 dbname=d"))
         defer { relay.end() }
-        let unreachable = try relay.command("status", "--config", relay.configuration)
-        #expect(unreachable.end == .exited(69), "\(unreachable)")
-        #expect(unreachable.errors.contains("[database] url"))
+        let child = try ChildProcess([try Relay.binary.get()] + command + ["--config", relay.configuration])
+        #expect(child.waitForEnd(30) == .exited(69), "\(child.errors)")
+        let errors = child.errors.joined(separator: "\n")
+        #expect(errors.contains("[database] url"), "\(errors)")
+        if getuid() == 0 { #expect(errors.contains("runuser -u posthouse -- "), "\(errors)") }
+    }
+
+    @Test("A database without a schema: 1, and what to do")
+    func noSchema() throws {
         let empty = try Relay([.init("backend", Receiver())])
         defer { empty.end() }
-        for command in [["status"], ["events"], ["deliveries"], ["quarantine"], ["replay", "--outcome", "dead"]] {
+        for command in Self.databaseCommands where command[0] != "migrate" {
             let child = try ChildProcess([try Relay.binary.get()] + command + ["--config", empty.configuration])
             #expect(child.waitForEnd(30) == .exited(1), "\(command)")
             #expect(child.errors.contains { $0.contains("posthouse migrate") }, "\(command): \(child.errors)")
+        }
+    }
+
+    @Test("A url that cannot be read here: 78, and how it can")
+    func unreadableURL() throws {
+        let relay = try Relay([.init("backend", Receiver())], storage: .given("host=127.0.0.1 port=1 dbname=d"))
+        defer { relay.end() }
+        let text = try String(contentsOfFile: relay.configuration, encoding: .utf8)
+        let file = "{ file = \"\(relay.directory.path)/database-url\" }"
+        try relay.directory.write(
+            "posthouse.toml", text.replacingOccurrences(of: file, with: "{ credential = \"database-url\" }"))
+        for command in Self.databaseCommands {
+            let child = try ChildProcess([try Relay.binary.get()] + command + ["--config", relay.configuration])
+            #expect(child.waitForEnd(30) == .exited(78), "\(command)")
+            #expect(child.errors.contains { $0.contains("CREDENTIALS_DIRECTORY=") }, "\(command): \(child.errors)")
         }
     }
 }

@@ -1,7 +1,7 @@
 package import Postgres
 package import Vocabulary
 
-/// Why a ledger was not moved. Unless said otherwise both databases are as they were.
+/// Why a ledger was not moved. Unless said otherwise the rows of both databases are as they were.
 package enum MoveFailure: Error, CustomStringConvertible {
     case source(DatabaseError)
     /// `.commitUnknown`: it may have been moved.

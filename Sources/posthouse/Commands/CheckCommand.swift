@@ -1,8 +1,10 @@
 import ArgumentParser
 import Configuration
+import Glibc
 import Inbound
 import JSONText
 import Ledger
+import Observing
 import Vocabulary
 
 struct CheckCommand: AsyncParsableCommand {
@@ -25,14 +27,21 @@ struct CheckCommand: AsyncParsableCommand {
         if output.json {
             Terminal.say { write(outcome, warnings, into: &$0) }
         } else {
-            if !outcome.diagnostics.isEmpty { Terminal.complain(outcome.render(coloured: Terminal.errorIsColoured)) }
-            for warning in warnings { Terminal.complain("\(file.path): warning: \(warning)") }
+            if !outcome.diagnostics.isEmpty { Terminal.complain(outcome) }
+            for warning in warnings { Terminal.complain("\(file.path): warning: \(warning)", .warning) }
+        }
+        if !outcome.errors.isEmpty, Self.isOfReload {
+            // The daemon is never told of this reload: the entry that explains it comes from here.
+            Observatory.Destination.journal.tell(.reloadRefused(reason: outcome.errorLine), at: ThisProcess.now())
         }
         guard outcome.errors.isEmpty, let checked = outcome.configuration else { throw Exit.configuration }
         guard !output.json else { return }
         Terminal.say(
             "\(file.path): fine (\(checked.sources.count) sources, \(checked.integrations.count) integrations)")
     }
+
+    /// The unit's ExecReload=: systemd sets MAINPID for such commands alone (systemd.exec(5)).
+    private static var isOfReload: Bool { Terminal.errorIsJournal && getenv("MAINPID") != nil }
 
     /// A misspelled default name would leave the vendor's renamed event without its meaning.
     private func eventNameWarnings(_ sources: [Source]) -> [String] {

@@ -2,6 +2,7 @@ import ArgumentParser
 import Configuration
 import Glibc
 import Observing
+import Systemd
 
 /// `--config FILE`, as every command takes it.
 struct ConfigurationOption: ParsableArguments {
@@ -12,7 +13,7 @@ struct ConfigurationOption: ParsableArguments {
     func load(_ purpose: Purpose) throws -> Configuration {
         let outcome = ConfigurationFile.load(path: path, purpose: purpose)
         if let configuration = outcome.configuration, outcome.errors.isEmpty { return configuration }
-        Terminal.complain(outcome.render(coloured: Terminal.errorIsColoured))
+        Terminal.complain(outcome)
         throw Exit.configuration
     }
 }
@@ -22,6 +23,8 @@ enum Terminal {
     /// NO_COLOR: no-color.org; an empty value counts as none.
     static let allowsColour = getenv("NO_COLOR").map { $0.pointee == 0 } ?? true
     static let errorIsColoured = isatty(STDERR_FILENO) == 1 && allowsColour
+    /// As it is for what systemd runs.
+    static let errorIsJournal = JournalStream.isJournal(descriptor: STDERR_FILENO)
 
     static func say(_ text: String) { put(text.hasSuffix("\n") ? text : text + "\n", STDOUT_FILENO) }
 
@@ -34,17 +37,34 @@ enum Terminal {
 
     static func complain(_ text: String) { put(text.hasSuffix("\n") ? text : text + "\n", STDERR_FILENO) }
 
-    /// Runs a command's body; a complaint is printed after the command's name and becomes its exit code.
-    static func reporting(_ body: () async throws -> Void) async throws {
+    /// The same of a finding: in the journal each line gets its priority (sd-daemon(3)), so that
+    /// `journalctl -p warning` shows it.
+    static func complain(_ text: String, _ severity: Diagnostic.Severity) {
+        guard errorIsJournal else { return complain(text) }
+        let priority = severity == .error ? JournalEntry.Priority.error : .warning
+        complain(text.split(separator: "\n").map { "<\(priority.rawValue)>\($0)" }.joined(separator: "\n"))
+    }
+
+    /// All that is wrong with a configuration, or worth a look.
+    static func complain(_ outcome: LoadOutcome) {
+        guard errorIsJournal else { return complain(outcome.render(coloured: errorIsColoured)) }
+        for diagnostic in outcome.diagnostics { complain(diagnostic.render(), diagnostic.severity) }
+    }
+
+    /// Runs a command's body; a complaint is printed after the command's name, or told by `tell`, and becomes the
+    /// command's exit code.
+    static func reporting(
+        by tell: (String) -> Void = { complain("posthouse: \($0)", .error) }, _ body: () async throws -> Void
+    ) async throws {
         do {
             try await body()
         } catch let complaint as Complaint {
-            complain("posthouse: \(complaint)")
+            tell("\(complaint)")
             throw complaint.code
         } catch let code as ExitCode {
             throw code
         } catch {
-            complain("posthouse: \(error)")
+            tell("\(error)")
             throw ExitCode.failure
         }
     }

@@ -93,7 +93,7 @@ struct EmbeddedMove {
                 (systemctl stop posthouse.socket posthouse)
                 """)
         } catch .cancelled {
-            throw Complaint("given up; nothing was changed")
+            throw Complaint("given up; nothing was moved")
         }
     }
 
@@ -103,15 +103,17 @@ struct EmbeddedMove {
         let source = try DatabaseAccess.settings(cluster.connectionString, statementTimeout: Self.statementTimeout)
         let move = LedgerMove(from: source, to: target)
         let outcome: LedgerMove.Outcome
+        var migrated = ""
         do {
             if isDry {
                 outcome = try await move.look(isMarked: isMarked)
             } else {
-                _ = try await DatabaseAccess.prepare(source)
+                let (from, to) = try await DatabaseAccess.prepare(source)
+                if from != to { migrated = " (the schema of the private cluster was brought from \(from) to \(to))" }
                 outcome = try await marked(move, isMarked: isMarked, goesOn: goesOn)
             }
         } catch let failure as MoveFailure {
-            throw Self.complaint(failure)
+            throw Self.complaint(failure, migrated)
         }
         Terminal.showStage(nil)
         if !isDry { try mark(.moved) }
@@ -141,7 +143,13 @@ struct EmbeddedMove {
                 })
         } catch {
             if case .target(.commitUnknown) = error { throw error }
-            if error.provesAbsence || isWritten.isRaised { try ClusterMove.remove(in: directory) }
+            guard error.provesAbsence || isWritten.isRaised else { throw error }
+            do {
+                try ClusterMove.remove(in: directory)
+            } catch let second {
+                // Why the move failed matters more; a mark that stays is found by the next call.
+                Terminal.complain("posthouse: \(second)", .error)
+            }
             throw error
         }
     }
@@ -159,20 +167,20 @@ struct EmbeddedMove {
         }
     }
 
-    private static func complaint(_ failure: MoveFailure) -> Complaint {
+    /// - Parameter migrated: what was changed all the same, in words.
+    private static func complaint(_ failure: MoveFailure, _ migrated: String) -> Complaint {
         switch failure {
         case .target(.commitUnknown): return Complaint("\(failure)", code: Exit.unavailable)
         case .target(let error) where error.isConnectionLevel:
-            let role =
-                geteuid() == 0
-                ? "; a database that knows its users by peer authentication wants this run as the daemon's own user: "
-                    + "systemd-run -Pq --collect -p User=posthouse -p StateDirectory=posthouse posthouse migrate "
-                    + "--from-embedded"
-                : ""
+            let hint = DatabaseAccess.peerHint(
+                "systemd-run -Pq --collect -p User=posthouse -p StateDirectory=posthouse posthouse migrate "
+                    + "--from-embedded")
             return Complaint(
-                "\(failure); nothing was changed; see that PostgreSQL runs and that [database] url is right\(role)",
-                code: Exit.unavailable)
-        default: return Complaint("\(failure); nothing was changed")
+                """
+                \(failure); nothing was moved\(migrated); see that PostgreSQL runs and that [database] url is \
+                right\(hint)
+                """, code: Exit.unavailable)
+        default: return Complaint("\(failure); nothing was moved\(migrated)")
         }
     }
 }

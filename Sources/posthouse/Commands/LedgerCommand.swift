@@ -14,15 +14,22 @@ enum LedgerCommand {
         let configuration = try file.load(.check)
         try await Terminal.reporting {
             let settings = try DatabaseAccess.forCommand(configuration)
-            do {
+            try await reaching(file) {
                 try await DatabaseAccess.withPool(settings) { try await body(configuration, $0) }
-            } catch let error as DatabaseError where error.isConnectionLevel {
-                throw Complaint(
-                    "\(error); see that PostgreSQL runs and that [database] url of \(file.path) is right",
-                    code: Exit.unavailable)
-            } catch DatabaseError.refused(let refusal) where ["42P01", "42703"].contains(refusal.sqlState.code) {
-                throw Complaint("the database has no schema, or an older one: run posthouse migrate first")
             }
+        }
+    }
+
+    /// What a person can do about a database is said with its errors.
+    static func reaching<Value>(
+        _ file: ConfigurationOption, _ body: () async throws -> Value
+    ) async throws -> Value {
+        do {
+            return try await body()
+        } catch let error as DatabaseError where error.isConnectionLevel {
+            throw DatabaseAccess.unreachable(error, file.path)
+        } catch DatabaseError.refused(let refusal) where ["42P01", "42703"].contains(refusal.sqlState.code) {
+            throw Complaint("the database has no schema, or an older one: run posthouse migrate first")
         }
     }
 
@@ -76,7 +83,8 @@ extension Timestamp {
     var toTheSecond: String { iso8601.prefix(19) + "Z" }
 }
 
-/// How long something took or waits, for a person: two digits and a unit.
+/// How long something took or waits, for a person: whole seconds below two minutes, whole minutes below two hours,
+/// whole hours below two days, and then whole days.
 enum Age {
     static func text(seconds: Double) -> String {
         switch Int(seconds) {

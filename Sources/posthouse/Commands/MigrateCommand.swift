@@ -30,7 +30,7 @@ struct MigrateCommand: AsyncParsableCommand {
                 return try await EmbeddedMove(configuration, isDry: dryRun, output: output).run()
             }
             let settings = try DatabaseAccess.forCommand(configuration)
-            let (from, to) = try await DatabaseAccess.prepare(settings)
+            let (from, to) = try await LedgerCommand.reaching(file) { try await DatabaseAccess.prepare(settings) }
             if output.json {
                 return Terminal.say { json in
                     json.member("from", from)

@@ -119,7 +119,8 @@ struct SendCommand: AsyncParsableCommand {
             let answer = try await promise.futureResult.get()
             let text = String(decoding: answer.excerpt, as: UTF8.self).split(separator: "\n").first ?? ""
             guard answer.status == 200 else {
-                throw Complaint("\(event) was answered \(answer.status): \(text)")
+                let hint = answer.status == 401 ? "; are --secret-file, --kind and --auth those of the source?" : ""
+                throw Complaint("\(event) was answered \(answer.status): \(text)\(hint)")
             }
             Terminal.say("\(event) was answered 200")
         } catch let failure as DeliveryFailure {

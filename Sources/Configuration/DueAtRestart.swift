@@ -1,0 +1,20 @@
+extension Configuration {
+    /// Keys whose value needs a new process, and is not the one that this process began with: sockets and the database
+    /// are opened once. Compared with the beginning, so that each reload names what is still due.
+    package func dueAtRestart(since started: Configuration) -> [String] {
+        var keys: [String] = []
+        if server.listen != started.server.listen { keys.append("[server] listen") }
+        if server.apiListen != started.server.apiListen { keys.append("[server] api_listen") }
+        // The files of a listener with TLS are read anew; switching TLS on or off is another listener.
+        if (server.tls == nil) != (started.server.tls == nil) { keys.append("[server] tls") }
+        if database.url != started.database.url || database.usesPrivateCluster != started.database.usesPrivateCluster {
+            keys.append("[database] url")
+        }
+        if database.poolConnections != started.database.poolConnections { keys.append("[database] pool") }
+        if database.statementTimeout != started.database.statementTimeout {
+            keys.append("[database] statement_timeout")
+        }
+        if database.usesPrivateCluster, embedded != started.embedded { keys.append("[embedded] directory") }
+        return keys
+    }
+}
