@@ -31,7 +31,7 @@ package final class FrontServer: Sendable {
         limits: FrontLimits = FrontLimits()
     ) async throws(FrontError) -> FrontServer {
         let connections = Connections()
-        let certificates = Certificates(try tls?.context())
+        let certificates = Certificates(try tls?.identity())
         let bootstrap = bootstrap(
             handler: handler, group: group, connections: connections, certificates: certificates, limits: limits)
         let channel = try await bind(bootstrap, to: listener)
@@ -46,11 +46,14 @@ package final class FrontServer: Sendable {
             connections: connections, certificates: certificates)
     }
 
-    /// New connections get this certificate; those that are open keep theirs. Only for a listener started with TLS.
-    package func replaceTLS(_ files: TLSFiles) throws(FrontError) {
-        precondition(certificates.current != nil, "the listener was started without TLS")
-        certificates.replace(try files.context())
-    }
+    /// It was started with a certificate, and speaks TLS for as long as it listens.
+    package var speaksTLS: Bool { certificates.current != nil }
+
+    /// New connections get this certificate; those that are open keep theirs. A listener that was started without TLS
+    /// stays so: this is nothing to it.
+    /// - Returns: whether it differs from the one before.
+    @discardableResult
+    package func replaceTLS(_ identity: TLSIdentity) -> Bool { certificates.replace(identity) }
 
     /// Stops accepting, lets requests under way be answered with `Connection: close`, closes idle connections, and
     /// returns when none is left. At the deadline the rest is cut; returns how many that were.
@@ -111,8 +114,8 @@ extension FrontServer {
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     let pipeline = channel.pipeline.syncOperations
-                    if let context = certificates.current {
-                        try pipeline.addHandler(NIOSSLServerHandler(context: context))
+                    if let identity = certificates.current {
+                        try pipeline.addHandler(NIOSSLServerHandler(context: identity.context))
                     }
                     try pipeline.addHandler(
                         ByteToMessageHandler(
@@ -148,15 +151,21 @@ extension FrontServer {
     }
 }
 
-/// The certificate of a listener, replaceable while it serves.
+/// The certificate of a listener, replaceable while it serves; nil: it has none, and never will.
 private final class Certificates: Sendable {
-    private let context: Mutex<NIOSSLContext?>
+    private let identity: Mutex<TLSIdentity?>
 
-    init(_ context: NIOSSLContext?) { self.context = Mutex(context) }
+    init(_ identity: TLSIdentity?) { self.identity = Mutex(identity) }
 
-    var current: NIOSSLContext? { context.withLock { $0 } }
+    var current: TLSIdentity? { identity.withLock { $0 } }
 
-    func replace(_ next: NIOSSLContext) { context.withLock { $0 = next } }
+    func replace(_ next: TLSIdentity) -> Bool {
+        identity.withLock { identity in
+            guard let former = identity else { return false }
+            identity = next
+            return former.chain != next.chain
+        }
+    }
 }
 
 extension FrontLimits {

@@ -16,7 +16,7 @@ package struct TLSFiles: Hashable, Sendable {
     private static let goodbyeTimeout: TimeAmount = .seconds(1)
 
     /// Reads both files; TLS 1.2 and later.
-    func context() throws(FrontError) -> NIOSSLContext {
+    package func identity() throws(FrontError) -> TLSIdentity {
         do {
             let chain = try NIOSSLCertificate.fromPEMFile(certificate)
             guard !chain.isEmpty else {
@@ -28,11 +28,18 @@ package struct TLSFiles: Hashable, Sendable {
             configuration.minimumTLSVersion = .tlsv12
             configuration.applicationProtocols = ["http/1.1"]
             configuration.shutdownTimeout = Self.goodbyeTimeout
-            return try NIOSSLContext(configuration: configuration)
+            return TLSIdentity(context: try NIOSSLContext(configuration: configuration), chain: chain)
         } catch let error as FrontError {
             throw error
         } catch {
             throw .tls(self, reason: "\(error); both must be readable PEM files that belong together")
         }
     }
+}
+
+/// A certificate and its key as their files held them: what can be wrong with them has been found by now.
+package struct TLSIdentity: Sendable {
+    let context: NIOSSLContext
+    /// The key belongs to it: who has another key has another certificate.
+    let chain: [NIOSSLCertificate]
 }

@@ -6,8 +6,9 @@ import NIOCore
 import Synchronization
 import Vocabulary
 
-/// The listeners that are open. What answers behind them is replaced as a whole by a reload: a request is answered by
-/// what was there when its head had come, or, if that is gone, by what is there now.
+/// The listeners that are open. What answers behind them is replaced as a whole by a reload: a request whose head was
+/// admitted before one and whose body came after it is answered by the new parts, so by the secrets that hold now; one
+/// of a source that is gone is answered 404.
 final class Doors: Sendable {
     /// What can be asked at a listener.
     enum Side: Sendable {
@@ -51,9 +52,13 @@ final class Doors: Sendable {
         for door in doors { door.router.replace(Router(parts, door.side)) }
     }
 
-    /// New connections get the certificate that the files hold now.
-    func renew(_ tls: Front.TLSFiles) throws {
-        for door in doors { try door.server.replaceTLS(tls) }
+    /// They were opened with a certificate.
+    var speakTLS: Bool { servers.contains { $0.speaksTLS } }
+
+    /// New connections get this certificate.
+    /// - Returns: whether it is another than before.
+    func renew(_ identity: TLSIdentity) -> Bool {
+        servers.map { $0.replaceTLS(identity) }.contains(true)
     }
 }
 

@@ -8,6 +8,7 @@ import Vocabulary
 /// `/healthz` (the process answers), `/readyz` (a webhook could be acknowledged now), `/metrics` (Prometheus).
 struct Operations: Sendable {
     let pool: Pool
+    let reading: FiguresReading
     let registration: Registration
     let observatory: Observatory
     let recording: RecordFigures
@@ -43,14 +44,15 @@ struct Operations: Sendable {
     }
 
     private func metrics() async -> FrontAnswer {
-        let figures = try? await QueueFigures.read(served: integrations, from: pool)
+        let figures = await reading.figures
         let recorded = recording.snapshot
         let gauges = Gauges(
-            databaseIsUp: figures != nil,
+            databaseIsUp: figures != nil && registration.mayStart,
             queues: (figures ?? []).map {
                 Gauges.Queue(
                     integration: $0.integration, waiting: $0.waiting, oldestWaitingSeconds: $0.oldestSeconds,
-                    deadLetters: $0.deadLetters, isPaused: $0.isPaused, breakerIsOpen: $0.breakerIsOpen)
+                    deadLetters: $0.deadLetters, isPaused: $0.isPaused,
+                    breakerIsOpen: $0.hasOpenBreaker(among: integrations))
             }, recording: Gauges.Recording(commits: recorded.commits, batches: recorded.batches),
             beingStored: recordQueue.depth)
         return FrontAnswer(

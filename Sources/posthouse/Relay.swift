@@ -16,20 +16,14 @@ import Vocabulary
 final class Relay: Sendable {
     let pool: Pool
     let group: MultiThreadedEventLoopGroup
-    let dispatcher: Dispatcher
-    let doors: Doors
     let recordQueue: RecordQueue
     let handOver: HandOver
-    let queue: Queue
-    let rules: SourceRuleBook
-    let signings: SourceSignings
-    let observatory: Observatory
-    let clock: DatabaseClock
-    let configuration: LiveConfiguration
-    let resolver: AddressResolver
-    /// What answers requests under a configuration.
-    let makeParts: @Sendable (Configuration) -> Doors.Parts
-    let registration: Registration
+    /// What a reload needs of the parts.
+    let reloader: Reloader
+    private let dispatcher: Dispatcher
+    private let doors: Doors
+    private let queue: Queue
+    private let registration: Registration
     /// Ends when the record queue is closed and empty.
     private let recording: Task<Void, Never>
     /// Ends when the settlement buffer is closed and empty.
@@ -48,15 +42,12 @@ final class Relay: Sendable {
     ) async throws {
         let observe = observatory.observer
         self.observe = observe
-        self.observatory = observatory
         let live = LiveConfiguration(configuration)
-        self.configuration = live
         let group = MultiThreadedEventLoopGroup(numberOfThreads: System.coreCount)
         self.group = group
         let pool = Self.pool(configuration, settings, observe)
         self.pool = pool
         let clock = DatabaseClock()
-        self.clock = clock
         let identity = ThisProcess.identity()
         let registration = Registration(pool: pool, identity: identity, version: Posthouse.version, clock: clock)
         self.registration = registration
@@ -71,19 +62,19 @@ final class Relay: Sendable {
         try await SourceNames.remember(configuration.sources.map(\.name), in: pool)
         try await registration.register()
         try await queue.bury(place: identity.place, isAlive: ThisProcess.isAlive)
+        let plans = try LanePlan.make(configuration.integrations, version: Posthouse.version)
         let routed = try await queue.route(configuration.integrations)
 
-        rules = SourceRuleBook(SourceRules.byName(configuration.sources))
-        signings = SourceSignings(SourceSigning.byName(configuration.sources))
+        let rules = SourceRuleBook(SourceRules.byName(configuration.sources))
+        let signings = SourceSignings(SourceSigning.byName(configuration.sources))
         dispatcher = Dispatcher(
             queue: queue, handOver: handOver, registration: registration, clock: clock, place: identity.place,
             isAlive: ThisProcess.isAlive, sources: signings, group: group, observe: observe)
         // A look-up can hang for as long as the resolver likes: threads of their own.
         resolverThreads = NIOThreadPool(numberOfThreads: DeliverLimits.resolverThreads)
         resolverThreads.start()
-        resolver = .system(pool: resolverThreads)
-        let plans = try LanePlan.make(configuration.integrations, version: Posthouse.version)
-        _ = try await dispatcher.adopt(routed, plans: plans, resolver: resolver)
+        let resolver = AddressResolver.system(pool: resolverThreads)
+        await dispatcher.adopt(try PlannedLane.join(routed, plans), resolver: resolver)
 
         recordQueue = RecordQueue()
         let recorder = Recorder(
@@ -97,14 +88,17 @@ final class Relay: Sendable {
             Task { await Self.keepUp(pool, live, observe) },
         ]
 
-        makeParts = { [pool, recordQueue] configuration in
+        let reading = FiguresReading(pool: pool)
+        let makeParts = { @Sendable [pool, recordQueue] configuration in
             Doors.Parts(
-                configuration, pool: pool, queue: recordQueue, recording: recorder.figures, registration: registration,
-                clock: clock,
-                observatory: observatory)
+                configuration, pool: pool, reading: reading, queue: recordQueue, recording: recorder.figures,
+                registration: registration, clock: clock, observatory: observatory)
         }
         doors = try await Doors.open(
             listeners.sides, tls: listeners.tls, parts: makeParts(configuration), group: group)
+        reloader = Reloader(
+            started: configuration, live: live, pool: pool, queue: queue, rules: rules, signings: signings,
+            dispatcher: dispatcher, resolver: resolver, doors: doors, observatory: observatory, makeParts: makeParts)
     }
 
     private static func pool(

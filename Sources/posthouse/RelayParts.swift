@@ -24,9 +24,8 @@ final class LiveConfiguration: Sendable {
 extension Doors.Parts {
     /// Made at the start, and again by each reload.
     init(
-        _ configuration: Configuration, pool: Pool, queue: RecordQueue, recording: RecordFigures,
-        registration: Registration,
-        clock: DatabaseClock, observatory: Observatory
+        _ configuration: Configuration, pool: Pool, reading: FiguresReading, queue: RecordQueue,
+        recording: RecordFigures, registration: Registration, clock: DatabaseClock, observatory: Observatory
     ) {
         let observe = observatory.observer
         observatory.expect(
@@ -40,8 +39,8 @@ extension Doors.Parts {
             subscriptionGroups: configuration.subscriptionGroups, lookup: HolderLookup(pool: pool), queue: queue,
             bodyBytesMax: bodyBytesMax, now: { clock.now }, observe: observe)
         operations = Operations(
-            pool: pool, registration: registration, observatory: observatory, recording: recording, recordQueue: queue,
-            integrations: Set(configuration.integrations.map(\.name)))
+            pool: pool, reading: reading, registration: registration, observatory: observatory, recording: recording,
+            recordQueue: queue, integrations: Set(configuration.integrations.map(\.name)))
     }
 }
 

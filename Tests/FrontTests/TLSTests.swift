@@ -47,9 +47,26 @@ import Testing
             let second = try certificate(folder, "second")
             try await withServer(tls: first) { server in
                 #expect(try await ask(server, trusting: first).hasSuffix("\r\n\r\nsecretly"))
-                try server.replaceTLS(second)
+                #expect(server.speaksTLS)
+                let (same, other) = (try first.identity(), try second.identity())
+                #expect(!server.replaceTLS(same))
+                #expect(server.replaceTLS(other))
                 #expect(try await ask(server, trusting: second).hasSuffix("\r\n\r\nsecretly"))
                 #expect(try await ask(server, trusting: first) == "")
+            }
+        }
+    }
+
+    @Test func aListenerWithoutTLSStaysSo() async throws {
+        try await withFolder { folder in
+            let files = try certificate(folder, "late")
+            try await withServer { server in
+                #expect(!server.speaksTLS)
+                let identity = try files.identity()
+                #expect(!server.replaceTLS(identity))
+                let client = try RawClient(server.boundAddress)
+                try await client.send(post("/echo", "plain", headers: "Connection: close\r\n"))
+                #expect(try await client.rest().hasSuffix("plain"))
             }
         }
     }

@@ -65,7 +65,7 @@ struct LookupTests {
             try bench.psql(
                 "UPDATE deliveries SET created_at = now() - interval '90 seconds' WHERE integration = \(daemon.row("b"))"
             )
-            let figures = try await QueueFigures.read(served: [], from: daemon.pool)
+            let figures = try await QueueFigures.read(from: daemon.pool)
             #expect(figures.map(\.integration) == ["a", "b", "idle"] && figures.map(\.waiting) == [2, 3, 0])
             #expect(figures.map(\.deadLetters) == [1, 0, 0] && figures.map(\.isPaused) == [false, true, false])
             #expect((90...150).contains(figures[1].oldestSeconds ?? 0) && figures[2].oldestSeconds == nil)

@@ -78,10 +78,16 @@ extension FaultTests {
         let frozen = try FrozenCluster(cluster)
         let began = Date()
         #expect(load.waitForRefusals(1, within: 9))
+        // The page is there just when somebody looks, and says what is.
+        let asked = Date()
+        let page = try relay.get("/metrics")
+        #expect(Date().timeIntervalSince(asked) < 6)
+        #expect(page.status == 200 && page.text.contains("posthouse_database_up 0\n"), "\(page.text)")
         Thread.sleep(until: began.addingTimeInterval(12))
         frozen.thaw()
         #expect(load.waitForProgress(100))
         #expect(try eventually(within: 12) { try relay.get("/readyz").status == 200 })
+        #expect(try eventually { try relay.get("/metrics").text.contains("posthouse_database_up 1\n") })
 
         try expectRecovered(relay, load, receiver, process: process)
     }

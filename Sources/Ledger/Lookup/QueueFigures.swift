@@ -9,7 +9,7 @@ package struct QueueFigures: Sendable {
     package let oldestSeconds: Double?
     package let deadLetters: Int
     package let isPaused: Bool
-    package let breakerIsOpen: Bool
+    let breakerIsOpen: Bool
 
     static let statement = Statement<(), (String, Int64, Double?, Int64, Bool, Bool)>(
         "lookup_queue_figures",
@@ -38,12 +38,14 @@ package struct QueueFigures: Sendable {
     }
 
     /// - Parameter served: the configured integrations: the breaker of another protects nobody.
-    package static func read(served: Set<String>, from pool: Pool) async throws -> [QueueFigures] {
+    package func hasOpenBreaker(among served: Set<String>) -> Bool { breakerIsOpen && served.contains(integration) }
+
+    package static func read(from pool: Pool) async throws -> [QueueFigures] {
         try await pool.withSession { session throws(DatabaseError) in
             try session.run(statement, ()).map {
                 QueueFigures(
                     integration: $0.0, waiting: Int($0.1), oldestSeconds: $0.2, deadLetters: Int($0.3),
-                    isPaused: $0.4, breakerIsOpen: $0.5 && served.contains($0.0))
+                    isPaused: $0.4, breakerIsOpen: $0.5)
             }
         }
     }

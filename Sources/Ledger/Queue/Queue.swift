@@ -29,21 +29,35 @@ package struct Queue: Sendable {
 
     /// Names the configured integrations in the database and routes new messages to them.
     package func route(_ integrations: [Integration]) async throws -> [RoutedIntegration] {
+        let routed = try await name(integrations)
+        route(to: routed)
+        return routed
+    }
+
+    /// Names the configured integrations in the database, all or none; nothing is routed to them before `route(to:)`.
+    package func name(_ integrations: [Integration]) async throws -> [RoutedIntegration] {
         let names = integrations.map(\.name).sorted()
         let orderless = integrations.filter { $0.order == .none }.map(\.name)
         let rows = try await pool.withSession { session throws(DatabaseError) in
-            _ = try session.execute(QueueStatements.nameIntegrations, names)
-            // Their order was given up by the configuration: nothing of theirs waits behind anything else any more.
-            if !orderless.isEmpty { _ = try session.execute(QueueStatements.unblockOrderless, orderless) }
-            return try session.run(QueueStatements.integrations, names)
+            try session.transaction { session throws(DatabaseError) in
+                _ = try session.execute(QueueStatements.nameIntegrations, names)
+                // Their order was given up by the configuration: nothing of theirs waits behind anything any more.
+                if !orderless.isEmpty { _ = try session.execute(QueueStatements.unblockOrderless, orderless) }
+                return try session.run(QueueStatements.integrations, names)
+            }
         }
         let byName = Dictionary(rows.map { ($0.1, $0.0) }, uniquingKeysWith: { first, _ in first })
-        let routed = integrations.compactMap { integration in
-            byName[integration.name].map { RoutedIntegration(row: $0, integration: integration) }
+        return try integrations.map { integration in
+            guard let row = byName[integration.name] else {
+                throw DatabaseError.protocolViolation(
+                    reason: "the integration \(integration.name) was named and is not there")
+            }
+            return RoutedIntegration(row: row, integration: integration)
         }
-        routes.replace(routed)
-        return routed
     }
+
+    /// New messages go to these from now on.
+    package func route(to routed: [RoutedIntegration]) { routes.replace(routed) }
 
     /// The integrations that are paused, with the reason.
     package func pauses() async throws -> [Int32: String] {

@@ -36,13 +36,11 @@ package final class Dispatcher: Sendable {
 
     // MARK: Lanes
 
-    /// Makes the lanes of `routes` those that run; nothing is sent before `run`.
-    /// - Parameter plans: by the integration's name, one for each route.
-    package func adopt(
-        _ routes: [RoutedIntegration], plans: [String: LanePlan], resolver: AddressResolver
-    ) async throws -> LaneChanges {
-        try await lanes.adopt(routes, plans: plans, on: group) { [self] route, plan, loop in
-            lane(for: route, plan: plan, resolver: resolver, loop: loop)
+    /// Makes these the lanes that run; nothing is sent before `run`.
+    @discardableResult
+    package func adopt(_ planned: [PlannedLane], resolver: AddressResolver) async -> LaneChanges {
+        await lanes.adopt(planned, on: group) { [self] planned, loop in
+            lane(for: planned.route, plan: planned.plan, resolver: resolver, loop: loop)
         }
     }
 

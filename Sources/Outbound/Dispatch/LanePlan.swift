@@ -1,15 +1,12 @@
+package import Ledger
 package import Vocabulary
 
 /// Everything that a lane needs and that can be wrong with its integration. Made for all integrations of a
 /// configuration before anything that runs is touched: a reload changes all or nothing.
 package struct LanePlan: Sendable {
-    let integration: Integration
     let head: RequestHead
     let trust: EndpointTrust
     let signer: StandardWebhooksSigner
-
-    /// False where a file that the integration names may hold something else by now.
-    var isSettledByValues: Bool { integration.certificateAuthorityFile == nil }
 
     /// By the integration's name.
     /// - Parameter version: of Posthouse, for `user-agent`.
@@ -20,7 +17,6 @@ package struct LanePlan: Sendable {
         var plans: [String: LanePlan] = [:]
         for integration in integrations {
             plans[integration.name] = LanePlan(
-                integration: integration,
                 head: try RequestHead(
                     endpoint: integration.url, userAgent: "posthouse/\(version)", headers: integration.headers),
                 trust: try integration.certificateAuthorityFile.map { try EndpointTrust.authorities(file: $0) }
@@ -31,13 +27,27 @@ package struct LanePlan: Sendable {
     }
 }
 
-/// What adopting a set of integrations came to, by their names.
-package struct LaneChanges: Sendable, Equatable {
-    package var added: [String] = []
-    package var changed: [String] = []
-    package var removed: [String] = []
+/// An integration as the database knows it, and what its lane is made of.
+package struct PlannedLane: Sendable {
+    package let route: RoutedIntegration
+    let plan: LanePlan
 
-    package init() {}
+    /// An integration that no plan was made for.
+    package struct Unplanned: Error, Sendable, CustomStringConvertible {
+        package let description: String
+    }
 
-    package var isEmpty: Bool { added.isEmpty && changed.isEmpty && removed.isEmpty }
+    /// One for each route.
+    package static func join(
+        _ routes: [RoutedIntegration], _ plans: [String: LanePlan]
+    ) throws(Unplanned) -> [PlannedLane] {
+        var lanes: [PlannedLane] = []
+        for route in routes {
+            guard let plan = plans[route.integration.name] else {
+                throw Unplanned(description: "no plan was made for the integration \(route.integration.name)")
+            }
+            lanes.append(PlannedLane(route: route, plan: plan))
+        }
+        return lanes
+    }
 }

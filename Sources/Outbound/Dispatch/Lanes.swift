@@ -33,36 +33,27 @@ final class Lanes: Sendable {
         for bound in all { bound.loop.execute { body(bound.lane.value) } }
     }
 
-    /// Makes the lanes of `routes` those that run. A lane whose integration is as it was is left alone; one that was
-    /// changed or removed gives back what waits in it and ends what is under way, beside its successor.
-    /// - Parameters:
-    ///   - plans: by the integration's name, one for each route.
-    ///   - make: called on the loop.
+    /// Makes these the lanes that run. One whose integration is as it was is left alone; one that was changed or
+    /// removed gives back what waits in it and ends what is under way, beside its successor.
+    /// - Parameter make: called on the loop.
     func adopt(
-        _ routes: [RoutedIntegration], plans: [String: LanePlan], on group: any EventLoopGroup,
-        make: @escaping @Sendable (RoutedIntegration, LanePlan, any EventLoop) -> Lane
-    ) async throws -> LaneChanges {
-        var changes = LaneChanges()
+        _ lanes: [PlannedLane], on group: any EventLoopGroup,
+        make: @escaping @Sendable (PlannedLane, any EventLoop) -> Lane
+    ) async -> LaneChanges {
         let present = running.withLock { $0 }
-        for route in routes {
-            guard let plan = plans[route.integration.name] else { continue }
-            let former = present[route.row]
-            if let former, former.route.integration == route.integration, plan.isSettledByValues { continue }
+        let changes = LaneChanges.between(present: present.values.map(\.route), wanted: lanes.map(\.route))
+        let begins = Set((changes.added + changes.changed).map(\.row))
+        for planned in lanes where begins.contains(planned.route.row) {
             let loop = group.next()
-            let lane = try await loop.submit { NIOLoopBound(make(route, plan, loop), eventLoop: loop) }.get()
-            if let former {
-                await retire(former)
-                changes.changed.append(route.integration.name)
-            } else {
-                changes.added.append(route.integration.name)
-            }
-            running.withLock { $0[route.row] = Bound(route, loop, lane) }
+            // Fails only if the loop is shut down, and then nothing runs on it.
+            guard let lane = try? await loop.submit({ NIOLoopBound(make(planned, loop), eventLoop: loop) }).get()
+            else { continue }
+            if let former = present[planned.route.row] { await retire(former) }
+            running.withLock { $0[planned.route.row] = Bound(planned.route, loop, lane) }
         }
-        let rows = Set(routes.map(\.row))
-        for (row, former) in present where !rows.contains(row) {
-            await retire(former)
-            _ = running.withLock { $0.removeValue(forKey: row) }
-            changes.removed.append(former.route.integration.name)
+        for route in changes.removed {
+            if let former = present[route.row] { await retire(former) }
+            _ = running.withLock { $0.removeValue(forKey: route.row) }
         }
         return changes
     }

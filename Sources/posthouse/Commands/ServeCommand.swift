@@ -12,8 +12,6 @@ import Vocabulary
 struct ServeCommand: AsyncParsableCommand {
     /// How long the start waits for a database that does not answer yet.
     private static let databasePatience: Duration = .seconds(60)
-    /// Errors of a refused reload that its entry names; `posthouse check` shows all.
-    private static let errorsTold = 5
 
     static let configuration = CommandConfiguration(
         commandName: "serve", abstract: "Run the relay in the foreground.",
@@ -23,8 +21,18 @@ struct ServeCommand: AsyncParsableCommand {
 
     func run() async throws {
         signal(SIGPIPE, SIG_IGN)
-        let configuration = try file.load(.serve)
-        try await Terminal.reporting { try await serve(configuration) }
+        let outcome = ConfigurationFile.load(path: file.path, purpose: .serve)
+        guard let configuration = outcome.configuration, outcome.errors.isEmpty else {
+            if Terminal.errorIsJournal { Self.tellFailure(outcome.errorLine) } else { Terminal.complain(outcome) }
+            throw Exit.configuration
+        }
+        try await Terminal.reporting(by: Self.tellFailure) { try await serve(configuration) }
+    }
+
+    /// A start that failed is an entry of its own kind, at a priority that is looked for, and explained.
+    private static func tellFailure(_ reason: String) {
+        guard Terminal.errorIsJournal else { return Terminal.complain("posthouse: \(reason)") }
+        Observatory.Destination.journal.tell(.startFailed(reason: reason), at: ThisProcess.now())
     }
 
     private func serve(_ configuration: Configuration) async throws {
@@ -55,7 +63,7 @@ struct ServeCommand: AsyncParsableCommand {
         let observe = observatory.observer
         let target = cluster?.connectionString ?? DatabaseAccess.url(configuration) ?? ""
         let settings = try DatabaseAccess.settings(target, statementTimeout: configuration.database.statementTimeout)
-        let (from, to) = try await Self.prepare(settings, observe)
+        let (from, to) = try await prepare(settings, observe)
         if from != to { observe(.migrated(from: from, to: to)) }
         let relay = try await Relay(
             configuration: configuration, settings: settings, listeners: listeners,
@@ -79,38 +87,6 @@ struct ServeCommand: AsyncParsableCommand {
         }
     }
 
-    /// Reloads at each SIGHUP; returns the signal that ends the daemon.
-    private func obey(_ signals: AsyncStream<Int32>, _ relay: Relay) async -> Int32 {
-        for await signal in signals {
-            guard signal == SIGHUP else { return signal }
-            _ = Notify.reloading()
-            _ = Notify.ready(status: await reload(relay))
-        }
-        return SIGTERM
-    }
-
-    /// What became of it, for `systemctl status`.
-    private func reload(_ relay: Relay) async -> String {
-        let outcome = ConfigurationFile.load(path: file.path, purpose: .serve)
-        guard let next = outcome.configuration, outcome.errors.isEmpty else {
-            let reason = outcome.errors.map(\.headline).prefix(Self.errorsTold).joined(separator: "; ")
-            let more = outcome.errors.count - Self.errorsTold
-            return refused(more > 0 ? "\(reason); and \(more) more" : reason, relay)
-        }
-        do {
-            let reload = try await relay.reload(to: next)
-            relay.observe(.reloaded(changes: reload.summary))
-            return "serving \(relay.listens); reloaded: \(reload.summary)"
-        } catch {
-            return refused("\(error)", relay)
-        }
-    }
-
-    private func refused(_ reason: String, _ relay: Relay) -> String {
-        relay.observe(.reloadRefused(reason: reason))
-        return "serving \(relay.listens) by the configuration before the last reload, which was refused: \(reason)"
-    }
-
     private static func cluster(
         _ configuration: Configuration, _ observe: @escaping Observer
     ) async throws -> PrivateCluster? {
@@ -124,17 +100,17 @@ struct ServeCommand: AsyncParsableCommand {
     }
 
     /// A database that starts beside us may need a moment; one that is set wrongly does not get better.
-    private static func prepare(
+    private func prepare(
         _ settings: ConnectionSettings, _ observe: @escaping Observer
     ) async throws -> (from: Int, to: Int) {
-        let deadline = ContinuousClock.Instant.now + databasePatience
+        let deadline = ContinuousClock.Instant.now + Self.databasePatience
         var pause = Limits.reconnectBackoff.lowerBound
         while true {
             do {
                 return try await DatabaseAccess.prepare(settings)
             } catch let error as DatabaseError where error.isConnectionLevel {
                 guard ContinuousClock.Instant.now < deadline else {
-                    throw Complaint("\(error)", code: Exit.unavailable)
+                    throw DatabaseAccess.unreachable(error, file.path)
                 }
                 _ = Notify.status("waiting for the database: \(error)")
                 if pause == Limits.reconnectBackoff.lowerBound { observe(.databaseLost(reason: "\(error)")) }

@@ -21,7 +21,7 @@ struct Table {
         case faint = "\u{1B}[2m"
     }
 
-    struct Cell: ExpressibleByStringInterpolation {
+    struct Cell {
         let text: String
         let tone: Tone
 
@@ -30,8 +30,6 @@ struct Table {
             self.text = PlainText.harmless(text)
             self.tone = tone
         }
-
-        init(stringLiteral text: String) { self.init(text) }
     }
 
     private static let gap = 2

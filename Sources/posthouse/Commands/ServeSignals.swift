@@ -1,0 +1,80 @@
+import Configuration
+import Glibc
+import Observing
+import Systemd
+import Vocabulary
+
+// What a daemon that serves does at a signal.
+
+extension ServeCommand {
+    private enum Cue: Sendable {
+        case signal(Int32)
+        case prepared(Result<Reloader.Prepared, ReloadRefusal>)
+    }
+
+    /// Why a configuration cannot be taken over.
+    private struct ReloadRefusal: Error {
+        let reason: String
+    }
+
+    /// Reloads at each SIGHUP, one after the other; returns the signal that ends the daemon. Preparing a reload may
+    /// wait for a database that hangs: it is done beside, and let go when the daemon is to end.
+    func obey(_ signals: AsyncStream<Int32>, _ relay: Relay) async -> Int32 {
+        let (cues, cue) = AsyncStream<Cue>.makeStream()
+        let forwarding = Task {
+            for await signal in signals { cue.yield(.signal(signal)) }
+        }
+        defer { forwarding.cancel() }
+        func beginReload() {
+            _ = Notify.reloading()
+            Task { [path = file.path, reloader = relay.reloader] in
+                cue.yield(.prepared(await Self.prepare(path, reloader)))
+            }
+        }
+        var isReloading = false
+        var isWantedAgain = false
+        for await next in cues {
+            switch next {
+            case .signal(SIGHUP) where isReloading: isWantedAgain = true
+            case .signal(SIGHUP):
+                isReloading = true
+                beginReload()
+            case .signal(let end): return end
+            case .prepared(let outcome):
+                _ = Notify.ready(status: await conclude(outcome, relay))
+                isReloading = isWantedAgain
+                isWantedAgain = false
+                if isReloading { beginReload() }
+            }
+        }
+        return SIGTERM
+    }
+
+    private static func prepare(
+        _ path: String, _ reloader: Reloader
+    ) async -> Result<Reloader.Prepared, ReloadRefusal> {
+        let outcome = ConfigurationFile.load(path: path, purpose: .serve)
+        guard let next = outcome.configuration, outcome.errors.isEmpty else {
+            return .failure(ReloadRefusal(reason: outcome.errorLine))
+        }
+        do {
+            return .success(try await reloader.prepare(next))
+        } catch {
+            return .failure(ReloadRefusal(reason: "\(error)"))
+        }
+    }
+
+    /// What became of it, for `systemctl status`.
+    private func conclude(_ outcome: Result<Reloader.Prepared, ReloadRefusal>, _ relay: Relay) async -> String {
+        switch outcome {
+        case .success(let prepared):
+            let reload = await relay.reloader.adopt(prepared)
+            relay.observe(.reloaded(changes: reload.summary))
+            return "serving \(relay.listens); reloaded: \(reload.summary)"
+        case .failure(let refusal):
+            relay.observe(.reloadRefused(reason: refusal.reason))
+            return "serving \(relay.listens) by the configuration before the last reload, which was refused: "
+                + refusal.reason
+        }
+    }
+}

@@ -1,0 +1,48 @@
+import Ledger
+import Postgres
+import Synchronization
+import Vocabulary
+
+/// The queue's figures for /metrics. A page that a monitor does not get says less than one without figures: nobody
+/// waits longer for them than a scrape may take, and a database that hangs holds one reading, not one for each scrape.
+final class FiguresReading: Sendable {
+    /// Well below Prometheus' scrape_timeout, which is 10 s by default.
+    private static let patience: Duration = .seconds(2)
+
+    private let pool: Pool
+    private let underWay = Mutex<Task<[QueueFigures]?, Never>?>(nil)
+
+    init(pool: Pool) { self.pool = pool }
+
+    /// nil: the database did not give them in time.
+    var figures: [QueueFigures]? {
+        get async {
+            let reading = reading()
+            let (answers, answer) = AsyncStream<[QueueFigures]?>.makeStream()
+            let waiting = Task { answer.yield(await reading.value) }
+            let impatient = Task {
+                try await Task.sleep(for: Self.patience)
+                answer.yield(nil)
+            }
+            defer {
+                waiting.cancel()
+                impatient.cancel()
+            }
+            return await answers.first { _ in true } ?? nil
+        }
+    }
+
+    /// The one that is under way, or a new one.
+    private func reading() -> Task<[QueueFigures]?, Never> {
+        underWay.withLock { underWay in
+            if let underWay { return underWay }
+            let reading = Task {
+                let figures = try? await QueueFigures.read(from: pool)
+                self.underWay.withLock { $0 = nil }
+                return figures
+            }
+            underWay = reading
+            return reading
+        }
+    }
+}
