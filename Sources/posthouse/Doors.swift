@@ -8,7 +8,7 @@ import Vocabulary
 
 /// The listeners that are open. What answers behind them is replaced as a whole by a reload: a request whose head was
 /// admitted before one and whose body came after it is answered by the new parts, so by the secrets that hold now; one
-/// of a source that is gone is answered 404.
+/// of a source that is gone is answered 503, and 404 when it comes again.
 final class Doors: Sendable {
     /// What can be asked at a listener.
     enum Side: Sendable {
