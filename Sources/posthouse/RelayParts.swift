@@ -12,13 +12,22 @@ import Vocabulary
 
 /// The configuration that holds now.
 final class LiveConfiguration: Sendable {
-    private let state: Mutex<Configuration>
+    private struct State {
+        var current: Configuration
+        var refusal: String?
+    }
 
-    init(_ configuration: Configuration) { state = Mutex(configuration) }
+    private let state: Mutex<State>
 
-    var current: Configuration { state.withLock { $0 } }
+    init(_ configuration: Configuration) { state = Mutex(State(current: configuration)) }
 
-    func replace(_ next: Configuration) { state.withLock { $0 = next } }
+    var current: Configuration { state.withLock { $0.current } }
+    /// Why the last reload was refused; nil: it was not, or there was none.
+    var refusal: String? { state.withLock { $0.refusal } }
+
+    func replace(_ next: Configuration) { state.withLock { $0 = State(current: next) } }
+
+    func refused(_ reason: String) { state.withLock { $0.refusal = reason } }
 }
 
 extension Doors.Parts {

@@ -36,11 +36,12 @@ struct SelfCheck: Sendable {
         }
     }
 
-    private var status: String {
+    /// For `systemctl status`. A reload that was refused stays in it until one holds.
+    var status: String {
         let database = relay.pool.isReachable ? "" : "; the database is out of reach: webhooks are answered 503"
         let held = relay.handOver.heldCount
         return "serving \(relay.listens); \(held) deliveries in hand, \(relay.recordQueue.depth) webhooks being stored"
-            + database
+            + database + (relay.reloader.live.refusal.map { "; the last reload was refused: \($0)" } ?? "")
     }
 
     /// Which thread does not answer, for a person; nil: all do.

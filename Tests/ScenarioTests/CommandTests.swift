@@ -110,6 +110,8 @@ import Vocabulary
         #expect(try send(["--event", "ACTIVATE", "--anonymous", "a1"], secretFile: sourceSecret) == .exited(0))
         #expect(try send(["--event", "ACTIVATE", "--user", "u1"], secretFile: sourceSecret) == .exited(0))
         #expect(try send(["--event", "ACTIVATE", "--user", "u1"], secretFile: nil) == .exited(1))
+        let unsigned = try relay.command("send", "--url", url, "--event", "ACTIVATE", "--user", "u1").errors
+        #expect(unsigned.contains("was answered 401") && unsigned.contains("--secret-file"), "\(unsigned)")
         #expect(try send(["--event", "ACTIVATE", "--user", "u1"], secretFile: secretFile) == .exited(1))
         #expect(try send(["--event", "ACTIVATE"], secretFile: sourceSecret) == .exited(64))
         let last = listener.waitForOutput(20) { $0.contains("\"type\":\"SUBSCRIPTION_RECEIVED\"") }

@@ -73,8 +73,8 @@ extension ServeCommand {
             return "serving \(relay.listens); reloaded: \(reload.summary)"
         case .failure(let refusal):
             relay.observe(.reloadRefused(reason: refusal.reason))
-            return "serving \(relay.listens) by the configuration before the last reload, which was refused: "
-                + refusal.reason
+            relay.reloader.live.refused(refusal.reason)
+            return SelfCheck(relay: relay).status
         }
     }
 }
