@@ -213,7 +213,8 @@ import Vocabulary
     static let databaseCommands = [
         ["status"], ["events"], ["trace", "x"], ["deliveries"], ["pause", "backend"], ["resume", "backend"],
         ["replay", "--outcome", "dead"], ["backfill", "backend", "--since", "1h"], ["discard", "backend"],
-        ["quarantine"], ["quarantine", "show", "1"], ["quarantine", "retry", "1"], ["erase", "--user", "u"],
+        ["discard", "--dead", "backend"], ["quarantine"], ["quarantine", "show", "1"], ["quarantine", "retry", "1"],
+        ["quarantine", "discard", "1"], ["erase", "--user", "u"],
         ["migrate"],
     ]
 
