@@ -73,6 +73,38 @@ struct OrderTests {
         }
     }
 
+    @Test("What somebody frees and leases at the same moment stays with the one who was first")
+    func freedTwice() async throws {
+        try await Bench.run { bench in
+            let daemon = try await bench.daemon([.named("all")])
+            daemon.open("all")
+            await daemon.record([.sample("A"), .sample("B")])
+            let head = try #require(daemon.inbox.take().first)
+            try bench.psql("DELETE FROM deliveries WHERE id = \(head.id)")
+            let lane = FanOut.Lane(purchase: try #require(head.message.purchase), integration: head.integration)
+            let (first, second, gate) = (try await bench.connect(), try await bench.connect(), Gate())
+            async let freeing: Void = first.withSession { session throws(DatabaseError) in
+                try session.transaction { session throws(DatabaseError) in
+                    try session.script("UPDATE deliveries SET blocked = false, leased_by = 77")
+                    gate.open()
+                    gate.waitForClose()
+                }
+            }
+            await gate.opened()
+            async let releasing: Void = second.withSession { session throws(DatabaseError) in
+                try Queue.release(behind: [lane], on: session)
+            }
+            let waits = "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'transactionid'"
+            while try bench.psql(waits) == "0" { try await Task.sleep(for: .milliseconds(10)) }
+            gate.close()
+            try await freeing
+            try await releasing
+            await first.close()
+            await second.close()
+            #expect(try bench.psql("SELECT blocked, leased_by FROM deliveries") == "f|77")
+        }
+    }
+
     @Test("Settling and recording the same purchases at once: nothing is left behind, nothing overtakes")
     func race() async throws {
         try await Bench.run { bench in

@@ -146,7 +146,8 @@ enum QueueStatements {
         """)
 
     /// The next of each lane whose head was settled. Runs after the deletes, with a snapshot of its own: whoever wrote
-    /// behind a head held a share lock on it until it had committed (`RecordStatements.occupied`).
+    /// behind a head held a share lock on it until it had committed (`RecordStatements.occupied`). Whether it is blocked
+    /// is asked of the row that is updated: somebody who freed it first may have leased it since.
     static let releaseNext = Statement<
         ([Int32], [Identifier], [Int64?]), (Int64, Int64, Int32, Int16, Int64, Int64?)
     >(
@@ -154,9 +155,9 @@ enum QueueStatements {
         """
         UPDATE deliveries d SET blocked = false, due_at = now(), leased_by = done.lease
         FROM unnest($1, $2, $3) AS done (integration, purchase, lease) CROSS JOIN LATERAL (
-            SELECT id, blocked FROM deliveries n
+            SELECT id FROM deliveries n
             WHERE n.purchase = done.purchase AND n.integration = done.integration ORDER BY n.id LIMIT 1) AS next
-        WHERE d.id = next.id AND next.blocked
+        WHERE d.id = next.id AND d.blocked
         RETURNING d.id, d.message, d.integration, d.attempts, (extract(epoch FROM d.created_at) * 1000)::bigint,
                   d.leased_by
         """)
