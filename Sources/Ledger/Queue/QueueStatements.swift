@@ -146,8 +146,8 @@ enum QueueStatements {
         """)
 
     /// The next of each lane whose head was settled. Runs after the deletes, with a snapshot of its own: whoever wrote
-    /// behind a head held a share lock on it until it had committed (`RecordStatements.occupied`). Whether it is blocked
-    /// is asked of the row that is updated: somebody who freed it first may have leased it since.
+    /// behind a head held a share lock on it until it had committed (`RecordStatements.occupied`). Whether it is
+    /// blocked is asked of the row that is updated: somebody who freed it first may have leased it since.
     static let releaseNext = Statement<
         ([Int32], [Identifier], [Int64?]), (Int64, Int64, Int32, Int16, Int64, Int64?)
     >(
