@@ -64,6 +64,16 @@ package struct JSONWriter: Sendable {
         if let value { bool(value) } else { null() }
     }
 
+    /// A list of objects; `write` writes the members of one.
+    package mutating func member<Element>(
+        _ key: String, objects elements: some Sequence<Element>, _ write: (Element, inout JSONWriter) -> Void
+    ) {
+        self.key(key)
+        array { json in
+            for element in elements { json.object { write(element, &$0) } }
+        }
+    }
+
     /// `value` as a JSON string with its quotes.
     package static func literal(_ value: String) -> [UInt8] {
         var out = [UInt8]()

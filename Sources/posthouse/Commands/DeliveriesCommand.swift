@@ -96,24 +96,19 @@ struct DeliveriesCommand: AsyncParsableCommand {
     }
 
     private func write(_ deliveries: [ListedDelivery], into json: inout JSONWriter) {
-        json.key("deliveries")
-        json.array { json in
-            for delivery in deliveries {
-                json.object { json in
-                    json.member("delivery", delivery.id)
-                    json.member("message", delivery.message)
-                    json.member("type", delivery.type)
-                    json.member("integration", delivery.integration)
-                    json.member("state", delivery.state.rawValue)
-                    json.member("at", delivery.at)
-                    json.member("attempts", delivery.attempts)
-                    json.member("due_at", delivery.dueAt)
-                    json.member("blocked", delivery.isBlocked)
-                    json.member("http_status", delivery.httpStatus)
-                    json.member("failure", delivery.failure)
-                    json.member("store_transaction_id", delivery.transaction)
-                }
-            }
+        json.member("deliveries", objects: deliveries) { delivery, json in
+            json.member("delivery", delivery.id)
+            json.member("message", delivery.message)
+            json.member("type", delivery.type)
+            json.member("integration", delivery.integration)
+            json.member("state", delivery.state.rawValue)
+            json.member("at", delivery.at)
+            json.member("attempts", delivery.attempts)
+            json.member("due_at", delivery.dueAt)
+            json.member("blocked", delivery.isBlocked)
+            json.member("http_status", delivery.httpStatus)
+            json.member("failure", delivery.failure)
+            json.member("store_transaction_id", delivery.transaction)
         }
     }
 }

@@ -48,23 +48,18 @@ struct EventsCommand: AsyncParsableCommand {
     }
 
     private func write(_ events: [StoredEvent], into json: inout JSONWriter) {
-        json.key("events")
-        json.array { json in
-            for event in events {
-                json.object { json in
-                    json.member("event_id", event.eventID)
-                    json.member("source", event.source)
-                    json.member("environment", event.environment)
-                    json.member("event_name", event.name)
-                    json.member("type", event.type)
-                    json.member("holder", event.holder)
-                    json.member("received_at", event.receivedAt)
-                    json.member("occurred_at", event.occurredAt)
-                    json.member("store_transaction_id", event.transaction)
-                    json.member("purchase", event.purchase)
-                    json.member("messages", event.messages)
-                }
-            }
+        json.member("events", objects: events) { event, json in
+            json.member("event_id", event.eventID)
+            json.member("source", event.source)
+            json.member("environment", event.environment)
+            json.member("event_name", event.name)
+            json.member("type", event.type)
+            json.member("holder", event.holder)
+            json.member("received_at", event.receivedAt)
+            json.member("occurred_at", event.occurredAt)
+            json.member("store_transaction_id", event.transaction)
+            json.member("purchase", event.purchase)
+            json.member("messages", event.messages)
         }
     }
 }

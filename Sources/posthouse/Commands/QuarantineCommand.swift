@@ -29,8 +29,7 @@ struct ListQuarantine: AsyncParsableCommand {
             let rows = try await Quarantine.all(in: pool)
             if output.json {
                 return Terminal.say { json in
-                    json.key("quarantine")
-                    json.array { json in for row in rows { json.object { QuarantineText.write(row, into: &$0) } } }
+                    json.member("quarantine", objects: rows) { QuarantineText.write($0, into: &$1) }
                 }
             }
             guard !rows.isEmpty else { return Terminal.complain("nothing is in quarantine") }
@@ -100,15 +99,11 @@ struct RetryQuarantine: AsyncParsableCommand {
             for id in wanted { results.append((id, try await retry.run(id))) }
             if output.json {
                 Terminal.say { json in
-                    json.key("retried")
-                    json.array { json in
-                        for (id, result) in results {
-                            json.object { json in
-                                json.member("id", id)
-                                json.member("result", result.word)
-                                json.member("explanation", result.explanation)
-                            }
-                        }
+                    json.member("retried", objects: results) { entry, json in
+                        let (id, result) = entry
+                        json.member("id", id)
+                        json.member("result", result.word)
+                        json.member("explanation", result.explanation)
                     }
                 }
             } else {

@@ -100,20 +100,12 @@ enum TraceJSON {
     static func write(_ trace: Trace, _ id: String, into json: inout JSONWriter) {
         json.member(trace.kind.rawValue, id)
         json.member("cut", trace.isCut)
-        json.key("webhooks")
-        json.array { json in
-            for webhook in trace.webhooks { json.object { write(webhook, into: &$0) } }
-        }
-        json.key("access")
-        json.array { json in
-            for holding in trace.holdings {
-                json.object { json in
-                    json.member("holder", holding.holder)
-                    json.member("purchase", holding.purchase)
-                    json.member("active", holding.isActive)
-                    json.member("as_of", holding.asOf)
-                }
-            }
+        json.member("webhooks", objects: trace.webhooks) { write($0, into: &$1) }
+        json.member("access", objects: trace.holdings) { holding, json in
+            json.member("holder", holding.holder)
+            json.member("purchase", holding.purchase)
+            json.member("active", holding.isActive)
+            json.member("as_of", holding.asOf)
         }
     }
 
@@ -126,19 +118,11 @@ enum TraceJSON {
         json.member("occurred_at", webhook.occurredAt)
         json.member("received_at", webhook.receivedAt)
         json.member("purchase", webhook.purchase)
-        json.key("messages")
-        json.array { json in
-            for message in webhook.messages {
-                json.object { json in
-                    json.member("message", message.id)
-                    json.member("type", message.type)
-                    json.member("transfer", message.transfer)
-                    json.key("deliveries")
-                    json.array { json in
-                        for delivery in message.deliveries { json.object { write(delivery, into: &$0) } }
-                    }
-                }
-            }
+        json.member("messages", objects: webhook.messages) { message, json in
+            json.member("message", message.id)
+            json.member("type", message.type)
+            json.member("transfer", message.transfer)
+            json.member("deliveries", objects: message.deliveries) { write($0, into: &$1) }
         }
     }
 
@@ -155,18 +139,13 @@ enum TraceJSON {
             json.member("state", "dead")
             json.member("reason", reason)
         }
-        json.key("attempts")
-        json.array { json in
-            for attempt in delivery.attempts {
-                json.object { json in
-                    json.member("attempt", attempt.number)
-                    json.member("at", attempt.at)
-                    json.member("outcome", attempt.outcome)
-                    json.member("http_status", attempt.httpStatus)
-                    json.member("latency_ms", attempt.latencyMilliseconds)
-                    json.member("failure", attempt.failure)
-                }
-            }
+        json.member("attempts", objects: delivery.attempts) { attempt, json in
+            json.member("attempt", attempt.number)
+            json.member("at", attempt.at)
+            json.member("outcome", attempt.outcome)
+            json.member("http_status", attempt.httpStatus)
+            json.member("latency_ms", attempt.latencyMilliseconds)
+            json.member("failure", attempt.failure)
         }
     }
 }
