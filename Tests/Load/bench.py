@@ -1,0 +1,107 @@
+"""The goals P1–P10 of the design, measured in one run against one PostgreSQL. Started by deploy/bench, which installs
+what is needed."""
+
+import argparse
+import contextlib
+import json
+import pathlib
+import signal
+import sys
+import time
+
+import goals_backlog
+import goals_delivery
+import goals_ingest
+import goals_latency
+import goals_neighbours
+import machine
+from bench_context import Bench
+from cluster import Cluster
+from idle import raise_file_limit
+from processes import BenchError, Scratch
+from relay import Secrets
+from report import Row, table
+from traffic import Nginx, OneRow
+
+GOALS = [f"P{number}" for number in range(1, 11)]
+# Seconds of load of one measurement.
+SECONDS, QUICK_SECONDS = 10, 2
+ENDINGS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="deploy/bench")
+    parser.add_argument("goals", nargs="*", metavar="P1", help="goals to measure; all of them by default")
+    parser.add_argument("--quick", action="store_true", help="short loads: to see that it works, not to believe it")
+    parser.add_argument("--repetitions", type=int, default=3, help="of each ratio, its two sides in turn (3)")
+    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="where the figures go besides")
+    parser.add_argument("--binary", type=pathlib.Path, required=True)
+    parser.add_argument("--python", type=pathlib.Path, required=True, help="the peer's")
+    given = parser.parse_args()
+    for goal in given.goals:
+        if goal not in GOALS:
+            parser.error(f"there is no goal {goal}: {', '.join(GOALS)}")
+    if given.repetitions < 1:
+        parser.error("at least one repetition")
+    return given
+
+
+def measure(bench: Bench, wanted: set[str]) -> list[Row]:
+    single = {"P1": goals_ingest.p1, "P4": goals_ingest.p4, "P5": goals_latency.p5, "P6": goals_delivery.p6,
+              "P7": goals_backlog.p7, "P8": goals_backlog.p8, "P9": goals_neighbours.p9, "P10": goals_delivery.p10}
+    rows: list[Row] = []
+    for goal in GOALS:
+        began = time.monotonic()
+        if goal in wanted and goal in single:
+            print(f"{goal}: {(single[goal].__doc__ or '').splitlines()[0]}", flush=True)
+            rows += single[goal](bench)
+        elif goal == "P2" and wanted & {"P2", "P3"}:
+            print(f"P2, P3: {(goals_delivery.p2_p3.__doc__ or '').splitlines()[0]}", flush=True)
+            rows += goals_delivery.p2_p3(bench, wanted)
+        else:
+            continue
+        print(f"  ({time.monotonic() - began:.0f} s)", flush=True)
+    return rows
+
+
+def main() -> int:
+    given = arguments()
+    checkout = pathlib.Path(__file__).resolve().parents[2]
+    with Scratch() as scratch:
+        cluster = Cluster(scratch)
+        bench = Bench(scratch, cluster, Nginx(scratch), OneRow(cluster, scratch), Secrets(scratch),
+                      given.binary.resolve(), given.python.absolute(), given.quick, given.repetitions,
+                      QUICK_SECONDS if given.quick else SECONDS)
+        about = machine.describe(scratch, cluster, bench.binary, checkout)
+        print(machine.as_text(about), flush=True)
+        rows = measure(bench, set(given.goals or GOALS))
+    print()
+    print(table(rows))
+    print(machine.as_text(about))
+    print("Medians, with the smallest and the largest; a ratio under 1.2 either way means nothing on a shared machine.")
+    if given.quick:
+        print("--quick: these figures show that everything works. They are too short to be believed.")
+    if given.json:
+        given.json.write_text(json.dumps(
+            {"machine": about, "quick": given.quick, "repetitions": given.repetitions, "load_seconds": bench.seconds,
+             "goals": [row.as_json() for row in rows]}, indent=2, ensure_ascii=False) + "\n")
+    return 0
+
+
+def stop(number: int, _: object) -> None:
+    # Once: a second one must not cut short the cleaning up.
+    for ending in ENDINGS:
+        signal.signal(ending, signal.SIG_IGN)
+    raise SystemExit(128 + number)
+
+
+if __name__ == "__main__":
+    raise_file_limit()
+    for ending in ENDINGS:
+        signal.signal(ending, stop)
+    try:
+        sys.exit(main())
+    except BenchError as error:
+        with contextlib.suppress(BrokenPipeError):
+            print(f"bench: {error}", file=sys.stderr)
+        sys.exit(1)
