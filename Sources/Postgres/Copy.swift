@@ -68,7 +68,9 @@ extension Wire {
     static let copyBytesQueued = 64 << 10
 
     /// Sends a COPY and waits until the server is ready for its rows.
-    fileprivate func beginCopy(_ sql: String, _ wanted: ExecStatusType, _ stall: Duration) throws(DatabaseError) {
+    func beginCopy(
+        _ sql: String, _ wanted: ExecStatusType, _ stall: Duration, statement: String? = nil
+    ) throws(DatabaseError) {
         let deadline = begin(stall)
         notices.clear()
         copyBytes = 0
@@ -76,7 +78,9 @@ extension Wire {
         try flush(deadline)
         guard let result = try nextResult(deadline) else { throw doubt("no answer to a COPY") }
         if result.status == wanted { return }
-        guard let refusal = try failure(of: result, statement: nil) else { throw doubt("another answer to a COPY") }
+        guard let refusal = try failure(of: result, statement: statement) else {
+            throw doubt("another answer to a COPY")
+        }
         while try nextResult(deadline) != nil {}
         throw judge(refusal)
     }
@@ -106,7 +110,7 @@ extension Wire {
         }
     }
 
-    fileprivate func putCopy(_ row: UnsafeRawBufferPointer, _ stall: Duration) throws(DatabaseError) {
+    func putCopy(_ row: UnsafeRawBufferPointer, _ stall: Duration) throws(DatabaseError) {
         let bytes = row.assumingMemoryBound(to: CChar.self).baseAddress
         // 0: libpq has no room left for it.
         while true {
@@ -122,7 +126,7 @@ extension Wire {
         }
     }
 
-    fileprivate func endCopy(_ stall: Duration) throws(DatabaseError) -> Int {
+    func endCopy(_ stall: Duration, statement: String? = nil) throws(DatabaseError) -> Int {
         while true {
             let answer = PQputCopyEnd(try pointer(), nil)
             if answer == 1 { break }
@@ -130,16 +134,16 @@ extension Wire {
             try flush(begin(stall))
         }
         try flush(begin(stall))
-        return try copyResult(stall)
+        return try copyResult(stall, statement: statement)
     }
 
     /// What a COPY ended in: the rows it counted.
-    private func copyResult(_ stall: Duration) throws(DatabaseError) -> Int {
+    private func copyResult(_ stall: Duration, statement: String? = nil) throws(DatabaseError) -> Int {
         let deadline = begin(stall)
         var refusal: Refusal?
         var rows = 0
         while let result = try nextResult(deadline) {
-            if let error = try failure(of: result, statement: nil) { refusal = refusal ?? error }
+            if let error = try failure(of: result, statement: statement) { refusal = refusal ?? error }
             rows = max(rows, result.affectedRows)
         }
         if let refusal { throw judge(refusal) }

@@ -8,23 +8,44 @@ package enum TransactionVerdict<Value> {
 
 extension TransactionVerdict: Sendable where Value: Sendable {}
 
+/// How the statements of a transaction are planned.
+package enum Planning: Sendable {
+    /// Each time, for its parameters: some 50 µs a statement, and never a plan that was made for a smaller table.
+    case eachTime
+    /// Once a connection. Such a plan may be made while its tables are empty and stay while they grow, so it may only
+    /// walk indexes: for statements each of whose tables is reached by an index, or only written to.
+    case onceByIndex
+
+    fileprivate var begin: String {
+        switch self {
+        case .eachTime: "BEGIN"
+        case .onceByIndex:
+            """
+            BEGIN; SELECT set_config('plan_cache_mode', 'force_generic_plan', true),
+            set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
+            set_config('enable_mergejoin', 'off', true)
+            """
+        }
+    }
+}
+
 extension Session {
     /// BEGIN, `body`, COMMIT; ROLLBACK and the same error when `body` throws. When this returns, the server has
     /// confirmed the commit without a warning; `.commitUnknown` says that it may or may not be there.
     package func transaction<Value>(
-        _ body: (borrowing Session) throws(DatabaseError) -> Value
+        planning: Planning = .eachTime, _ body: (borrowing Session) throws(DatabaseError) -> Value
     ) throws(DatabaseError) -> Value {
-        try decidedTransaction { session throws(DatabaseError) in .commit(try body(session)) }
+        try decidedTransaction(planning: planning) { session throws(DatabaseError) in .commit(try body(session)) }
     }
 
     /// The same where the body may want nothing kept without its being an error.
     package func decidedTransaction<Value>(
-        _ body: (borrowing Session) throws(DatabaseError) -> TransactionVerdict<Value>
+        planning: Planning = .eachTime, _ body: (borrowing Session) throws(DatabaseError) -> TransactionVerdict<Value>
     ) throws(DatabaseError) -> Value {
         guard wire.transactionStatus == PQTRANS_IDLE || wire.transactionStatus == PQTRANS_UNKNOWN else {
             throw .protocolViolation(reason: "a transaction inside a transaction")
         }
-        try command("BEGIN")
+        try command(planning.begin)
         let verdict: TransactionVerdict<Value>
         do throws(DatabaseError) {
             verdict = try body(self)

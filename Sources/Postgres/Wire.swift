@@ -12,6 +12,8 @@ final class Wire {
     let monitor: ConnectionMonitor
     let notices = Notices()
     var parameters = ParameterBuffer()
+    /// What a batch copies into a table, kept for its memory.
+    var copyRows = CopyRows()
     /// The SQL of the statements that the server has prepared, by name.
     var prepared: [String: String] = [:]
     /// Of the copy that runs, the bytes since the socket took all there was.

@@ -38,6 +38,8 @@ package enum Limits {
 
     /// Events of one transaction.
     package static let recordBatchEventsMax = 500
+    /// Events of a transaction from which on its rows are copied instead of inserted.
+    package static let recordCopiedEventsMin = 8
     /// Events waiting for a batch; more are answered 503.
     package static let recordQueueEventsMax = 8_192
     /// Bytes of the bodies waiting for a batch; more are answered 503.

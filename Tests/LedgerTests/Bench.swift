@@ -78,11 +78,11 @@ final class Bench: Sendable {
     /// A daemon that has registered and routes to `integrations`; all of one bench are neighbours of one place.
     func daemon(
         _ integrations: [Integration] = [], processID: Int32 = 1, slotsPerLane: Int = Limits.laneDeliveriesMax,
-        bytesPerLane: Int = Limits.laneBytesMax
+        bytesPerLane: Int = Limits.laneBytesMax, copiedEventsMin: Int = 1
     ) async throws -> Daemon {
         let daemon = try await Daemon(
             Self.settings(connectionString), integrations: integrations, processID: processID,
-            slotsPerLane: slotsPerLane, bytesPerLane: bytesPerLane)
+            slotsPerLane: slotsPerLane, bytesPerLane: bytesPerLane, copiedEventsMin: copiedEventsMin)
         daemons.withLock { $0.append(daemon) }
         return daemon
     }
@@ -107,11 +107,14 @@ final class Daemon: Sendable {
     let inbox = Inbox()
     let rows: [String: Int32]
     let poolStates: AsyncStream<PoolState>
+    /// 1: every batch is copied, so that these tests hold for it; that small ones are inserted the scenarios show.
+    private let copiedEventsMin: Int
 
     init(
         _ settings: ConnectionSettings, integrations: [Integration], processID: Int32, slotsPerLane: Int,
-        bytesPerLane: Int
+        bytesPerLane: Int, copiedEventsMin: Int
     ) async throws {
+        self.copiedEventsMin = copiedEventsMin
         let (states, told) = AsyncStream<PoolState>.makeStream()
         poolStates = states
         pool = Pool(
@@ -139,14 +142,16 @@ final class Daemon: Sendable {
         for name in names { handOver.open(row(name)) { [inbox] in inbox.put($0) } }
     }
 
-    /// Everything handed in before the recorder looks: one batch while there are at most 500.
+    /// Everything handed in before the recorder looks: one batch while there are at most 500, and one writer.
     @discardableResult
-    func record(_ events: [Event]) async -> [RecordQueue.Answer] { await record(events.map { .event($0) }) }
+    func record(_ events: [Event], writers: Int = 1) async -> [RecordQueue.Answer] {
+        await record(events.map { .event($0) }, writers: writers)
+    }
 
     @discardableResult
-    func record(_ items: [RecordQueue.Item]) async -> [RecordQueue.Answer] {
+    func record(_ items: [RecordQueue.Item], writers: Int = 1) async -> [RecordQueue.Answer] {
         let answers = Mutex<[Int: RecordQueue.Answer]>([:])
-        let queue = RecordQueue()
+        let queue = RecordQueue(writers: writers)
         await withTaskGroup { group in
             for (index, item) in items.enumerated() {
                 queue.submit(item) { answer in answers.withLock { $0[index] = answer } }
@@ -163,7 +168,7 @@ final class Daemon: Sendable {
             rules: SourceRuleBook([
                 "shop": SourceRules(shape: TestShape()), "moving": SourceRules(shape: TestShape(), statesChanges: true),
                 "shared": SourceRules(shape: TestShape(), ownership: .installAndIdentity, statesChanges: true),
-            ]), clock: clock, observe: { [log] in log.note($0) })
+            ]), clock: clock, copiedEventsMin: copiedEventsMin, observe: { [log] in log.note($0) })
     }
 
     /// All that is due in one lane, as a lane would take it.

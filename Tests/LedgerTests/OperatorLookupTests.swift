@@ -59,7 +59,8 @@ struct OperatorLookupTests {
     func events() async throws {
         try await Bench.run { bench in
             let daemon = try await bench.daemon([])
-            await daemon.record((0..<20).map { .sample("E\($0)", purchase: "p\($0)", transaction: "t\($0)") })
+            await daemon.record(
+                (0..<20).map { .sample("E\($0)", purchase: "p\($0)", transaction: "t\($0)") })
             await daemon.record([.sample("MOVED", purchase: "m", source: "moving")])
             try bench.psql("UPDATE events SET received_at = now() - (30 - id) * interval '1 hour'")
             func names(_ filter: StoredEvent.Filter) async throws -> [String] {
@@ -81,7 +82,8 @@ struct OperatorLookupTests {
         try await Bench.run { bench in
             let daemon = try await bench.daemon([.named("a"), .named("b")])
             daemon.open("a", "b")
-            await daemon.record((0..<3).map { .sample("E\($0)", purchase: "p\($0)", transaction: "t\($0)") })
+            await daemon.record(
+                (0..<3).map { .sample("E\($0)", purchase: "p\($0)", transaction: "t\($0)") })
             let made = daemon.inbox.take().filter { $0.integration == daemon.row("a") }
             _ = try await daemon.queue.settle([
                 made[0].settled(.accepted, status: 204), made[1].settled(.dead(reason: "x"), status: 400),

@@ -73,6 +73,53 @@ struct OrderTests {
         }
     }
 
+    @Test("Settled between the look at what is before it and the commit: it comes free with the commit")
+    func settledMeanwhile() async throws {
+        try await Bench.run { bench in
+            let daemon = try await bench.daemon([.named("all")])
+            daemon.open("all")
+            await daemon.record([.sample("A")])
+            let head = try #require(daemon.inbox.take().first)
+            daemon.handOver.free(head.integration, 1)
+            // Holds the batch up where it writes its events: it has found A in the table by then.
+            let (blocker, gate) = (try await bench.connect(), Gate())
+            async let holding: Void = blocker.withSession { session throws(DatabaseError) in
+                try session.transaction { session throws(DatabaseError) in
+                    try session.script("LOCK TABLE events IN SHARE MODE")
+                    gate.open()
+                    gate.waitForClose()
+                }
+            }
+            await gate.opened()
+            async let answers = daemon.record([.sample("B")])
+            let waits = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'events'::regclass"
+            while try bench.psql(waits) != "1" { try await Task.sleep(for: .milliseconds(10)) }
+            #expect(try await daemon.queue.settle([head.settled(.accepted)]).released.isEmpty, "B is not there yet")
+            gate.close()
+            try await holding
+            #expect(await answers == [.stored])
+            await blocker.close()
+            #expect(daemon.inbox.take().map(\.message.type) == ["B"])
+            #expect(try bench.psql("SELECT blocked, leased_by FROM deliveries") == "f|\(daemon.lease)")
+        }
+    }
+
+    @Test("One that died between settling a head and the look at what was behind it: whoever buries it looks")
+    func diedMeanwhile() async throws {
+        try await Bench.run { bench in
+            let dead = try await bench.daemon([.named("all")], processID: 1)
+            let living = try await bench.daemon([.named("all")], processID: 2)
+            dead.open("all")
+            await dead.record([.sample("A"), .sample("B")])
+            let head = try #require(dead.inbox.take().first)
+            try bench.psql("DELETE FROM deliveries WHERE id = \(head.id)")
+            #expect(try bench.psql("SELECT blocked FROM deliveries") == "t")
+            try await living.queue.bury(place: Daemon.place) { process, _ in process == 2 }
+            living.open("all")
+            #expect(try await living.claimAll("all").map(\.message.type) == ["B"])
+        }
+    }
+
     @Test("What somebody frees and leases at the same moment stays with the one who was first")
     func freedTwice() async throws {
         try await Bench.run { bench in

@@ -89,20 +89,45 @@ struct RecorderTests {
 
     @Test("Room comes back as batches are taken, in order of arrival")
     func room() async {
-        let queue = RecordQueue(eventsMax: 3, bytesMax: 100)
+        let queue = RecordQueue(eventsMax: 3, bytesMax: 100, writers: 1)
         for name in ["A", "B", "C"] {
             queue.submit(.event(.sample(name, body: "30 bytes 30 bytes 30 bytes 30b")), completion: { _ in })
         }
         func names(_ batch: [RecordQueue.Pending]?) -> [String] {
             (batch ?? []).map { if case .event(let event) = $0.item { event.name } else { "?" } }
         }
-        #expect(names(await queue.next(upTo: 2)) == ["A", "B"])
+        #expect(names(await queue.next(for: 0, upTo: 2)) == ["A", "B"])
         queue.submit(
             .event(.sample("D", body: "60 bytes 60 bytes 60 bytes 60 bytes 60 bytes 60 bytes 60 byt")),
             completion: { _ in })
         queue.close()
-        #expect(names(await queue.next(upTo: 500)) == ["C", "D"])
-        #expect(await queue.next(upTo: 500) == nil)
+        #expect(names(await queue.next(for: 0, upTo: 500)) == ["C", "D"])
+        #expect(await queue.next(for: 0, upTo: 500) == nil)
+    }
+
+    @Test("All events of a purchase go to one writer, in order of arrival; none is left out")
+    func shares() async {
+        let queue = RecordQueue(writers: 3)
+        for round in 0..<5 {
+            for purchase in 0..<40 {
+                queue.submit(.event(.sample("\(round)", purchase: "subs_\(purchase)")), completion: { _ in })
+            }
+        }
+        queue.close()
+        var seen: [String: [String]] = [:]
+        var owners: [String: Set<Int>] = [:]
+        for writer in 0..<3 {
+            while let batch = await queue.next(for: writer, upTo: 7) {
+                for case .event(let event) in batch.map(\.item) {
+                    let purchase = event.purchase?.key ?? ""
+                    seen[purchase, default: []].append(event.name)
+                    owners[purchase, default: []].insert(writer)
+                }
+            }
+        }
+        #expect(seen.count == 40 && seen.values.allSatisfy { $0 == ["0", "1", "2", "3", "4"] })
+        #expect(owners.values.allSatisfy { $0.count == 1 })
+        #expect(queue.depth == 0)
     }
 
     @Test("The database gone: told to come back; there again: stored")

@@ -71,8 +71,8 @@ struct ErasedID: Sendable {
     /// How a line of `PurchaseState.bytes` names it, but for what ends the field: a prefix of it, at least.
     var stateNeedle: [UInt8] {
         var writer = LineWriter()
-        writer.line([""], holder)
-        return writer.bytes.dropLast()
+        writer.field(holder)
+        return writer.bytes
     }
 
     private static func escaped(_ text: String, isASCII: Bool, escapesSlash: Bool, isUpper: Bool) -> [UInt8] {

@@ -62,7 +62,7 @@ extension Queue {
         let found = try session.run(
             QueueStatements.claim, (integration, lease, from.dueMicroseconds, from.id, Int32(slots)))
         let rows = try fitting(found.sorted { ($0.4, $0.0) < ($1.4, $1.0) }, integration, lease, on: session)
-        let messages = try messages(rows.map(\.1), on: session)
+        let messages = try Self.messages(rows.map(\.1), on: session)
         let orphans = rows.filter { messages[$0.1] == nil }.map(\.0)
         if !orphans.isEmpty { try remove(orphans, lease, on: session) }
         let isDrained = found.count < slots && rows.count == found.count
@@ -127,7 +127,7 @@ extension Queue {
     }
 
     /// Messages by their row, bodies included.
-    func messages(_ rows: [Int64], on session: borrowing Session) throws(DatabaseError) -> [Int64: Message] {
+    static func messages(_ rows: [Int64], on session: borrowing Session) throws(DatabaseError) -> [Int64: Message] {
         guard !rows.isEmpty else { return [:] }
         var found: [Int64: Message] = [:]
         for row in try session.run(QueueStatements.messages, Array(Set(rows))) {

@@ -36,7 +36,10 @@ extension Queue {
             let gone = neighbours.filter { !isAlive($0.1, $0.2) }.map(\.0)
             let buried = try session.run(QueueStatements.bury, gone)
             if buried.isEmpty, lost == nil { return (buried, 0) }
-            return (buried, try session.run(QueueStatements.rescue, ()).count)
+            let rescued = try session.run(QueueStatements.rescue, ()).count
+            // One may have settled a head and died before it looked at what was behind.
+            _ = try session.run(QueueStatements.unblock, ())
+            return (buried, rescued)
         }
         if let first = buried.first ?? lost, !buried.isEmpty || rescued > 0 {
             observe(.leasesRescued(daemon: first, count: rescued))

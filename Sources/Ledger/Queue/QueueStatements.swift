@@ -124,14 +124,23 @@ enum QueueStatements {
         WHERE d.id = r.id AND d.leased_by = $4 RETURNING d.id
         """)
 
-    static let attempts = Statement<
-        ([Int64], [Int64], [Int32], [Int16], [String], [Int16?], [Int32], [String?]), ()
-    >(
+    static let attempts = CopyIn<Settlement>(
         "queue_attempts",
         """
-        INSERT INTO attempts (delivery, message, integration, attempt, outcome, http_status, latency_ms, failure)
-        SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8)
-        """)
+        COPY attempts (delivery, message, integration, attempt, outcome, http_status, latency_ms, failure)
+        FROM STDIN (FORMAT binary)
+        """, columns: 8
+    ) { settlement, row in
+        let delivery = settlement.delivery
+        row.add(delivery.id)
+        row.add(delivery.message)
+        row.add(delivery.integration)
+        row.add(Int16(clamping: delivery.attemptsMade + 1))
+        row.add(settlement.verdict.outcome.rawValue)
+        row.add(settlement.httpStatus.map { Int16(clamping: $0) })
+        row.add(Int32(clamping: settlement.latencyMilliseconds))
+        row.add(settlement.failure)
+    }
 
     static let deadLetters = Statement<
         ([Int64], [Int64], [Int32], [Identifier?], [Int16], [String], [Int16?], [Int64]), ()
@@ -145,9 +154,8 @@ enum QueueStatements {
             AS t (delivery, message, integration, purchase, attempts, reason, http_status, created_ms)
         """)
 
-    /// The next of each lane whose head was settled. Runs after the deletes, with a snapshot of its own: whoever wrote
-    /// behind a head held a share lock on it until it had committed (`RecordStatements.occupied`). Whether it is
-    /// blocked is asked of the row that is updated: somebody who freed it first may have leased it since.
+    /// The first of each lane, if it is blocked: its head is gone. See `Followers`. Whether it is blocked is asked of
+    /// the row that is updated: somebody who freed it first may have leased it since.
     static let releaseNext = Statement<
         ([Int32], [Identifier], [Int64?]), (Int64, Int64, Int32, Int16, Int64, Int64?)
     >(

@@ -53,7 +53,7 @@ struct Requeue {
         var occupied: Set<FanOut.Lane> = []
         let lanes = ordered.intersection(new.map(\.integration)).sorted()
         if !purchases.isEmpty, !lanes.isEmpty {
-            for row in try session.run(RecordStatements.occupied, (purchases, lanes)) {
+            for row in try session.run(RequeueStatements.occupied, (purchases, lanes)) {
                 occupied.insert(FanOut.Lane(purchase: row.0, integration: row.1))
             }
         }
@@ -67,6 +67,19 @@ struct Requeue {
 enum RequeueStatements {
     static let lockPurchases = Statement<[Identifier], Identifier>(
         "requeue_lock_purchases", "SELECT id FROM purchases WHERE id = ANY ($1) ORDER BY id FOR UPDATE")
+
+    /// The last unsettled delivery of each lane. The share lock makes its settling wait for this transaction, so that
+    /// what comes free behind it sees what is put there; and if it is settled already, it is not found here.
+    static let occupied = Statement<([Identifier], [Int32]), (Identifier, Int32)>(
+        "requeue_occupied",
+        """
+        SELECT p.id, i.id
+        FROM unnest($1) AS p (id) CROSS JOIN unnest($2) AS i (id)
+        CROSS JOIN LATERAL (
+            SELECT 1 FROM deliveries d WHERE d.purchase = p.id AND d.integration = i.id
+            ORDER BY d.id DESC LIMIT 1 FOR KEY SHARE
+        ) AS last
+        """)
 
     static let removeDeadLetters = Statement<([Int64], [Int32]), ()>(
         "requeue_remove_dead_letters",

@@ -16,50 +16,38 @@ extension Queue {
     package func settle(_ batch: [Settlement]) async throws -> Settled {
         let lease = try registration.current()
         let ordered = Set(routes.current.filter { $0.integration.order == .purchase }.map(\.row))
-        let (result, slots, released) = try await pool.withSession { session throws(DatabaseError) in
-            var slots: [Int32: Int] = [:]
-            var released: [Int64] = []
-            do throws(DatabaseError) {
-                let settled = try session.transaction { session throws(DatabaseError) in
-                    let settled = try write(batch, lease: lease, ordered: ordered, slots: &slots, on: session)
-                    released = settled.released.map(\.id)
-                    // Before the commit, so that a sweep in between does not take them for leaked.
-                    handOver.hold(released)
-                    return settled
+        do {
+            return try await pool.withSession { session throws(DatabaseError) in
+                var (settled, heads) = try session.transaction(planning: .onceByIndex) {
+                    session throws(DatabaseError) in
+                    try write(batch, lease: lease, ordered: ordered, on: session)
                 }
-                return (Result<Settled, DatabaseError>.success(settled), slots, released)
-            } catch {
-                return (.failure(error), slots, released)
+                // Before the look at what they held up: who put something behind one of them reads this first.
+                handOver.drop(batch.map(\.delivery.id))
+                do throws(DatabaseError) {
+                    settled.released = try Followers(handOver: handOver).release(heads, leasedBy: lease, on: session)
+                } catch {
+                    // The batch is settled all the same; the sweep that is wanted now frees what was behind it.
+                    report(error, doing: "freeing what was behind settled deliveries")
+                }
+                return settled
             }
-        }
-        switch result {
-        case .success(let settled):
-            handOver.drop(batch.map(\.delivery.id))
-            var unused = slots
-            for delivery in settled.released { unused[delivery.integration, default: 0] -= 1 }
-            handOver.charge(settled.released)
-            for (integration, count) in unused { handOver.free(integration, count) }
-            return settled
-        case .failure(let error):
-            for (integration, count) in slots { handOver.free(integration, count) }
-            // If the commit took effect after all, the sweep finds them leased and not held.
-            handOver.drop(released)
+        } catch {
             handOver.failed(error)
             throw error
         }
     }
 
     private func write(
-        _ batch: [Settlement], lease: Int64, ordered: Set<Int32>, slots: inout [Int32: Int],
-        on session: borrowing Session
-    ) throws(DatabaseError) -> Settled {
+        _ batch: [Settlement], lease: Int64, ordered: Set<Int32>, on session: borrowing Session
+    ) throws(DatabaseError) -> (Settled, heads: [FanOut.Lane]) {
         var settled = Settled()
         try writeAttempts(batch, on: session)
         try writeRetries(batch, lease: lease, on: session)
         settled.paused = try writePauses(batch, on: session)
         try tell(settled.paused.map { (.paused, $0.integration, $0.reason, []) }, on: session)
         let done = batch.filter(\.verdict.isFinal).sorted { $0.delivery.id < $1.delivery.id }
-        guard !done.isEmpty else { return settled }
+        guard !done.isEmpty else { return (settled, []) }
         let gone = try session.run(QueueStatements.settled, (done.map(\.delivery.id), lease))
         let goneIDs = Set(gone.map(\.0))
         let dead = done.filter { goneIDs.contains($0.delivery.id) && $0.verdict.outcome == .dead }
@@ -71,11 +59,10 @@ extension Queue {
                 let reasons = letters.compactMap { if case .dead(let reason) = $0.verdict { reason } else { nil } }
                 return (.dead, integration, reasons.last, letters.map(\.delivery.message))
             }, on: session)
-        let heads = gone.compactMap { row in row.2.map { (integration: row.1, purchase: $0) } }
+        let heads = gone.compactMap { row in row.2.map { FanOut.Lane(purchase: $0, integration: row.1) } }
             .filter { ordered.contains($0.integration) }
             .sorted { ($0.purchase, $0.integration) < ($1.purchase, $1.integration) }
-        settled.released = try releaseNext(heads, lease: lease, slots: &slots, on: session)
-        return settled
+        return (settled, heads)
     }
 
     private func tell(
@@ -92,40 +79,8 @@ extension Queue {
         try OperationalMessage.tell(messages, routes: routes, on: session)
     }
 
-    private func releaseNext(
-        _ heads: [(integration: Int32, purchase: Identifier)], lease: Int64, slots: inout [Int32: Int],
-        on session: borrowing Session
-    ) throws(DatabaseError) -> [Delivery] {
-        guard !heads.isEmpty else { return [] }
-        var leases: [Int64?] = []
-        for head in heads {
-            let granted = handOver.reserve(head.integration, upTo: 1) == 1
-            if granted { slots[head.integration, default: 0] += 1 }
-            leases.append(granted ? lease : nil)
-        }
-        let rows = try session.run(
-            QueueStatements.releaseNext, (heads.map(\.integration), heads.map(\.purchase), leases))
-        let leased = rows.filter { $0.5 != nil }
-        let messages = try messages(leased.map(\.1), on: session)
-        return leased.compactMap { row in
-            messages[row.1].map { message in
-                Delivery(
-                    id: row.0, integration: row.2, message: message, attemptsMade: Int(row.3),
-                    createdAt: Timestamp(milliseconds: row.4))
-            }
-        }
-    }
-
     private func writeAttempts(_ batch: [Settlement], on session: borrowing Session) throws(DatabaseError) {
-        let deliveries = batch.map(\.delivery)
-        _ = try session.execute(
-            QueueStatements.attempts,
-            (
-                deliveries.map(\.id), deliveries.map(\.message), deliveries.map(\.integration),
-                deliveries.map { Int16(clamping: $0.attemptsMade + 1) }, batch.map(\.verdict.outcome.rawValue),
-                batch.map { $0.httpStatus.map { Int16(clamping: $0) } },
-                batch.map { Int32(clamping: $0.latencyMilliseconds) }, batch.map(\.failure)
-            ))
+        try session.copy(QueueStatements.attempts, batch)
     }
 
     /// A pause uses up no gap, nor does a failed probe: the delivery waits as it was.

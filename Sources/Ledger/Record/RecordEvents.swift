@@ -21,6 +21,8 @@ struct RecordEvents {
         /// What the acknowledgement of an event waits for: its deliveries to integrations with `confirm`.
         var awaited: [Identifier: [Int64: Duration]] = [:]
         var handedOver: [Delivery] = []
+        /// Lanes in which something was put behind a delivery that was in the table, and that delivery.
+        var behind: [(lane: FanOut.Lane, head: Int64)] = []
         var happenings: [Observation] = []
         /// The database's time at the start of the transaction.
         var databaseTime: Timestamp?
@@ -35,6 +37,9 @@ struct RecordEvents {
     let handOver: HandOver
     /// Leases are written under this daemon; nil: nothing is leased.
     let daemon: Int64?
+    /// Events of a batch from which on its rows are copied: a copy is one more round trip for each table, and does not
+    /// ask whether a row is there already.
+    var copiedEventsMin = Int.max
 
     /// Runs inside a transaction of `session`; the caller commits. `reserved` collects what must be given back if it
     /// does not come to that.

@@ -2,6 +2,9 @@ import Synchronization
 package import Vocabulary
 
 /// What waits to be recorded, and how each answer finds its way back. Bounded in number and bytes; a lock, no clock.
+///
+/// Each writer has a share of its own: all events of a purchase are in one, so that two batches under way never wait
+/// for each other's purchases, and those of one purchase are recorded in order of arrival.
 package final class RecordQueue: Sendable {
     /// Something authentic that must be stored before it is acknowledged.
     package enum Item: Sendable {
@@ -13,6 +16,14 @@ package final class RecordQueue: Sendable {
             case .event(let event): event.body.count
             case .quarantine(let quarantined): quarantined.body.count
             }
+        }
+
+        /// The same for all events of a purchase.
+        fileprivate func share(of shares: Int) -> Int {
+            guard case .event(let event) = self, let purchase = event.purchase else { return 0 }
+            var hasher = Hasher()
+            hasher.combine(purchase.key)
+            return Int(UInt(bitPattern: hasher.finalize()) % UInt(shares))
         }
     }
 
@@ -34,18 +45,30 @@ package final class RecordQueue: Sendable {
         var completion: Completion
     }
 
-    private struct State {
+    /// What waits for one writer, and the writer while it waits.
+    private struct Share {
         var pending: [Pending] = []
-        var bytes = 0
-        var isClosed = false
-        var sleepers: [CheckedContinuation<Bool, Never>] = []
+        var sleeper: CheckedContinuation<Void, Never>?
     }
 
-    private let state = Mutex(State())
+    private struct State {
+        var shares: [Share]
+        var count = 0
+        var bytes = 0
+        var isClosed = false
+    }
+
+    private let state: Mutex<State>
+    let writers: Int
     private let eventsMax: Int
     private let bytesMax: Int
 
-    package init(eventsMax: Int = Limits.recordQueueEventsMax, bytesMax: Int = Limits.recordQueueBytesMax) {
+    package init(
+        eventsMax: Int = Limits.recordQueueEventsMax, bytesMax: Int = Limits.recordQueueBytesMax,
+        writers: Int = Limits.recordWriters
+    ) {
+        state = Mutex(State(shares: [Share](repeating: Share(), count: writers)))
+        self.writers = writers
         self.eventsMax = eventsMax
         self.bytesMax = bytesMax
     }
@@ -56,40 +79,50 @@ package final class RecordQueue: Sendable {
         _ item: Item, startedAt: ContinuousClock.Instant? = nil, completion: @escaping Completion
     ) {
         let now = ContinuousClock.Instant.now
-        let sleeper: CheckedContinuation<Bool, Never>?
+        let share = item.share(of: writers)
+        let sleeper: CheckedContinuation<Void, Never>?
         let isTaken: Bool
         (isTaken, sleeper) = state.withLock { state in
-            guard !state.isClosed, state.pending.count < eventsMax, state.bytes + item.bytes <= bytesMax else {
+            guard !state.isClosed, state.count < eventsMax, state.bytes + item.bytes <= bytesMax else {
                 return (false, nil)
             }
-            state.pending.append(
+            state.shares[share].pending.append(
                 Pending(item: item, enqueued: now, startedAt: startedAt ?? now, completion: completion))
+            state.count += 1
             state.bytes += item.bytes
-            return (true, state.sleepers.popLast())
+            return (true, state.shares[share].sleeper.take())
         }
         guard isTaken else { return completion(.unavailable) }
-        sleeper?.resume(returning: true)
+        sleeper?.resume()
     }
 
-    /// The next batch, in order of arrival: everything that waits, up to `limit`. Waits for the first; nil once the
-    /// queue is closed and empty. No timer: an idle relay commits at once, a busy one finds its batch waiting.
-    func next(upTo limit: Int) async -> [Pending]? {
+    /// The next batch of one writer, in order of arrival: everything that waits, up to `limit`. Waits for the first;
+    /// nil once the queue is closed and its share empty. No timer: an idle relay commits at once, a busy one finds its
+    /// batch waiting. One caller a writer.
+    func next(for writer: Int, upTo limit: Int) async -> [Pending]? {
         while true {
             let taken: [Pending]? = state.withLock { state in
-                if state.pending.isEmpty { return state.isClosed ? [] : nil }
-                let batch = Array(state.pending.prefix(limit))
-                state.pending.removeFirst(batch.count)
+                if state.shares[writer].pending.isEmpty { return state.isClosed ? [] : nil }
+                let batch: [Pending]
+                if state.shares[writer].pending.count <= limit {
+                    batch = state.shares[writer].pending
+                    state.shares[writer].pending = []
+                } else {
+                    batch = Array(state.shares[writer].pending.prefix(limit))
+                    state.shares[writer].pending.removeFirst(limit)
+                }
+                state.count -= batch.count
                 for pending in batch { state.bytes -= pending.item.bytes }
                 return batch
             }
             if let taken { return taken.isEmpty ? nil : taken }
-            _ = await withCheckedContinuation { (continuation: CheckedContinuation<Bool, Never>) in
+            await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
                 let isReady = state.withLock { state in
-                    if !state.pending.isEmpty || state.isClosed { return true }
-                    state.sleepers.append(continuation)
+                    if !state.shares[writer].pending.isEmpty || state.isClosed { return true }
+                    state.shares[writer].sleeper = continuation
                     return false
                 }
-                if isReady { continuation.resume(returning: true) }
+                if isReady { continuation.resume() }
             }
         }
     }
@@ -98,11 +131,10 @@ package final class RecordQueue: Sendable {
     package func close() {
         let sleepers = state.withLock { state in
             state.isClosed = true
-            defer { state.sleepers = [] }
-            return state.sleepers
+            return state.shares.indices.compactMap { state.shares[$0].sleeper.take() }
         }
-        for sleeper in sleepers { sleeper.resume(returning: true) }
+        for sleeper in sleepers { sleeper.resume() }
     }
 
-    package var depth: Int { state.withLock { $0.pending.count } }
+    package var depth: Int { state.withLock { $0.count } }
 }

@@ -51,16 +51,15 @@ enum RecordStatements {
                ARRAY (SELECT nextval('delivery_ids') FROM generate_series(1, $2))
         """)
 
-    /// The last unsettled delivery of each lane. The share lock makes its settling wait for this batch, so that the
-    /// settling sees what this batch puts behind it; and if it is settled already, it is not found here.
-    static let occupied = Statement<([Identifier], [Int32]), (Identifier, Int32)>(
+    /// The last unsettled delivery of each lane, as far as it can be seen without waiting: what settles meanwhile is
+    /// looked at once more after the commit (`Recorder.releaseBlocked`).
+    static let occupied = Statement<([Identifier], [Int32]), (Identifier, Int32, Int64)>(
         "record_occupied",
         """
-        SELECT p.id, i.id
+        SELECT p.id, i.id, last.id
         FROM unnest($1) AS p (id) CROSS JOIN unnest($2) AS i (id)
         CROSS JOIN LATERAL (
-            SELECT 1 FROM deliveries d WHERE d.purchase = p.id AND d.integration = i.id
-            ORDER BY d.id DESC LIMIT 1 FOR KEY SHARE
+            SELECT d.id FROM deliveries d WHERE d.purchase = p.id AND d.integration = i.id ORDER BY d.id DESC LIMIT 1
         ) AS last
         """)
 

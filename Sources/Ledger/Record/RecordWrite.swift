@@ -7,12 +7,14 @@ struct RecordWrite {
     let recorder: RecordEvents
     let createdAt: Timestamp?
 
+    private var isCopied: Bool { plan.events.count >= recorder.copiedEventsMin }
+
     /// Returns what each event caused, by its key.
     func run(
         on session: borrowing Session, reserved: inout Reservations, into committed: inout RecordEvents.Committed
     ) throws(DatabaseError) -> [Identifier: (messages: Int, deliveries: Int)] {
         try writePurchases(on: session)
-        let planned = try fanOut(on: session)
+        let planned = try fanOut(on: session, into: &committed)
         let rows = try session.run(
             RecordStatements.rowIDs, (Int32(plan.messages.count), Int32(planned.count)))
         let (messageRows, deliveryRows) = rows.first ?? ([], [])
@@ -32,27 +34,40 @@ struct RecordWrite {
         return caused
     }
 
-    private func fanOut(on session: borrowing Session) throws(DatabaseError) -> [FanOut.Planned] {
+    private func fanOut(
+        on session: borrowing Session, into committed: inout RecordEvents.Committed
+    ) throws(DatabaseError) -> [FanOut.Planned] {
         let known = plan.touched.filter { plan.purchases[$0]?.isNew == false }.sorted()
         let ordered = recorder.routes.filter { $0.integration.order == .purchase }.map(\.row)
-        var occupied: Set<FanOut.Lane> = []
+        var heads: [FanOut.Lane: Int64] = [:]
         if !known.isEmpty, !ordered.isEmpty {
             for row in try session.run(RecordStatements.occupied, (known, ordered)) {
-                occupied.insert(FanOut.Lane(purchase: row.0, integration: row.1))
+                heads[FanOut.Lane(purchase: row.0, integration: row.1)] = row.2
             }
         }
-        var fanOut = FanOut(routes: recorder.routes, occupied: occupied)
-        return plan.messages.indices.flatMap { index in
+        var fanOut = FanOut(routes: recorder.routes, occupied: Set(heads.keys))
+        let planned = plan.messages.indices.flatMap { index in
             let message = plan.messages[index]
             let cause = plan.events[message.cause]
             return fanOut.plan(
                 message: index, type: message.type, scope: cause.event.scope, purchase: message.purchase)
         }
+        for delivery in planned where delivery.isBlocked {
+            guard let purchase = delivery.purchase else { continue }
+            let lane = FanOut.Lane(purchase: purchase, integration: delivery.integration)
+            if let head = heads.removeValue(forKey: lane) { committed.behind.append((lane, head)) }
+        }
+        return planned
     }
 
     private func writeMessages(_ rows: [Int64], on session: borrowing Session) throws(DatabaseError) -> Set<Int64> {
         guard !rows.isEmpty else { return [] }
         let messages = plan.messages
+        if isCopied {
+            try session.copy(
+                RecordCopies.messages, zip(rows, messages).map { ($0, plan.events[$1.cause].row, $1) })
+            return Set(rows)
+        }
         return Set(
             try session.run(
                 RecordStatements.messages,
@@ -63,6 +78,7 @@ struct RecordWrite {
     }
 
     private func writeEvents(on session: borrowing Session) throws(DatabaseError) {
+        if isCopied { return try session.copy(RecordCopies.events, plan.events) }
         let events = plan.events.map(\.event)
         _ = try session.execute(
             RecordStatements.events,
@@ -105,12 +121,21 @@ struct RecordWrite {
         }
         noteAwaited(kept, into: &committed)
         recorder.handOver.hold(reserved.ids)
-        _ = try session.execute(
-            RecordStatements.deliveries,
-            (
-                kept.map(\.0), kept.map { messageRows[$0.1.message] }, kept.map(\.1.integration),
-                kept.map(\.1.purchase), kept.map(\.1.isBlocked), leases
-            ))
+        if isCopied {
+            let rows = zip(kept, leases).map { delivery, lease in
+                RecordCopies.DeliveryRow(
+                    id: delivery.0, message: messageRows[delivery.1.message], integration: delivery.1.integration,
+                    purchase: delivery.1.purchase, isBlocked: delivery.1.isBlocked, leasedBy: lease)
+            }
+            try session.copy(RecordCopies.deliveries, rows)
+        } else {
+            _ = try session.execute(
+                RecordStatements.deliveries,
+                (
+                    kept.map(\.0), kept.map { messageRows[$0.1.message] }, kept.map(\.1.integration),
+                    kept.map(\.1.purchase), kept.map(\.1.isBlocked), leases
+                ))
+        }
         if isLeftForOthers, recorder.handOver.mayHint() { _ = try session.execute(RecordStatements.notify, "") }
     }
 
@@ -150,6 +175,7 @@ struct RecordWrite {
         }
         let new = touched.filter(\.1.isNew)
         guard !new.isEmpty else { return }
+        if isCopied { return try session.copy(RecordCopies.purchases, new) }
         let inserted = try session.execute(
             RecordStatements.insertPurchases,
             (
@@ -162,31 +188,46 @@ struct RecordWrite {
     }
 
     private func writeRest(on session: borrowing Session) throws(DatabaseError) {
-        let transactions = plan.transactions.values.sorted {
+        try writeTransactions(on: session)
+        try writeEntitlements(on: session)
+        try writeTransfers(on: session)
+    }
+
+    /// Whether the table has no row yet that a row of this purchase could meet.
+    private func isCopied(_ purchase: Identifier) -> Bool { isCopied && plan.purchases[purchase]?.isNew == true }
+
+    private func writeTransactions(on session: borrowing Session) throws(DatabaseError) {
+        let new = plan.transactions.values.filter { isCopied($0.purchase) }
+        if !new.isEmpty { try session.copy(RecordCopies.transactions, new) }
+        guard new.count < plan.transactions.count else { return }
+        let rows = plan.transactions.values.filter { !isCopied($0.purchase) }.sorted {
             ($0.transaction.storeTransactionID, $0.purchase) < ($1.transaction.storeTransactionID, $1.purchase)
         }
-        if !transactions.isEmpty {
-            _ = try session.execute(
-                RecordStatements.transactions,
-                (
-                    transactions.map(\.transaction.storeTransactionID), transactions.map(\.purchase),
-                    transactions.map(\.transaction.storeOriginalTransactionID),
-                    transactions.map { $0.transaction.purchasedAt?.milliseconds },
-                    transactions.map { $0.transaction.effectiveNextRenewalAt?.milliseconds },
-                    transactions.map(\.transaction.offerType), transactions.map(\.transaction.status),
-                    transactions.map(\.asOf.milliseconds), transactions.map(\.asOfEvent)
-                ))
+        _ = try session.execute(
+            RecordStatements.transactions,
+            (
+                rows.map(\.transaction.storeTransactionID), rows.map(\.purchase),
+                rows.map(\.transaction.storeOriginalTransactionID),
+                rows.map { $0.transaction.purchasedAt?.milliseconds },
+                rows.map { $0.transaction.effectiveNextRenewalAt?.milliseconds },
+                rows.map(\.transaction.offerType), rows.map(\.transaction.status),
+                rows.map(\.asOf.milliseconds), rows.map(\.asOfEvent)
+            ))
+    }
+
+    private func writeEntitlements(on session: borrowing Session) throws(DatabaseError) {
+        let new = plan.entitlements.filter { isCopied($0.key.purchase) }
+        if !new.isEmpty { try session.copy(RecordCopies.entitlements, new.map { ($0.key, $0.value) }) }
+        guard new.count < plan.entitlements.count else { return }
+        let rows = plan.entitlements.filter { !isCopied($0.key.purchase) }.sorted {
+            ($0.key.holder, $0.key.purchase) < ($1.key.holder, $1.key.purchase)
         }
-        let access = plan.entitlements.sorted { ($0.key.holder, $0.key.purchase) < ($1.key.holder, $1.key.purchase) }
-        if !access.isEmpty {
-            _ = try session.execute(
-                RecordStatements.entitlements,
-                (
-                    access.map(\.key.holder.coalesced), access.map(\.key.purchase), access.map(\.value.access.isActive),
-                    access.map(\.value.access.asOf.milliseconds), access.map(\.value.event)
-                ))
-        }
-        try writeTransfers(on: session)
+        _ = try session.execute(
+            RecordStatements.entitlements,
+            (
+                rows.map(\.key.holder.coalesced), rows.map(\.key.purchase), rows.map(\.value.access.isActive),
+                rows.map(\.value.access.asOf.milliseconds), rows.map(\.value.event)
+            ))
     }
 
     private func writeTransfers(on session: borrowing Session) throws(DatabaseError) {

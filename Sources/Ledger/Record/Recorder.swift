@@ -18,11 +18,14 @@ package struct Recorder: Sendable {
     let rules: SourceRuleBook
     let clock: DatabaseClock
     let observe: Observer
+    /// Events of a batch from which on it is copied (`RecordWrite`).
+    let copiedEventsMin: Int
     package let figures = RecordFigures()
 
     package init(
         queue: RecordQueue, pool: Pool, handOver: HandOver, registration: Registration, routes: Routes,
-        rules: SourceRuleBook, clock: DatabaseClock, observe: @escaping Observer
+        rules: SourceRuleBook, clock: DatabaseClock, copiedEventsMin: Int = Limits.recordCopiedEventsMin,
+        observe: @escaping Observer
     ) {
         self.queue = queue
         self.pool = pool
@@ -31,15 +34,16 @@ package struct Recorder: Sendable {
         self.routes = routes
         self.rules = rules
         self.clock = clock
+        self.copiedEventsMin = copiedEventsMin
         self.observe = observe
     }
 
     /// Records until the queue is closed and empty.
     package func run() async {
         await withTaskGroup { group in
-            for _ in 0..<Limits.recordWriters {
+            for writer in 0..<queue.writers {
                 group.addTask {
-                    while let batch = await queue.next(upTo: Limits.recordBatchEventsMax) {
+                    while let batch = await queue.next(for: writer, upTo: Limits.recordBatchEventsMax) {
                         await record(batch)
                     }
                 }
@@ -71,6 +75,7 @@ package struct Recorder: Sendable {
         do {
             let committed = try await commit(events.map(\.event))
             acknowledge(events, committed.keys)
+            await releaseBlocked(committed.behind)
             for outcome in committed.outcomes { observe(outcome) }
             for happening in committed.happenings { observe(happening) }
         } catch let error as DatabaseError where Self.mayBeOneEvent(error) && events.count > 1 {
@@ -114,17 +119,27 @@ package struct Recorder: Sendable {
     }
 
     private func commit(_ events: [Event]) async throws -> RecordEvents.Committed {
+        var isCareful = false
         for attempt in 1... {
             let lease = try registration.forRecording()
             let recorder = RecordEvents(
-                routes: routes.current, rules: rules.current, handOver: handOver, daemon: lease)
+                routes: routes.current, rules: rules.current, handOver: handOver, daemon: lease,
+                copiedEventsMin: isCareful ? .max : copiedEventsMin)
             do {
                 return try await run(recorder, events)
+            } catch let error as DatabaseError where !isCareful && Self.isThereAlready(error) {
+                isCareful = true
             } catch let error as DatabaseError where Self.mayRunAgain(error, after: attempt) {
                 continue
             }
         }
         preconditionFailure("the loop ends by returning or throwing")
+    }
+
+    /// A row that was copied as new was not (unique_violation).
+    private static func isThereAlready(_ error: DatabaseError) -> Bool {
+        guard case .refused(let refusal) = error else { return false }
+        return refusal.sqlState.code == "23505"
     }
 
     /// After a collision, and once after a connection was lost under a batch: a buyer waits for each answer, and what
@@ -143,7 +158,7 @@ package struct Recorder: Sendable {
             let began = ContinuousClock.now
             var reserved = Reservations()
             do throws(DatabaseError) {
-                let committed = try session.transaction { session throws(DatabaseError) in
+                let committed = try session.transaction(planning: .onceByIndex) { session throws(DatabaseError) in
                     try recorder.run(events, on: session, reserved: &reserved)
                 }
                 figures.note(events: events.count, took: .now - began)
@@ -164,6 +179,22 @@ package struct Recorder: Sendable {
             reserved.giveBack(to: handOver)
             handOver.failed(error)
             throw error
+        }
+    }
+
+    /// Looks again at what was put behind a delivery that may have been settled before this batch was committed. One
+    /// that this daemon holds is not settled yet: its settling will look.
+    private func releaseBlocked(_ behind: [(lane: FanOut.Lane, head: Int64)]) async {
+        let lanes = behind.filter { !handOver.holds($0.head) }.map(\.lane)
+        guard !lanes.isEmpty else { return }
+        guard let lease = registration.known else { return handOver.wantSweeps() }
+        do {
+            let released = try await pool.withSession { [handOver] session throws(DatabaseError) in
+                try Followers(handOver: handOver).release(lanes, leasedBy: lease, on: session)
+            }
+            handOn(released, leasedBy: lease, Reservations())
+        } catch {
+            handOver.wantSweeps()
         }
     }
 

@@ -64,12 +64,18 @@ package enum Quarantine {
         _ id: Int64, as event: Event, routes: [RoutedIntegration], rules: [String: SourceRules], in pool: Pool
     ) async throws(DatabaseError) -> Outcome {
         let recorder = RecordEvents(routes: routes, rules: rules, handOver: HandOver(), daemon: nil)
-        return try await pool.retriedTransaction { session throws(DatabaseError) in
+        let (outcome, behind) = try await pool.retriedTransaction {
+            session throws(DatabaseError) -> (Outcome, [FanOut.Lane]) in
             var reserved = Reservations()
             let committed = try recorder.run([event], on: session, reserved: &reserved)
             _ = try session.execute(QuarantineStatements.remove, id)
-            return try outcome(of: committed)
+            return (try Self.outcome(of: committed), committed.behind.map(\.lane))
         }
+        // What it was put behind may have been settled meanwhile (`Followers`).
+        try await pool.withSession { session throws(DatabaseError) in
+            try Queue.release(behind: Set(behind), on: session)
+        }
+        return outcome
     }
 
     private static func outcome(of committed: RecordEvents.Committed) throws(DatabaseError) -> Outcome {

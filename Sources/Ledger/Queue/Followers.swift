@@ -1,0 +1,63 @@
+import Postgres
+import Vocabulary
+
+/// What waits behind another delivery of its purchase (`order = "purchase"`) and comes free when that one is settled.
+///
+/// Two transactions can miss each other here: one settles the head while the other puts something behind it. Each of
+/// them therefore looks after its own commit, and whichever comes second sees what the other did; nobody waits for a
+/// lock. A process that dies between its commit and its look leaves a blocked row without a head to the sweep, and to
+/// whoever takes its leases over.
+struct Followers {
+    let handOver: HandOver
+
+    /// Frees the first delivery of each lane if it is blocked, leased where a slot is free. In a transaction of its own,
+    /// after the commit that made the look necessary.
+    /// - Returns: what was leased, in its lane's count and held; to be handed over.
+    func release(
+        _ lanes: [FanOut.Lane], leasedBy lease: Int64, on session: borrowing Session
+    ) throws(DatabaseError) -> [Delivery] {
+        guard !lanes.isEmpty else { return [] }
+        var slots: [Int32: Int] = [:]
+        var leases: [Int64?] = []
+        for lane in lanes {
+            let isGranted = handOver.reserve(lane.integration, upTo: 1) == 1
+            if isGranted { slots[lane.integration, default: 0] += 1 }
+            leases.append(isGranted ? lease : nil)
+        }
+        defer { for (integration, count) in slots { handOver.free(integration, count) } }
+        var held: [Int64] = []
+        do throws(DatabaseError) {
+            let deliveries = try session.transaction(planning: .onceByIndex) { session throws(DatabaseError) in
+                let rows = try session.run(
+                    QueueStatements.releaseNext, (lanes.map(\.integration), lanes.map(\.purchase), leases)
+                ).filter { $0.5 != nil }
+                let deliveries = try self.deliveries(rows, on: session)
+                // Before the commit, so that a sweep in between does not take them for leaked.
+                held = rows.map(\.0)
+                handOver.hold(held)
+                return deliveries
+            }
+            for delivery in deliveries { slots[delivery.integration, default: 0] -= 1 }
+            handOver.charge(deliveries)
+            return deliveries
+        } catch {
+            // If the commit took effect after all, the sweep finds them leased and not held; if not, blocked by nothing.
+            handOver.drop(held)
+            handOver.wantSweeps()
+            throw error
+        }
+    }
+
+    private func deliveries(
+        _ rows: [(Int64, Int64, Int32, Int16, Int64, Int64?)], on session: borrowing Session
+    ) throws(DatabaseError) -> [Delivery] {
+        let messages = try Queue.messages(rows.map(\.1), on: session)
+        return rows.compactMap { row in
+            messages[row.1].map { message in
+                Delivery(
+                    id: row.0, integration: row.2, message: message, attemptsMade: Int(row.3),
+                    createdAt: Timestamp(milliseconds: row.4))
+            }
+        }
+    }
+}

@@ -1,0 +1,81 @@
+import TestSupport
+import Testing
+import Vocabulary
+
+@testable import Ledger
+
+/// Oracle: what the INSERT statements leave, whose types the server checks (StatementCatalogueTests).
+@Suite("Batches that are copied")
+struct CopyTests {
+    /// Each column that a copy writes; times of the database's own differ from run to run.
+    private static let tables = [
+        "events": """
+        id, key, source, app, environment, vendor_event_id, name, type, holder, occurred_at_ms, purchase,
+        store_transaction_id, body
+        """,
+        "purchases": """
+        id, source, app, environment, store, key, kind, product, plan, subscription_id, as_of_ms, state
+        """,
+        "transactions": """
+        store_transaction_id, purchase, store_original_transaction_id, purchased_at_ms,
+        effective_next_renewal_at_ms, offer_type, status, as_of_ms, as_of_event
+        """,
+        "entitlements": "holder, purchase, active, as_of_ms, event",
+        "messages": "id, key, event, type, transfer, envelope, derived_body",
+        "deliveries": "id, message, integration, purchase, blocked, leased_by",
+        "transfers": "id, purchase, from_holder, to_holder, ordinal, event, store_transaction_id",
+    ]
+
+    /// With and without everything that may be absent; letters of more than a byte; a transfer; a purchase of two.
+    private static let events: [Event] = [
+        .sample("ACTIVATE", purchase: "subs_1", fact: Fact(kind: .gain, holder: user, at: seconds(1))),
+        .sample(
+            "DEACTIVATE", at: seconds(2), purchase: "subs_1", fact: Fact(kind: .loss, holder: user, at: seconds(2))),
+        .sample(
+            "ACTIVATE", holder: .device, at: seconds(2), purchase: "subs_1",
+            fact: Fact(kind: .gain, holder: .device, at: seconds(2))),
+        .sample("LOGIN", purchase: nil, transaction: nil, vendorEventID: "evt-1", product: nil),
+        .sample("Žluťoučký", purchase: "subs_2", transaction: "tx_🐎", status: "AUTO_RENEWING", body: ""),
+        .sample("ONCE", purchase: "once", kind: .oneTime, transaction: nil, product: nil),
+    ]
+
+    private func contents(copiedFrom: Int) async throws -> [String: String] {
+        var contents: [String: String] = [:]
+        try await Bench.run { bench in
+            let daemon = try await bench.daemon(
+                [.named("all"), .named("loose", order: .none)], copiedEventsMin: copiedFrom)
+            daemon.open("all")
+            let answers = await daemon.record(Self.events)
+            #expect(answers.allSatisfy { $0 == .stored })
+            for (table, columns) in Self.tables {
+                contents[table] = try bench.psql("SELECT \(columns) FROM \(table) ORDER BY 1, 2")
+            }
+        }
+        return contents
+    }
+
+    @Test("The same rows as those of an inserted batch, column for column")
+    func sameRows() async throws {
+        let (copied, inserted) = (try await contents(copiedFrom: 1), try await contents(copiedFrom: .max))
+        for table in Self.tables.keys.sorted() {
+            #expect(copied[table]?.isEmpty == false, "\(table)")
+            #expect(copied[table] == inserted[table], "\(table)")
+        }
+    }
+
+    @Test("A row that was there already: the batch is run again and asks, nothing is told twice")
+    func thereAlready() async throws {
+        try await Bench.run { bench in
+            let daemon = try await bench.daemon([.named("all", order: .none)])
+            daemon.open("all")
+            await daemon.record([.sample("A", vendorEventID: "evt-1")])
+            // As after the identity's retention: the event comes once more, its message is known.
+            try bench.psql("DELETE FROM identities")
+            let again = [Event.sample("A", vendorEventID: "evt-1"), .sample("B", vendorEventID: "evt-2")]
+            #expect(await daemon.record(again) == [.stored, .stored])
+            #expect(daemon.inbox.take().map(\.message.type) == ["A", "B"])
+            #expect(try bench.psql("SELECT type, count(*) FROM messages GROUP BY 1 ORDER BY 1") == "A|1\nB|1")
+            #expect(daemon.log.warnings == [])
+        }
+    }
+}
