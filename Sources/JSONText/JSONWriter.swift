@@ -105,10 +105,18 @@ package struct JSONWriter: Sendable {
     /// Escapes what RFC 8259 §7 demands and nothing else.
     private static func append(_ value: String, to out: inout [UInt8]) {
         out.append(UInt8(ascii: "\""))
-        if value.utf8.contains(where: mustBeEscaped) {
-            for byte in value.utf8 { appendEscaped(byte, to: &out) }
-        } else {
-            out.append(contentsOf: value.utf8)
+        var value = value
+        value.withUTF8 { utf8 in
+            var mayBeCopied = true
+            for byte in utf8 where mustBeEscaped(byte) {
+                mayBeCopied = false
+                break
+            }
+            if mayBeCopied {
+                out.append(contentsOf: utf8)
+            } else {
+                for byte in utf8 { appendEscaped(byte, to: &out) }
+            }
         }
         out.append(UInt8(ascii: "\""))
     }

@@ -27,34 +27,23 @@ extension PurchaseState {
 
     package var bytes: [UInt8] {
         var text = LineWriter()
-        text.line(["1"])
-        for fact in facts {
-            text.line(
-                [
-                    "fact", "\(fact.at.milliseconds)", fact.kind == .gain ? "gain" : "loss",
-                    "\(fact.until.milliseconds)", fact.isRevoked ? "revoked" : "-",
-                ], fact.holder)
+        text.begin("1")
+        text.end()
+        for fact in facts { text.write(fact) }
+        for native in natives { text.write(native) }
+        for register in registers { text.write(register) }
+        for pair in told { text.write(pair) }
+        if forgottenNumber != 0 {
+            text.begin("forgotten")
+            text.field(forgottenNumber)
+            text.end()
         }
-        for native in natives {
-            let kind = native.kind == .transferred ? "transferred" : "received"
-            text.line(["native", "\(native.at.milliseconds)", kind], native.from, native.to)
+        if let period {
+            text.begin("period")
+            text.field(period.at.milliseconds)
+            text.field(period.isOn ? "on" : "off")
+            text.end()
         }
-        for register in registers {
-            text.line(
-                [
-                    "register", "\(register.at.milliseconds)", register.isOn ? "on" : "off",
-                    register.isTenureFree ? "free" : "tenure",
-                ], register.holder)
-        }
-        for pair in told {
-            text.line(
-                [
-                    "told", "\(pair.number)", "\(pair.settledChanges)", "\(pair.settledTransferred)",
-                    "\(pair.settledReceived)", pair.voided.map { "\($0.milliseconds)" }.joined(separator: ","),
-                ], pair.from, pair.to)
-        }
-        if forgottenNumber != 0 { text.line(["forgotten", "\(forgottenNumber)"]) }
-        if let period { text.line(["period", "\(period.at.milliseconds)", period.isOn ? "on" : "off"]) }
         return text.bytes
     }
 
@@ -118,5 +107,47 @@ extension PurchaseState {
         default:
             throw fields.unreadable("unknown kind of line")
         }
+    }
+}
+
+extension LineWriter {
+    fileprivate mutating func write(_ fact: KeptFact) {
+        begin("fact")
+        field(fact.at.milliseconds)
+        field(fact.kind == .gain ? "gain" : "loss")
+        field(fact.until.milliseconds)
+        field(fact.isRevoked ? "revoked" : "-")
+        field(fact.holder)
+        end()
+    }
+
+    fileprivate mutating func write(_ native: KeptNative) {
+        begin("native")
+        field(native.at.milliseconds)
+        field(native.kind == .transferred ? "transferred" : "received")
+        field(native.from)
+        field(native.to)
+        end()
+    }
+
+    fileprivate mutating func write(_ register: Register) {
+        begin("register")
+        field(register.at.milliseconds)
+        field(register.isOn ? "on" : "off")
+        field(register.isTenureFree ? "free" : "tenure")
+        field(register.holder)
+        end()
+    }
+
+    fileprivate mutating func write(_ pair: ToldPair) {
+        begin("told")
+        field(pair.number)
+        field(pair.settledChanges)
+        field(pair.settledTransferred)
+        field(pair.settledReceived)
+        field(pair.voided)
+        field(pair.from)
+        field(pair.to)
+        end()
     }
 }

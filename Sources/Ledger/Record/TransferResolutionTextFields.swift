@@ -6,13 +6,38 @@ struct LineWriter {
 
     init() { bytes.reserveCapacity(256) }
 
-    mutating func line(_ words: [String], _ holders: Holder...) {
-        bytes.append(contentsOf: words.joined(separator: "\t").utf8)
-        for holder in holders {
-            bytes.append(UInt8(ascii: "\t"))
-            escape(holder.coalesced)
+    /// A word that needs no escape; the first of a line.
+    mutating func begin(_ word: StaticString) { append(word) }
+
+    mutating func end() { bytes.append(UInt8(ascii: "\n")) }
+
+    /// The next field: a word that needs no escape.
+    mutating func field(_ word: StaticString) {
+        bytes.append(UInt8(ascii: "\t"))
+        append(word)
+    }
+
+    mutating func field(_ number: some BinaryInteger) {
+        bytes.append(UInt8(ascii: "\t"))
+        bytes.append(contentsOf: String(number).utf8)
+    }
+
+    /// Milliseconds, separated by commas.
+    mutating func field(_ times: [Timestamp]) {
+        bytes.append(UInt8(ascii: "\t"))
+        for (index, time) in times.enumerated() {
+            if index > 0 { bytes.append(UInt8(ascii: ",")) }
+            bytes.append(contentsOf: String(time.milliseconds).utf8)
         }
-        bytes.append(UInt8(ascii: "\n"))
+    }
+
+    mutating func field(_ holder: Holder) {
+        bytes.append(UInt8(ascii: "\t"))
+        escape(holder.coalesced)
+    }
+
+    private mutating func append(_ word: StaticString) {
+        word.withUTF8Buffer { bytes.append(contentsOf: $0) }
     }
 
     private mutating func escape(_ text: String) {

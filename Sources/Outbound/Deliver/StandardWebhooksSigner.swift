@@ -6,7 +6,8 @@ package import Vocabulary
 /// `id.timestamp.body`, for each key one `v1,<base64>` (HMAC-SHA256) or `v1a,<base64>` (ed25519), separated by a space.
 package struct StandardWebhooksSigner: Sendable {
     private enum Key: Sendable {
-        case symmetric(SymmetricKey)
+        /// The state after the key's own blocks, which every signature starts from.
+        case symmetric(HMAC<SHA256>)
         case asymmetric(Curve25519.Signing.PrivateKey)
     }
 
@@ -17,7 +18,7 @@ package struct StandardWebhooksSigner: Sendable {
         var read: [Key] = []
         for key in keys {
             switch key {
-            case .symmetric(let secret): read.append(.symmetric(SignedContent.key(secret)))
+            case .symmetric(let secret): read.append(.symmetric(HMAC(key: SignedContent.key(secret))))
             case .asymmetric(let seed): read.append(.asymmetric(try Ed25519.privateKey(seed: seed)))
             }
         }
@@ -31,9 +32,9 @@ package struct StandardWebhooksSigner: Sendable {
         for key in keys {
             if !out.isEmpty { out += " " }
             switch key {
-            case .symmetric(let key):
+            case .symmetric(let keyed):
                 out += SignedContent.symmetricVersion
-                out += content.code(key: key).withUnsafeBytes { Base64.encode($0) }
+                out += content.code(keyed).withUnsafeBytes { Base64.encode($0) }
             case .asymmetric(let key):
                 out += SignedContent.asymmetricVersion
                 out += Base64.encode(try Ed25519.sign(content.whole, with: key))
@@ -76,8 +77,9 @@ struct SignedContent {
 
     static func key(_ secret: Secret) -> SymmetricKey { secret.withBytes { SymmetricKey(data: $0) } }
 
-    func code(key: SymmetricKey) -> HashedAuthenticationCode<SHA256> {
-        var hash = HMAC<SHA256>(key: key)
+    /// - Parameter keyed: has its key and nothing else yet.
+    func code(_ keyed: HMAC<SHA256>) -> HashedAuthenticationCode<SHA256> {
+        var hash = keyed
         hash.update(data: prefix)
         for part in body { part.withUnsafeReadableBytes { hash.update(data: $0) } }
         return hash.finalize()

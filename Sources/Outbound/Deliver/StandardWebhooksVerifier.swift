@@ -51,7 +51,7 @@ package struct StandardWebhooksVerifier: Sendable {
         // Every pair is compared, a code in constant time: how long it takes tells nothing about which one held.
         var holds = false
         for key in keys {
-            let expected = Secret(content.code(key: key).withUnsafeBytes(Array.init))
+            let expected = Secret(content.code(HMAC(key: key)).withUnsafeBytes(Array.init))
             for given in Self.signatures(signature, SignedContent.symmetricVersion) where expected.matches(given) {
                 holds = true
             }
