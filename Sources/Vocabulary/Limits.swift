@@ -133,6 +133,8 @@ package enum Limits {
     package static let settleWriters = 2
     /// How often a leak is looked for (`Queue.sweep`).
     package static let sweepInterval: Duration = .seconds(30)
+    /// At least so many times what a sweep took lies between it and the next: with a long queue, 1 % of one connection.
+    package static let sweepRestFactor = 100
 
     // MARK: Resolution
 

@@ -49,18 +49,17 @@ struct RecordEvents {
         try lockHolders(of: events, on: session)
         let keys = events.map(Identity.event)
         let digests = events.map { Identity.body($0.body) }
-        let drawn = try session.run(RecordStatements.eventIDs, Int32(events.count))
         var firstByKey: [Identifier: Int] = [:]
         for (index, key) in keys.enumerated() where firstByKey[key] == nil { firstByKey[key] = index }
-        let admitted = try admit(firstByKey, digests: digests, rows: drawn.map(\.0), on: session)
-        var news: [RecordPlan.New] = []
-        for (index, event) in events.enumerated() where firstByKey[keys[index]] == index {
-            guard admitted.contains(keys[index]) else { continue }
-            news.append(RecordPlan.New(row: drawn[index].0, key: keys[index], event: event))
+        let firsts = events.indices.filter { firstByKey[keys[$0]] == $0 }
+        let admitted = try session.run(RecordStatements.admit, (firsts.map { keys[$0] }, firsts.map { digests[$0] }))
+        let rows = Dictionary(admitted.map { ($0.0, $0.1) }, uniquingKeysWith: { first, _ in first })
+        let news = firsts.compactMap { index in
+            rows[keys[index]].map { RecordPlan.New(row: $0, key: keys[index], event: events[index]) }
         }
         var committed = Committed()
         committed.keys = keys
-        committed.databaseTime = drawn.first.map { Timestamp(milliseconds: $0.1) }
+        committed.databaseTime = admitted.first.map { Timestamp(milliseconds: $0.2) }
         var caused: [Identifier: (messages: Int, deliveries: Int)] = [:]
         if !news.isEmpty {
             var plan = try load(for: news, on: session)
@@ -68,31 +67,26 @@ struct RecordEvents {
             let write = RecordWrite(plan: plan, recorder: self, createdAt: committed.databaseTime)
             caused = try write.run(on: session, reserved: &reserved, into: &committed)
         }
-        let isNew = events.indices.map { admitted.contains(keys[$0]) && firstByKey[keys[$0]] == $0 }
+        let isNew = events.indices.map { rows[keys[$0]] != nil && firstByKey[keys[$0]] == $0 }
         var differing = try differing(
             events.indices.filter { !isNew[$0] }, keys: keys, digests: digests, on: session)
-        for (index, event) in events.enumerated() {
-            let isNew = isNew[index]
-            let counts = isNew ? caused[keys[index]] ?? (0, 0) : (0, 0)
-            let trail = EventTrail(
-                source: event.scope.source, event: event.vendorEventID ?? keys[index].eventID, name: event.name,
-                transaction: event.transaction?.storeTransactionID, purchase: event.purchase?.key,
-                messages: counts.0, deliveries: counts.1)
-            let differsNow = !isNew && differing[keys[index]] == digests[index]
+        for index in events.indices {
+            let counts = isNew[index] ? caused[keys[index]] ?? (0, 0) : (0, 0)
+            let trail = trail(of: events[index], keys[index], counts)
+            let differsNow = !isNew[index] && differing[keys[index]] == digests[index]
             if differsNow { differing[keys[index]] = nil }
-            committed.outcomes.append(isNew ? .recorded(trail) : .duplicate(trail, differsNow: differsNow))
+            committed.outcomes.append(isNew[index] ? .recorded(trail) : .duplicate(trail, differsNow: differsNow))
         }
         return committed
     }
 
-    private func admit(
-        _ firstByKey: [Identifier: Int], digests: [Identifier], rows: [Int64], on session: borrowing Session
-    ) throws(DatabaseError) -> Set<Identifier> {
-        let sorted = firstByKey.sorted { $0.key < $1.key }
-        return Set(
-            try session.run(
-                RecordStatements.admit,
-                (sorted.map(\.key), sorted.map { rows[$0.value] }, sorted.map { digests[$0.value] })))
+    private func trail(
+        of event: Event, _ key: Identifier, _ caused: (messages: Int, deliveries: Int)
+    ) -> EventTrail {
+        EventTrail(
+            source: event.scope.source, event: event.vendorEventID ?? key.eventID, name: event.name,
+            transaction: event.transaction?.storeTransactionID, purchase: event.purchase?.key,
+            messages: caused.messages, deliveries: caused.deliveries)
     }
 
     /// Of the duplicates at `indices`: the identities that came with other bytes for the first time, and those bytes.

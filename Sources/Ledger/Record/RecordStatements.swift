@@ -4,23 +4,27 @@ import Vocabulary
 /// The SQL of recording: a batch in a handful of wide statements, each over `unnest` of arrays. Rows are named in one
 /// order everywhere (ascending keys), so that two batches never wait for each other in a circle.
 enum RecordStatements {
-    /// `$1` ids for events, in order of arrival, and the database's time in milliseconds.
+    /// Rows for `$1` events that no source sent, and the database's time in milliseconds.
     static let eventIDs = Statement<Int32, (Int64, Int64)>(
         "record_event_ids",
         """
         SELECT nextval('event_ids'), (extract(epoch FROM now()) * 1000)::bigint FROM generate_series(1, $1)
         """)
 
-    /// The gate: what comes back is new, what does not was here before, or was erased. While nothing ever was, no
-    /// hash is computed.
-    static let admit = Statement<([Identifier], [Int64], [Identifier]), Identifier>(
+    /// The gate: what comes back is new, with the row of its event and the database's time in milliseconds; what does
+    /// not was here before, or was erased. While nothing ever was, no hash is computed. Rows are numbered in the order
+    /// of the arrays, that of arrival, and inserted in that of the keys.
+    static let admit = Statement<([Identifier], [Identifier]), (Identifier, Int64, Int64)>(
         "record_admit",
         """
-        INSERT INTO identities (key, event, body_digest)
-        SELECT w.* FROM unnest($1, $2, $3) AS w (key, event, body_digest)
+        INSERT INTO identities (key, body_digest, event)
+        SELECT * FROM (
+            SELECT key, body_digest, nextval('event_ids') FROM unnest($1, $2) AS w (key, body_digest)
+        ) AS w (key, body_digest, event)
         WHERE NOT (EXISTS (SELECT FROM erased_events) AND EXISTS (
             SELECT FROM erasure_salt s JOIN erased_events x ON x.digest = sha256(s.salt || uuid_send(w.key))))
-        ON CONFLICT (key) DO NOTHING RETURNING key
+        ORDER BY key
+        ON CONFLICT (key) DO NOTHING RETURNING key, event, (extract(epoch FROM now()) * 1000)::bigint
         """)
 
     /// Known identities that came with other bytes, each reported once, and which bytes they were.

@@ -125,14 +125,18 @@ package final class Dispatcher: Sendable {
         } != nil
     }
 
-    /// Looks for leaks now and then, and with the next poll where a commit is in doubt.
+    /// Looks for leaks now and then, and with the next poll where a commit is in doubt. A sweep reads the whole queue:
+    /// the longer it takes, the seldomer it is made unasked.
     private func sweep() async {
         var suspects: Set<Int64> = []
-        var sweptAt = ContinuousClock.now
+        var dueAt = ContinuousClock.now + Limits.sweepInterval
         await every(Limits.pollInterval) {
-            let isDue = ContinuousClock.now - sweptAt >= Limits.sweepInterval
-            guard handOver.takeSweepWanted() || isDue else { return }
-            sweptAt = .now
+            let began = ContinuousClock.now
+            guard handOver.takeSweepWanted() || began >= dueAt else { return }
+            defer {
+                let took = ContinuousClock.now - began
+                dueAt = .now + max(Limits.sweepInterval, took * Limits.sweepRestFactor)
+            }
             let found = await attempt("sweeping") { [queue, suspects] in try await queue.sweep(suspects: suspects) }
             if found == nil { handOver.wantSweeps() }
             suspects = found ?? []
