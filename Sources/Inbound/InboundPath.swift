@@ -15,6 +15,9 @@ struct InboundPath: Sendable {
     let observe: Observer
 
     func take(_ request: FrontRequest, acknowledge: @escaping @Sendable (FrontAnswer) -> Void) {
+        #if DEBUG
+            Failpoint.reach(.webhookRead)
+        #endif
         let authenticity = adapter.authenticate(
             header: { request.head.first($0) }, body: request.body, source: source, now: now())
         if case .refused(let refusal) = authenticity {

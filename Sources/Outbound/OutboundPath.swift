@@ -45,9 +45,15 @@ struct OutboundPath {
             headers += source.headers(body: message.derivedBody ?? message.original, unixSeconds: unixSeconds)
                 .filter { header in !headers.contains { $0.0.lowercased() == header.0.lowercased() } }
         }
+        #if DEBUG
+            Failpoint.reach(.deliveryBeforeRequest)
+        #endif
         let startedAt = NIODeadline.now()
         client.send(headers: headers, body: body, timeout: TimeAmount(route.integration.timeout)) { result in
             if case .failure(.cancelled) = result { return completion(.givenUp) }
+            #if DEBUG
+                Failpoint.reach(.deliveryAfterAnswer)
+            #endif
             let latency = Int((NIODeadline.now() - startedAt).nanoseconds / 1_000_000)
             settle(delivery, result, isProbe: isProbe, latencyMilliseconds: latency)
             completion(.settled(ReceiverSign(result)))

@@ -53,6 +53,9 @@ struct Reloader: Sendable {
         rules.learn(SourceRules.byName(next.sources))
         signings.learn(SourceSigning.byName(next.sources))
         queue.route(to: prepared.lanes.map(\.route))
+        #if DEBUG
+            Failpoint.reach(.reloadAdopting)
+        #endif
         let lanes = await dispatcher.adopt(prepared.lanes, resolver: resolver)
         // It asks the database which lanes may open: not awaited, and tried again with the next poll.
         Task { await dispatcher.wakeUp() }

@@ -10,7 +10,10 @@ struct EdgeTests {
         let path: String
     }
 
-    private static let imports: [Import] = SourceTree.sources.flatMap { file in
+    /// A release has nothing of the file of the failpoints (HouseRulesTests), so what that imports is no edge.
+    private static let released = SourceTree.sources.filter { $0.path != SourceTree.failpoints }
+
+    private static let imports: [Import] = released.flatMap { file in
         file.code.compactMap { line in
             line.firstMatch(
                 of: /^\s*(?:@\w+\s+)*(?:(?:package|public|internal|private|fileprivate)\s+)?import\s+(?:\w+\s+)?(\w+)/

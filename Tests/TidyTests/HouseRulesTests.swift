@@ -94,13 +94,28 @@ struct HouseRulesTests {
         }
     }
 
-    @Test("What hangs on demand stands in one file, of which a release build compiles nothing")
+    @Test("A release has no failpoints: they stand in a file of which it compiles nothing, and calls in #if DEBUG")
     func failpoints() throws {
-        let naming = SourceTree.sources.filter { $0.text.contains("POSTHOUSE_FAILPOINT") }
-        let file = try #require(naming.first)
-        #expect(naming.map(\.path) == ["Sources/posthouse/Failpoint.swift"])
+        let file = try #require(SourceTree.sources.first { $0.path == SourceTree.failpoints })
         #expect(file.lines.first == "#if DEBUG" && file.lines.last { !$0.isEmpty } == "#endif")
         #expect(file.lines.count { $0.drop { $0 == " " }.hasPrefix("#") } == 2)
+        let steps = file.text.matches(of: /case (\w+) = "([a-z-]+)"/).map { (call: ".\($0.1)", name: String($0.2)) }
+        #expect(steps.count > 10)
+        var calls: [String] = []
+        for file in SourceTree.sources where file.path != SourceTree.failpoints {
+            var isDebug = false
+            for (index, line) in file.code.enumerated() {
+                let word = line.drop { $0 == " " }
+                if word.hasPrefix("#") { isDebug = word == "#if DEBUG" }
+                for step in steps where line.contains("\"\(step.name)\"") {
+                    Issue.record("\(file.path):\(index + 1) names the failpoint \(step.name)")
+                }
+                guard line.contains("Failpoint") || line.contains("POSTHOUSE_FAILPOINT") else { continue }
+                #expect(isDebug, "\(file.path):\(index + 1) is compiled into a release: \(line)")
+                calls += steps.map(\.call).filter { line.contains("Failpoint.reach(\($0))") }
+            }
+        }
+        #expect(calls.sorted() == steps.map(\.call).sorted(), "each step is reached at one place")
     }
 
     @Test("A comment is told from code")

@@ -27,6 +27,9 @@ enum SourceTree {
     static let sources = files(in: "Sources")
     static let tests = files(in: "Tests")
 
+    /// Of which a release compiles nothing.
+    static let failpoints = "Sources/Vocabulary/Failpoint.swift"
+
     private static func files(in folder: String) -> [File] {
         let base = root.appendingPathComponent(folder)
         guard let found = FileManager.default.enumerator(atPath: base.path)?.allObjects as? [String] else { return [] }

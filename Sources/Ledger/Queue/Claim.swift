@@ -26,8 +26,15 @@ extension Queue {
             let claimed = try await pool.withSession { session throws(DatabaseError) in
                 // One transaction: a claim whose messages cannot be read is none.
                 let claimed = try session.transaction { session throws(DatabaseError) in
-                    try claim(integration, lease, from, slots: slots, on: session)
+                    let claimed = try claim(integration, lease, from, slots: slots, on: session)
+                    #if DEBUG
+                        Failpoint.reach(.claimBeforeCommit)
+                    #endif
+                    return claimed
                 }
+                #if DEBUG
+                    Failpoint.reach(.claimAfterCommit)
+                #endif
                 handOver.hold(claimed.deliveries.map(\.id))
                 return claimed
             }

@@ -17,6 +17,9 @@ extension Queue {
     ) async throws -> Bool {
         let old = registration.known
         let isStillOurs = try await registration.renew()
+        #if DEBUG
+            Failpoint.reach(.leaseRenewal)
+        #endif
         if !isStillOurs {
             handOver.dropAll()
             if let old { observe(.leaseLost(daemon: old)) }

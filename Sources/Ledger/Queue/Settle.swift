@@ -20,8 +20,15 @@ extension Queue {
             return try await pool.withSession { session throws(DatabaseError) in
                 var (settled, heads) = try session.transaction(planning: .onceByIndex) {
                     session throws(DatabaseError) in
-                    try write(batch, lease: lease, ordered: ordered, on: session)
+                    let written = try write(batch, lease: lease, ordered: ordered, on: session)
+                    #if DEBUG
+                        Failpoint.reach(.settleBeforeCommit)
+                    #endif
+                    return written
                 }
+                #if DEBUG
+                    Failpoint.reach(.settleAfterCommit)
+                #endif
                 // Before the look at what they held up: who put something behind one of them reads this first.
                 handOver.drop(batch.map(\.delivery.id))
                 do throws(DatabaseError) {

@@ -75,6 +75,9 @@ package struct Recorder: Sendable {
         do {
             let committed = try await commit(events.map(\.event))
             acknowledge(events, committed.keys)
+            #if DEBUG
+                Failpoint.reach(.webhookAnswered)
+            #endif
             await releaseBlocked(committed.behind)
             for outcome in committed.outcomes { observe(outcome) }
             for happening in committed.happenings { observe(happening) }
@@ -159,8 +162,15 @@ package struct Recorder: Sendable {
             var reserved = Reservations()
             do throws(DatabaseError) {
                 let committed = try session.transaction(planning: .onceByIndex) { session throws(DatabaseError) in
-                    try recorder.run(events, on: session, reserved: &reserved)
+                    let committed = try recorder.run(events, on: session, reserved: &reserved)
+                    #if DEBUG
+                        Failpoint.reach(.recordBeforeCommit)
+                    #endif
+                    return committed
                 }
+                #if DEBUG
+                    Failpoint.reach(.recordAfterCommit)
+                #endif
                 figures.note(events: events.count, took: .now - began)
                 return (Result<RecordEvents.Committed, DatabaseError>.success(committed), reserved)
             } catch {

@@ -115,6 +115,9 @@ struct EmbeddedMove {
         } catch let failure as MoveFailure {
             throw Self.complaint(failure, migrated)
         }
+        #if DEBUG
+            Failpoint.reach(.moveAfterCommit)
+        #endif
         Terminal.showStage(nil)
         if !isDry { try mark(.moved) }
         tell(outcome)

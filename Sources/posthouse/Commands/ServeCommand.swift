@@ -72,8 +72,8 @@ struct ServeCommand: AsyncParsableCommand {
         _ = Notify.ready(status: "serving \(relay.listens)")
         let check = Task { await SelfCheck(relay: relay).run() }
         #if DEBUG
-            let failpoint = Task { await Failpoint.run(relay) }
-            defer { failpoint.cancel() }
+            let failpoints = Task { await SignalledFailpoints.run(relay) }
+            defer { failpoints.cancel() }
         #endif
         let cause = await obey(signals, relay)
         check.cancel()
