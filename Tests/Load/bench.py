@@ -17,8 +17,7 @@ import goals_neighbours
 import machine
 from bench_context import Bench
 from cluster import Cluster
-from idle import raise_file_limit
-from processes import BenchError, Scratch
+from processes import BenchError, Scratch, raise_file_limit
 from relay import Secrets
 from report import Row, table
 from traffic import Nginx, OneRow

@@ -1,23 +1,15 @@
 """Connections that have asked once and then stay, as those of a crowd of senders do."""
 
 import contextlib
-import resource
 import select
 import socket
 
-from processes import BenchError
+from processes import BenchError, raise_file_limit
 from relay import PORT
 
 REQUEST = f"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1:{PORT}\r\n\r\n".encode()
 # Beside the connections: libraries, logs, pipes.
 OTHER_FILES = 200
-
-
-def raise_file_limit() -> int:
-    """To what this user may have; what is started later inherits it. Returns the limit."""
-    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    return hard
 
 
 @contextlib.contextmanager

@@ -55,34 +55,45 @@ class Session:
 
 
 class Cluster:
-    def __init__(self, scratch: Scratch):
-        self.scratch = scratch
-        self.directory = scratch.path / "postgresql"
+    def __init__(self, scratch: Scratch, name: str = "postgresql", settings: dict[str, str] | None = None,
+                 environment: dict[str, str] | None = None):
+        self.scratch, self.name, self.environment_of_server = scratch, name, environment
+        self.directory = scratch.path / name
         self.directory.mkdir()
         if server_user():
             shutil.chown(self.directory, server_user(), server_user())
         self.data, self.sockets = self.directory / "data", self.directory / "sockets"
-        # Trust is safe here: who reaches the socket is let in by the directory's permissions, 0700 by initdb's user.
-        make = [tool("initdb"), "-D", str(self.data), "-U", "postgres", "--auth=trust", "--encoding=UTF8",
-                "--locale=C.UTF-8"]
-        for name, arguments in (("initdb", make), ("mkdir", ["mkdir", "-m", "700", str(self.sockets)])):
-            process = Process(scratch, name, arguments, user=server_user())
-            if process.child.wait() != 0:
-                raise BenchError(f"{name}: {process.last_words()}")
-            process.stop()
+        self.as_server("mkdir", "-m", "700", str(self.sockets))
+        self.make_data()
         self.server: Process | None = None
-        self.start({})
+        self.start(settings or {})
+        self.make_role()
+
+    def make_data(self) -> None:
+        # Trust is safe here: who reaches the socket is let in by the directory's permissions, 0700 by initdb's user.
+        self.as_server(tool("initdb"), "-D", str(self.data), "-U", "postgres", "--auth=trust", "--encoding=UTF8",
+                       "--locale=C.UTF-8")
+
+    def make_role(self) -> None:
         with self.session("postgres") as session:
             session.ask(f"CREATE ROLE {ROLE} LOGIN")
             self.version = session.ask("SHOW server_version")
 
+    def as_server(self, *arguments: str) -> None:
+        """Runs a tool to its end as the user that the server runs as."""
+        process = Process(self.scratch, f"{self.name}-tools", list(arguments), user=server_user())
+        if process.child.wait() != 0:
+            raise BenchError(f"{arguments[0]}: {process.last_words()}")
+        process.stop()
+
     def start(self, settings: dict[str, str]) -> None:
-        """`settings` are those that a goal's clock or counters need, beside the defaults."""
+        """`settings` are those that the purpose asks for, beside the defaults."""
         options = ["listen_addresses=", f"unix_socket_directories={self.sockets}", "port=5432"]
         options += [f"{name}={value}" for name, value in settings.items()]
         arguments = [tool("postgres"), "-D", str(self.data)] + [part for option in options for part in ("-c", option)]
         # SIGINT: fast shutdown, without waiting for clients.
-        self.server = Process(self.scratch, "postgres", arguments, end=signal.SIGINT, user=server_user())
+        self.server = Process(self.scratch, self.name, arguments, end=signal.SIGINT, user=server_user(),
+                              environment=self.environment_of_server)
         wait_until("PostgreSQL's start", self.answers, 30)
 
     def answers(self) -> bool:

@@ -1,5 +1,5 @@
-"""The processes that a bench starts, and its scratch directory. However the bench ends, they end: by itself it stops
-them in turn, and if it is killed the kernel signals each of them (PR_SET_PDEATHSIG)."""
+"""The processes that a program of the tests starts, and its scratch directory. However that program ends, they end: by
+itself it stops them in turn, and if it is killed the kernel signals each of them (PR_SET_PDEATHSIG)."""
 
 import contextlib
 import ctypes
@@ -7,6 +7,7 @@ import fcntl
 import os
 import pathlib
 import pwd
+import resource
 import shutil
 import signal
 import subprocess
@@ -18,7 +19,14 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class BenchError(Exception):
-    """What keeps the bench from measuring, for whoever runs it."""
+    """What keeps the program from doing what it is for, said for whoever runs it."""
+
+
+def raise_file_limit() -> int:
+    """To what this user may have; what is started later inherits it. Returns the limit."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return hard
 
 
 def server_user() -> str | None:
@@ -77,11 +85,12 @@ class Process:
 class Scratch:
     """A directory on a real disk (not /tmp, which may be memory), removed at the end with all that runs in it."""
 
-    PARENT, PREFIX = "/var/tmp", "posthouse-bench."
+    PARENT = "/var/tmp"
 
-    def __init__(self):
+    def __init__(self, program: str = "bench"):
+        self.prefix = f"posthouse-{program}."
         self.remove_left_behind()
-        self.path = pathlib.Path(tempfile.mkdtemp(prefix=self.PREFIX, dir=self.PARENT))
+        self.path = pathlib.Path(tempfile.mkdtemp(prefix=self.prefix, dir=self.PARENT))
         # The servers run as another user.
         self.path.chmod(0o711)
         # Held as long as this process lives.
@@ -90,8 +99,8 @@ class Scratch:
         self.processes: list[Process] = []
 
     def remove_left_behind(self) -> None:
-        """Directories of benches that were killed: gigabytes, in the end."""
-        for path in pathlib.Path(self.PARENT).glob(f"{self.PREFIX}*"):
+        """Directories of programs that were killed: gigabytes, in the end."""
+        for path in pathlib.Path(self.PARENT).glob(f"{self.prefix}*"):
             with contextlib.suppress(OSError):
                 with open(path / "lock", encoding="ascii") as lock:
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
