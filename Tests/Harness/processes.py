@@ -1,6 +1,7 @@
 """The processes that a program of the tests starts, and its scratch directory. However that program ends, they end: by
 itself it stops them in turn, and if it is killed the kernel signals each of them (PR_SET_PDEATHSIG)."""
 
+import collections.abc
 import contextlib
 import ctypes
 import fcntl
@@ -38,7 +39,8 @@ class Process:
     """A helper process, its output in a log of its own. `end` is the signal that ends it in order."""
 
     def __init__(self, scratch: "Scratch", name: str, arguments: list[str], end: int = signal.SIGTERM,
-                 user: str | None = None, environment: dict[str, str] | None = None):
+                 user: str | None = None, environment: dict[str, str] | None = None,
+                 keep_open: collections.abc.Sequence[int] = ()):
         self.scratch, self.name, self.end = scratch, name, end
         self.log = scratch.path / f"{name}.log"
         account = pwd.getpwnam(user) if user else None
@@ -46,6 +48,7 @@ class Process:
             self.child = subprocess.Popen(
                 arguments, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/", start_new_session=True,
                 env=os.environ | (environment or {}), preexec_fn=lambda: _libc.prctl(PR_SET_PDEATHSIG, end),
+                pass_fds=keep_open,
                 **({"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []} if account else {}))
         scratch.processes.append(self)
 

@@ -1,0 +1,146 @@
+"""What a scenario works on: a cluster, daemons, receivers, a sender, and the list of what was broken and when."""
+
+import asyncio
+import collections
+import contextlib
+import dataclasses
+import pathlib
+import random
+import time
+
+import oracle
+from daemon import Daemon, Secrets, Settings
+from database import DATABASE, Server
+from oracle import Findings, Ledger
+from processes import Scratch
+from receivers import Receiver
+from sender import Sender
+
+DRAIN_S = 60
+# Retried every second, for longer than any scenario: nothing may die of a fault of a minute. Jitter keeps its default.
+SCHEDULE = "[" + ", ".join(['"300ms"'] + ['"1s"'] * 60) + "]"
+
+
+@dataclasses.dataclass
+class Plan:
+    """What a scenario needs of its bed."""
+
+    seconds: float = 15
+    daemons: int = 1
+    per_second: float = 150
+    keep_alive: bool = True
+    may_repeat: bool = True
+    timeout: str = '"5s"'
+    postgres: dict[str, str] = dataclasses.field(default_factory=dict)
+    integration: dict[str, str] = dataclasses.field(default_factory=dict)
+    unsettled_max: int = 2_000
+    # Whether the source may see nothing but 200.
+    only_200: bool = False
+    has_standby: bool = False
+    data_mount_mb: int = 0
+
+
+class Bed:
+    def __init__(self, scratch: Scratch, binary: pathlib.Path, name: str, seed: int, plan: Plan,
+                 postgres_environment: dict[str, str] | None = None):
+        self.scratch, self.binary, self.plan, self.seconds = scratch, binary, plan, plan.seconds
+        self.rng = random.Random(f"{name}/{seed}/faults")
+        self.tried: collections.Counter[str] = collections.Counter()
+        self.findings = Findings()
+        self.notes: list[str] = []
+        # From when to when something was broken that may make a delivery come twice.
+        self.crashes: list[tuple[float, float]] = []
+        seed_text = f"{name}/{seed}"
+        self.server = Server(scratch, settings={"max_connections": "60"} | plan.postgres,
+                             environment=postgres_environment, data_mount_mb=plan.data_mount_mb)
+        self.standby = self.server.standby(scratch) if plan.has_standby else None
+        self.server.fresh_database(DATABASE)
+        secrets = Secrets(scratch, random.Random(f"{seed_text}/secret").randbytes(32))
+        self.canary = Receiver("canary", secrets.integration, seed_text)
+        self.receivers = [Receiver(f"receiver{number}", secrets.integration, seed_text, self.canary)
+                          for number in (1, 2, 3)]
+        settings = Settings(self.url(), {"schedule": SCHEDULE, "timeout": plan.timeout} | plan.integration)
+        self.secrets = secrets
+        self.daemons = [Daemon(scratch, binary, secrets, settings, self.receivers, number + 1)
+                        for number in range(plan.daemons)]
+        self.sender = Sender(seed_text, [daemon.port for daemon in self.daemons], secrets.source, plan.per_second,
+                             keep_alive=plan.keep_alive, unsettled_max=plan.unsettled_max)
+        # The server that holds the truth: after a promotion the other one.
+        self.current = self.server
+        self.took_to_drain = 0.0
+        self.duplicates = 0
+
+    def url(self) -> str:
+        if self.standby is None:
+            return self.server.url(DATABASE)
+        return (f"host={self.server.sockets},{self.standby.sockets} port=5432,5432 user=posthouse dbname={DATABASE} "
+                "target_session_attrs=read-write")
+
+    @property
+    def daemon(self) -> Daemon:
+        return self.daemons[0]
+
+    async def open(self, environment: dict[str, str] | None = None) -> None:
+        for receiver in [*self.receivers, self.canary]:
+            await receiver.start()
+        if self.standby:
+            await asyncio.to_thread(self.server.wait_for, self.standby)
+        for daemon in self.daemons:
+            daemon.start(environment)
+        for daemon in self.daemons:
+            await daemon.ready()
+
+    async def close(self) -> None:
+        for receiver in [*self.receivers, self.canary]:
+            await receiver.refuse()
+        for daemon in self.daemons:
+            if daemon.process and daemon.process.is_running():
+                daemon.kill()
+        for server in (self.standby, self.server):
+            if server:
+                await asyncio.to_thread(server.close)
+
+    @contextlib.asynccontextmanager
+    async def load(self):
+        """Webhooks come for as long as its `with` lasts; at its end all of them must have been acknowledged."""
+        for receiver in self.receivers:
+            receiver.originals = self.sender.sent
+        async with self.sender.sending():
+            yield
+
+    @contextlib.contextmanager
+    def breaking(self, what: str):
+        """Something that may make deliveries come twice is broken inside its `with`."""
+        self.tried[what] += 1
+        began = time.monotonic()
+        try:
+            yield
+        finally:
+            self.crashes.append((began, time.monotonic()))
+
+    async def rest(self, low: float, high: float) -> None:
+        """A while drawn from the seed."""
+        await asyncio.sleep(self.rng.uniform(low, high))
+
+    def times(self, pause: float) -> range:
+        """How often something that takes about so long fits into the scenario; at least once."""
+        return range(max(1, round(self.seconds / pause)))
+
+    async def verdict(self, drain_s: float = DRAIN_S) -> None:
+        self.took_to_drain = await oracle.drain(self.current, self.findings, drain_s, len(self.daemons))
+        # What was answered last is settled and noted by now; a duplicate on its way would come within this.
+        await asyncio.sleep(0.3)
+        for daemon in self.daemons:
+            if not daemon.process.is_running():
+                self.findings.add("a daemon ended that nobody ended", daemon.process.last_words(3))
+        ledger = await Ledger.read(self.current)
+        self.duplicates = oracle.examine(
+            self.sender, self.receivers, ledger, self.findings, self.crashes, self.plan.may_repeat)
+        other = {answer: count for answer, count in self.sender.answers.items() if answer != "200"}
+        if self.plan.only_200 and other:
+            self.findings.add("webhooks that were not answered 200", other)
+        if self.canary.behaved or self.canary.messages or self.canary.complaints:
+            self.findings.add("a redirect was followed")
+
+    def warnings(self) -> collections.Counter[str]:
+        return sum((daemon.warnings() for daemon in self.daemons), collections.Counter())

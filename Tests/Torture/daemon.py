@@ -1,0 +1,155 @@
+"""The daemon as a process of its own, its configuration, and what it said."""
+
+import asyncio
+import base64
+import collections
+import dataclasses
+import os
+import pathlib
+import re
+import signal
+import socket
+
+from processes import BenchError, Process, Scratch
+from receivers import Receiver
+
+START_S = 60
+
+
+@dataclasses.dataclass
+class Settings:
+    """What goes into the file beside the defaults."""
+
+    database_url: str
+    # TOML values by key, for all integrations.
+    integration: dict[str, str]
+    database: dict[str, str] = dataclasses.field(default_factory=lambda: {"statement_timeout": '"5s"'})
+    # Instead of [database]: the private cluster's directory.
+    embedded: pathlib.Path | None = None
+
+
+class Secrets:
+    def __init__(self, scratch: Scratch, rng_bytes: bytes):
+        self.source, self.integration = "torture-secret", f"whsec_{base64.b64encode(rng_bytes).decode()}"
+        self.source_file, self.integration_file = scratch.path / "source-secret", scratch.path / "integration-secret"
+        self.source_file.write_text(self.source + "\n")
+        self.integration_file.write_text(self.integration + "\n")
+        for file in (self.source_file, self.integration_file):
+            file.chmod(0o644)
+
+
+class Daemon:
+    def __init__(self, scratch: Scratch, binary: pathlib.Path, secrets: Secrets, settings: Settings,
+                 receivers: list[Receiver], number: int = 1):
+        self.scratch, self.binary, self.secrets = scratch, binary, secrets
+        self.settings, self.receivers, self.number = settings, receivers, number
+        self.name = f"posthouse-{number}"
+        self.file = scratch.path / f"{self.name}.toml"
+        self.process: Process | None = None
+        # A socket of ours that outlives it, as systemd's does; None: it opens its own.
+        self.inherited: socket.socket | None = None
+        with socket.create_server(("127.0.0.1", 0)) as found:
+            self.port = found.getsockname()[1]
+        self.write()
+
+    def write(self, changes: dict[str, str] | None = None, spoil: str = "") -> None:
+        """The configuration file; `spoil` is put at its end."""
+        settings = self.settings
+        tables = [f'[server]\nlisten = "127.0.0.1:{self.port}"']
+        if settings.embedded:
+            tables.append(f'[embedded]\ndirectory = "{settings.embedded}"')
+        if settings.database_url:
+            tables.append(f'[database]\nurl = "{settings.database_url}"\n' + lines(settings.database))
+        tables.append('[[source]]\nname = "purchasely"\nkind = "purchasely"\n'
+                      f'secret = {{ file = "{self.secrets.source_file}" }}')
+        for receiver in self.receivers:
+            tables.append(f'[[integration]]\nname = "{receiver.name}"\nurl = "{receiver.url}"\n'
+                          f'secret = {{ file = "{self.secrets.integration_file}" }}\n'
+                          + lines({"events": '["*"]', "allow_private": "true"} | settings.integration | (changes or {})))
+        # Never half a file for one who reads it now.
+        written = self.file.with_suffix(".new")
+        written.write_text("\n".join(tables) + "\n" + spoil)
+        written.rename(self.file)
+
+    def start(self, environment: dict[str, str] | None = None, wrapper: list[str] | None = None) -> None:
+        # A crash must end it, not start a backtrace of minutes.
+        environment = {"SWIFT_BACKTRACE": "enable=no"} | (environment or {})
+        arguments = [*(wrapper or []), str(self.binary), "serve", "--config", str(self.file)]
+        if self.inherited:
+            # systemd's protocol: descriptor 3, and LISTEN_PID names who may take it.
+            os.set_inheritable(self.inherited.fileno(), True)
+            script = f'exec 3<&{self.inherited.fileno()}; LISTEN_PID=$$ LISTEN_FDS=1 exec "$@"'
+            arguments = ["bash", "-c", script, "posthouse", *arguments]
+        self.process = Process(self.scratch, self.name, arguments, environment=environment,
+                               keep_open=[self.inherited.fileno()] if self.inherited else [])
+
+    async def ready(self, patience_s: float = START_S) -> None:
+        """When it could acknowledge a webhook."""
+        try:
+            async with asyncio.timeout(patience_s):
+                while not await self.answers("/readyz"):
+                    if not self.process.is_running():
+                        raise BenchError(f"posthouse serve ended at its start:\n{self.process.last_words()}")
+                    await asyncio.sleep(0.05)
+        except TimeoutError:
+            raise BenchError(f"{self.name} was not ready within {patience_s} s:\n{self.process.last_words()}") from None
+
+    async def answers(self, path: str) -> bool:
+        try:
+            async with asyncio.timeout(5):
+                reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+                writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+                answer = await reader.read(4096)
+                writer.close()
+                return b" 200 " in answer.split(b"\r\n")[0]
+        except (OSError, TimeoutError):
+            return False
+
+    def kill(self) -> None:
+        self.process.child.kill()
+        self.process.child.wait()
+        self.process.stop()
+
+    def signal(self, number: int) -> None:
+        self.process.child.send_signal(number)
+
+    async def ended(self, patience_s: float) -> int | None:
+        """Its exit code, negative for a signal; None: it still runs."""
+        try:
+            async with asyncio.timeout(patience_s):
+                while self.process.is_running():
+                    await asyncio.sleep(0.02)
+        except TimeoutError:
+            return None
+        code = self.process.child.returncode
+        self.process.stop()
+        return code
+
+    async def stop(self, patience_s: float = 40) -> int | None:
+        if not self.process or not self.process.is_running():
+            return 0
+        self.signal(signal.SIGTERM)
+        return await self.ended(patience_s)
+
+    def peak_memory_mb(self) -> float:
+        return self.process.peak_memory_mb()
+
+    def warnings(self) -> collections.Counter[str]:
+        """What it warned of, without the numbers in it."""
+        found: collections.Counter[str] = collections.Counter()
+        log = self.scratch.path / f"{self.name}.log"
+        if not log.exists():
+            return found
+        for line in log.read_text(errors="replace").splitlines():
+            level = re.search(r"\b(?:level|priority)=(\S+)", line)
+            if level and level[1] not in ("warning", "error", "err", "crit", "alert", "critical"):
+                continue
+            if not level and not re.match(r"posthouse: |Fatal error|.*Fatal error", line):
+                continue
+            text = re.search(r'\b(?:msg|message)=("(?:[^"\\]|\\.)*"|\S+)', line)
+            found[re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}|\d+", "N", (text[1] if text else line).strip('"'))[:160]] += 1
+        return found
+
+
+def lines(settings: dict[str, str]) -> str:
+    return "".join(f"{key} = {value}\n" for key, value in settings.items())

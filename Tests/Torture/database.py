@@ -1,0 +1,194 @@
+"""PostgreSQL as the victim: ended with everything it runs, full, crowded out, taken over by its standby. And psql, which
+the oracle asks: not ours."""
+
+import asyncio
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+
+from cluster import ROLE, Cluster, tool
+from processes import BenchError, Scratch, wait_until
+
+DATABASE = "posthouse"
+
+
+class Server(Cluster):
+    def __init__(self, scratch: Scratch, name: str = "postgresql", settings: dict[str, str] | None = None,
+                 environment: dict[str, str] | None = None, data_mount_mb: int = 0):
+        self.settings, self.data_mount_mb, self.mounted = settings or {}, data_mount_mb, False
+        super().__init__(scratch, name, settings, environment)
+
+    def make_data(self) -> None:
+        if self.data_mount_mb:
+            self.as_server("mkdir", "-m", "700", str(self.data))
+            subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={self.data_mount_mb}m,mode=0700,uid="
+                            f"{self.data.stat().st_uid},gid={self.data.stat().st_gid}", "tmpfs", str(self.data)],
+                           check=True)
+            self.mounted = True
+        super().make_data()
+
+    def close(self) -> None:
+        self.server.stop()
+        if self.mounted:
+            subprocess.run(["umount", str(self.data)], check=False)
+
+    async def ask(self, sql: str, database: str = DATABASE, patience_s: float = 20) -> str:
+        """One psql for each question: it needs no session that the faults could end."""
+        process = await asyncio.create_subprocess_exec(
+            "psql", "-qXAt", "-v", "ON_ERROR_STOP=1", "-c", sql, self.url(database, role="postgres"),
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        try:
+            async with asyncio.timeout(patience_s):
+                out, error = await process.communicate()
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+            raise BenchError(f"psql did not end within {patience_s} s: {sql[:80]}") from None
+        if process.returncode != 0:
+            raise BenchError(f"psql: {error.decode().strip()[:300]}")
+        return out.decode().rstrip("\n")
+
+    def processes_of_server(self) -> list[int]:
+        """The postmaster and what it runs: each has a session of its own, so no signal to a group reaches them all."""
+        postmaster = self.server.child.pid
+        children = pathlib.Path(f"/proc/{postmaster}/task/{postmaster}/children").read_text().split()
+        return [postmaster, *map(int, children)]
+
+    def kill(self) -> None:
+        """Everything of it, by SIGKILL, as when its machine's power fails; returns when all are gone."""
+        # Stopped first, so that it starts none while they are counted.
+        os.kill(self.server.child.pid, signal.SIGSTOP)
+        victims = self.processes_of_server()
+        for pid in victims:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        self.server.child.wait()
+        wait_until("the end of PostgreSQL's processes", lambda: not any(map(is_alive, victims)), 10)
+        self.server.stop()
+
+    def start_again(self) -> None:
+        self.start(self.settings)
+
+    async def kill_and_start(self, away_s: float) -> None:
+        await asyncio.to_thread(self.kill)
+        await asyncio.sleep(away_s)
+        await asyncio.to_thread(self.start_again)
+
+    async def end_connections(self, share: float = 1.0) -> int:
+        """pg_terminate_backend of the daemon's sessions, or of a random share of them."""
+        return int(await self.ask(
+            "SELECT count(pg_terminate_backend(pid)) FROM (SELECT pid FROM pg_stat_activity "
+            f"WHERE usename = '{ROLE}' AND backend_type = 'client backend' AND random() < {share}) s"))
+
+    # MARK: A standby
+
+    def standby(self, scratch: Scratch) -> "Server":
+        """A second node that follows this one by streaming replication."""
+        return Standby(scratch, self)
+
+    def wait_for(self, standby: "Standby") -> None:
+        """From now on each commit is the standby's, too. Set here alone: once it is promoted it waits for nobody."""
+        with self.session("postgres") as session:
+            session.ask(f"ALTER SYSTEM SET synchronous_standby_names = '{standby.name}'")
+            session.ask("SELECT pg_reload_conf()")
+            wait_until("a synchronous standby", lambda: session.ask(
+                "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'") == "1", 20)
+
+
+class Standby(Server):
+    def __init__(self, scratch: Scratch, primary: Server):
+        self.primary = primary
+        super().__init__(scratch, "standby")
+
+    def make_data(self) -> None:
+        self.as_server(tool("pg_basebackup"), "-D", str(self.data), "-R", "-X", "stream", "-c", "fast",
+                       "-d", f"host={self.primary.sockets} port=5432 user=postgres application_name=standby")
+
+    def make_role(self) -> None:
+        """It has the primary's."""
+
+    def promote(self) -> None:
+        with self.session("postgres") as session:
+            if session.ask("SELECT pg_promote(wait => true)") != "t":
+                raise BenchError("the standby was not promoted")
+
+
+def is_alive(pid: int) -> bool:
+    """A process that has ended and was not waited for is none."""
+    try:
+        stat = pathlib.Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return False
+    return stat.rsplit(")", 1)[1].split()[0] != "Z"
+
+
+class Crowd:
+    """Connections of somebody else's, over PostgreSQL's own protocol: as many as there are places."""
+
+    def __init__(self, server: Server):
+        self.path, self.held = str(server.sockets / ".s.PGSQL.5432"), []
+
+    def take_all(self, limit: int = 500) -> int:
+        """Until PostgreSQL takes no more; returns how many there are now."""
+        while len(self.held) < limit:
+            connection = socket.socket(socket.AF_UNIX)
+            connection.settimeout(5)
+            try:
+                connection.connect(self.path)
+                parameters = b"".join(part + b"\0" for part in (b"user", ROLE.encode(), b"database", DATABASE.encode()))
+                # Length and version 3.0, then the parameters, then an empty one.
+                connection.sendall(struct.pack("!ii", 9 + len(parameters), 196608) + parameters + b"\0")
+                if connection.recv(1) != b"R":
+                    connection.close()
+                    return len(self.held)
+            except OSError:
+                connection.close()
+                return len(self.held)
+            self.held.append(connection)
+        return len(self.held)
+
+    def leave(self) -> None:
+        for connection in self.held:
+            connection.close()
+        self.held = []
+
+
+class Ballast:
+    """A file that leaves no room on the data's file system."""
+
+    def __init__(self, directory: pathlib.Path):
+        self.file, self.directory = directory / "ballast", directory
+
+    def fill(self) -> int:
+        """Returns the bytes that it took."""
+        with open(self.file, "ab") as file:
+            while (free := shutil.disk_usage(self.directory).free) > 0:
+                try:
+                    os.posix_fallocate(file.fileno(), file.seek(0, os.SEEK_END), min(free, 1 << 20))
+                except OSError:
+                    break
+        return self.file.stat().st_size
+
+    def empty(self) -> None:
+        self.file.unlink(missing_ok=True)
+
+
+def why_no_mount(scratch: Scratch) -> str | None:
+    """Why no file system of its own can be had here; None: it can."""
+    if os.getuid() != 0:
+        return "a small file system needs root"
+    directory = scratch.path / "mount-test"
+    directory.mkdir(exist_ok=True)
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(directory)], capture_output=True,
+                          text=True, check=False)
+    if done.returncode != 0:
+        return f"no file system can be mounted here ({done.stderr.strip()})"
+    subprocess.run(["umount", str(directory)], check=False)
+    return None
+

@@ -1,0 +1,202 @@
+"""What was answered 200, against what the receivers got and what the ledger says (psql, not ours)."""
+
+import asyncio
+import collections
+import dataclasses
+import json
+import time
+
+from database import Server
+from processes import BenchError
+from receivers import Message, Receiver
+from sender import Sender
+
+# How exactly a receiver's stamp and a fault's can be compared: an answer may still be on its way.
+SLACK_S = 1.0
+EXAMPLES = 3
+
+
+@dataclasses.dataclass
+class Findings:
+    """What must not be, each with a few examples."""
+
+    found: dict[str, list[str]] = dataclasses.field(default_factory=lambda: collections.defaultdict(list))
+
+    def add(self, what: str, example: object = "") -> None:
+        self.found[what].append(str(example))
+
+    def __bool__(self) -> bool:
+        return bool(self.found)
+
+    def lines(self) -> list[str]:
+        return [f"{what}: {len(examples)}" + (f" ({'; '.join(examples[:EXAMPLES])})" if any(examples) else "")
+                for what, examples in self.found.items()]
+
+
+@dataclasses.dataclass
+class Ledger:
+    """The tables, read once the queue is empty."""
+
+    # Webhook-ids with their event, type and row.
+    messages: dict[str, tuple[str, str, int]]
+    # How often each vendor's event id is stored.
+    events: collections.Counter[str]
+    # Purchase key, from, to: how often.
+    transfers: collections.Counter[tuple[str, str, str]]
+    access: dict[tuple[str, str], bool]
+    # Integration name: messages with an accepted attempt.
+    accepted: dict[str, set[str]]
+    dead_letters: int
+
+    @staticmethod
+    async def read(server: Server) -> "Ledger":
+        async def rows(sql: str) -> list[list]:
+            return json.loads(await server.ask(f"SELECT coalesce(json_agg(json_build_array{sql}", patience_s=120))
+
+        key = "'msg_' || replace(m.key::text, '-', '')"
+        messages = await rows(f"({key}, e.vendor_event_id, m.type, m.id)), '[]') FROM messages m "
+                              "JOIN events e ON e.id = m.event WHERE m.type NOT LIKE 'posthouse.%'")
+        events = await rows("(vendor_event_id, count)), '[]') FROM (SELECT vendor_event_id, count(*) FROM events "
+                            "GROUP BY 1) t")
+        transfers = await rows("(p.key, from_holder, to_holder)), '[]') FROM transfers t "
+                               "JOIN purchases p ON p.id = t.purchase")
+        access = await rows("(p.key, holder, active)), '[]') FROM entitlements e "
+                            "JOIN purchases p ON p.id = e.purchase")
+        accepted = await rows(f"(i.name, {key})), '[]') FROM attempts a JOIN integrations i ON i.id = a.integration "
+                              "JOIN messages m ON m.id = a.message WHERE a.outcome = 'accepted'")
+        by_integration: dict[str, set[str]] = collections.defaultdict(set)
+        for name, message in accepted:
+            by_integration[name].add(message)
+        return Ledger(
+            {row[0]: (row[1], row[2], row[3]) for row in messages}, collections.Counter(dict(events)),
+            collections.Counter(tuple(row) for row in transfers), {(row[0], row[1]): row[2] for row in access},
+            by_integration, int(await server.ask("SELECT count(*) FROM dead_letters")))
+
+
+async def drain(server: Server, findings: Findings, patience_s: float, living: int) -> float:
+    """Waits until the queue is empty by itself; returns how long that took."""
+    began = time.monotonic()
+    leased_by_the_dead = (
+        "SELECT count(*) FROM deliveries WHERE leased_by IS NOT NULL AND leased_by NOT IN (SELECT id FROM daemons)")
+    counted = ""
+    while time.monotonic() - began < patience_s:
+        try:
+            counted = await server.ask(
+                "SELECT count(*), count(*) FILTER (WHERE blocked), count(leased_by), min(due_at) FROM deliveries")
+            if counted.startswith("0|"):
+                break
+        except BenchError as error:
+            counted = str(error)
+        await asyncio.sleep(0.1)
+    else:
+        findings.add("the queue did not drain by itself (waiting|blocked|leased|next due)",
+                     f"{counted}, leased by the dead {await server.ask(leased_by_the_dead)}")
+    took = time.monotonic() - began
+    # A lease of the dead is buried with the next renewal, of a frozen machine's daemon when its time is over.
+    while (daemons := int(await server.ask("SELECT count(*) FROM daemons"))) != living:
+        if time.monotonic() - began > max(patience_s, took + 25):
+            findings.add("leases of daemons that are gone are still there", daemons - living)
+            break
+        await asyncio.sleep(0.2)
+    return took
+
+
+def examine(sender: Sender, receivers: list[Receiver], ledger: Ledger, findings: Findings,
+            crashes: list[tuple[float, float]], may_repeat: bool) -> int:
+    """Holds everything against everything; returns the duplicates on the wire that a crash explains."""
+    sent = {webhook.event_id: webhook for history in sender.begun for webhook in history.webhooks}
+    for event_id in sender.unacknowledged:
+        findings.add("webhooks that were never acknowledged", event_id)
+    for answer, count in sender.answers.items():
+        if answer not in ("200", "503", "refused", "cut", "late"):
+            findings.add(f"webhooks answered {answer}", f"{count} times")
+    for event_id in sender.acknowledged:
+        if ledger.events[event_id] != 1:
+            findings.add("acknowledged events that the ledger has not exactly once",
+                         f"{event_id}: {ledger.events[event_id]}")
+    told = collections.Counter(event for event, type_, _ in ledger.messages.values())
+    for event_id in sender.acknowledged:
+        if told[event_id] == 0 and not sent[event_id].is_native:
+            findings.add("acknowledged events without a message", event_id)
+    if ledger.dead_letters:
+        findings.add("dead letters", ledger.dead_letters)
+    examine_transfers(sender, ledger, findings)
+    duplicates = 0
+    for receiver in receivers:
+        examine_wire(sender, receiver, ledger, findings)
+        duplicates += examine_repeats(receiver, findings, crashes, may_repeat)
+        examine_order(receiver, ledger, findings)
+    return duplicates
+
+
+def examine_transfers(sender: Sender, ledger: Ledger, findings: Findings) -> None:
+    expected = collections.Counter(
+        (history.purchase, old, new) for history in sender.begun for old, new in history.transfers)
+    for transfer in expected.keys() | ledger.transfers.keys():
+        if ledger.transfers[transfer] < expected[transfer]:
+            findings.add("transfers missed", transfer)
+        elif ledger.transfers[transfer] > expected[transfer]:
+            findings.add("transfers too many", transfer)
+    for history in sender.begun:
+        for holder, has_access in history.access.items():
+            if ledger.access.get((history.purchase, holder), False) != has_access:
+                findings.add("entitlements that are wrong", f"{history.purchase} {holder}: not {has_access}")
+
+
+def examine_wire(sender: Sender, receiver: Receiver, ledger: Ledger, findings: Findings) -> None:
+    for complaint, count in receiver.complaints.items():
+        findings.add(f"{receiver.name}: {complaint}", f"{count} times")
+    got = {identifier: message for identifier, message in receiver.messages.items() if message.accepted}
+    for identifier in ledger.messages.keys() - got.keys():
+        findings.add(f"{receiver.name}: messages that never arrived", f"{identifier} {ledger.messages[identifier]}")
+    for identifier in receiver.messages.keys() - ledger.messages.keys():
+        findings.add(f"{receiver.name}: messages that the ledger does not know", identifier)
+    for identifier in got.keys() - ledger.accepted[receiver.name]:
+        findings.add(f"{receiver.name}: accepted, and the ledger has no attempt that says so", identifier)
+    # Beside the ledger: what the sender was promised must be here, whatever the tables say.
+    of_event = collections.Counter(message.event_id for message in got.values())
+    for history in sender.begun:
+        for webhook in history.webhooks:
+            if webhook.event_id in sender.acknowledged and not webhook.is_native and of_event[webhook.event_id] != 1:
+                findings.add(f"{receiver.name}: acknowledged events that did not come as one message",
+                             f"{webhook.event_id}: {of_event[webhook.event_id]}")
+    sides = collections.Counter((message.purchase, message.transfer[1], message.transfer[2], message.type)
+                                for message in got.values() if message.transfer)
+    expected = collections.Counter((history.purchase, old, new, f"SUBSCRIPTION_{side}") for history in sender.begun
+                                   for old, new in history.transfers for side in ("TRANSFERRED", "RECEIVED"))
+    for side in expected.keys() | sides.keys():
+        if sides[side] != expected[side]:
+            findings.add(f"{receiver.name}: sides of a transfer not told as often as it happened",
+                         f"{side}: {sides[side]}, not {expected[side]}")
+    pairs = collections.Counter(message.transfer[0] for message in got.values() if message.transfer)
+    for transfer, count in pairs.items():
+        if count != 2:
+            findings.add(f"{receiver.name}: transfer ids that do not name both sides", transfer)
+
+
+def examine_repeats(receiver: Receiver, findings: Findings, crashes: list[tuple[float, float]],
+                    may_repeat: bool) -> int:
+    """A message that was accepted comes again only if something broke between its acceptance and its settling."""
+    explained = 0
+    for identifier, message in receiver.messages.items():
+        for first, again in zip(message.accepted, message.accepted[1:]):
+            if may_repeat and any(begin - SLACK_S <= again and first <= end + SLACK_S for begin, end in crashes):
+                explained += 1
+            else:
+                findings.add(f"{receiver.name}: duplicates that no crash explains",
+                             f"{identifier} after {again - first:.2f} s")
+    return explained
+
+
+def examine_order(receiver: Receiver, ledger: Ledger, findings: Findings) -> None:
+    """`order = "purchase"`: nothing of a purchase is tried before what is before it was accepted."""
+    lanes: dict[str, list[tuple[int, Message]]] = collections.defaultdict(list)
+    for identifier, message in receiver.messages.items():
+        if message.purchase and identifier in ledger.messages:
+            lanes[message.purchase].append((ledger.messages[identifier][2], message))
+    for purchase, lane in lanes.items():
+        lane.sort(key=lambda entry: entry[0])
+        for (_, before), (_, after) in zip(lane, lane[1:]):
+            if before.accepted and after.arrived[0] < before.accepted[0]:
+                findings.add(f"{receiver.name}: out of order",
+                             f"{purchase}: {after.type} {before.accepted[0] - after.arrived[0]:.3f} s too early")

@@ -1,0 +1,166 @@
+"""Breaks whatever the relay stands on, and looks from outside whether its promises hold. Started by deploy/torture, which
+installs and builds what is needed."""
+
+import argparse
+import asyncio
+import contextlib
+import dataclasses
+import json
+import pathlib
+import signal
+import sys
+import time
+
+from bed import Bed
+from processes import BenchError, Scratch, raise_file_limit
+from scenarios import SCENARIOS, SHORT, Scenario, play
+
+ENDINGS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
+WARNINGS_SHOWN = 8
+
+
+@dataclasses.dataclass
+class Result:
+    scenario: str
+    seed: int
+    # Why it did not run: neither passed nor failed.
+    skipped: str = ""
+    seconds: float = 0
+    tried: dict[str, int] = dataclasses.field(default_factory=dict)
+    acknowledged: int = 0
+    answers: dict[str, int] = dataclasses.field(default_factory=dict)
+    messages: int = 0
+    duplicates: int = 0
+    drained_after_s: float = 0
+    findings: list[str] = dataclasses.field(default_factory=list)
+    notes: list[str] = dataclasses.field(default_factory=list)
+    warnings: dict[str, int] = dataclasses.field(default_factory=dict)
+
+    @property
+    def verdict(self) -> str:
+        return "skipped" if self.skipped else "FAILED" if self.findings else "held"
+
+    def row(self) -> list[str]:
+        tried = self.skipped or ", ".join(f"{what} ×{count}" for what, count in self.tried.items())
+        return [self.scenario, str(self.seed), self.verdict, str(self.acknowledged),
+                str(sum(count for answer, count in self.answers.items() if answer != "200")), str(self.messages),
+                str(self.duplicates), f"{self.drained_after_s:.1f} s", tried]
+
+
+HEAD = ["scenario", "seed", "", "acknowledged", "refusals", "deliveries", "twice", "drained", "tried"]
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="deploy/torture")
+    parser.add_argument("scenarios", nargs="*", metavar="scenario", help="all but mixed by default")
+    parser.add_argument("--seed", type=int, help="of the first run; drawn and shown by default")
+    parser.add_argument("--runs", type=int, default=1, help="of each scenario, each with the next seed (1)")
+    parser.add_argument("--minutes", type=float, help="how long each run's faults last")
+    parser.add_argument("--short", action="store_true", help="a minute and a half, as deploy/test has it")
+    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="where the results go besides")
+    parser.add_argument("--keep", type=pathlib.Path, metavar="DIR", help="where the logs of failed runs go")
+    parser.add_argument("--binary", type=pathlib.Path)
+    parser.add_argument("--list", action="store_true", help="the scenarios")
+    given = parser.parse_args()
+    names = [scenario.name for scenario in SCENARIOS]
+    for name in given.scenarios:
+        if name not in names:
+            parser.error(f"there is no scenario {name}: {', '.join(names)}")
+    if not given.list and given.binary is None:
+        parser.error("--binary is needed")
+    return given
+
+
+def chosen(given: argparse.Namespace) -> list[Scenario]:
+    if given.scenarios:
+        return [scenario for scenario in SCENARIOS if scenario.name in given.scenarios]
+    if given.short:
+        return [scenario for scenario in SCENARIOS if scenario.name in SHORT]
+    return [scenario for scenario in SCENARIOS if scenario.name != "mixed"]
+
+
+async def run(scenario: Scenario, seed: int, given: argparse.Namespace) -> Result:
+    plan = scenario.plan
+    if given.minutes:
+        plan = dataclasses.replace(plan, seconds=given.minutes * 60)
+    elif given.short and scenario.name in SHORT:
+        plan = dataclasses.replace(plan, seconds=SHORT[scenario.name])
+    began = time.monotonic()
+    with Scratch("torture") as scratch:
+        binary = given.binary.resolve()
+        if reason := scenario.why_not(scratch, binary):
+            return Result(scenario.name, seed, skipped=reason)
+        bed = Bed(scratch, binary, scenario.name, seed, plan, scenario.postgres_environment(scratch))
+        await play(scenario, bed)
+        result = Result(
+            scenario.name, seed, seconds=round(time.monotonic() - began, 1), tried=dict(bed.tried),
+            acknowledged=len(bed.sender.acknowledged), answers=dict(bed.sender.answers),
+            messages=sum(len(receiver.messages) for receiver in bed.receivers), duplicates=bed.duplicates,
+            drained_after_s=bed.took_to_drain, findings=bed.findings.lines(), notes=bed.notes,
+            warnings=dict(bed.warnings().most_common()))
+        if result.findings and given.keep:
+            kept = given.keep / f"{scenario.name}-{seed}"
+            kept.mkdir(parents=True, exist_ok=True)
+            for log in scratch.path.glob("*.log"):
+                (kept / log.name).write_bytes(log.read_bytes())
+    return result
+
+
+def show(result: Result) -> None:
+    print(f"{result.scenario}, seed {result.seed}: {result.verdict} ({result.seconds:.0f} s)", flush=True)
+    for finding in result.findings:
+        print(f"  FOUND {finding}")
+    for note in result.notes:
+        print(f"  {note}")
+    for text, count in list(result.warnings.items())[:WARNINGS_SHOWN]:
+        print(f"  warned ×{count}: {text}")
+    sys.stdout.flush()
+
+
+def table(results: list[Result]) -> str:
+    lines = [HEAD, *(result.row() for result in results)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(HEAD) - 1)] + [0]
+    return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() for line in lines)
+
+
+def main() -> int:
+    given = arguments()
+    if given.list:
+        for scenario in SCENARIOS:
+            print(f"{scenario.name:20} {scenario.what}")
+        return 0
+    first = given.seed if given.seed is not None else time.time_ns() % 1_000_000
+    results = []
+    for scenario in chosen(given):
+        for seed in range(first, first + given.runs):
+            results.append(asyncio.run(run(scenario, seed, given)))
+            show(results[-1])
+    print()
+    print(table(results))
+    if given.json:
+        given.json.write_text(json.dumps(
+            [dataclasses.asdict(result) | {"verdict": result.verdict} for result in results], indent=2,
+            ensure_ascii=False) + "\n")
+    counts = {verdict: sum(result.verdict == verdict for result in results) for verdict in ("held", "FAILED", "skipped")}
+    print(f"{counts['held']} passed, {counts['FAILED']} failed"
+          + (f", {counts['skipped']} skipped" if counts["skipped"] else ""))
+    return 1 if counts["FAILED"] or not counts["held"] else 0
+
+
+def stop(number: int, _: object) -> None:
+    # Once: a second one must not cut short the cleaning up.
+    for ending in ENDINGS:
+        signal.signal(ending, signal.SIG_IGN)
+    raise SystemExit(128 + number)
+
+
+if __name__ == "__main__":
+    raise_file_limit()
+    for ending in ENDINGS:
+        signal.signal(ending, stop)
+    try:
+        sys.exit(main())
+    except BenchError as error:
+        with contextlib.suppress(BrokenPipeError):
+            print(f"torture: {error}", file=sys.stderr)
+        sys.exit(1)
