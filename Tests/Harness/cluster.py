@@ -71,8 +71,8 @@ class Cluster:
 
     def make_data(self) -> None:
         # Trust is safe here: who reaches the socket is let in by the directory's permissions, 0700 by initdb's user.
-        self.as_server(tool("initdb"), "-D", str(self.data), "-U", "postgres", "--auth=trust", "--encoding=UTF8",
-                       "--locale=C.UTF-8")
+        self.as_server(tool("initdb"), "--no-sync", "-D", str(self.data), "-U", "postgres", "--auth=trust",
+                       "--encoding=UTF8", "--locale=C.UTF-8")
 
     def make_role(self) -> None:
         with self.session("postgres") as session:

@@ -27,7 +27,7 @@ class Plan:
 
     seconds: float = 15
     daemons: int = 1
-    per_second: float = 150
+    per_second: float = 120
     keep_alive: bool = True
     may_repeat: bool = True
     timeout: str = '"5s"'
@@ -68,7 +68,7 @@ class Bed:
         # The server that holds the truth: after a promotion the other one.
         self.current = self.server
         self.took_to_drain = 0.0
-        self.duplicates = 0
+        self.duplicates: list[str] = []
 
     def url(self) -> str:
         if self.standby is None:
@@ -80,13 +80,13 @@ class Bed:
     def daemon(self) -> Daemon:
         return self.daemons[0]
 
-    async def open(self, environment: dict[str, str] | None = None) -> None:
+    async def open(self) -> None:
         for receiver in [*self.receivers, self.canary]:
             await receiver.start()
         if self.standby:
             await asyncio.to_thread(self.server.wait_for, self.standby)
         for daemon in self.daemons:
-            daemon.start(environment)
+            daemon.start()
         for daemon in self.daemons:
             await daemon.ready()
 

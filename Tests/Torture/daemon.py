@@ -141,13 +141,14 @@ class Daemon:
         if not log.exists():
             return found
         for line in log.read_text(errors="replace").splitlines():
-            level = re.search(r"\b(?:level|priority)=(\S+)", line)
-            if level and level[1] not in ("warning", "error", "err", "crit", "alert", "critical"):
+            level = re.search(r"\blevel=(\S+)", line)
+            if level and level[1] not in ("warning", "error"):
                 continue
             if not level and not re.match(r"posthouse: |Fatal error|.*Fatal error", line):
                 continue
-            text = re.search(r'\b(?:msg|message)=("(?:[^"\\]|\\.)*"|\S+)', line)
-            found[re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}|\d+", "N", (text[1] if text else line).strip('"'))[:160]] += 1
+            text = re.search(r'\bmsg=("(?:[^"\\]|\\.)*"|\S+)', line)
+            words = re.sub(r" transaction subs_\S+|/\S+|retry [A-Z_]+", "…", (text[1] if text else line).strip('"'))
+            found[re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}|\d[\dT:.Z-]*", "N", words)[:140]] += 1
         return found
 
 

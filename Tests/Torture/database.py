@@ -9,6 +9,7 @@ import signal
 import socket
 import struct
 import subprocess
+import time
 
 from cluster import ROLE, Cluster, tool
 from processes import BenchError, Scratch, wait_until
@@ -80,11 +81,13 @@ class Server(Cluster):
         await asyncio.sleep(away_s)
         await asyncio.to_thread(self.start_again)
 
+    OURS = (f"FROM pg_stat_activity WHERE usename = '{ROLE}' AND backend_type = 'client backend' "
+            "AND application_name <> 'crowd'")
+
     async def end_connections(self, share: float = 1.0) -> int:
         """pg_terminate_backend of the daemon's sessions, or of a random share of them."""
         return int(await self.ask(
-            "SELECT count(pg_terminate_backend(pid)) FROM (SELECT pid FROM pg_stat_activity "
-            f"WHERE usename = '{ROLE}' AND backend_type = 'client backend' AND random() < {share}) s"))
+            f"SELECT count(pg_terminate_backend(pid)) FROM (SELECT pid {self.OURS} AND random() < {share}) s"))
 
     # MARK: A standby
 
@@ -141,17 +144,41 @@ class Crowd:
             connection.settimeout(5)
             try:
                 connection.connect(self.path)
-                parameters = b"".join(part + b"\0" for part in (b"user", ROLE.encode(), b"database", DATABASE.encode()))
+                parameters = b"".join(part.encode() + b"\0" for part in (
+                    "user", ROLE, "database", DATABASE, "application_name", "crowd"))
                 # Length and version 3.0, then the parameters, then an empty one.
                 connection.sendall(struct.pack("!ii", 9 + len(parameters), 196608) + parameters + b"\0")
-                if connection.recv(1) != b"R":
-                    connection.close()
-                    return len(self.held)
+                self.await_ready(connection)
             except OSError:
                 connection.close()
-                return len(self.held)
+                break
             self.held.append(connection)
         return len(self.held)
+
+    @staticmethod
+    def await_ready(connection: socket.socket) -> None:
+        """Messages (type, length, content) up to ReadyForQuery: that one was let in does not mean that there is room."""
+        with connection.makefile("rb") as answers:
+            while (kind := answers.read(1)) != b"Z":
+                if kind in (b"E", b""):
+                    raise ConnectionRefusedError("no place")
+                answers.read(struct.unpack("!i", answers.read(4))[0] - 4)
+
+    async def push_out(self, server: Server, rounds: int = 40) -> int:
+        """Ends the daemon's connections and takes their places, faster than it comes back; returns how many it keeps."""
+        kept = -1
+        for _ in range(rounds):
+            taking = asyncio.create_task(asyncio.to_thread(self.keep_taking, 0.3))
+            await server.end_connections()
+            await taking
+            if (kept := int(await server.ask(f"SELECT count(*) {server.OURS}"))) == 0:
+                break
+        return kept
+
+    def keep_taking(self, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            self.take_all()
 
     def leave(self) -> None:
         for connection in self.held:

@@ -102,7 +102,7 @@ async def drain(server: Server, findings: Findings, patience_s: float, living: i
 
 
 def examine(sender: Sender, receivers: list[Receiver], ledger: Ledger, findings: Findings,
-            crashes: list[tuple[float, float]], may_repeat: bool) -> int:
+            crashes: list[tuple[float, float]], may_repeat: bool) -> list[str]:
     """Holds everything against everything; returns the duplicates on the wire that a crash explains."""
     sent = {webhook.event_id: webhook for history in sender.begun for webhook in history.webhooks}
     for event_id in sender.unacknowledged:
@@ -121,7 +121,7 @@ def examine(sender: Sender, receivers: list[Receiver], ledger: Ledger, findings:
     if ledger.dead_letters:
         findings.add("dead letters", ledger.dead_letters)
     examine_transfers(sender, ledger, findings)
-    duplicates = 0
+    duplicates: list[str] = []
     for receiver in receivers:
         examine_wire(sender, receiver, ledger, findings)
         duplicates += examine_repeats(receiver, findings, crashes, may_repeat)
@@ -175,13 +175,13 @@ def examine_wire(sender: Sender, receiver: Receiver, ledger: Ledger, findings: F
 
 
 def examine_repeats(receiver: Receiver, findings: Findings, crashes: list[tuple[float, float]],
-                    may_repeat: bool) -> int:
+                    may_repeat: bool) -> list[str]:
     """A message that was accepted comes again only if something broke between its acceptance and its settling."""
-    explained = 0
+    explained = []
     for identifier, message in receiver.messages.items():
         for first, again in zip(message.accepted, message.accepted[1:]):
             if may_repeat and any(begin - SLACK_S <= again and first <= end + SLACK_S for begin, end in crashes):
-                explained += 1
+                explained.append(f"{identifier} at {receiver.name} after {again - first:.2f} s")
             else:
                 findings.add(f"{receiver.name}: duplicates that no crash explains",
                              f"{identifier} after {again - first:.2f} s")

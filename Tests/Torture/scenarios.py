@@ -222,7 +222,7 @@ async def play(scenario: Scenario, bed: Bed) -> None:
     try:
         if scenario.prepare:
             await scenario.prepare(bed)
-        await bed.open(clock.daemon_environment(bed) if scenario.name == "clock" else None)
+        await bed.open()
         await scenario.run(bed)
         await bed.verdict()
     except (BenchError, OSError, TimeoutError, AssertionError) as error:

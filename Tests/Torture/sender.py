@@ -20,7 +20,7 @@ REQUESTS_OF_CONNECTION = 40
 
 
 class Sender:
-    def __init__(self, seed: str, ports: list[int], secret: str, per_second: float, connections: int = 16,
+    def __init__(self, seed: str, ports: list[int], secret: str, per_second: float, connections: int = 64,
                  keep_alive: bool = True, unsettled_max: int = 2_000):
         self.histories, self.rng = Histories(seed), random.Random(f"{seed}/sender")
         self.ports, self.secret = ports, secret.encode()

@@ -30,7 +30,7 @@ class Result:
     acknowledged: int = 0
     answers: dict[str, int] = dataclasses.field(default_factory=dict)
     messages: int = 0
-    duplicates: int = 0
+    duplicates: list[str] = dataclasses.field(default_factory=list)
     drained_after_s: float = 0
     findings: list[str] = dataclasses.field(default_factory=list)
     notes: list[str] = dataclasses.field(default_factory=list)
@@ -44,7 +44,7 @@ class Result:
         tried = self.skipped or ", ".join(f"{what} ×{count}" for what, count in self.tried.items())
         return [self.scenario, str(self.seed), self.verdict, str(self.acknowledged),
                 str(sum(count for answer, count in self.answers.items() if answer != "200")), str(self.messages),
-                str(self.duplicates), f"{self.drained_after_s:.1f} s", tried]
+                str(len(self.duplicates)), f"{self.drained_after_s:.1f} s", tried]
 
 
 HEAD = ["scenario", "seed", "", "acknowledged", "refusals", "deliveries", "twice", "drained", "tried"]
@@ -58,7 +58,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, help="how long each run's faults last")
     parser.add_argument("--short", action="store_true", help="a minute and a half, as deploy/test has it")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="where the results go besides")
-    parser.add_argument("--keep", type=pathlib.Path, metavar="DIR", help="where the logs of failed runs go")
+    parser.add_argument("--keep", type=pathlib.Path, metavar="DIR", help="where the logs go of runs that found something, or a duplicate")
     parser.add_argument("--binary", type=pathlib.Path)
     parser.add_argument("--list", action="store_true", help="the scenarios")
     given = parser.parse_args()
@@ -98,7 +98,7 @@ async def run(scenario: Scenario, seed: int, given: argparse.Namespace) -> Resul
             messages=sum(len(receiver.messages) for receiver in bed.receivers), duplicates=bed.duplicates,
             drained_after_s=bed.took_to_drain, findings=bed.findings.lines(), notes=bed.notes,
             warnings=dict(bed.warnings().most_common()))
-        if result.findings and given.keep:
+        if (result.findings or result.duplicates) and given.keep:
             kept = given.keep / f"{scenario.name}-{seed}"
             kept.mkdir(parents=True, exist_ok=True)
             for log in scratch.path.glob("*.log"):
