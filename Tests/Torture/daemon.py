@@ -62,10 +62,11 @@ class Daemon:
             tables.append(f'[database]\nurl = "{settings.database_url}"\n' + lines(settings.database))
         tables.append('[[source]]\nname = "purchasely"\nkind = "purchasely"\n'
                       f'secret = {{ file = "{self.secrets.source_file}" }}')
+        common = {"events": '["*"]', "allow_private": "true"} | settings.integration | (changes or {})
         for receiver in self.receivers:
             tables.append(f'[[integration]]\nname = "{receiver.name}"\nurl = "{receiver.url}"\n'
                           f'secret = {{ file = "{self.secrets.integration_file}" }}\n'
-                          + lines({"events": '["*"]', "allow_private": "true"} | settings.integration | (changes or {})))
+                          + lines(common))
         # Never half a file for one who reads it now.
         written = self.file.with_suffix(".new")
         written.write_text("\n".join(tables) + "\n" + spoil)

@@ -1,5 +1,5 @@
-"""PostgreSQL as the victim: ended with everything it runs, full, crowded out, taken over by its standby. And psql, which
-the oracle asks: not ours."""
+"""PostgreSQL as the victim: ended with everything it runs, full, crowded out, taken over by its standby. And psql,
+which the oracle asks: not ours."""
 
 import asyncio
 import os
@@ -157,7 +157,7 @@ class Crowd:
 
     @staticmethod
     def await_ready(connection: socket.socket) -> None:
-        """Messages (type, length, content) up to ReadyForQuery: that one was let in does not mean that there is room."""
+        """Messages (type, length, content) up to ReadyForQuery: who was let in may still find no room."""
         with connection.makefile("rb") as answers:
             while (kind := answers.read(1)) != b"Z":
                 if kind in (b"E", b""):
@@ -165,7 +165,7 @@ class Crowd:
                 answers.read(struct.unpack("!i", answers.read(4))[0] - 4)
 
     async def push_out(self, server: Server, rounds: int = 40) -> int:
-        """Ends the daemon's connections and takes their places, faster than it comes back; returns how many it keeps."""
+        """Ends the daemon's connections and takes their places, faster than it comes back; returns what it keeps."""
         kept = -1
         for _ in range(rounds):
             taking = asyncio.create_task(asyncio.to_thread(self.keep_taking, 0.3))

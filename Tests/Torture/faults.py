@@ -57,7 +57,8 @@ async def reload_daemon(bed: Bed) -> None:
     daemon = bed.rng.choice(bed.daemons)
     if bed.rng.random() < 0.4:
         bed.tried["reload with a broken file"] += 1
-        daemon.write(spoil=bed.rng.choice(['[[integration]]\nname = "', "[serve]\nr = 1\n", "= = =\n", '[journal]\nx = 1\n']))
+        daemon.write(spoil=bed.rng.choice(
+            ['[[integration]]\nname = "', "[serve]\nr = 1\n", "= = =\n", '[journal]\nx = 1\n']))
     else:
         bed.tried["reload with a good file"] += 1
         daemon.write({"concurrency": str(bed.rng.randint(2, 64)), "timeout": f'"{bed.rng.randint(5, 20)}s"'})

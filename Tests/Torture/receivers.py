@@ -164,7 +164,8 @@ class Conversation(asyncio.Protocol):
         elif mood == "hang-body":
             self.transport.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
         elif mood == "drip":
-            self.drip = asyncio.create_task(self.drop_by_drop(b"HTTP/1.1 200 OK\r\nX-Slow: " + b"x" * 300 + b"\r\n\r\n"))
+            answer = b"HTTP/1.1 200 OK\r\nX-Slow: " + b"x" * 300 + b"\r\n\r\n"
+            self.drip = asyncio.create_task(self.drop_by_drop(answer))
         elif mood == "garbage":
             self.transport.write(self.receiver.rng.randbytes(200) + b"\r\n\r\n")
         elif mood == "redirect" and self.receiver.canary:

@@ -1,5 +1,5 @@
-"""The scenarios: which load, which faults, what is asked beyond the oracle. Each is bounded, and draws what it does from
-its seed."""
+"""The scenarios: which load, which faults, what is asked beyond the oracle. Each is bounded, and draws what it does
+from its seed."""
 
 import asyncio
 import collections.abc

@@ -1,5 +1,5 @@
-"""The sender: signed Purchasely webhooks over several connections, repeated on anything but 200 as the vendor does, and
-now and then although they were answered 200. What it was answered 200 for is the promise that is held against the rest."""
+"""The sender: signed Purchasely webhooks over several connections, repeated on anything but 200 as the vendor does,
+and now and then although they were answered 200. What was answered 200 is the promise that the rest is held against."""
 
 import asyncio
 import collections

@@ -1,5 +1,5 @@
-"""Breaks whatever the relay stands on, and looks from outside whether its promises hold. Started by deploy/torture, which
-installs and builds what is needed."""
+"""Breaks whatever the relay stands on, and looks from outside whether its promises hold. Started by deploy/torture,
+which installs and builds what is needed."""
 
 import argparse
 import asyncio
@@ -58,7 +58,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--minutes", type=float, help="how long each run's faults last")
     parser.add_argument("--short", action="store_true", help="a minute and a half, as deploy/test has it")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="where the results go besides")
-    parser.add_argument("--keep", type=pathlib.Path, metavar="DIR", help="where the logs go of runs that found something, or a duplicate")
+    parser.add_argument("--keep", type=pathlib.Path, metavar="DIR",
+                        help="where the logs go of runs that found something, or a duplicate")
     parser.add_argument("--binary", type=pathlib.Path)
     parser.add_argument("--list", action="store_true", help="the scenarios")
     given = parser.parse_args()
@@ -141,7 +142,8 @@ def main() -> int:
         given.json.write_text(json.dumps(
             [dataclasses.asdict(result) | {"verdict": result.verdict} for result in results], indent=2,
             ensure_ascii=False) + "\n")
-    counts = {verdict: sum(result.verdict == verdict for result in results) for verdict in ("held", "FAILED", "skipped")}
+    counts = {verdict: sum(result.verdict == verdict for result in results)
+              for verdict in ("held", "FAILED", "skipped")}
     print(f"{counts['held']} passed, {counts['FAILED']} failed"
           + (f", {counts['skipped']} skipped" if counts["skipped"] else ""))
     return 1 if counts["FAILED"] or not counts["held"] else 0

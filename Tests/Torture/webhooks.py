@@ -124,7 +124,7 @@ class Histories:
         old, new = self.holder("anon"), self.holder("user")
         return self.history(
             [[self.webhook("ACTIVATE", old, 0), self.webhook("DEACTIVATE", old, 5), self.webhook("ACTIVATE", new, 5),
-              self.webhook("SUBSCRIPTION_TRANSFERRED", old, 5, new), self.webhook("SUBSCRIPTION_RECEIVED", new, 5, old)]],
+              *self.natives(old, new)]],
             [(old, new)], {old: False, new: True})
 
     def other_account(self) -> History:
@@ -152,10 +152,14 @@ class Histories:
     def natives_alone(self) -> History:
         old, new = self.holder("user", 1), self.holder("user", 2)
         return self.history(
-            [[self.webhook("SUBSCRIPTION_TRANSFERRED", old, 5, new), self.webhook("SUBSCRIPTION_RECEIVED", new, 5, old)]],
-            [(old, new)], {old: False, new: True})
+            [self.natives(old, new)], [(old, new)], {old: False, new: True})
 
-    def history(self, stages: list[list[Webhook]], transfers: list[tuple[str, str]], access: dict[str, bool]) -> History:
+    def natives(self, old: str, new: str) -> list[Webhook]:
+        return [self.webhook("SUBSCRIPTION_TRANSFERRED", old, 5, new),
+                self.webhook("SUBSCRIPTION_RECEIVED", new, 5, old)]
+
+    def history(self, stages: list[list[Webhook]], transfers: list[tuple[str, str]],
+                access: dict[str, bool]) -> History:
         return History(self.purchase, stages, transfers, access)
 
 
