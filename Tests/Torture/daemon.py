@@ -14,6 +14,8 @@ from processes import BenchError, Process, Scratch
 from receivers import Receiver
 
 START_S = 60
+# Exit code; and the pause before the next start.
+NO_DATABASE, RESTART_S = 69, 0.5
 
 
 @dataclasses.dataclass
@@ -85,11 +87,17 @@ class Daemon:
                                keep_open=[self.inherited.fileno()] if self.inherited else [])
 
     async def ready(self, patience_s: float = START_S) -> None:
-        """When it could acknowledge a webhook."""
+        """When it could acknowledge a webhook. One that finds no database at its start ends and says so (exit code 69):
+        it is started again, as by its unit (Restart=on-failure)."""
         try:
             async with asyncio.timeout(patience_s):
                 while not await self.answers("/readyz"):
                     if not self.process.is_running():
+                        if self.process.child.returncode == NO_DATABASE:
+                            await asyncio.sleep(RESTART_S)
+                            self.process.stop()
+                            self.start()
+                            continue
                         raise BenchError(f"posthouse serve ended at its start:\n{self.process.last_words()}")
                     await asyncio.sleep(0.05)
         except TimeoutError:

@@ -64,6 +64,8 @@ async def reload_daemon(bed: Bed) -> None:
         daemon.write({"concurrency": str(bed.rng.randint(2, 64)), "timeout": f'"{bed.rng.randint(5, 20)}s"'})
     daemon.signal(signal.SIGHUP)
     await bed.rest(0.05, 0.8)
+    # The next start would refuse a broken one.
+    daemon.write()
 
 
 async def kill_postgres(bed: Bed) -> None:

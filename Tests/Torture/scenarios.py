@@ -214,7 +214,7 @@ SCENARIOS = [
     Scenario("mixed", mixed, Plan(seconds=120, daemons=2)),
 ]
 # In deploy/test: bounded to about a minute and a half together.
-SHORT = {"daemon-kill": 6, "failpoints": 12, "postgres-kill": 6, "daemons": 4}
+SHORT = {"daemon-kill": 6, "failpoints": 7, "postgres-kill": 6, "daemons": 4}
 
 
 async def play(scenario: Scenario, bed: Bed) -> None:
