@@ -132,7 +132,8 @@ def build(libraries: Libraries, jobs: int) -> None:
                 print(f"compiling {', '.join(due)}", flush=True)
                 list(pool.map(lambda module: _run(_command(module, libraries), f"compiling {module}"), due))
                 is_stale = True
-    if not is_stale and PROGRAM.is_file():
+    newest = max((OUT / f"{module}.o").stat().st_mtime for wave in WAVES for module in wave)
+    if PROGRAM.is_file() and PROGRAM.stat().st_mtime > newest:
         return
     objects = [str(OUT / f"{module}.o") for wave in WAVES for module in wave] + libraries.objects()
     listed = OUT / "objects"

@@ -37,8 +37,9 @@ package enum HTTPDate {
 
     /// `Sun Nov  6 08:49:37 1994`
     private static func asctime(_ words: [some StringProtocol]) -> Timestamp? {
-        guard shortDays.contains(where: { words[0] == $0 }), let month = month(words[1]), let day = Int(words[2]),
-            (1...31).contains(day)
+        // Digits alone: `Int` would take a sign as well.
+        guard shortDays.contains(where: { words[0] == $0 }), let month = month(words[1]), words[2].utf8.count <= 2,
+            let day = number(words[2], digits: words[2].utf8.count), (1...31).contains(day)
         else { return nil }
         return make(year: words[4], month: month, day: padded(day, digits: 2), time: words[3])
     }
