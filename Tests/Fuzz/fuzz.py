@@ -7,7 +7,6 @@ import dataclasses
 import os
 import pathlib
 import re
-import shutil
 import subprocess
 import sys
 
@@ -17,7 +16,6 @@ TARGETS = {"body": 4096, "wire": 4096, "configuration": 4096, "texts": 1024}  # 
 INPUT_SECONDS_MAX = 5
 MEMORY_MB_MAX = 1024
 CORPUS = program.FUZZ_SOURCES / "corpus"
-FINDINGS = program.OUT / "findings"
 
 
 @dataclasses.dataclass
@@ -31,24 +29,27 @@ class Outcome:
 
 def environment(target: str) -> dict[str, str]:
     # A crash must end the run, not start an interactive backtrace.
-    return {**os.environ, "POSTHOUSE_FUZZ_TARGET": target, "SWIFT_BACKTRACE": "enable=no"}
+    return {**os.environ, "POSTHOUSE_FUZZ_TARGET": target, "SWIFT_BACKTRACE": "enable=no",
+            # What Swift's runtime keeps for the life of the process is not a leak.
+            "ASAN_OPTIONS": "detect_leaks=0"}  # fmt: skip
 
 
-def found_corpus(target: str) -> pathlib.Path:
+def found_corpus(built: program.Program, target: str) -> pathlib.Path:
     """What earlier runs found: not committed, and a head start for the next run on this machine."""
-    folder = program.OUT / "corpus" / target
+    folder = built.out / "corpus" / target
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
-def run(target: str, seconds: int, seed: int) -> Outcome:
-    FINDINGS.mkdir(parents=True, exist_ok=True)
-    log = program.OUT / f"{target}.log"
+def run(built: program.Program, target: str, seconds: int, seed: int) -> Outcome:
+    findings = built.out / "findings"
+    findings.mkdir(parents=True, exist_ok=True)
+    log = built.out / f"{target}.log"
     command = [
-        str(program.PROGRAM), str(found_corpus(target)), str(CORPUS / target), f"-max_total_time={seconds}",
+        str(built.binary), str(found_corpus(built, target)), str(CORPUS / target), f"-max_total_time={seconds}",
         f"-timeout={INPUT_SECONDS_MAX}", f"-rss_limit_mb={MEMORY_MB_MAX}", f"-max_len={TARGETS[target]}",
         f"-dict={program.FUZZ_SOURCES / (target + '.dict')}", "-print_final_stats=1", f"-seed={seed}",
-        f"-artifact_prefix={FINDINGS}/{target}-",
+        f"-artifact_prefix={findings}/{target}-",
     ]  # fmt: skip
     with log.open("wb") as output:
         status = subprocess.run(
@@ -79,18 +80,14 @@ def finding(text: str, log: pathlib.Path) -> str:
     return f"{why[0] if why else 'it ended by itself'} (log: {log}){again}"
 
 
-def renew(target: str) -> None:
-    """Replaces the committed corpus by the smallest set of inputs that reaches what it and the found ones reach."""
-    merged = program.OUT / "merged" / target
-    shutil.rmtree(merged, ignore_errors=True)
-    merged.mkdir(parents=True)
+def renew(built: program.Program, target: str) -> None:
+    """Adds to the committed corpus the smallest set of found inputs that reaches what it does not reach by itself. How
+    often a place is passed does not count here, or there would be thousands."""
     command = [
-        str(program.PROGRAM), "-set_cover_merge=1", f"-max_len={TARGETS[target]}", str(merged), str(CORPUS / target),
-        str(found_corpus(target)),
+        str(built.binary), "-set_cover_merge=1", "-use_counters=0", f"-max_len={TARGETS[target]}",
+        str(CORPUS / target), str(found_corpus(built, target)),
     ]  # fmt: skip
     subprocess.run(command, check=True, capture_output=True, env=environment(target))
-    shutil.rmtree(CORPUS / target, ignore_errors=True)
-    shutil.copytree(merged, CORPUS / target)
 
 
 def arguments() -> argparse.Namespace:
@@ -100,7 +97,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=2, help="targets at once; 2 by default")
     parser.add_argument("--seed", type=int, help="of libFuzzer; drawn by default, and printed")
     parser.add_argument("--input", type=pathlib.Path, help="runs this one input, as a finding says")
-    parser.add_argument("--renew", action="store_true", help="afterwards makes the committed corpus of what was found")
+    parser.add_argument("--renew", action="store_true", help="afterwards adds to the committed corpus what was found")
+    parser.add_argument("--address", action="store_true", help="with the address sanitizer too: slower")
     parser.add_argument("--libraries", type=pathlib.Path, default=program.ROOT / ".build", help="the ordinary build")
     return parser.parse_args()
 
@@ -109,24 +107,25 @@ def main() -> int:
     options = arguments()
     targets: list[str] = options.targets or list(TARGETS)
     try:
-        program.build(program.Libraries(options.libraries), options.jobs)
+        built = program.Program(program.Libraries(options.libraries), options.address)
+        built.build(options.jobs)
     except program.BuildError as error:
         print(f"{error}\n0 passed, 1 failed")
         return 1
     if options.input:
-        return subprocess.run([program.PROGRAM, options.input], env=environment(targets[0])).returncode
+        return subprocess.run([built.binary, options.input], env=environment(targets[0])).returncode
     seed = options.seed or int.from_bytes(os.urandom(3)) or 1
     print(f"fuzzing {', '.join(targets)}, {options.seconds} s each, seed {seed}", flush=True)
     failed = 0
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        for outcome in pool.map(lambda target: run(target, options.seconds, seed), targets):
+        for outcome in pool.map(lambda target: run(built, target, options.seconds, seed), targets):
             print(f"  {outcome.line}", flush=True)
             if outcome.finding:
                 failed += 1
                 print(f"  {outcome.target}: {outcome.finding}", flush=True)
     if options.renew and not failed:
         for target in targets:
-            renew(target)
+            renew(built, target)
     print(f"{len(targets) - failed} passed, {failed} failed")
     return 1 if failed else 0
 

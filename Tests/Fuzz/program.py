@@ -4,15 +4,14 @@ coverage means Posthouse's code alone. How each module is compiled is read from 
 is written twice."""
 
 import concurrent.futures
+import dataclasses
 import json
 import pathlib
 import re
 import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-OUT = ROOT / ".build-fuzz"
 FUZZ_SOURCES = ROOT / "Tests" / "Fuzz"
-PROGRAM = OUT / "fuzz"
 
 # Each wave stands on those before it.
 WAVES = [
@@ -89,23 +88,6 @@ def c_arguments(arguments: list[str]) -> list[str]:
     return [part for flag, value in pairs if flag == "-Xcc" for part in (flag, value)]
 
 
-def _command(module: str, libraries: Libraries) -> list[str]:
-    output = OUT / f"{module}.o"
-    if module == "CToml":
-        return [*libraries.compile_arguments(module), "-O1", "-fsanitize=fuzzer-no-link", "-o", str(output)]
-    arguments = libraries.compile_arguments("API" if module == "Fuzz" else module)
-    if module == "Fuzz":
-        # It imports what no single module does: all their C headers must be found.
-        for other in ["Front", "Outbound", "Configuration"]:
-            arguments += c_arguments(libraries.compile_arguments(other))
-    compiler, *rest = arguments
-    return [
-        compiler, "-module-name", module, "-I", str(OUT), *rest, "-O", "-whole-module-optimization",
-        "-sanitize=fuzzer", "-module-cache-path", str(OUT / "ModuleCache"), "-emit-module-path",
-        str(OUT / f"{module}.swiftmodule"), "-o", str(output), *map(str, sources(module, libraries)),
-    ]  # fmt: skip
-
-
 def _run(command: list[str], what: str) -> None:
     result = subprocess.run(command, capture_output=True, text=True)
     if result.returncode:
@@ -114,33 +96,73 @@ def _run(command: list[str], what: str) -> None:
         raise BuildError(f"{what} failed:\n{shown}")
 
 
-def _is_current(module: str, libraries: Libraries) -> bool:
-    output = OUT / f"{module}.o"
-    files = [*sources(module, libraries), libraries.build / "debug.yaml"]
-    return output.is_file() and all(file.stat().st_mtime < output.stat().st_mtime for file in files)
+@dataclasses.dataclass
+class Program:
+    """The program and where it is built. `address`: with the address sanitizer too, which looks past what Swift checks
+    by itself: into the C++ of the TOML reader, and into unsafe loads."""
 
+    libraries: Libraries
+    address: bool = False
 
-def build(libraries: Libraries, jobs: int) -> None:
-    """Brings the program up to date; does nothing where it is."""
-    OUT.mkdir(exist_ok=True)
-    is_stale = False
-    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        for wave in WAVES:
-            # What stands on something that is compiled anew is compiled anew.
-            due = [module for module in wave if is_stale or not _is_current(module, libraries)]
-            if due:
-                print(f"compiling {', '.join(due)}", flush=True)
-                list(pool.map(lambda module: _run(_command(module, libraries), f"compiling {module}"), due))
-                is_stale = True
-    newest = max((OUT / f"{module}.o").stat().st_mtime for wave in WAVES for module in wave)
-    if PROGRAM.is_file() and PROGRAM.stat().st_mtime > newest:
-        return
-    objects = [str(OUT / f"{module}.o") for wave in WAVES for module in wave] + libraries.objects()
-    listed = OUT / "objects"
-    listed.write_text("".join(f"'{name}'\n" for name in objects))
-    compiler = libraries.compile_arguments("Vocabulary")[0]
-    _run(
-        [compiler, "-sanitize=fuzzer", "-emit-executable", "-module-name", "fuzz", "-o", str(PROGRAM), f"@{listed}",
-         "-lpq", "-lstdc++", "-ldl", "-g"],
-        "linking",
-    )  # fmt: skip
+    @property
+    def out(self) -> pathlib.Path:
+        return ROOT / (".build-fuzz-address" if self.address else ".build-fuzz")
+
+    @property
+    def binary(self) -> pathlib.Path:
+        return self.out / "fuzz"
+
+    def _object(self, module: str) -> pathlib.Path:
+        return self.out / f"{module}.o"
+
+    def command(self, module: str) -> list[str]:
+        output = ["-o", str(self._object(module))]
+        if module == "CToml":
+            kinds = "-fsanitize=fuzzer-no-link" + (",address" if self.address else "")
+            return [*self.libraries.compile_arguments(module), "-O1", kinds, *output]
+        arguments = self.libraries.compile_arguments("API" if module == "Fuzz" else module)
+        if module == "Fuzz":
+            # It imports what no single module does: all their C headers must be found.
+            for other in ["Front", "Outbound", "Configuration"]:
+                arguments += c_arguments(self.libraries.compile_arguments(other))
+        compiler, *rest = arguments
+        return [
+            compiler, "-module-name", module, "-I", str(self.out), *rest, "-O", "-whole-module-optimization",
+            *self._sanitizers(), "-module-cache-path", str(self.out / "ModuleCache"), "-emit-module-path",
+            str(self.out / f"{module}.swiftmodule"), *output, *map(str, sources(module, self.libraries)),
+        ]  # fmt: skip
+
+    def _sanitizers(self) -> list[str]:
+        return ["-sanitize=fuzzer,address" if self.address else "-sanitize=fuzzer"]
+
+    def _is_current(self, module: str) -> bool:
+        output = self._object(module)
+        files = [*sources(module, self.libraries), self.libraries.build / "debug.yaml"]
+        return output.is_file() and all(file.stat().st_mtime < output.stat().st_mtime for file in files)
+
+    def build(self, jobs: int) -> None:
+        """Brings the program up to date; does nothing where it is."""
+        self.out.mkdir(exist_ok=True)
+        is_stale = False
+        with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+            for wave in WAVES:
+                # What stands on something that is compiled anew is compiled anew.
+                due = [module for module in wave if is_stale or not self._is_current(module)]
+                if due:
+                    print(f"compiling {', '.join(due)}", flush=True)
+                    list(pool.map(lambda module: _run(self.command(module), f"compiling {module}"), due))
+                    is_stale = True
+        objects = [self._object(module) for wave in WAVES for module in wave]
+        newest = max(file.stat().st_mtime for file in objects)
+        if not self.binary.is_file() or self.binary.stat().st_mtime < newest:
+            self._link([*map(str, objects), *self.libraries.objects()])
+
+    def _link(self, objects: list[str]) -> None:
+        listed = self.out / "objects"
+        listed.write_text("".join(f"'{name}'\n" for name in objects))
+        compiler = self.libraries.compile_arguments("Vocabulary")[0]
+        _run(
+            [compiler, *self._sanitizers(), "-emit-executable", "-module-name", "fuzz", "-o", str(self.binary),
+             f"@{listed}", "-lpq", "-lstdc++", "-ldl", "-g"],
+            "linking",
+        )  # fmt: skip
