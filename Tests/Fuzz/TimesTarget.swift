@@ -59,7 +59,9 @@ enum TimesTarget {
 
     private static func seconds(_ text: String, _ form: String) -> Int64? {
         var parts = tm()
-        guard let end = strptime(text, form, &parts), end.pointee == 0 else { return nil }
+        // What it returns points into the text: it is looked at while that is there.
+        let isWhole = text.withCString { strptime($0, form, &parts)?.pointee == 0 }
+        guard isWhole else { return nil }
         return Int64(timegm(&parts))
     }
 }
