@@ -1,36 +1,37 @@
 import CLibpq
 import Glibc
+import Synchronization
 
 /// A serial executor on one thread of its own: the jobs of one connection run there, in order, and may block there
 /// without holding up Swift's own threads.
 ///
 /// The thread keeps the executor alive until `stop()`; after it the thread runs what is queued and ends.
-///
-/// `@unchecked Sendable`: `jobs` and `stopping` are touched only between `pthread_mutex_lock` and `…_unlock` of `lock`;
-/// everything else is constant.
-final class ThreadExecutor: SerialExecutor, @unchecked Sendable {
-    private let lock = UnsafeMutablePointer<pthread_mutex_t>.allocate(capacity: 1)
-    private let jobArrived = UnsafeMutablePointer<pthread_cond_t>.allocate(capacity: 1)
-    private let name: String
-    private var jobs: [UnownedJob] = []
-    private var stopping = false
-
-    private init(name: String) {
-        self.name = name
-        pthread_mutex_init(lock, nil)
-        pthread_cond_init(jobArrived, nil)
+final class ThreadExecutor: SerialExecutor {
+    private struct Queue {
+        var jobs: [UnownedJob] = []
+        var isStopping = false
+        /// The thread waits for the alarm, or is about to.
+        var isAsleep = false
     }
 
-    deinit {
-        pthread_cond_destroy(jobArrived)
-        pthread_mutex_destroy(lock)
-        jobArrived.deallocate()
-        lock.deallocate()
+    private enum Step {
+        case run([UnownedJob])
+        case sleep
+        case end
+    }
+
+    private let name: String
+    private let queue = Mutex(Queue())
+    private let alarm: WakeUp
+
+    private init(name: String) throws(DatabaseError) {
+        self.name = name
+        alarm = try WakeUp()
     }
 
     /// Starts the thread. `name` is cut to the 15 bytes that Linux keeps of a thread's name.
     static func start(name: String) throws(DatabaseError) -> ThreadExecutor {
-        let executor = ThreadExecutor(name: String(name.prefix(15)))
+        let executor = try ThreadExecutor(name: String(name.prefix(15)))
         var attributes = pthread_attr_t()
         pthread_attr_init(&attributes)
         defer { pthread_attr_destroy(&attributes) }
@@ -54,18 +55,20 @@ final class ThreadExecutor: SerialExecutor, @unchecked Sendable {
 
     func enqueue(_ job: consuming ExecutorJob) {
         let job = UnownedJob(job)
-        pthread_mutex_lock(lock)
-        jobs.append(job)
-        pthread_cond_signal(jobArrived)
-        pthread_mutex_unlock(lock)
+        change { $0.jobs.append(job) }
     }
 
     /// Lets the thread end once its queue is empty. Called when nobody can enqueue any more.
-    func stop() {
-        pthread_mutex_lock(lock)
-        stopping = true
-        pthread_cond_signal(jobArrived)
-        pthread_mutex_unlock(lock)
+    func stop() { change { $0.isStopping = true } }
+
+    /// Wakes the thread where that is needed: most jobs find it at work.
+    private func change(_ change: (inout Queue) -> Void) {
+        let wasAsleep = queue.withLock { queue in
+            change(&queue)
+            defer { queue.isAsleep = false }
+            return queue.isAsleep
+        }
+        if wasAsleep { alarm.raise() }
     }
 
     private func run() {
@@ -74,20 +77,23 @@ final class ThreadExecutor: SerialExecutor, @unchecked Sendable {
         sigfillset(&all)
         pthread_sigmask(SIG_SETMASK, &all, nil)
         posthouse_name_this_thread(name)
-        while let batch = nextBatch() {
-            for job in batch { job.runSynchronously(on: asUnownedSerialExecutor()) }
+        while true {
+            switch next() {
+            case .run(let jobs): for job in jobs { job.runSynchronously(on: asUnownedSerialExecutor()) }
+            case .sleep: alarm.wait()
+            case .end: return
+            }
         }
     }
 
-    /// All jobs that wait, after waiting for one; nil at the end.
-    private func nextBatch() -> [UnownedJob]? {
-        pthread_mutex_lock(lock)
-        defer { pthread_mutex_unlock(lock) }
-        while jobs.isEmpty {
-            if stopping { return nil }
-            pthread_cond_wait(jobArrived, lock)
+    private func next() -> Step {
+        queue.withLock { queue in
+            guard queue.jobs.isEmpty else {
+                defer { queue.jobs = [] }
+                return .run(queue.jobs)
+            }
+            queue.isAsleep = !queue.isStopping
+            return queue.isStopping ? .end : .sleep
         }
-        defer { jobs.removeAll(keepingCapacity: true) }
-        return jobs
     }
 }

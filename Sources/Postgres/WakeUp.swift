@@ -25,4 +25,12 @@ final class WakeUp: Sendable {
         var count: UInt64 = 0
         return read(descriptor, &count, MemoryLayout<UInt64>.size) > 0
     }
+
+    /// Blocks the calling thread until it is raised; it no longer is.
+    func wait() {
+        repeat {
+            var entry = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+            _ = Glibc.poll(&entry, 1, -1)
+        } while !lower()
+    }
 }
