@@ -71,6 +71,7 @@ extension Wire {
     func beginCopy(
         _ sql: String, _ wanted: ExecStatusType, _ stall: Duration, statement: String? = nil
     ) throws(DatabaseError) {
+        try collect()
         let deadline = begin(stall)
         notices.clear()
         copyBytes = 0

@@ -71,6 +71,11 @@ package struct Session: ~Copyable {
     ) throws(DatabaseError) -> ResultHandle {
         try prepare(statement)
         try encode(statement, parameters)
+        if !wire.posted.isEmpty {
+            // What was posted travels with it.
+            try wire.post(PostedStatement(name: statement.name, check: nil))
+            return try wire.collectResults(within: wire.settings.statementDeadline)
+        }
         return try acknowledged {
             () throws(DatabaseError) in
             try wire.roundTrip(statement: statement.name, within: wire.settings.statementDeadline) { connection in
@@ -111,7 +116,7 @@ package struct Session: ~Copyable {
     private func acknowledged(
         _ command: () throws(DatabaseError) -> ResultHandle
     ) throws(DatabaseError) -> ResultHandle {
-        let commitsItself = wire.transactionStatus == PQTRANS_IDLE
+        let commitsItself = wire.transactionStatus == PQTRANS_IDLE && wire.posted.isEmpty
         let result = try command()
         if commitsItself, let reason = wire.notices.doubtAboutCommit(commitAlone: false) {
             throw .commitUnknown(reason: reason)

@@ -15,18 +15,18 @@ package enum Planning: Sendable {
     /// Once a connection. Such a plan may be made while its tables are empty and stay while they grow, so it may only
     /// walk indexes: for statements each of whose tables is reached by an index, or only written to.
     case onceByIndex
+}
 
-    fileprivate var begin: String {
-        switch self {
-        case .eachTime: "BEGIN"
-        case .onceByIndex:
-            """
-            BEGIN; SELECT set_config('plan_cache_mode', 'force_generic_plan', true),
-            set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true),
-            set_config('enable_mergejoin', 'off', true)
-            """
-        }
-    }
+/// What begins a transaction. Posted, it travels with the first statement.
+private enum Begin {
+    static let transaction = Statement<(), ()>("begin", "BEGIN")
+    static let plansByIndex = Statement<(), ()>(
+        "begin_plans_by_index",
+        """
+        SELECT FROM set_config('plan_cache_mode', 'force_generic_plan', true) AS plans,
+            set_config('enable_seqscan', 'off', true) AS scans, set_config('enable_hashjoin', 'off', true) AS hashes,
+            set_config('enable_mergejoin', 'off', true) AS merges
+        """)
 }
 
 extension Session {
@@ -45,10 +45,13 @@ extension Session {
         guard wire.transactionStatus == PQTRANS_IDLE || wire.transactionStatus == PQTRANS_UNKNOWN else {
             throw .protocolViolation(reason: "a transaction inside a transaction")
         }
-        try command(planning.begin)
         let verdict: TransactionVerdict<Value>
         do throws(DatabaseError) {
+            try postAnywhere(Begin.transaction, ())
+            if planning == .onceByIndex { try post(Begin.plansByIndex, ()) }
             verdict = try body(self)
+            // COMMIT is never sent behind a statement that may yet be refused.
+            try wire.collect()
         } catch {
             rollBack()
             throw error
@@ -91,6 +94,8 @@ extension Session {
 
     /// Ends the transaction without keeping it. Where that fails the connection is closed, and the server does it.
     private func rollBack() {
+        // What it refuses now is no news.
+        try? wire.collect()
         do throws(DatabaseError) {
             try command("ROLLBACK")
         } catch {

@@ -16,6 +16,10 @@ final class Wire {
     var copyRows = CopyRows()
     /// The SQL of the statements that the server has prepared, by name.
     var prepared: [String: String] = [:]
+    /// Sent, and not answered yet: then libpq is in pipeline mode.
+    var posted: [PostedStatement] = []
+    /// Of their parameters.
+    var postedBytes = 0
     /// Of the copy that runs, the bytes since the socket took all there was.
     var copyBytes = 0
     private var handle: ConnectionHandle?
@@ -45,6 +49,8 @@ final class Wire {
     /// Closes the connection at once. The first reason stays.
     func end(_ reason: String) {
         handle = nil
+        posted = []
+        postedBytes = 0
         monitor.end(reason)
     }
 
@@ -59,11 +65,12 @@ final class Wire {
 
     // MARK: One command
 
-    /// Sends a command and reads all of its results; the last one is returned.
+    /// Sends a command and reads all of its results; the last one is returned. What was posted is answered before.
     /// - Parameter statement: the statement's name, for a refusal.
     func roundTrip(
         statement: String?, within limit: Duration, send: (OpaquePointer) -> Int32
     ) throws(DatabaseError) -> ResultHandle {
+        try collect()
         let deadline = begin(limit)
         notices.clear()
         guard send(try pointer()) == 1 else { throw lost() }

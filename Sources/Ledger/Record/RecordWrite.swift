@@ -1,7 +1,8 @@
 import Postgres
 import Vocabulary
 
-/// Writes a plan: messages and their deliveries first (they decide what is handed over), then the rest.
+/// Writes a plan. What nothing hangs on is posted, and travels with the messages: those that are there already are not
+/// told again, and so are not delivered.
 struct RecordWrite {
     let plan: RecordPlan
     let recorder: RecordEvents
@@ -15,11 +16,10 @@ struct RecordWrite {
     ) throws(DatabaseError) -> [Identifier: (messages: Int, deliveries: Int)] {
         try writePurchases(on: session)
         let planned = try fanOut(on: session, into: &committed)
-        let rows = try session.run(
-            RecordStatements.rowIDs, (Int32(plan.messages.count), Int32(planned.count)))
-        let (messageRows, deliveryRows) = rows.first ?? ([], [])
-        let told = try writeMessages(messageRows, on: session)
+        let (messageRows, deliveryRows) = try rowIDs(messages: plan.messages.count, deliveries: planned.count, session)
         try writeEvents(on: session)
+        try writeRest(on: session)
+        let told = try writeMessages(messageRows, on: session)
         var caused: [Identifier: (messages: Int, deliveries: Int)] = [:]
         for (index, message) in plan.messages.enumerated() where told.contains(messageRows[index]) {
             caused[plan.events[message.cause].key, default: (0, 0)].messages += 1
@@ -29,7 +29,6 @@ struct RecordWrite {
             caused[plan.events[plan.messages[delivery.message].cause].key, default: (0, 0)].deliveries += 1
         }
         try writeDeliveries(kept, messageRows: messageRows, on: session, reserved: &reserved, into: &committed)
-        try writeRest(on: session)
         committed.happenings += plan.transfers.map { .transferResolved($0.trail) } + plan.notes
         return caused
     }
@@ -60,6 +59,13 @@ struct RecordWrite {
         return planned
     }
 
+    private func rowIDs(
+        messages: Int, deliveries: Int, _ session: borrowing Session
+    ) throws(DatabaseError) -> ([Int64], [Int64]) {
+        if messages == 0 { return ([], []) }
+        return try session.run(RecordStatements.rowIDs, (Int32(messages), Int32(deliveries))).first ?? ([], [])
+    }
+
     private func writeMessages(_ rows: [Int64], on session: borrowing Session) throws(DatabaseError) -> Set<Int64> {
         guard !rows.isEmpty else { return [] }
         let messages = plan.messages
@@ -80,7 +86,7 @@ struct RecordWrite {
     private func writeEvents(on session: borrowing Session) throws(DatabaseError) {
         if isCopied { return try session.copy(RecordCopies.events, plan.events) }
         let events = plan.events.map(\.event)
-        _ = try session.execute(
+        try session.post(
             RecordStatements.events,
             (
                 plan.events.map(\.row), plan.events.map(\.key), events.map(\.scope.source), events.map(\.scope.app),
@@ -129,14 +135,14 @@ struct RecordWrite {
             }
             try session.copy(RecordCopies.deliveries, rows)
         } else {
-            _ = try session.execute(
+            try session.post(
                 RecordStatements.deliveries,
                 (
                     kept.map(\.0), kept.map { messageRows[$0.1.message] }, kept.map(\.1.integration),
                     kept.map(\.1.purchase), kept.map(\.1.isBlocked), leases
                 ))
         }
-        if isLeftForOthers, recorder.handOver.mayHint() { _ = try session.execute(RecordStatements.notify, "") }
+        if isLeftForOthers, recorder.handOver.mayHint() { try session.post(RecordStatements.notify, "") }
     }
 
     private func noteAwaited(_ kept: [(Int64, FanOut.Planned)], into committed: inout RecordEvents.Committed) {
@@ -165,7 +171,7 @@ struct RecordWrite {
         let touched = plan.touched.sorted().compactMap { id in plan.purchases[id].map { (id, $0) } }
         let known = touched.filter { !$0.1.isNew }
         if !known.isEmpty {
-            _ = try session.execute(
+            try session.post(
                 RecordStatements.updatePurchases,
                 (
                     known.map(\.0), known.map(\.1.purchase.product), known.map(\.1.purchase.plan),
@@ -176,15 +182,14 @@ struct RecordWrite {
         let new = touched.filter(\.1.isNew)
         guard !new.isEmpty else { return }
         if isCopied { return try session.copy(RecordCopies.purchases, new) }
-        let inserted = try session.execute(
+        try session.post(
             RecordStatements.insertPurchases,
             (
                 new.map(\.0), new.map(\.1.scope.source), new.map(\.1.scope.app), new.map(\.1.scope.environment),
                 new.map(\.1.purchase.store), new.map(\.1.purchase.key), new.map(\.1.purchase.kind.rawValue),
                 new.map(\.1.purchase.product), new.map(\.1.purchase.plan), new.map(\.1.purchase.subscriptionID),
                 new.map(\.1.asOf.milliseconds), new.map { $0.1.state.bytes }
-            ))
-        if inserted != new.count { throw RecordEvents.purchaseRace }
+            ), check: { $0 == new.count ? nil : RecordEvents.purchaseRace })
     }
 
     private func writeRest(on session: borrowing Session) throws(DatabaseError) {
@@ -203,7 +208,7 @@ struct RecordWrite {
         let rows = plan.transactions.values.filter { !isCopied($0.purchase) }.sorted {
             ($0.transaction.storeTransactionID, $0.purchase) < ($1.transaction.storeTransactionID, $1.purchase)
         }
-        _ = try session.execute(
+        try session.post(
             RecordStatements.transactions,
             (
                 rows.map(\.transaction.storeTransactionID), rows.map(\.purchase),
@@ -222,7 +227,7 @@ struct RecordWrite {
         let rows = plan.entitlements.filter { !isCopied($0.key.purchase) }.sorted {
             ($0.key.holder, $0.key.purchase) < ($1.key.holder, $1.key.purchase)
         }
-        _ = try session.execute(
+        try session.post(
             RecordStatements.entitlements,
             (
                 rows.map(\.key.holder.coalesced), rows.map(\.key.purchase), rows.map(\.value.access.isActive),
@@ -233,7 +238,7 @@ struct RecordWrite {
     private func writeTransfers(on session: borrowing Session) throws(DatabaseError) {
         if !plan.transfers.isEmpty {
             let transfers = plan.transfers
-            _ = try session.execute(
+            try session.post(
                 RecordStatements.transfers,
                 (
                     transfers.map(\.id), transfers.map(\.purchase), transfers.map(\.from.coalesced),
@@ -249,7 +254,7 @@ struct RecordWrite {
         let learned = plan.holders.learnedLinks.compactMap { key in plan.holders.links[key].map { (key, $0) } }
             .sorted { $0.0.holder < $1.0.holder }
         guard !learned.isEmpty else { return }
-        _ = try session.execute(
+        try session.post(
             HolderStatements.learnLinks,
             (
                 learned.map(\.0.holder.id), learned.map(\.0.scope.source), learned.map(\.0.scope.app),
@@ -261,7 +266,7 @@ struct RecordWrite {
     private func writeChanges(on session: borrowing Session) throws(DatabaseError) {
         let changes = plan.holders.newChanges
         if !changes.isEmpty {
-            _ = try session.execute(
+            try session.post(
                 HolderStatements.addChanges,
                 (
                     changes.map(\.row.scope.source), changes.map(\.row.scope.app), changes.map(\.row.scope.environment),
@@ -272,7 +277,7 @@ struct RecordWrite {
         }
         let identities = plan.holders.newIdentities
         if !identities.isEmpty {
-            _ = try session.execute(
+            try session.post(
                 HolderStatements.addIdentities,
                 (
                     identities.map(\.key.identity.id), identities.map(\.key.scope.source),

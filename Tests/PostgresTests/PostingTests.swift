@@ -1,0 +1,135 @@
+import Postgres
+import TestSupport
+import Testing
+
+@Suite("Posted statements", .timeLimit(.minutes(5))) struct PostingTests {
+    private static let tooFew = DatabaseError.protocolViolation(reason: "too few rows")
+    private static let mark = Statement<Void, Void>("mark", "UPDATE items SET note = note || '.'")
+
+    private func connection() async throws -> Connection {
+        let connection = try await freshConnection()
+        try await connection.withSession { session throws(DatabaseError) in try session.script(Sample.createTable) }
+        return connection
+    }
+
+    private func count(_ connection: Connection) async throws -> Int64? {
+        try await connection.withSession { session throws(DatabaseError) in try session.run(Sample.count, ()) }.first
+    }
+
+    @Test("They run in their order, before whatever comes next: a statement, a script, a copy, COMMIT")
+    func order() async throws {
+        let connection = try await connection()
+        let copied = CopyIn<Int64>("copied", "COPY items (id, note) FROM STDIN (FORMAT binary)", columns: 2) {
+            $1.add($0)
+            $1.add("copied")
+        }
+        let notes = Statement<Void, (Int64, String)>("notes", "SELECT id, note FROM items ORDER BY id")
+        let (early, late) = try await connection.withSession { session throws(DatabaseError) in
+            let early = try session.transaction { session throws(DatabaseError) in
+                try session.post(Sample.insert, (1, "a"))
+                try session.post(Self.mark, ())
+                let early = try session.run(Sample.count, ())
+                try session.post(Self.mark, ())
+                try session.script("INSERT INTO items VALUES (2, 'script')")
+                try session.post(Self.mark, ())
+                try session.copy(copied, [3])
+                try session.post(Self.mark, ())
+                return early
+            }
+            return (early, try session.run(notes, ()))
+        }
+        #expect(early == [1])
+        #expect(late.map(\.0) == [1, 2, 3] && late.map(\.1) == ["a....", "script..", "copied."])
+    }
+
+    @Test("One that is refused ends the transaction with its own name and reason, whoever waits for the answer")
+    func refused() async throws {
+        let connection = try await connection()
+        for waits in [true, false] {
+            let error = await databaseError {
+                try await connection.withSession { session throws(DatabaseError) in
+                    try session.transaction { session throws(DatabaseError) in
+                        try session.post(Sample.insert, (1, "a"))
+                        try session.post(Sample.insert, (1, "again"))
+                        try session.post(Self.mark, ())
+                        if waits { _ = try session.run(Sample.one, ()) }
+                    }
+                }
+            }
+            guard case .refused(let refusal) = error else { Issue.record("\(String(describing: error))"); return }
+            #expect(refusal.sqlState == "23505" && refusal.statement == "insert")
+            #expect(connection.isAlive)
+            #expect(try await count(connection) == 0)
+        }
+    }
+
+    @Test("A check that fails ends the transaction") func check() async throws {
+        let connection = try await connection()
+        let error = await databaseError {
+            try await connection.withSession { session throws(DatabaseError) in
+                try session.transaction { session throws(DatabaseError) in
+                    try session.post(Sample.insert, (1, "a"), check: { $0 == 1 ? nil : Self.tooFew })
+                    try session.post(Self.mark, (), check: { $0 == 2 ? nil : Self.tooFew })
+                    try session.post(Sample.insert, (3, "c"))
+                }
+            }
+        }
+        #expect(error == Self.tooFew)
+        #expect(connection.isAlive)
+        #expect(try await count(connection) == 0)
+    }
+
+    @Test("What was posted before the body threw leaves nothing, and the connection goes on")
+    func thrown() async throws {
+        let connection = try await connection()
+        let error = await databaseError {
+            try await connection.withSession { session throws(DatabaseError) in
+                try session.transaction { session throws(DatabaseError) in
+                    try session.post(Sample.insert, (1, "a"))
+                    throw Self.tooFew
+                }
+            }
+        }
+        #expect(error == Self.tooFew)
+        #expect(connection.isAlive)
+        #expect(try await count(connection) == 0)
+    }
+
+    @Test("More than may be under way at once, and more bytes, are sent in turns") func many() async throws {
+        let connection = try await connection()
+        let note = String(repeating: "x", count: 300_000)
+        try await connection.withSession { session throws(DatabaseError) in
+            try session.transaction { session throws(DatabaseError) in
+                for id in 0..<300 { try session.post(Sample.insert, (Int64(id), id % 10 == 0 ? note : "short")) }
+            }
+        }
+        #expect(try await count(connection) == 300)
+    }
+
+    @Test("Outside a transaction nothing can be posted") func outside() async throws {
+        let connection = try await connection()
+        let error = await databaseError {
+            try await connection.withSession { session throws(DatabaseError) in
+                try session.post(Sample.insert, (1, "a"))
+            }
+        }
+        #expect(error == .protocolViolation(reason: "insert was posted outside a transaction"))
+        #expect(try await count(connection) == 0)
+    }
+
+    @Test("A connection that ends under them is lost, not refused") func lost() async throws {
+        let connection = try await connection()
+        let end = Statement<Void, Void>("end", "SELECT pg_terminate_backend(pg_backend_pid())")
+        let error = await databaseError {
+            try await connection.withSession { session throws(DatabaseError) in
+                try session.transaction { session throws(DatabaseError) in
+                    try session.post(Sample.insert, (1, "a"))
+                    try session.post(end, ())
+                    try session.post(Sample.insert, (2, "b"))
+                }
+            }
+        }
+        guard case .connectionLost = error else { Issue.record("\(String(describing: error))"); return }
+        #expect(!connection.isAlive)
+    }
+}
