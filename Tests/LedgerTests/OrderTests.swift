@@ -120,7 +120,8 @@ struct OrderTests {
         }
     }
 
-    @Test("What somebody frees and leases at the same moment stays with the one who was first")
+    /// To wait would be a deadlock wherever the other waits for a row that is settled here.
+    @Test("What somebody frees and leases at the same moment stays with the one who was first; nobody waits for it")
     func freedTwice() async throws {
         try await Bench.run { bench in
             let daemon = try await bench.daemon([.named("all")])
@@ -138,14 +139,11 @@ struct OrderTests {
                 }
             }
             await gate.opened()
-            async let releasing: Void = second.withSession { session throws(DatabaseError) in
+            try await second.withSession { session throws(DatabaseError) in
                 try Queue.release(behind: [lane], on: session)
             }
-            let waits = "SELECT count(*) FROM pg_locks WHERE NOT granted AND locktype = 'transactionid'"
-            while try bench.psql(waits) == "0" { try await Task.sleep(for: .milliseconds(10)) }
             gate.close()
             try await freeing
-            try await releasing
             await first.close()
             await second.close()
             #expect(try bench.psql("SELECT blocked, leased_by FROM deliveries") == "f|77")

@@ -10,8 +10,8 @@ import Vocabulary
 struct Followers {
     let handOver: HandOver
 
-    /// Frees the first delivery of each lane if it is blocked, leased where a slot is free. In a transaction of its own,
-    /// after the commit that made the look necessary.
+    /// Frees the first delivery of each lane if it is blocked, leased where a slot is free. In a transaction of its
+    /// own, after the commit that made the look necessary.
     /// - Returns: what was leased, in its lane's count and held; to be handed over.
     func release(
         _ lanes: [FanOut.Lane], leasedBy lease: Int64, on session: borrowing Session
@@ -41,7 +41,8 @@ struct Followers {
             handOver.charge(deliveries)
             return deliveries
         } catch {
-            // If the commit took effect after all, the sweep finds them leased and not held; if not, blocked by nothing.
+            // If the commit took effect after all, the sweep finds them leased and not held; if not, blocked by
+            // nothing.
             handOver.drop(held)
             handOver.wantSweeps()
             throw error

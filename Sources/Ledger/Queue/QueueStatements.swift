@@ -50,10 +50,13 @@ enum QueueStatements {
     static let unblock = Statement<(), Int64>(
         "queue_unblock",
         """
-        UPDATE deliveries d SET blocked = false, due_at = now()
-        WHERE d.blocked AND d.leased_by IS NULL AND NOT EXISTS (
-            SELECT FROM deliveries e WHERE e.purchase = d.purchase AND e.integration = d.integration AND e.id < d.id)
-        RETURNING d.id
+        WITH stuck AS MATERIALIZED (
+            SELECT id FROM deliveries d
+            WHERE d.blocked AND d.leased_by IS NULL AND NOT EXISTS (
+                SELECT FROM deliveries e
+                WHERE e.purchase = d.purchase AND e.integration = d.integration AND e.id < d.id)
+            FOR NO KEY UPDATE OF d SKIP LOCKED)
+        UPDATE deliveries d SET blocked = false, due_at = now() FROM stuck WHERE d.id = stuck.id RETURNING d.id
         """)
 
     /// Which of the lanes have something due; one cheap look for all of them.
@@ -155,17 +158,22 @@ enum QueueStatements {
         """)
 
     /// The first of each lane, if it is blocked: its head is gone. See `Followers`. Whether it is blocked is asked of
-    /// the row that is updated: somebody who freed it first may have leased it since.
+    /// the row once it is locked: somebody who freed it first may have leased it since. A row that another has locked
+    /// is being freed by them, or was and is being settled; to wait for them while they wait for us is a deadlock.
     static let releaseNext = Statement<
         ([Int32], [Identifier], [Int64?]), (Int64, Int64, Int32, Int16, Int64, Int64?)
     >(
         "queue_release_next",
         """
-        UPDATE deliveries d SET blocked = false, due_at = now(), leased_by = done.lease
-        FROM unnest($1, $2, $3) AS done (integration, purchase, lease) CROSS JOIN LATERAL (
-            SELECT id FROM deliveries n
-            WHERE n.purchase = done.purchase AND n.integration = done.integration ORDER BY n.id LIMIT 1) AS next
-        WHERE d.id = next.id AND d.blocked
+        WITH next AS MATERIALIZED (
+            SELECT n.id, done.lease
+            FROM unnest($1, $2, $3) AS done (integration, purchase, lease) CROSS JOIN LATERAL (
+                SELECT id FROM deliveries
+                WHERE purchase = done.purchase AND integration = done.integration ORDER BY id LIMIT 1) AS head
+            JOIN deliveries n ON n.id = head.id
+            WHERE n.blocked FOR NO KEY UPDATE OF n SKIP LOCKED)
+        UPDATE deliveries d SET blocked = false, due_at = now(), leased_by = next.lease
+        FROM next WHERE d.id = next.id
         RETURNING d.id, d.message, d.integration, d.attempts, (extract(epoch FROM d.created_at) * 1000)::bigint,
                   d.leased_by
         """)
