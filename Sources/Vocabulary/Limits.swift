@@ -49,10 +49,14 @@ package enum Limits {
 
     // MARK: Queue
 
-    /// Deliveries of one integration held in memory, leased by this daemon.
-    package static let laneDeliveriesMax = 1_024
-    /// Bytes of bodies held in memory by one lane.
+    /// Deliveries of one integration held in memory, leased by this daemon. What finds no place is claimed from the
+    /// table later, at three times the cost.
+    package static let laneDeliveriesMax = 8_192
+    /// Bytes of bodies held in memory by one lane: its equal part of what all lanes may hold, within these bounds.
     package static let laneBytesMax = 16 << 20
+    package static let laneBytesMin = 256 << 10
+    /// Bytes of bodies held in memory by all lanes, while they are no more than 256.
+    package static let handOverBytesMax = 64 << 20
     /// Deliveries that one claim takes.
     package static let claimDeliveriesMax = 256
     /// The poll that backs the wake-ups up.

@@ -79,7 +79,7 @@ package final class HandOver: Sendable {
         _ integration: Int32, upTo wanted: Int, bytesEach: Int = 0
     ) -> (slots: Int, opening: Opening)? {
         state.withLock { state in
-            guard let lane = state.lanes[integration], lane.waitingBytes < bytesPerLane else { return nil }
+            guard let lane = state.lanes[integration], lane.waitingBytes < bytesOfOne(of: state) else { return nil }
             let granted = max(0, min(wanted, slotsPerLane - lane.waiting))
             state.lanes[integration]?.waiting += granted
             state.lanes[integration]?.waitingBytes += granted * bytesEach
@@ -89,7 +89,12 @@ package final class HandOver: Sendable {
 
     /// Bytes that a lane has room for.
     func room(_ integration: Int32) -> Int {
-        state.withLock { state in bytesPerLane - (state.lanes[integration]?.waitingBytes ?? 0) }
+        state.withLock { state in bytesOfOne(of: state) - (state.lanes[integration]?.waitingBytes ?? 0) }
+    }
+
+    /// Bytes that each lane may hold: a part of its own, so that the lanes of dead receivers take nothing from others.
+    private func bytesOfOne(of state: State) -> Int {
+        min(bytesPerLane, max(Limits.laneBytesMin, Limits.handOverBytesMax / max(1, state.lanes.count)))
     }
 
     /// Counts messages whose slots were reserved without their bytes.
