@@ -1,5 +1,5 @@
-"""The goals P1–P10 of the design, measured in one run against one PostgreSQL. Started by deploy/bench, which installs
-what is needed."""
+"""The goals P1–P10 of the design, and how the cost of an event grows, measured in one run against one PostgreSQL.
+Started by deploy/bench, which installs what is needed."""
 
 import argparse
 import contextlib
@@ -14,6 +14,7 @@ import goals_delivery
 import goals_ingest
 import goals_latency
 import goals_neighbours
+import growth
 import machine
 from bench_context import Bench
 from cluster import Cluster
@@ -23,6 +24,8 @@ from report import Row, table
 from traffic import Nginx, OneRow
 
 GOALS = [f"P{number}" for number in range(1, 11)]
+# Only where it is asked for: it fills a database with ten million events.
+GROWTH = "growth"
 # Seconds of load of one measurement.
 SECONDS, QUICK_SECONDS = 10, 2
 ENDINGS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
@@ -30,7 +33,7 @@ ENDINGS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="deploy/bench")
-    parser.add_argument("goals", nargs="*", metavar="P1", help="goals to measure; all of them by default")
+    parser.add_argument("goals", nargs="*", metavar="P1", help="goals to measure, all of them by default; or growth")
     parser.add_argument("--quick", action="store_true", help="short loads: to see that it works, not to believe it")
     parser.add_argument("--repetitions", type=int, default=3, help="of each ratio, its two sides in turn (3)")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="where the figures go besides")
@@ -38,8 +41,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--python", type=pathlib.Path, required=True, help="the peer's")
     given = parser.parse_args()
     for goal in given.goals:
-        if goal not in GOALS:
-            parser.error(f"there is no goal {goal}: {', '.join(GOALS)}")
+        if goal not in [*GOALS, GROWTH]:
+            parser.error(f"there is no goal {goal}: {', '.join(GOALS)}, {GROWTH}")
     if given.repetitions < 1:
         parser.error("at least one repetition")
     return given
@@ -74,16 +77,20 @@ def main() -> int:
         about = machine.describe(scratch, cluster, bench.binary, checkout)
         print(machine.as_text(about), flush=True)
         rows = measure(bench, set(given.goals or GOALS))
+        grown = growth.growth(bench) if GROWTH in given.goals else {}
     print()
-    print(table(rows))
+    if rows:
+        print(table(rows))
     print(machine.as_text(about))
     print("Medians, with the smallest and the largest; a ratio under 1.2 either way means nothing on a shared machine.")
     if given.quick:
         print("--quick: these figures show that everything works. They are too short to be believed.")
     if given.json:
-        given.json.write_text(json.dumps(
-            {"machine": about, "quick": given.quick, "repetitions": given.repetitions, "load_seconds": bench.seconds,
-             "goals": [row.as_json() for row in rows]}, indent=2, ensure_ascii=False) + "\n")
+        report = {"machine": about, "quick": given.quick, "repetitions": given.repetitions,
+                  "load_seconds": bench.seconds, "goals": [row.as_json() for row in rows]}
+        if grown:
+            report[GROWTH] = grown
+        given.json.write_text(json.dumps(report, indent=2, ensure_ascii=False) + "\n")
     return 0
 
 
