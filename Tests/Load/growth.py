@@ -17,6 +17,7 @@ INTEGRATIONS, INTEGRATIONS_QUICK = [1, 10, 100, 1000], [1, 100]
 ALL_WANT_DELIVERIES = 100_000
 # nginx has 4,096 connections for all of them.
 CONNECTIONS_OF_ALL = 2_000
+WAL_BYTES = "SELECT pg_current_wal_lsn() - '0/0'"
 
 
 @dataclasses.dataclass
@@ -31,10 +32,15 @@ class Point:
     daemon_us: float
     postgresql_us: float
     memory_mb: float
+    # PostgreSQL's write-ahead log, an event.
+    wal_bytes: float
+    # The whole database afterwards.
+    database_bytes: float
 
     def told(self, of: str) -> str:
         return (f"{self.size:>10,} {of}: {self.daemon_us:6.0f} µs daemon, {self.postgresql_us:6.0f} µs PostgreSQL an "
-                f"event, {self.per_second:,.0f} deliveries/s, {self.memory_mb:.0f} MB")
+                f"event, {self.per_second:,.0f} deliveries/s, {self.memory_mb:.0f} MB, {self.wal_bytes / 1e3:.1f} kB "
+                f"of WAL an event, {self.database_bytes / 1e9:.2f} GB in all")
 
 
 def growth(bench: Bench) -> dict[str, list[dict]]:
@@ -88,9 +94,11 @@ def measure(bench: Bench, size: int, integrations: list[Integration], seconds: i
         # Prepared statements, connections and caches are made once, not by every event.
         bench.deliver(DATABASE, 1, connections=4, pause_ms=200)
         processes = relay.process.child.pid, bench.cluster.server.child.pid
-        before = CPUTime.now(*processes)
-        settled = bench.deliver(DATABASE, seconds, **options)
-        spent = CPUTime.now(*processes) - before
+        with bench.cluster.session(DATABASE) as session:
+            before, written = CPUTime.now(*processes), session.number(WAL_BYTES)
+            settled = bench.deliver(DATABASE, seconds, **options)
+            spent, written = CPUTime.now(*processes) - before, session.number(WAL_BYTES) - written
+            whole = session.number("SELECT pg_database_size(current_database())")
         memory = relay.process.peak_memory_mb()
     return Point(size, settled.events, settled.deliveries, settled.per_second, spent.daemon / settled.events * 1e6,
-                 spent.postgresql / settled.events * 1e6, memory)
+                 spent.postgresql / settled.events * 1e6, memory, written / settled.events, whole)
