@@ -62,6 +62,7 @@ let package = Package(
             resources: [
                 .embedInCode("Schema/Migrations/M0001_ledger.sql"), .embedInCode("Schema/Migrations/M0002_holders.sql"),
                 .embedInCode("Schema/Migrations/M0003_operator.sql"),
+                .embedInCode("Schema/Migrations/M0004_collation.sql"),
             ],
             swiftSettings: house),
         .target(

@@ -49,6 +49,22 @@ struct HandOverTests {
         #expect(handOver.room(1) == 1_000)
     }
 
+    @Test("Each lane has its part of the bytes of all; however many there are, it is enough for a message")
+    func parts() {
+        let handOver = HandOver(bytesPerLane: Limits.laneBytesMax)
+        for lanes in 1...300 {
+            handOver.open(Int32(lanes)) { _ in }
+            let part = handOver.room(1)
+            #expect(lanes > 4 || part == Limits.laneBytesMax)
+            #expect(lanes > 256 || part * lanes <= Limits.handOverBytesMax)
+            #expect(part >= Limits.laneBytesMin)
+        }
+        #expect(handOver.room(1) == Limits.laneBytesMin)
+        // What lies in one lane takes nothing from another.
+        #expect(handOver.reserve(1, upTo: 1, bytesEach: Limits.requestBodyBytesMax) == 1)
+        #expect(handOver.reserve(1, upTo: 1) == 0 && handOver.room(2) == Limits.laneBytesMin)
+    }
+
     @Test("A claim that ends after its lane was closed and opened again costs the new opening nothing")
     func replacedWhileClaiming() throws {
         let handOver = HandOver(slotsPerLane: 3, bytesPerLane: 1_000)

@@ -40,6 +40,20 @@ struct MigratorTests {
         #expect(try shape(bench) == before)
     }
 
+    /// By a locale's rules an update of the operating system may break them.
+    @Test("Whatever text an index holds is compared by its bytes")
+    func collations() async throws {
+        let bench = try await Bench()
+        let others = """
+            SELECT i.indexrelid::regclass, a.attname
+            FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)
+            JOIN pg_class t ON t.oid = i.indrelid AND t.relnamespace = 'public'::regnamespace
+            JOIN pg_collation c ON c.oid = a.attcollation WHERE c.collname <> 'C'
+            """
+        #expect(try bench.psql(others) == "")
+        #expect(try bench.psql("SELECT count(*) > 10 FROM pg_index WHERE 950 = ANY (indcollation)") == "t")
+    }
+
     @Test("Daemons that start at once take turns")
     func atOnce() async throws {
         let bench = try await Bench(isMigrated: false)

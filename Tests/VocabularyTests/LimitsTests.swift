@@ -35,6 +35,7 @@ struct LimitsTests {
         #expect(Limits.recordQueueBytesMax * 4 <= 512 << 20)
         #expect(Limits.claimDeliveriesMax <= Limits.laneDeliveriesMax)
         #expect(Limits.laneConcurrencyMax <= Limits.laneDeliveriesMax)
+        #expect(Limits.laneBytesMin <= Limits.laneBytesMax && Limits.laneBytesMax <= Limits.handOverBytesMax)
         #expect(Limits.settleBatchMax * Limits.settleWriters <= Limits.settleBufferMax)
         #expect(Limits.laneConcurrencyMax <= Limits.settleBufferMax)
         #expect(Limits.listenBacklog <= Limits.connectionsMax)

@@ -19,6 +19,8 @@ struct Migration: Sendable {
             version: 2, name: "holders", sql: String(decoding: PackageResources.M0002_holders_sql, as: UTF8.self)),
         Migration(
             version: 3, name: "operator", sql: String(decoding: PackageResources.M0003_operator_sql, as: UTF8.self)),
+        Migration(
+            version: 4, name: "collation", sql: String(decoding: PackageResources.M0004_collation_sql, as: UTF8.self)),
     ]
 }
 
