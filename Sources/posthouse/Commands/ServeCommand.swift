@@ -65,9 +65,14 @@ struct ServeCommand: AsyncParsableCommand {
         let settings = try DatabaseAccess.settings(target, statementTimeout: configuration.database.statementTimeout)
         let (from, to) = try await prepare(settings, observe)
         if from != to { observe(.migrated(from: from, to: to)) }
-        let relay = try await Relay(
-            configuration: configuration, settings: settings, listeners: listeners,
-            observatory: observatory)
+        let relay: Relay
+        do {
+            relay = try await Relay(
+                configuration: configuration, settings: settings, listeners: listeners, observatory: observatory)
+        } catch let error as DatabaseError where error.isConnectionLevel {
+            // Lost between the check and here. Nothing was begun: the unit starts it again, and it waits above.
+            throw DatabaseAccess.unreachable(error, file.path)
+        }
         observe(.ready(listen: relay.listens))
         _ = Notify.ready(status: "serving \(relay.listens)")
         let check = Task { await SelfCheck(relay: relay).run() }
