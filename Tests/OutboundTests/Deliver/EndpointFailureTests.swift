@@ -9,7 +9,7 @@ import Vocabulary
 @Suite(.timeLimit(.minutes(1)))
 struct EndpointFailureTests {
     /// Long enough for a busy machine to connect in, or the stage would be another one.
-    private let soon = TimeAmount.seconds(1)
+    private let soon = TimeAmount.seconds(3)
 
     @Test func hangsBeforeTheHead() async throws {
         let server = try await MisbehavingServer.start { _, _ in }
@@ -23,7 +23,7 @@ struct EndpointFailureTests {
         #expect(try await client.send(timeout: .seconds(30)).status == 200)
         let began = ContinuousClock.now
         #expect(try await client.send(timeout: soon).failure == .timedOut(.head))
-        #expect(ContinuousClock.now - began < .seconds(15))
+        #expect(ContinuousClock.now - began < .seconds(20))
         // Once only: a deadline that has passed is no reason to send again.
         #expect(server.received.count == 2)
         await server.stop()
@@ -47,9 +47,7 @@ struct EndpointFailureTests {
                 if channel.isActive { channel.say("x") } else { task.cancel() }
             }
         }
-        let began = ContinuousClock.now
         try await expect(.timedOut(.body), from: server)
-        #expect(ContinuousClock.now - began < .seconds(5))
     }
 
     @Test func doesNotReadTheRequest() async throws {
@@ -165,7 +163,7 @@ struct EndpointFailureTests {
     @Test func waitsForAConnectionNoLongerThanItsDeadline() async throws {
         let server = try await MisbehavingServer.start { _, _ in }
         let client = try await ClientHarness.make(port: server.port, connectionsMax: 1)
-        let first = client.start(timeout: .seconds(2))
+        let first = client.start(timeout: .seconds(50))
         let second = client.start(timeout: soon)
         #expect(try await second.get().failure == .timedOut(.waiting))
         try await client.cancelAll()
@@ -203,11 +201,20 @@ struct EndpointFailureTests {
         await server.stop()
     }
 
+    /// Without a `timeout`: whatever a busy machine is late with, an earlier stage ends the attempt then, and the next
+    /// one has more time.
     private func expect(
         _ failure: DeliveryFailure, from server: MisbehavingServer, timeout: TimeAmount? = nil
     ) async throws {
         let client = try await ClientHarness.make(port: server.port)
-        #expect(try await client.send(timeout: timeout ?? soon).failure == failure)
+        var found: DeliveryFailure?
+        for timeout in timeout.map({ [$0] }) ?? [.seconds(1), .seconds(5), .seconds(20)] {
+            let began = ContinuousClock.now
+            found = try await client.send(timeout: timeout).failure
+            #expect(ContinuousClock.now - began < .nanoseconds(timeout.nanoseconds) + .seconds(10))
+            guard found != failure, case .timedOut = found else { break }
+        }
+        #expect(found == failure)
         #expect(try await client.connectionCount() == 0)
         await server.closings(1)
         await server.stop()
