@@ -93,7 +93,8 @@ extension FaultTests {
         #expect(try eventually(within: 9) { try database.count("daemons") == 1 })
         #expect(try database.drained(within: 30))
 
-        #expect(Self.expectComplete(receiver, of: tally).duplicates <= Self.concurrency)
+        // What was on the wire, and what had been answered and not yet settled: another round at most.
+        #expect(Self.expectComplete(receiver, of: tally).duplicates <= 2 * Self.concurrency)
         try Self.expectSound(database, of: tally)
         print("killed peer: \(waiting) deliveries taken over and done in \(Date().timeIntervalSince(killed)) s")
     }
