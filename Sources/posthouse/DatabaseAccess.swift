@@ -48,6 +48,11 @@ enum DatabaseAccess {
     /// A database that does not answer, and what to do about it.
     /// - Parameter path: of the configuration.
     static func unreachable(_ error: DatabaseError, _ path: String) -> Complaint {
+        guard error.isConnectionLevel else {
+            return Complaint(
+                "\(error); see what is short, or holds what it waits for (pg_locks, pg_stat_activity)",
+                code: Exit.unavailable)
+        }
         let hint = peerHint("runuser -u posthouse -- posthouse …")
         return Complaint(
             "\(error); see that PostgreSQL runs and that [database] url of \(path) is right\(hint)",

@@ -69,8 +69,8 @@ struct ServeCommand: AsyncParsableCommand {
         do {
             relay = try await Relay(
                 configuration: configuration, settings: settings, listeners: listeners, observatory: observatory)
-        } catch let error as DatabaseError where error.isConnectionLevel {
-            // Lost between the check and here. Nothing was begun: the unit starts it again, and it waits above.
+        } catch let error as DatabaseError where error.isConnectionLevel || error.isRetryable {
+            // Lost, or locked by somebody, since the check. Nothing was begun: the unit starts it again.
             throw DatabaseAccess.unreachable(error, file.path)
         }
         observe(.ready(listen: relay.listens))
