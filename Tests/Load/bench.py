@@ -2,11 +2,8 @@
 Started by deploy/bench, which installs what is needed."""
 
 import argparse
-import contextlib
 import json
 import pathlib
-import signal
-import sys
 import time
 
 import goals_backlog
@@ -18,7 +15,8 @@ import growth
 import machine
 from bench_context import Bench
 from cluster import Cluster
-from processes import BenchError, Scratch, raise_file_limit
+from processes import Scratch
+from program import run_as_program
 from relay import Secrets
 from report import Row, table
 from traffic import Nginx, OneRow
@@ -28,7 +26,6 @@ GOALS = [f"P{number}" for number in range(1, 11)]
 GROWTH = "growth"
 # Seconds of load of one measurement.
 SECONDS, QUICK_SECONDS = 10, 2
-ENDINGS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
 
 def arguments() -> argparse.Namespace:
@@ -94,20 +91,5 @@ def main() -> int:
     return 0
 
 
-def stop(number: int, _: object) -> None:
-    # Once: a second one must not cut short the cleaning up.
-    for ending in ENDINGS:
-        signal.signal(ending, signal.SIG_IGN)
-    raise SystemExit(128 + number)
-
-
 if __name__ == "__main__":
-    raise_file_limit()
-    for ending in ENDINGS:
-        signal.signal(ending, stop)
-    try:
-        sys.exit(main())
-    except BenchError as error:
-        with contextlib.suppress(BrokenPipeError):
-            print(f"bench: {error}", file=sys.stderr)
-        sys.exit(1)
+    run_as_program("bench", main)

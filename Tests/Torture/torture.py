@@ -3,19 +3,17 @@ which installs and builds what is needed."""
 
 import argparse
 import asyncio
-import contextlib
 import dataclasses
 import json
 import pathlib
-import signal
 import sys
 import time
 
 from bed import Bed
-from processes import BenchError, Scratch, raise_file_limit
+from processes import Scratch
+from program import run_as_program
 from scenarios import SCENARIOS, SHORT, Scenario, play
 
-ENDINGS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 WARNINGS_SHOWN = 8
 
 
@@ -149,20 +147,5 @@ def main() -> int:
     return 1 if counts["FAILED"] or not counts["held"] else 0
 
 
-def stop(number: int, _: object) -> None:
-    # Once: a second one must not cut short the cleaning up.
-    for ending in ENDINGS:
-        signal.signal(ending, signal.SIG_IGN)
-    raise SystemExit(128 + number)
-
-
 if __name__ == "__main__":
-    raise_file_limit()
-    for ending in ENDINGS:
-        signal.signal(ending, stop)
-    try:
-        sys.exit(main())
-    except BenchError as error:
-        with contextlib.suppress(BrokenPipeError):
-            print(f"torture: {error}", file=sys.stderr)
-        sys.exit(1)
+    run_as_program("torture", main)
