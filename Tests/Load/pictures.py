@@ -28,7 +28,7 @@ def draw(name: str, picture) -> None:
     figure = picture(json.loads(source.read_text()))
     target = source.with_suffix(".svg")
     # Without a date, so that the same figures make the same file.
-    figure.savefig(target, metadata={"Date": None}, bbox_inches="tight")
+    figure.savefig(target, metadata={"Date": None}, bbox_inches="tight", facecolor="white")
     print(f"drew {target.name}")
 
 
