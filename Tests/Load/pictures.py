@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import textwrap
 
 import matplotlib
 
@@ -68,7 +69,7 @@ def nearness(axes, rows: list[dict]) -> None:
         sign, aim = row["aim"].split()
         judged = row.get("ratio", row["figure"])["median"]
         values.append(judged / float(aim) if sign == "≥" else float(aim) / judged)
-        names.append(f"{row['goal']}  {row['what'][:44]}")
+        names.append(textwrap.fill(f"{row['goal']}  {row['what']}", 48))
     axes.barh(names, [value - 1 for value in values], left=1,
               color=[OURS if value >= 1 else THEIRS for value in values], height=0.6)
     axes.axvline(1, color="black", linewidth=0.8)
