@@ -107,15 +107,10 @@ package struct JSONWriter: Sendable {
         out.append(UInt8(ascii: "\""))
         var value = value
         value.withUTF8 { utf8 in
-            var mayBeCopied = true
-            for byte in utf8 where mustBeEscaped(byte) {
-                mayBeCopied = false
-                break
-            }
-            if mayBeCopied {
-                out.append(contentsOf: utf8)
-            } else {
+            if utf8.contains(where: mustBeEscaped) {
                 for byte in utf8 { appendEscaped(byte, to: &out) }
+            } else {
+                out.append(contentsOf: utf8)
             }
         }
         out.append(UInt8(ascii: "\""))

@@ -27,96 +27,27 @@ package struct CopyIn<Row>: Sendable {
     }
 }
 
-/// The bytes of a copy (PostgreSQL manual, "COPY", "Binary Format"): each value behind its length as an Int32, −1 for
-/// NULL; all integers big-endian.
+/// The bytes of a copy (PostgreSQL manual, "COPY", "Binary Format"): each value as a parameter has it, framed as an
+/// array's element is.
 package struct CopyRows: Sendable {
-    private(set) var bytes: [UInt8] = []
+    private var writer = ValueWriter()
+
+    var bytes: [UInt8] { writer.bytes }
 
     mutating func begin() {
         // The signature, no flags, no extension of the header.
-        append([0x50, 0x47, 0x43, 0x4F, 0x50, 0x59, 0x0A, 0xFF, 0x0D, 0x0A, 0x00])
-        append(UInt64(0))
+        writer.append([0x50, 0x47, 0x43, 0x4F, 0x50, 0x59, 0x0A, 0xFF, 0x0D, 0x0A, 0x00])
+        writer.append(bigEndian: UInt64(0))
     }
 
-    mutating func end() { append(UInt16(bitPattern: -1)) }
+    mutating func end() { writer.append(bigEndian: Int16(-1)) }
 
-    mutating func beginRow(_ columns: Int16) { append(UInt16(bitPattern: columns)) }
+    mutating func beginRow(_ columns: Int16) { writer.append(bigEndian: columns) }
 
     /// Memory beyond `keeping` bytes is given back.
-    mutating func reset(keeping: Int) { bytes.removeAll(keepingCapacity: bytes.capacity <= keeping) }
+    mutating func reset(keeping: Int) { writer.removeAll(keepingCapacity: writer.bytes.capacity <= keeping) }
 
-    package mutating func addNull() { append(UInt32.max) }
-
-    /// bigint.
-    package mutating func add(_ value: Int64) {
-        append(UInt32(8))
-        append(UInt64(bitPattern: value))
-    }
-
-    /// bigint.
-    package mutating func add(_ value: Int64?) {
-        if let value { add(value) } else { addNull() }
-    }
-
-    /// integer.
-    package mutating func add(_ value: Int32) {
-        append(UInt32(4))
-        append(UInt32(bitPattern: value))
-    }
-
-    /// smallint.
-    package mutating func add(_ value: Int16) {
-        append(UInt32(2))
-        append(UInt16(bitPattern: value))
-    }
-
-    /// smallint.
-    package mutating func add(_ value: Int16?) {
-        if let value { add(value) } else { addNull() }
-    }
-
-    /// boolean.
-    package mutating func add(_ value: Bool) {
-        append(UInt32(1))
-        bytes.append(value ? 1 : 0)
-    }
-
-    /// uuid.
-    package mutating func add(high: UInt64, low: UInt64) {
-        append(UInt32(16))
-        append(high)
-        append(low)
-    }
-
-    /// text.
-    package mutating func add(_ value: String) {
-        var value = value
-        value.withUTF8 { append(framed: UnsafeRawBufferPointer($0)) }
-    }
-
-    /// text.
-    package mutating func add(_ value: String?) {
-        if let value { add(value) } else { addNull() }
-    }
-
-    /// bytea.
-    package mutating func add(_ value: [UInt8]) { value.withUnsafeBytes { append(framed: $0) } }
-
-    /// bytea.
-    package mutating func add(_ value: [UInt8]?) {
-        if let value { add(value) } else { addNull() }
-    }
-
-    private mutating func append(framed value: UnsafeRawBufferPointer) {
-        append(UInt32(truncatingIfNeeded: value.count))
-        bytes.append(contentsOf: value)
-    }
-
-    private mutating func append(_ value: some FixedWidthInteger) {
-        withUnsafeBytes(of: value.bigEndian) { bytes.append(contentsOf: $0) }
-    }
-
-    private mutating func append(_ value: [UInt8]) { bytes.append(contentsOf: value) }
+    package mutating func add(_ value: some PostgresValue) { writer.writeFramed(value) }
 }
 
 extension Session {

@@ -68,11 +68,7 @@ extension String {
     fileprivate func hasSameBytes(as other: String) -> Bool {
         var (left, right) = (self, other)
         return left.withUTF8 { left in
-            right.withUTF8 { right in
-                guard left.count == right.count else { return false }
-                for index in left.indices where left[index] != right[index] { return false }
-                return true
-            }
+            right.withUTF8 { right in left.count == right.count && left.elementsEqual(right) }
         }
     }
 }

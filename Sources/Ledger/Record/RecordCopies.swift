@@ -118,13 +118,3 @@ enum RecordCopies {
         var leasedBy: Int64?
     }
 }
-
-extension CopyRows {
-    /// uuid.
-    mutating func add(_ value: Identifier) { add(high: value.high, low: value.low) }
-
-    /// uuid.
-    mutating func add(_ value: Identifier?) {
-        if let value { add(value) } else { addNull() }
-    }
-}

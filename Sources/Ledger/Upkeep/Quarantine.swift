@@ -71,8 +71,9 @@ package enum Quarantine {
             _ = try session.execute(QuarantineStatements.remove, id)
             return (try Self.outcome(of: committed), committed.behind.map(\.lane))
         }
-        // What it was put behind may have been settled meanwhile (`Followers`).
-        try await pool.withSession { session throws(DatabaseError) in
+        // What it was put behind may have been settled meanwhile (`Followers`). The event is recorded: where this fails
+        // a daemon's sweep frees it.
+        try? await pool.withSession { session throws(DatabaseError) in
             try Queue.release(behind: Set(behind), on: session)
         }
         return outcome
