@@ -13,7 +13,7 @@ package enum Planning: Sendable {
     /// Each time, for its parameters: some 50 µs a statement, and never a plan that was made for a smaller table.
     case eachTime
     /// Once a connection. Such a plan may be made while its tables are empty and stay while they grow, so it may only
-    /// walk indexes: for statements each of whose tables is reached by an index, or only written to.
+    /// walk indexes: for statements each of whose tables is reached by an index, only written to, or a row or two.
     case onceByIndex
 }
 
