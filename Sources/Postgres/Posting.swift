@@ -3,33 +3,66 @@ import CLibpq
 /// A statement that was sent ahead, in libpq's pipeline mode: its answer is read with that of the next one that waits.
 struct PostedStatement {
     let name: String
-    /// What the number of rows that it touched says against it.
-    let check: ((Int) -> DatabaseError?)?
+    /// Takes its answer; what speaks against it. Where there is one, the transaction's COMMIT waits for it.
+    let read: ((borrowing ResultHandle) -> DatabaseError?)?
+}
+
+/// The rows of a statement that was sent ahead (`Session.ask`).
+package final class Asked<Row> {
+    fileprivate(set) var rows: [Row]?
 }
 
 extension Session {
     /// Sends a statement of a transaction without waiting for its answer: it is read with that of the next statement
-    /// that waits, at the latest before COMMIT, and what it refuses is thrown there. So a transaction of several
+    /// that waits, at the latest that of COMMIT, and what it refuses is thrown there. So a transaction of several
     /// writes waits once for all of them. The server runs them in their order, and none after one that it refuses
-    /// (PostgreSQL manual, "Pipeline Mode").
-    /// - Parameter check: says of the number of rows that it touched whether that is an error.
+    /// (PostgreSQL manual, "Pipeline Mode"): what is posted last travels with COMMIT.
+    /// - Parameter check: says of the number of rows that it touched whether that is an error; asked before COMMIT is
+    ///   sent.
     package func post<Parameters, Row>(
         _ statement: Statement<Parameters, Row>, _ parameters: Parameters, check: ((Int) -> DatabaseError?)? = nil
     ) throws(DatabaseError) {
         guard wire.transactionStatus == PQTRANS_INTRANS || !wire.posted.isEmpty else {
             throw .protocolViolation(reason: "\(statement.name) was posted outside a transaction")
         }
-        try postAnywhere(statement, parameters, check: check)
+        try postAnywhere(statement, parameters, read: check.map { check in { check($0.affectedRows) } })
+    }
+
+    /// Posts a statement whose rows are wanted later: so several questions wait once. `answer(to:)` has them.
+    package func ask<Parameters, Row>(
+        _ statement: Statement<Parameters, Row>, _ parameters: Parameters
+    ) throws(DatabaseError) -> Asked<Row> {
+        guard wire.transactionStatus == PQTRANS_INTRANS || !wire.posted.isEmpty else {
+            throw .protocolViolation(reason: "\(statement.name) was asked outside a transaction")
+        }
+        let asked = Asked<Row>()
+        try postAnywhere(statement, parameters) { result in
+            do throws(DatabaseError) {
+                asked.rows = try statement.rows(of: result)
+                return nil
+            } catch {
+                return error
+            }
+        }
+        return asked
+    }
+
+    /// The rows of a statement that was asked; waits for them, and for all that was posted, unless they are there.
+    package func answer<Row>(to asked: Asked<Row>) throws(DatabaseError) -> [Row] {
+        if asked.rows == nil { try wire.collect() }
+        guard let rows = asked.rows else { throw .protocolViolation(reason: "a statement was asked elsewhere") }
+        return rows
     }
 
     /// The same for what begins a transaction.
     func postAnywhere<Parameters, Row>(
-        _ statement: Statement<Parameters, Row>, _ parameters: Parameters, check: ((Int) -> DatabaseError?)? = nil
+        _ statement: Statement<Parameters, Row>, _ parameters: Parameters,
+        read: ((borrowing ResultHandle) -> DatabaseError?)? = nil
     ) throws(DatabaseError) {
         try prepare(statement)
         if wire.posted.count >= Wire.postedMax || wire.postedBytes >= Wire.parameterBytesKept { try wire.collect() }
         try encode(statement, parameters)
-        try wire.post(PostedStatement(name: statement.name, check: check))
+        try wire.post(PostedStatement(name: statement.name, read: read))
     }
 }
 
@@ -91,7 +124,8 @@ extension Wire {
                 answers.refusal = answers.refusal ?? refusal
                 continue
             }
-            answers.error = answers.error ?? statement.check?(result.affectedRows)
+            let error = statement.read?(result)
+            answers.error = answers.error ?? error
             answers.last = answered == statements.count ? consume result : nil
         }
     }

@@ -18,18 +18,7 @@ package struct Session: ~Copyable {
     package func run<Parameters, Row>(
         _ statement: Statement<Parameters, Row>, _ parameters: Parameters
     ) throws(DatabaseError) -> [Row] {
-        let result = try send(statement, parameters)
-        let columns = result.columnOIDs
-        guard columns == statement.resultOIDs else {
-            throw .protocolViolation(
-                reason: "statement \(statement.name) returns the types \(columns), declared are \(statement.resultOIDs)"
-            )
-        }
-        do throws(DecodingFailure) {
-            return try result.rows(statement.decode)
-        } catch {
-            throw .protocolViolation(reason: "statement \(statement.name) returned \(error.reason.rawValue)")
-        }
+        try statement.rows(of: send(statement, parameters))
     }
 
     /// Runs a statement and returns the number of rows that it touched; rows that it returns are dropped.
@@ -45,6 +34,7 @@ package struct Session: ~Copyable {
     /// - Parameter limit: how long to wait for it instead of the settings' deadline. The server's own limit is the
     ///   SQL's to lift.
     package func script(_ sql: String, upTo limit: Duration? = nil) throws(DatabaseError) {
+        try planOutsideTransaction()
         try acknowledged {
             () throws(DatabaseError) in
             try wire.roundTrip(statement: nil, within: limit ?? wire.settings.statementDeadline) {
@@ -69,11 +59,12 @@ package struct Session: ~Copyable {
     private func send<Parameters, Row>(
         _ statement: Statement<Parameters, Row>, _ parameters: Parameters
     ) throws(DatabaseError) -> ResultHandle {
+        if wire.posted.isEmpty { try planOutsideTransaction() }
         try prepare(statement)
         try encode(statement, parameters)
         if !wire.posted.isEmpty {
             // What was posted travels with it.
-            try wire.post(PostedStatement(name: statement.name, check: nil))
+            try wire.post(PostedStatement(name: statement.name, read: nil))
             return try wire.collectResults(within: wire.settings.statementDeadline)
         }
         return try acknowledged {
@@ -122,6 +113,22 @@ package struct Session: ~Copyable {
             throw .commitUnknown(reason: reason)
         }
         return result
+    }
+}
+
+extension Statement {
+    /// What the server answered, if its columns are the declared ones.
+    func rows(of result: borrowing ResultHandle) throws(DatabaseError) -> [Row] {
+        let columns = result.columnOIDs
+        guard columns == resultOIDs else {
+            throw .protocolViolation(
+                reason: "statement \(name) returns the types \(columns), declared are \(resultOIDs)")
+        }
+        do throws(DecodingFailure) {
+            return try result.rows(decode)
+        } catch {
+            throw .protocolViolation(reason: "statement \(name) returned \(error.reason.rawValue)")
+        }
     }
 }
 

@@ -8,25 +8,10 @@ package enum TransactionVerdict<Value> {
 
 extension TransactionVerdict: Sendable where Value: Sendable {}
 
-/// How the statements of a transaction are planned.
-package enum Planning: Sendable {
-    /// Each time, for its parameters: some 50 µs a statement, and never a plan that was made for a smaller table.
-    case eachTime
-    /// Once a connection. Such a plan may be made while its tables are empty and stay while they grow, so it may only
-    /// walk indexes: for statements each of whose tables is reached by an index, only written to, or a row or two.
-    case onceByIndex
-}
-
-/// What begins a transaction. Posted, it travels with the first statement.
-private enum Begin {
-    static let transaction = Statement<(), ()>("begin", "BEGIN")
-    static let plansByIndex = Statement<(), ()>(
-        "begin_plans_by_index",
-        """
-        SELECT FROM set_config('plan_cache_mode', 'force_generic_plan', true) AS plans,
-            set_config('enable_seqscan', 'off', true) AS scans, set_config('enable_hashjoin', 'off', true) AS hashes,
-            set_config('enable_mergejoin', 'off', true) AS merges
-        """)
+/// Posted, the first travels with what comes after it, the second with what was posted before.
+private enum Bounds {
+    static let begin = Statement<(), ()>("begin", "BEGIN")
+    static let commit = Statement<(), ()>("commit", "COMMIT")
 }
 
 extension Session {
@@ -47,11 +32,14 @@ extension Session {
         }
         let verdict: TransactionVerdict<Value>
         do throws(DatabaseError) {
-            try postAnywhere(Begin.transaction, ())
-            if planning == .onceByIndex { try post(Begin.plansByIndex, ()) }
+            try prepare(Bounds.commit)
+            try postAnywhere(Bounds.begin, ())
+            try plan(planning)
             verdict = try body(self)
-            // COMMIT is never sent behind a statement that may yet be refused.
-            try wire.collect()
+            // COMMIT may travel with what was posted, for the server runs nothing behind a statement that it refuses;
+            // but not with what this side may yet refuse.
+            if wire.posted.contains(where: { $0.read != nil }) { try wire.collect() }
+            if case .rollBack = verdict { try wire.collect() }
         } catch {
             rollBack()
             throw error
@@ -67,12 +55,20 @@ extension Session {
     }
 
     private func commit() throws(DatabaseError) {
+        var isCommitted = false
+        defer { wire.planning.ended(committed: isCommitted) }
         // A dead wire was never asked to commit: that is no doubt but a loss.
         _ = try wire.pointer()
+        let isAlone = wire.posted.isEmpty
         let tag: String
         do throws(DatabaseError) {
-            tag = try command("COMMIT")
+            tag = isAlone ? try command("COMMIT") : try commitWithPosted()
         } catch {
+            // Still inside a transaction that failed: a statement before it was refused, and COMMIT was not run.
+            if wire.transactionStatus == PQTRANS_INERROR {
+                rollBack()
+                throw error
+            }
             throw doubtfulCommit(error)
         }
         guard tag == "COMMIT" else {
@@ -80,7 +76,13 @@ extension Session {
             throw .refused(
                 Refusal(sqlState: "25P02", message: "COMMIT ended in \(tag): a statement before it had failed"))
         }
-        if let reason = wire.notices.doubtAboutCommit(commitAlone: true) { throw .commitUnknown(reason: reason) }
+        if let reason = wire.notices.doubtAboutCommit(commitAlone: isAlone) { throw .commitUnknown(reason: reason) }
+        isCommitted = true
+    }
+
+    private func commitWithPosted() throws(DatabaseError) -> String {
+        try postAnywhere(Bounds.commit, ())
+        return try wire.collectResults(within: wire.settings.statementDeadline).commandTag
     }
 
     /// What an error at COMMIT says of the transaction. A refusal by the server rolled it back, save those by which the
@@ -94,6 +96,7 @@ extension Session {
 
     /// Ends the transaction without keeping it. Where that fails the connection is closed, and the server does it.
     private func rollBack() {
+        wire.planning.ended(committed: false)
         // What it refuses now is no news.
         try? wire.collect()
         do throws(DatabaseError) {

@@ -20,6 +20,7 @@ final class Wire {
     var posted: [PostedStatement] = []
     /// Of their parameters.
     var postedBytes = 0
+    var planning = SessionPlanning()
     /// Of the copy that runs, the bytes since the socket took all there was.
     var copyBytes = 0
     private var handle: ConnectionHandle?

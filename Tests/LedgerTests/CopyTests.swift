@@ -63,10 +63,11 @@ struct CopyTests {
         }
     }
 
-    @Test("A row that was there already: the batch is run again and asks, nothing is told twice")
-    func thereAlready() async throws {
+    @Test(
+        "A row that was there already: the batch is run again and asks, nothing is told twice", arguments: [1, .max])
+    func thereAlready(copiedFrom: Int) async throws {
         try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("all", order: .none)])
+            let daemon = try await bench.daemon([.named("all", order: .none)], copiedEventsMin: copiedFrom)
             daemon.open("all")
             await daemon.record([.sample("A", vendorEventID: "evt-1")])
             // As after the identity's retention: the event comes once more, its message is known.

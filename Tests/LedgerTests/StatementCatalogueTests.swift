@@ -43,10 +43,11 @@ struct StatementCatalogueTests {
         Entry(RecordStatements.eventIDs), Entry(RecordStatements.admit), Entry(RecordStatements.differing),
         Entry(RecordStatements.lockPurchases), Entry(RecordStatements.rowIDs),
         Entry(RecordStatements.occupied), Entry(RequeueStatements.occupied), Entry(RecordStatements.events),
-        Entry(RecordStatements.insertPurchases),
+        Entry(RecordStatements.insertPurchases), Entry(RecordStatements.tryPurchases),
         Entry(RecordStatements.updatePurchases), Entry(RecordStatements.transactions),
         Entry(RecordStatements.entitlements), Entry(RecordStatements.transfers),
-        Entry(RecordStatements.messages), Entry(RecordStatements.deliveries), Entry(RecordStatements.quarantine),
+        Entry(RecordStatements.insertMessages), Entry(RecordStatements.tryMessages), Entry(RecordStatements.deliveries),
+        Entry(RecordStatements.quarantine),
         Entry(RecordStatements.notify), Entry(OperationalMessage.keys),
     ]
 

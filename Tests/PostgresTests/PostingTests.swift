@@ -95,6 +95,68 @@ import Testing
         #expect(try await count(connection) == 0)
     }
 
+    @Test("What was asked is answered in one wait, in any order, and at the latest before COMMIT")
+    func asked() async throws {
+        let connection = try await connection()
+        let notes = Statement<Void, (Int64, String)>("notes", "SELECT id, note FROM items ORDER BY id")
+        let (before, after, late) = try await connection.withSession { session throws(DatabaseError) in
+            var asked: Asked<Int64>?
+            let (before, after) = try session.transaction { session throws(DatabaseError) in
+                let before = try session.ask(Sample.count, ())
+                try session.post(Sample.insert, (1, "a"))
+                let after = try session.ask(notes, ())
+                asked = try session.ask(Sample.count, ())
+                let rows = try session.answer(to: after)
+                try session.post(Sample.insert, (2, "b"))
+                return (try session.answer(to: before), rows)
+            }
+            let late = try asked.map { asked throws(DatabaseError) in try session.answer(to: asked) }
+            return (before, after, late)
+        }
+        #expect(before == [0] && after.map(\.1) == ["a"] && late == [1])
+        #expect(try await count(connection) == 2)
+    }
+
+    @Test("Rows of other types than declared are an error, and nothing is committed") func askedWrongly() async throws {
+        let connection = try await connection()
+        let wrong = Statement<Void, Int64>("wrong", "SELECT 1::int4")
+        let error = await databaseError {
+            try await connection.withSession { session throws(DatabaseError) in
+                try session.transaction { session throws(DatabaseError) in
+                    try session.post(Sample.insert, (1, "a"))
+                    _ = try session.ask(wrong, ())
+                }
+            }
+        }
+        guard case .protocolViolation = error else { Issue.record("\(String(describing: error))"); return }
+        #expect(try await count(connection) == 0)
+    }
+
+    @Test("COMMIT that travels behind a refused statement is not run, and the connection goes on")
+    func commitNotRun() async throws {
+        let connection = try await connection()
+        let deferred = "ALTER TABLE items ADD UNIQUE (note) DEFERRABLE INITIALLY DEFERRED"
+        try await connection.withSession { session throws(DatabaseError) in try session.script(deferred) }
+        for (second, id) in [(Int64(1), "refused at once"), (2, "a")] {
+            let error = await databaseError {
+                try await connection.withSession { session throws(DatabaseError) in
+                    try session.transaction { session throws(DatabaseError) in
+                        try session.post(Sample.insert, (1, "a"))
+                        try session.post(Sample.insert, (second, id))
+                    }
+                }
+            }
+            // The second is refused by COMMIT itself, whose check is deferred: nothing is in doubt either.
+            guard case .refused(let refusal) = error else { Issue.record("\(String(describing: error))"); return }
+            #expect(refusal.sqlState == "23505" && refusal.statement == (second == 1 ? "insert" : "commit"))
+            #expect(try await count(connection) == 0)
+        }
+        try await connection.withSession { session throws(DatabaseError) in
+            try session.transaction { session throws(DatabaseError) in try session.post(Sample.insert, (1, "a")) }
+        }
+        #expect(try await count(connection) == 1)
+    }
+
     @Test("More than may be under way at once, and more bytes, are sent in turns") func many() async throws {
         let connection = try await connection()
         let note = String(repeating: "x", count: 300_000)
@@ -117,19 +179,26 @@ import Testing
         #expect(try await count(connection) == 0)
     }
 
-    @Test("A connection that ends under them is lost, not refused") func lost() async throws {
-        let connection = try await connection()
+    @Test("A connection that ends under them is lost, not refused; where COMMIT travels with them, it is in doubt")
+    func lost() async throws {
         let end = Statement<Void, Void>("end", "SELECT pg_terminate_backend(pg_backend_pid())")
-        let error = await databaseError {
-            try await connection.withSession { session throws(DatabaseError) in
-                try session.transaction { session throws(DatabaseError) in
-                    try session.post(Sample.insert, (1, "a"))
-                    try session.post(end, ())
-                    try session.post(Sample.insert, (2, "b"))
+        for waits in [true, false] {
+            let connection = try await connection()
+            let error = await databaseError {
+                try await connection.withSession { session throws(DatabaseError) in
+                    try session.transaction { session throws(DatabaseError) in
+                        try session.post(Sample.insert, (1, "a"))
+                        try session.post(end, ())
+                        try session.post(Sample.insert, (2, "b"))
+                        if waits { _ = try session.run(Sample.one, ()) }
+                    }
                 }
             }
+            switch error {
+            case .connectionLost where waits, .commitUnknown where !waits: break
+            default: Issue.record("\(waits): \(String(describing: error))")
+            }
+            #expect(!connection.isAlive)
         }
-        guard case .connectionLost = error else { Issue.record("\(String(describing: error))"); return }
-        #expect(!connection.isAlive)
     }
 }

@@ -91,7 +91,7 @@ struct OperationalMessage: Sendable {
             ))
         let envelope = envelope(id: id, at: Timestamp(milliseconds: now))
         _ = try session.run(
-            RecordStatements.messages,
+            RecordStatements.tryMessages,
             ([messageRow], [Identity.message(passingOn: key)], [row], [type], [nil], [envelope], [nil]))
         let none = [Int64?](repeating: nil, count: receivers.count)
         _ = try session.execute(

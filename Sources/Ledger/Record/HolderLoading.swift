@@ -1,7 +1,7 @@
 import Postgres
 import Vocabulary
 
-/// What a batch must know of holders, read in a handful of statements before its purchases are locked.
+/// What a batch must know of holders: asked together, before its purchases are locked.
 struct HolderLoading {
     private struct Key: Hashable {
         var scope: Scope
@@ -26,14 +26,13 @@ struct HolderLoading {
     /// Users all of whose links are wanted.
     private var users: Set<Key> = []
 
-    init(_ news: [RecordPlan.New], rules: [String: SourceRules]) {
-        for new in news {
-            let event = new.event
+    init(_ events: [Event], rules: [String: SourceRules]) {
+        for event in events {
             let named = [event.holder] + event.facts.flatMap { [$0.holder] + ($0.counterpart.map { [$0] } ?? []) }
             for holder in named where holder.isAnonymous { anonymous.insert(Key(event.scope, holder.id)) }
             for link in event.links { anonymous.insert(Key(event.scope, link.anonymousID)) }
             guard rules[event.scope.source]?.statesChanges == true else { continue }
-            if new.purchase != nil { wantChanges(of: event) }
+            if event.purchase != nil { wantChanges(of: event) }
             if let change = event.change { want(change, scope: event.scope) }
         }
     }
@@ -68,82 +67,90 @@ struct HolderLoading {
         }
     }
 
-    /// - Returns: the purchases that events concern without naming them.
-    func run(
-        into holders: inout HolderKnowledge, on session: borrowing Session
-    ) throws(DatabaseError) -> Set<Identifier> {
-        try loadLinks(into: &holders, on: session)
-        try loadIdentities(into: &holders, on: session)
-        var purchases: Set<Identifier> = []
-        if !owners.isEmpty { purchases.formUnion(try session.run(HolderStatements.purchases, arrays(owners))) }
-        if !restored.isEmpty {
-            for row in try session.run(HolderStatements.restored, arrays(restored)) {
-                purchases.insert(row.0)
-                holders.know(name: row.1, of: row.0)
-            }
+    func ask(on session: borrowing Session) throws(DatabaseError) -> HolderAnswers {
+        var answers = HolderAnswers()
+        if !anonymous.isEmpty { answers.links.append(try session.ask(HolderStatements.links, arrays(anonymous))) }
+        if !users.isEmpty { answers.links.append(try session.ask(HolderStatements.linksOfUsers, arrays(users))) }
+        if !identities.isEmpty {
+            answers.identities = try session.ask(HolderStatements.identities, arrays(identities))
         }
-        try loadTransactions(of: purchases, into: &holders, on: session)
-        try loadChanges(touching: purchases, into: &holders, on: session)
-        return purchases
+        if !owners.isEmpty { answers.owned = try session.ask(HolderStatements.purchases, arrays(owners)) }
+        if !restored.isEmpty { answers.restored = try session.ask(HolderStatements.restored, arrays(restored)) }
+        if !subjects.isEmpty { answers.changes = try session.ask(HolderStatements.changes, arrays(subjects)) }
+        if answers.owned != nil || answers.restored != nil { try answers.askForTransactions(on: session) }
+        return answers
     }
 
-    private func arrays(_ keys: Set<Key>) -> ([String], [String], [String], [String]) {
+    private func arrays(_ keys: Set<Key>) -> HolderStatements.Keys {
         let keys = Array(keys)
         return (
             keys.map { String(decoding: $0.text, as: UTF8.self) }, keys.map(\.scope.source), keys.map(\.scope.app),
             keys.map(\.scope.environment)
         )
     }
+}
 
-    private func loadLinks(
-        into holders: inout HolderKnowledge, on session: borrowing Session
-    ) throws(DatabaseError) {
-        var rows = anonymous.isEmpty ? [] : try session.run(HolderStatements.links, arrays(anonymous))
-        if !users.isEmpty { rows += try session.run(HolderStatements.linksOfUsers, arrays(users)) }
-        for row in rows {
-            let scope = Scope(source: row.0, app: row.1, environment: row.2)
-            let link = HolderKnowledge.Link(
-                userID: row.4, until: row.5.map { Timestamp(milliseconds: $0) }, asOf: Timestamp(milliseconds: row.6))
-            holders.load(link, of: HolderKnowledge.LinkKey(scope: scope, holder: .anonymous(row.3)))
-        }
-    }
+/// What was asked of holders. Nil: nothing of that kind.
+struct HolderAnswers {
+    fileprivate(set) var links: [Asked<HolderStatements.LinkRow>] = []
+    fileprivate(set) var identities: Asked<HolderStatements.IdentityRow>?
+    fileprivate(set) var owned: Asked<Identifier>?
+    fileprivate(set) var restored: Asked<(Identifier, String)>?
+    fileprivate(set) var changes: Asked<HolderStatements.ChangeRow>?
+    /// That events concern without naming them.
+    private(set) var purchases: Set<Identifier> = []
+    private var transactions: Asked<HolderStatements.TransactionRow>?
 
-    private func loadIdentities(
-        into holders: inout HolderKnowledge, on session: borrowing Session
-    ) throws(DatabaseError) {
-        guard !identities.isEmpty else { return }
-        for row in try session.run(HolderStatements.identities, arrays(identities)) {
-            let scope = Scope(source: row.1, app: row.2, environment: row.3)
-            holders.load(identity: HolderKnowledge.IdentityKey(scope: scope, identity: .user(row.0)))
-        }
-    }
-
-    private func loadTransactions(
-        of purchases: Set<Identifier>, into holders: inout HolderKnowledge, on session: borrowing Session
-    ) throws(DatabaseError) {
+    /// Waits for the purchases.
+    fileprivate mutating func askForTransactions(on session: borrowing Session) throws(DatabaseError) {
+        if let owned { purchases.formUnion(try session.answer(to: owned)) }
+        if let restored { purchases.formUnion(try session.answer(to: restored).map(\.0)) }
         guard !purchases.isEmpty else { return }
-        for row in try session.run(HolderStatements.newestTransactions, purchases.sorted()) {
-            let transaction = Transaction(
-                storeTransactionID: row.1, storeOriginalTransactionID: row.2,
-                purchasedAt: row.3.map { Timestamp(milliseconds: $0) },
-                effectiveNextRenewalAt: row.4.map { Timestamp(milliseconds: $0) }, offerType: row.5, status: row.6)
-            holders.know(transaction, of: row.0)
-        }
+        transactions = try session.ask(HolderStatements.newestTransactions, purchases.sorted())
     }
 
-    private func loadChanges(
-        touching purchases: Set<Identifier>, into holders: inout HolderKnowledge, on session: borrowing Session
-    ) throws(DatabaseError) {
-        guard !subjects.isEmpty else { return }
-        for row in try session.run(HolderStatements.changes, arrays(subjects)) {
-            guard let kind = HolderChangeRow.Kind(rawValue: row.4), let target = Holder(coalesced: row.5) else {
-                throw .protocolViolation(reason: "a row of holder_changes cannot be read: kind \(row.4)")
+    func knowledge(on session: borrowing Session) throws(DatabaseError) -> HolderKnowledge {
+        var holders = HolderKnowledge()
+        for asked in links {
+            for row in try session.answer(to: asked) {
+                let link = HolderKnowledge.Link(
+                    userID: row.4, until: row.5.map { Timestamp(milliseconds: $0) },
+                    asOf: Timestamp(milliseconds: row.6))
+                let scope = Scope(source: row.0, app: row.1, environment: row.2)
+                holders.load(link, of: HolderKnowledge.LinkKey(scope: scope, holder: .anonymous(row.3)))
             }
-            holders.load(
-                HolderChangeRow(
-                    scope: Scope(source: row.0, app: row.1, environment: row.2), subject: row.3, kind: kind,
-                    target: target, secondTarget: row.6.flatMap { Holder(coalesced: $0) },
-                    at: Timestamp(milliseconds: row.7)))
         }
+        if let identities {
+            for row in try session.answer(to: identities) {
+                let scope = Scope(source: row.1, app: row.2, environment: row.3)
+                holders.load(identity: HolderKnowledge.IdentityKey(scope: scope, identity: .user(row.0)))
+            }
+        }
+        if let restored {
+            for row in try session.answer(to: restored) { holders.know(name: row.1, of: row.0) }
+        }
+        if let transactions {
+            for row in try session.answer(to: transactions) { holders.know(Self.transaction(row), of: row.0) }
+        }
+        if let changes {
+            for row in try session.answer(to: changes) { holders.load(try Self.change(row)) }
+        }
+        return holders
+    }
+
+    private static func transaction(_ row: HolderStatements.TransactionRow) -> Transaction {
+        Transaction(
+            storeTransactionID: row.1, storeOriginalTransactionID: row.2,
+            purchasedAt: row.3.map { Timestamp(milliseconds: $0) },
+            effectiveNextRenewalAt: row.4.map { Timestamp(milliseconds: $0) }, offerType: row.5, status: row.6)
+    }
+
+    private static func change(_ row: HolderStatements.ChangeRow) throws(DatabaseError) -> HolderChangeRow {
+        guard let kind = HolderChangeRow.Kind(rawValue: row.4), let target = Holder(coalesced: row.5) else {
+            throw .protocolViolation(reason: "a row of holder_changes cannot be read: kind \(row.4)")
+        }
+        return HolderChangeRow(
+            scope: Scope(source: row.0, app: row.1, environment: row.2), subject: row.3, kind: kind, target: target,
+            secondTarget: row.6.flatMap { Holder(coalesced: $0) }, at: Timestamp(milliseconds: row.7))
     }
 }

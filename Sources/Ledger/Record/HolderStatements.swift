@@ -5,13 +5,17 @@ import Vocabulary
 /// source, app, environment.
 enum HolderStatements {
     typealias Keys = ([String], [String], [String], [String])
+    typealias LinkRow = (String, String, String, String, String?, Int64?, Int64)
+    typealias IdentityRow = (String, String, String, String)
+    typealias TransactionRow = (Identifier, String, String?, Int64?, Int64?, String?, String?)
+    typealias ChangeRow = (String, String, String, String, String, String, String?, Int64)
 
     /// The first number ("hold" as bytes) keeps these locks apart from others.
     static let lock = Statement<Int32, ()>("holder_lock", "SELECT FROM pg_advisory_xact_lock(1752132708, $1)")
     static let lockShared = Statement<Int32, ()>(
         "holder_lock_shared", "SELECT FROM pg_advisory_xact_lock_shared(1752132708, $1)")
 
-    static let links = Statement<Keys, (String, String, String, String, String?, Int64?, Int64)>(
+    static let links = Statement<Keys, LinkRow>(
         "holder_links",
         """
         SELECT l.source, l.app, l.environment, l.anonymous_user_id, l.user_id, l.until_ms, l.as_of_ms
@@ -19,7 +23,7 @@ enum HolderStatements {
         JOIN holder_links l USING (anonymous_user_id, source, app, environment)
         """)
 
-    static let linksOfUsers = Statement<Keys, (String, String, String, String, String?, Int64?, Int64)>(
+    static let linksOfUsers = Statement<Keys, LinkRow>(
         "holder_links_of_users",
         """
         SELECT l.source, l.app, l.environment, l.anonymous_user_id, l.user_id, l.until_ms, l.as_of_ms
@@ -27,7 +31,7 @@ enum HolderStatements {
         JOIN holder_links l USING (user_id, source, app, environment)
         """)
 
-    static let identities = Statement<Keys, (String, String, String, String)>(
+    static let identities = Statement<Keys, IdentityRow>(
         "holder_identities",
         """
         SELECT i.identity, i.source, i.app, i.environment
@@ -58,9 +62,7 @@ enum HolderStatements {
             AND p.environment = w.environment
         """)
 
-    static let newestTransactions = Statement<
-        [Identifier], (Identifier, String, String?, Int64?, Int64?, String?, String?)
-    >(
+    static let newestTransactions = Statement<[Identifier], TransactionRow>(
         "holder_newest_transactions",
         """
         SELECT p.id, t.store_transaction_id, t.store_original_transaction_id, t.purchased_at_ms,
@@ -74,7 +76,7 @@ enum HolderStatements {
         """)
 
     /// What was stated of them, and of whom that leads to: what passed to somebody may have passed on.
-    static let changes = Statement<Keys, (String, String, String, String, String, String, String?, Int64)>(
+    static let changes = Statement<Keys, ChangeRow>(
         "holder_changes",
         """
         WITH RECURSIVE c AS (

@@ -37,34 +37,36 @@ struct RecordEvents {
     let handOver: HandOver
     /// Leases are written under this daemon; nil: nothing is leased.
     let daemon: Int64?
-    /// Events of a batch from which on its rows are copied: a copy is one more round trip for each table, and does not
-    /// ask whether a row is there already.
-    var copiedEventsMin = Int.max
+    /// Events of a batch from which on its rows are copied: a copy is one more round trip for each table. What is
+    /// taken for new and is not fails the batch with unique_violation, copied or inserted. Nil: it is tried row by
+    /// row, and fails nothing.
+    var copiedEventsMin: Int?
 
     /// Runs inside a transaction of `session`; the caller commits. `reserved` collects what must be given back if it
     /// does not come to that.
     func run(_ events: [Event], on session: borrowing Session, reserved: inout Reservations) throws(DatabaseError)
         -> Committed
     {
-        try lockHolders(of: events, on: session)
         let keys = events.map(Identity.event)
         let digests = events.map { Identity.body($0.body) }
         var firstByKey: [Identifier: Int] = [:]
         for (index, key) in keys.enumerated() where firstByKey[key] == nil { firstByKey[key] = index }
-        let firsts = events.indices.filter { firstByKey[keys[$0]] == $0 }
-        let admitted = try session.run(RecordStatements.admit, (firsts.map { keys[$0] }, firsts.map { digests[$0] }))
+        let arrivals = events.indices.filter { firstByKey[keys[$0]] == $0 }
+            .map { RecordQuestions.Arrival(events[$0], key: keys[$0], digest: digests[$0]) }
+        try lockHolders(of: events, on: session)
+        let questions = try RecordQuestions(arrivals, of: self, on: session)
+        let admitted = try session.answer(to: questions.admitted)
         let rows = Dictionary(admitted.map { ($0.0, $0.1) }, uniquingKeysWith: { first, _ in first })
-        let news = firsts.compactMap { index in
-            rows[keys[index]].map { RecordPlan.New(row: $0, key: keys[index], event: events[index]) }
-        }
+        let news = arrivals.compactMap { arrival in rows[arrival.key].map { RecordPlan.New(arrival, row: $0) } }
         var committed = Committed()
         committed.keys = keys
         committed.databaseTime = admitted.first.map { Timestamp(milliseconds: $0.2) }
         var caused: [Identifier: (messages: Int, deliveries: Int)] = [:]
         if !news.isEmpty {
-            var plan = try load(for: news, on: session)
+            var plan = try questions.plan(rules: rules, on: session)
             for new in news { plan.add(new) }
-            let write = RecordWrite(plan: plan, recorder: self, createdAt: committed.databaseTime)
+            let write = RecordWrite(
+                plan: plan, recorder: self, questions: questions, createdAt: committed.databaseTime)
             caused = try write.run(on: session, reserved: &reserved, into: &committed)
         }
         let isNew = events.indices.map { rows[keys[$0]] != nil && firstByKey[keys[$0]] == $0 }
@@ -100,21 +102,6 @@ struct RecordEvents {
         return Dictionary(found, uniquingKeysWith: { first, _ in first })
     }
 
-    /// Locks and reads the purchases that exist, and what is known of their holders.
-    private func load(for news: [RecordPlan.New], on session: borrowing Session) throws(DatabaseError) -> RecordPlan {
-        let loading = HolderLoading(news, rules: rules)
-        var holders = HolderKnowledge()
-        var wanted = Set(news.compactMap(\.purchase))
-        wanted.formUnion(try loading.run(into: &holders, on: session))
-        var purchases: [Identifier: RecordPlan.PurchaseRow] = [:]
-        if !wanted.isEmpty {
-            for row in try session.run(RecordStatements.lockPurchases, wanted.sorted()) {
-                purchases[row.0] = try purchase(from: row)
-            }
-        }
-        return RecordPlan(purchases: purchases, holders: holders, rules: rules)
-    }
-
     /// A webhook of a purchase and a statement about its holder must not miss each other: of a source that makes such
     /// statements, one is recorded while no other batch of that source is under way.
     private func lockHolders(of events: [Event], on session: borrowing Session) throws(DatabaseError) {
@@ -126,27 +113,8 @@ struct RecordEvents {
         }
         for (key, isExclusive) in locks.sorted(by: { $0.key < $1.key }) {
             let statement = isExclusive ? HolderStatements.lock : HolderStatements.lockShared
-            _ = try session.execute(statement, key)
+            try session.post(statement, key)
         }
-    }
-
-    private func purchase(
-        from row: (
-            Identifier, String, String, String, String, String, String, String?, String?, String?, Int64, [UInt8]
-        )
-    ) throws(DatabaseError) -> RecordPlan.PurchaseRow {
-        let state: PurchaseState
-        do throws(PurchaseState.Unreadable) {
-            state = try PurchaseState(bytes: row.11)
-        } catch {
-            throw .protocolViolation(reason: "the state of purchase \(row.0.hex) cannot be read: \(error)")
-        }
-        return RecordPlan.PurchaseRow(
-            scope: Scope(source: row.1, app: row.2, environment: row.3),
-            purchase: Purchase(
-                key: row.5, kind: Purchase.Kind(rawValue: row.6) ?? .subscription, store: row.4, product: row.7,
-                plan: row.8, subscriptionID: row.9),
-            asOf: Timestamp(milliseconds: row.10), state: state, isNew: false)
     }
 }
 

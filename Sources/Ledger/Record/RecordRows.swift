@@ -11,11 +11,11 @@ extension RecordPlan {
         /// Level two of the identity, where the event names a purchase.
         var purchase: Identifier?
 
-        init(row: Int64, key: Identifier, event: Event) {
+        init(_ arrival: RecordQuestions.Arrival, row: Int64) {
             self.row = row
-            self.key = key
-            self.event = event
-            purchase = event.purchase.map { Identity.purchase($0, in: event.scope) }
+            key = arrival.key
+            event = arrival.event
+            purchase = arrival.purchase
         }
     }
 

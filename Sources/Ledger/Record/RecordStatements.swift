@@ -4,6 +4,17 @@ import Vocabulary
 /// The SQL of recording: a batch in a handful of wide statements, each over `unnest` of arrays. Rows are named in one
 /// order everywhere (ascending keys), so that two batches never wait for each other in a circle.
 enum RecordStatements {
+    typealias PurchaseColumns = (
+        [Identifier], [String], [String], [String], [String], [String], [String], [String?], [String?], [String?],
+        [Int64], [[UInt8]]
+    )
+    typealias MessageColumns = (
+        [Int64], [Identifier], [Int64], [String], [Identifier?], [[UInt8]], [[UInt8]?]
+    )
+    typealias PurchaseRow = (
+        Identifier, String, String, String, String, String, String, String?, String?, String?, Int64, [UInt8]
+    )
+
     /// Rows for `$1` events that no source sent, and the database's time in milliseconds.
     static let eventIDs = Statement<Int32, (Int64, Int64)>(
         "record_event_ids",
@@ -36,18 +47,15 @@ enum RecordStatements {
         """)
 
     /// Locks the purchases of the batch that exist already.
-    static let lockPurchases = Statement<
-        [Identifier],
-        (Identifier, String, String, String, String, String, String, String?, String?, String?, Int64, [UInt8])
-    >(
+    static let lockPurchases = Statement<[Identifier], PurchaseRow>(
         "record_lock_purchases",
         """
         SELECT id, source, app, environment, store, key, kind, product, plan, subscription_id, as_of_ms, state
         FROM purchases WHERE id = ANY ($1) ORDER BY id FOR UPDATE
         """)
 
-    /// Row ids, ascending in the order of telling: the order of a purchase's deliveries hangs on it, and its lock is
-    /// held while they are drawn.
+    /// Row ids, ascending in the order of telling: the order of a purchase's deliveries hangs on it. They are drawn
+    /// under its lock; of two batches that both create it, one starts again.
     static let rowIDs = Statement<(Int32, Int32), ([Int64], [Int64])>(
         "record_row_ids",
         """
@@ -80,14 +88,18 @@ enum RecordStatements {
         SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
         """)
 
-    /// New purchases; fewer rows than asked for means that another batch was quicker and this one starts again.
-    static let insertPurchases = Statement<
-        (
-            [Identifier], [String], [String], [String], [String], [String], [String], [String?], [String?], [String?],
-            [Int64], [[UInt8]]
-        ), ()
-    >(
+    /// Purchases that are new unless another batch is quicker: then it is refused (unique_violation).
+    static let insertPurchases = Statement<PurchaseColumns, ()>(
         "record_insert_purchases",
+        """
+        INSERT INTO purchases (id, source, app, environment, store, key, kind, product, plan, subscription_id,
+                               as_of_ms, state)
+        SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
+        """)
+
+    /// The same, which is not refused: fewer rows than asked for mean that another batch was quicker.
+    static let tryPurchases = Statement<PurchaseColumns, ()>(
+        "record_try_purchases",
         """
         INSERT INTO purchases (id, source, app, environment, store, key, kind, product, plan, subscription_id,
                                as_of_ms, state)
@@ -145,11 +157,17 @@ enum RecordStatements {
         SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7)
         """)
 
+    /// Messages that are new, or it is refused (unique_violation).
+    static let insertMessages = Statement<MessageColumns, ()>(
+        "record_insert_messages",
+        """
+        INSERT INTO messages (id, key, event, type, transfer, envelope, derived_body)
+        SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7)
+        """)
+
     /// A message that exists already (its event's identity was pruned and it came again) is not told again.
-    static let messages = Statement<
-        ([Int64], [Identifier], [Int64], [String], [Identifier?], [[UInt8]], [[UInt8]?]), Int64
-    >(
-        "record_messages",
+    static let tryMessages = Statement<MessageColumns, Int64>(
+        "record_try_messages",
         """
         INSERT INTO messages (id, key, event, type, transfer, envelope, derived_body)
         SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7)

@@ -1,22 +1,25 @@
 import Postgres
 import Vocabulary
 
-/// Writes a plan. What nothing hangs on is posted, and travels with the messages: those that are there already are not
-/// told again, and so are not delivered.
+/// Writes a plan. A batch that is too small to be copied is posted and travels with its COMMIT; one that is written
+/// carefully waits for its messages first, for those that are there already are not told again, and so not delivered.
 struct RecordWrite {
     let plan: RecordPlan
     let recorder: RecordEvents
+    let questions: RecordQuestions
     let createdAt: Timestamp?
 
-    private var isCopied: Bool { plan.events.count >= recorder.copiedEventsMin }
+    private var isCareful: Bool { recorder.copiedEventsMin == nil }
+    private var isCopied: Bool { recorder.copiedEventsMin.map { plan.events.count >= $0 } ?? false }
 
     /// Returns what each event caused, by its key.
     func run(
         on session: borrowing Session, reserved: inout Reservations, into committed: inout RecordEvents.Committed
     ) throws(DatabaseError) -> [Identifier: (messages: Int, deliveries: Int)] {
-        try writePurchases(on: session)
         let planned = try fanOut(on: session, into: &committed)
-        let (messageRows, deliveryRows) = try rowIDs(messages: plan.messages.count, deliveries: planned.count, session)
+        let (messageRows, deliveryRows) = try questions.rowIDs(
+            messages: plan.messages.count, deliveries: planned.count, on: session)
+        try writePurchases(on: session)
         try writeEvents(on: session)
         try writeRest(on: session)
         let told = try writeMessages(messageRows, on: session)
@@ -37,13 +40,7 @@ struct RecordWrite {
         on session: borrowing Session, into committed: inout RecordEvents.Committed
     ) throws(DatabaseError) -> [FanOut.Planned] {
         let known = plan.touched.filter { plan.purchases[$0]?.isNew == false }.sorted()
-        let ordered = recorder.routes.filter { $0.integration.order == .purchase }.map(\.row)
-        var heads: [FanOut.Lane: Int64] = [:]
-        if !known.isEmpty, !ordered.isEmpty {
-            for row in try session.run(RecordStatements.occupied, (known, ordered)) {
-                heads[FanOut.Lane(purchase: row.0, integration: row.1)] = row.2
-            }
-        }
+        var heads = try questions.heads(of: known, on: session)
         var fanOut = FanOut(routes: recorder.routes, occupied: Set(heads.keys))
         let planned = plan.messages.indices.flatMap { index in
             let message = plan.messages[index]
@@ -59,13 +56,6 @@ struct RecordWrite {
         return planned
     }
 
-    private func rowIDs(
-        messages: Int, deliveries: Int, _ session: borrowing Session
-    ) throws(DatabaseError) -> ([Int64], [Int64]) {
-        if messages == 0 { return ([], []) }
-        return try session.run(RecordStatements.rowIDs, (Int32(messages), Int32(deliveries))).first ?? ([], [])
-    }
-
     private func writeMessages(_ rows: [Int64], on session: borrowing Session) throws(DatabaseError) -> Set<Int64> {
         guard !rows.isEmpty else { return [] }
         let messages = plan.messages
@@ -74,13 +64,13 @@ struct RecordWrite {
                 RecordCopies.messages, zip(rows, messages).map { ($0, plan.events[$1.cause].row, $1) })
             return Set(rows)
         }
-        return Set(
-            try session.run(
-                RecordStatements.messages,
-                (
-                    rows, messages.map(\.key), messages.map { plan.events[$0.cause].row }, messages.map(\.type),
-                    messages.map(\.transfer), messages.map(\.envelope), messages.map(\.derivedBody)
-                )))
+        let columns: RecordStatements.MessageColumns = (
+            rows, messages.map(\.key), messages.map { plan.events[$0.cause].row }, messages.map(\.type),
+            messages.map(\.transfer), messages.map(\.envelope), messages.map(\.derivedBody)
+        )
+        if isCareful { return Set(try session.run(RecordStatements.tryMessages, columns)) }
+        try session.post(RecordStatements.insertMessages, columns)
+        return Set(rows)
     }
 
     private func writeEvents(on session: borrowing Session) throws(DatabaseError) {
@@ -182,14 +172,16 @@ struct RecordWrite {
         let new = touched.filter(\.1.isNew)
         guard !new.isEmpty else { return }
         if isCopied { return try session.copy(RecordCopies.purchases, new) }
-        try session.post(
-            RecordStatements.insertPurchases,
-            (
-                new.map(\.0), new.map(\.1.scope.source), new.map(\.1.scope.app), new.map(\.1.scope.environment),
-                new.map(\.1.purchase.store), new.map(\.1.purchase.key), new.map(\.1.purchase.kind.rawValue),
-                new.map(\.1.purchase.product), new.map(\.1.purchase.plan), new.map(\.1.purchase.subscriptionID),
-                new.map(\.1.asOf.milliseconds), new.map { $0.1.state.bytes }
-            ), check: { $0 == new.count ? nil : RecordEvents.purchaseRace })
+        let columns: RecordStatements.PurchaseColumns = (
+            new.map(\.0), new.map(\.1.scope.source), new.map(\.1.scope.app), new.map(\.1.scope.environment),
+            new.map(\.1.purchase.store), new.map(\.1.purchase.key), new.map(\.1.purchase.kind.rawValue),
+            new.map(\.1.purchase.product), new.map(\.1.purchase.plan), new.map(\.1.purchase.subscriptionID),
+            new.map(\.1.asOf.milliseconds), new.map { $0.1.state.bytes }
+        )
+        guard isCareful else { return try session.post(RecordStatements.insertPurchases, columns) }
+        try session.post(RecordStatements.tryPurchases, columns) {
+            $0 == new.count ? nil : RecordEvents.purchaseRace
+        }
     }
 
     private func writeRest(on session: borrowing Session) throws(DatabaseError) {
@@ -233,57 +225,5 @@ struct RecordWrite {
                 rows.map(\.key.holder.coalesced), rows.map(\.key.purchase), rows.map(\.value.access.isActive),
                 rows.map(\.value.access.asOf.milliseconds), rows.map(\.value.event)
             ))
-    }
-
-    private func writeTransfers(on session: borrowing Session) throws(DatabaseError) {
-        if !plan.transfers.isEmpty {
-            let transfers = plan.transfers
-            try session.post(
-                RecordStatements.transfers,
-                (
-                    transfers.map(\.id), transfers.map(\.purchase), transfers.map(\.from.coalesced),
-                    transfers.map(\.to.coalesced), transfers.map { Int32($0.ordinal) }, transfers.map(\.event),
-                    transfers.map(\.storeTransactionID)
-                ))
-        }
-        try writeLinks(on: session)
-        try writeChanges(on: session)
-    }
-
-    private func writeLinks(on session: borrowing Session) throws(DatabaseError) {
-        let learned = plan.holders.learnedLinks.compactMap { key in plan.holders.links[key].map { (key, $0) } }
-            .sorted { $0.0.holder < $1.0.holder }
-        guard !learned.isEmpty else { return }
-        try session.post(
-            HolderStatements.learnLinks,
-            (
-                learned.map(\.0.holder.id), learned.map(\.0.scope.source), learned.map(\.0.scope.app),
-                learned.map(\.0.scope.environment), learned.map(\.1.userID), learned.map { $0.1.until?.milliseconds },
-                learned.map(\.1.asOf.milliseconds)
-            ))
-    }
-
-    private func writeChanges(on session: borrowing Session) throws(DatabaseError) {
-        let changes = plan.holders.newChanges
-        if !changes.isEmpty {
-            try session.post(
-                HolderStatements.addChanges,
-                (
-                    changes.map(\.row.scope.source), changes.map(\.row.scope.app), changes.map(\.row.scope.environment),
-                    changes.map(\.row.subject), changes.map(\.row.kind.rawValue), changes.map(\.row.target.coalesced),
-                    changes.map { $0.row.secondTarget?.coalesced }, changes.map(\.row.at.milliseconds),
-                    changes.map(\.event)
-                ))
-        }
-        let identities = plan.holders.newIdentities
-        if !identities.isEmpty {
-            try session.post(
-                HolderStatements.addIdentities,
-                (
-                    identities.map(\.key.identity.id), identities.map(\.key.scope.source),
-                    identities.map(\.key.scope.app), identities.map(\.key.scope.environment),
-                    identities.map(\.install), identities.map(\.event)
-                ))
-        }
     }
 }

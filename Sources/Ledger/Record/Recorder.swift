@@ -127,7 +127,7 @@ package struct Recorder: Sendable {
             let lease = try registration.forRecording()
             let recorder = RecordEvents(
                 routes: routes.current, rules: rules.current, handOver: handOver, daemon: lease,
-                copiedEventsMin: isCareful ? .max : copiedEventsMin)
+                copiedEventsMin: isCareful ? nil : copiedEventsMin)
             do {
                 return try await run(recorder, events)
             } catch let error as DatabaseError where !isCareful && Self.isThereAlready(error) {
@@ -139,7 +139,7 @@ package struct Recorder: Sendable {
         preconditionFailure("the loop ends by returning or throwing")
     }
 
-    /// A row that was copied as new was not (unique_violation).
+    /// A row that was taken for new was not (unique_violation).
     private static func isThereAlready(_ error: DatabaseError) -> Bool {
         guard case .refused(let refusal) = error else { return false }
         return refusal.sqlState.code == "23505"
