@@ -16,7 +16,9 @@ extension Session {
     /// Sends a statement of a transaction without waiting for its answer: it is read with that of the next statement
     /// that waits, at the latest that of COMMIT, and what it refuses is thrown there. So a transaction of several
     /// writes waits once for all of them. The server runs them in their order, and none after one that it refuses
-    /// (PostgreSQL manual, "Pipeline Mode"): what is posted last travels with COMMIT.
+    /// (PostgreSQL manual, "Pipeline Mode"): what is posted last travels with COMMIT. Each has the server's time for a
+    /// statement, but the wait for all of them together is no longer than for one: the server holds its answers back
+    /// until it has them all, and a server that is gone is to be noticed as soon.
     /// - Parameter check: says of the number of rows that it touched whether that is an error; asked before COMMIT is
     ///   sent.
     package func post<Parameters, Row>(
@@ -60,7 +62,7 @@ extension Session {
         read: ((borrowing ResultHandle) -> DatabaseError?)? = nil
     ) throws(DatabaseError) {
         try prepare(statement)
-        if wire.posted.count >= Wire.postedMax || wire.postedBytes >= Wire.parameterBytesKept { try wire.collect() }
+        if wire.holdsEnough { try wire.collect() }
         try encode(statement, parameters)
         try wire.post(PostedStatement(name: statement.name, read: read))
     }
@@ -69,6 +71,9 @@ extension Session {
 extension Wire {
     /// Statements that are sent ahead before their answers are read: nobody reads meanwhile.
     static let postedMax = 64
+
+    /// What comes next is sent when these are answered.
+    var holdsEnough: Bool { posted.count >= Self.postedMax || postedBytes >= Self.parameterBytesKept }
 
     /// Queues the execution of a prepared statement with the parameters in the buffer.
     func post(_ statement: PostedStatement) throws(DatabaseError) {
@@ -118,6 +123,9 @@ extension Wire {
             guard answered < statements.count else { throw doubt("more answers than statements") }
             let statement = statements[answered]
             answered += 1
+            // What it warns of is told before its answer, and libpq reads on only when asked: so what is left at the
+            // end is of the last one.
+            if answered < statements.count { notices.clear() }
             // Not run, because one before it was refused.
             if result.status == PGRES_PIPELINE_ABORTED { continue }
             if let refusal = try failure(of: result, statement: statement.name) {

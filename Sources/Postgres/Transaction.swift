@@ -36,9 +36,7 @@ extension Session {
             try postAnywhere(Bounds.begin, ())
             try plan(planning)
             verdict = try body(self)
-            // COMMIT may travel with what was posted, for the server runs nothing behind a statement that it refuses;
-            // but not with what this side may yet refuse.
-            if wire.posted.contains(where: { $0.read != nil }) { try wire.collect() }
+            if !wire.mayTravelWithCommit { try wire.collect() }
             if case .rollBack = verdict { try wire.collect() }
         } catch {
             rollBack()
@@ -59,10 +57,9 @@ extension Session {
         defer { wire.planning.ended(committed: isCommitted) }
         // A dead wire was never asked to commit: that is no doubt but a loss.
         _ = try wire.pointer()
-        let isAlone = wire.posted.isEmpty
         let tag: String
         do throws(DatabaseError) {
-            tag = isAlone ? try command("COMMIT") : try commitWithPosted()
+            tag = wire.posted.isEmpty ? try command("COMMIT") : try commitWithPosted()
         } catch {
             // Still inside a transaction that failed: a statement before it was refused, and COMMIT was not run.
             if wire.transactionStatus == PQTRANS_INERROR {
@@ -76,7 +73,7 @@ extension Session {
             throw .refused(
                 Refusal(sqlState: "25P02", message: "COMMIT ended in \(tag): a statement before it had failed"))
         }
-        if let reason = wire.notices.doubtAboutCommit(commitAlone: isAlone) { throw .commitUnknown(reason: reason) }
+        if let reason = wire.notices.doubtAboutCommit(commitAlone: true) { throw .commitUnknown(reason: reason) }
         isCommitted = true
     }
 
@@ -110,4 +107,11 @@ extension Session {
     private func command(_ sql: String) throws(DatabaseError) -> String {
         try wire.roundTrip(statement: sql, within: wire.settings.statementDeadline) { PQsendQuery($0, sql) }.commandTag
     }
+}
+
+extension Wire {
+    /// COMMIT may travel with what was posted, for the server runs nothing behind a statement that it refuses; but not
+    /// with what this side may yet refuse, nor behind more than is sent at once: a connection that is lost before
+    /// COMMIT was sent leaves no doubt.
+    fileprivate var mayTravelWithCommit: Bool { !holdsEnough && posted.allSatisfy { $0.read == nil } }
 }

@@ -130,6 +130,51 @@ struct RecorderTests {
         #expect(queue.depth == 0)
     }
 
+    @Test("A duplicate, too, is acknowledged when a synchronous standby has what it repeats", arguments: [1, .max])
+    func duplicateWaits(copiedFrom: Int) async throws {
+        let cluster = try TestCluster()
+        try await Bench.run(on: cluster) { bench in
+            let daemon = try await bench.daemon([.named("all")], copiedEventsMin: copiedFrom)
+            let events = [
+                Event.sample("LOGIN", purchase: nil, transaction: nil, vendorEventID: "evt-1", product: nil),
+                .sample("ACTIVATE", purchase: "subs_1"),
+            ]
+            #expect(await daemon.record(events) == [.stored, .stored])
+            for event in events {
+                // There is none: every commit that wrote something waits.
+                try await require(standby: "absent", of: bench)
+                let isAnswered = Mutex(false)
+                let repeated = Task {
+                    defer { isAnswered.withLock { $0 = true } }
+                    return await daemon.record([event])
+                }
+                let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+                while try bench.psql(waiting) == "0", !isAnswered.withLock({ $0 }) {
+                    try await Task.sleep(for: .milliseconds(5))
+                }
+                #expect(!isAnswered.withLock { $0 }, "\(event.name) was acknowledged before it was safe")
+                try await require(standby: "", of: bench)
+                #expect(await repeated.value == [.stored])
+            }
+        }
+    }
+
+    private func require(standby: String, of bench: Bench) async throws {
+        try bench.psql("ALTER SYSTEM SET synchronous_standby_names = '\(standby)'")
+        try bench.psql("SELECT pg_reload_conf()")
+        while try bench.psql("SHOW synchronous_standby_names") != standby {
+            try await Task.sleep(for: .milliseconds(5))
+        }
+        // It is the checkpointer that tells the others, before it begins what it is asked for.
+        try bench.psql("CHECKPOINT")
+        // The first number drawn after it is written down, the next ones are not.
+        try bench.psql(
+            """
+            SET synchronous_commit = local;
+            SELECT nextval('event_ids'), nextval('message_ids'), nextval('delivery_ids')
+            """)
+    }
+
     @Test("The database gone: told to come back; there again: stored")
     func outage() async throws {
         let cluster = try TestCluster()

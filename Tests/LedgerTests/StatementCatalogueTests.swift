@@ -48,7 +48,7 @@ struct StatementCatalogueTests {
         Entry(RecordStatements.entitlements), Entry(RecordStatements.transfers),
         Entry(RecordStatements.insertMessages), Entry(RecordStatements.tryMessages), Entry(RecordStatements.deliveries),
         Entry(RecordStatements.quarantine),
-        Entry(RecordStatements.notify), Entry(OperationalMessage.keys),
+        Entry(RecordStatements.notify), Entry(RecordStatements.wait), Entry(OperationalMessage.keys),
     ]
 
     private static let holders: [Entry] = [

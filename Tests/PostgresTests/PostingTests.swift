@@ -151,8 +151,12 @@ import Testing
             #expect(refusal.sqlState == "23505" && refusal.statement == (second == 1 ? "insert" : "commit"))
             #expect(try await count(connection) == 0)
         }
+        // What a statement warns of is no doubt about COMMIT.
         try await connection.withSession { session throws(DatabaseError) in
-            try session.transaction { session throws(DatabaseError) in try session.post(Sample.insert, (1, "a")) }
+            try session.transaction { session throws(DatabaseError) in
+                try session.post(Sample.insert, (1, "a"))
+                try session.post(Sample.warning, ())
+            }
         }
         #expect(try await count(connection) == 1)
     }

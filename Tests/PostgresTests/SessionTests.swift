@@ -143,8 +143,10 @@ import Testing
         #expect(error == .connectionLost(reason: "it was left inside a transaction"))
     }
 
-    @Test("A COMMIT whose wait for a standby is cut short is no acknowledgement", arguments: [true, false])
-    func standbyWait(explicit: Bool) async throws {
+    enum Way: CaseIterable { case alone, inTransaction, withCommit }
+
+    @Test("A COMMIT whose wait for a standby is cut short is no acknowledgement", arguments: Way.allCases)
+    func standbyWait(_ way: Way) async throws {
         // No standby exists: every commit waits until the wait is cancelled.
         let cluster = try TestCluster(settings: ["synchronous_standby_names=absent"])
         let connection = try await Connection.open(settings(cluster.connectionString(database: "postgres")))
@@ -155,9 +157,12 @@ import Testing
         }
         async let outcome = databaseError {
             try await connection.withSession { session throws(DatabaseError) in
-                guard explicit else { return _ = try session.execute(Sample.insert, (1, "a")) }
+                if way == .alone { return _ = try session.execute(Sample.insert, (1, "a")) }
                 try session.transaction { session throws(DatabaseError) in
-                    _ = try session.execute(Sample.insert, (1, "a"))
+                    if way == .inTransaction { return _ = try session.execute(Sample.insert, (1, "a")) }
+                    try session.post(Sample.insert, (1, "a"))
+                    // More warnings than are kept, and none of them is COMMIT's.
+                    for _ in 0..<20 { try session.post(Sample.warning, ()) }
                 }
             }
         }

@@ -42,6 +42,8 @@ enum Sample {
     static let one = Statement<Void, Int32>("one", "SELECT 1")
     static let processID = Statement<Void, Int32>("process_id", "SELECT pg_backend_pid()")
     static let sleep = Statement<Double, Void>("sleep", "SELECT pg_sleep($1)")
+    /// With the SQLSTATE by which a COMMIT says that no standby has confirmed it.
+    static let warning = Statement<Void, Void>("warning", "DO $$BEGIN RAISE WARNING 'of a statement'; END$$")
     static let createTable = "CREATE TABLE items (id int8 PRIMARY KEY, note text NOT NULL)"
     static let insert = Statement<(Int64, String), Void>("insert", "INSERT INTO items VALUES ($1, $2)")
     static let count = Statement<Void, Int64>("count", "SELECT count(*) FROM items")

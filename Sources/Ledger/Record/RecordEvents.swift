@@ -68,6 +68,10 @@ struct RecordEvents {
             let write = RecordWrite(
                 plan: plan, recorder: self, questions: questions, createdAt: committed.databaseTime)
             caused = try write.run(on: session, reserved: &reserved, into: &committed)
+        } else {
+            // What is acknowledged again may have been committed here and not yet at a standby, where the wait for it
+            // was cut short. A COMMIT that wrote nothing waits for nobody.
+            try session.post(RecordStatements.wait, ())
         }
         let isNew = events.indices.map { rows[keys[$0]] != nil && firstByKey[keys[$0]] == $0 }
         var differing = try differing(

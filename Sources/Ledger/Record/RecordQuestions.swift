@@ -6,8 +6,7 @@ import Vocabulary
 /// a wide one asks for these when it knows for what, because that is less, and one wait in so many events is nothing.
 /// Where an event concerns purchases that it does not name, there is one wait more: those are to be found first.
 ///
-/// It asks for all of its events, before it knows which are new: what a duplicate's purchase looks like is read and not
-/// used.
+/// It asks for all of its events, before it knows which are new: a duplicate's purchase is locked and not used.
 struct RecordQuestions {
     /// An event as it came in, the first of its identity in the batch.
     struct Arrival {

@@ -192,5 +192,8 @@ enum RecordStatements {
         ON CONFLICT (source, body_digest) DO UPDATE SET reason = excluded.reason RETURNING id
         """)
 
+    /// Writes to the log alone, so that COMMIT waits until it, and all before it, are where they must be.
+    static let wait = Statement<(), ()>("record_wait", "SELECT FROM pg_logical_emit_message(true, 'posthouse', '')")
+
     static let notify = Statement<String, ()>("record_notify", "SELECT FROM pg_notify('posthouse_deliveries', $1)")
 }

@@ -164,6 +164,8 @@ package struct Recorder: Sendable {
                 let committed = try session.transaction(planning: .onceByIndex) { session throws(DatabaseError) in
                     let committed = try recorder.run(events, on: session, reserved: &reserved)
                     #if DEBUG
+                        // What was posted would travel with COMMIT: a crash here is to leave it on the server.
+                        if Failpoint.isArmed(.recordBeforeCommit) { try session.script("SELECT 1") }
                         Failpoint.reach(.recordBeforeCommit)
                     #endif
                     return committed
