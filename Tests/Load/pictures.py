@@ -36,7 +36,7 @@ def draw(name: str, picture) -> None:
 def goals(report: dict):
     rows = {row["goal"] + row["what"]: row for row in report["goals"]}
     figure, (acknowledged, settled, all_goals) = pyplot.subplots(
-        1, 3, figsize=(11, 3.6), width_ratios=[1, 1, 1.6], layout="constrained")
+        1, 3, figsize=(12, 4.2), width_ratios=[0.8, 1.1, 1.6], layout="constrained")
     p1, p2, p3 = (next(row for row in rows.values() if row["goal"] == goal) for goal in ("P1", "P2", "P3"))
     bars(acknowledged, "events acknowledged, per second", [
         ("Posthouse\nfull ledger", p1["figure"]["median"], OURS), ("limit: pgbench\none row a commit",
@@ -69,7 +69,7 @@ def nearness(axes, rows: list[dict]) -> None:
         sign, aim = row["aim"].split()
         judged = row.get("ratio", row["figure"])["median"]
         values.append(judged / float(aim) if sign == "≥" else float(aim) / judged)
-        names.append(textwrap.fill(f"{row['goal']}  {row['what']}", 48))
+        names.append(textwrap.fill(f"{row['goal']}  {row['what']}", 64))
     axes.barh(names, [value - 1 for value in values], left=1,
               color=[OURS if value >= 1 else THEIRS for value in values], height=0.6)
     axes.axvline(1, color="black", linewidth=0.8)
