@@ -42,12 +42,31 @@ struct TransferResolutionTextTests {
         }
     }
 
+    @Test("A long history, compacted again and again, stays readable: its counts are accounted for")
+    func longHistories() throws {
+        var dice = Dice(state: 62)
+        for holders in [2, 3, 6, 40] {
+            var playback = Playback()
+            for step in 0..<1_500 {
+                let at = seconds(Int64(step) * 40_000 + Int64.random(in: -200_000...200_000, using: &dice))
+                func someone() -> Holder { .user("u\(Int.random(in: 0..<holders, using: &dice))") }
+                let kind = [.gain, .loss, .transferred, .received].randomElement(using: &dice) ?? Fact.Kind.gain
+                playback.play(
+                    Fact(
+                        kind: kind, holder: someone(), counterpart: dice.chance(70) ? someone() : nil, at: at,
+                        until: dice.chance(70) ? at.advanced(byMilliseconds: 1_000_000_000) : nil,
+                        isRevoked: dice.chance(20)))
+                if step % 10 == 0 { #expect(try PurchaseState(bytes: playback.state.bytes) == playback.state) }
+            }
+        }
+    }
+
     @Test("Voids, settled counts and forgotten numbers come back too")
     func rareFields() throws {
         var state = PurchaseState()
         state.told = [
             ToldPair(
-                from: anonymous, to: user, number: 12, voided: [seconds(1), seconds(2)], settledChanges: -3,
+                from: anonymous, to: user, number: 7, voided: [seconds(1), seconds(2)], settledChanges: -3,
                 settledTransferred: 4, settledReceived: 5)
         ]
         state.forgottenNumber = 7
@@ -94,6 +113,13 @@ struct TransferResolutionTextTests {
             ("1\nregister\t1\ton\tfree\tuser:a\nregister\t2\ton\tfree\tuser:a\n", 3, "out of order"),
             ("1\nregister\t1\ton\tfree\tuser:a\nfact\t1\tgain\t1\t-\tuser:a\n", 3, "out of order"),
             ("1\ntold\t1\t0\t0\t0\t1,\tuser:a\tuser:b\n", 2, "not a number"),
+            ("1\ntold\t2\t1\t0\t0\t\tuser:a\tuser:b\n", 2, "a number of transfers that nothing shows"),
+            ("1\ntold\t1\t0\t2\t0\t\tuser:a\tuser:b\n", 2, "a number of transfers that nothing shows"),
+            (
+                "1\ntold\t9223372036854775807\t0\t9223372036854775807\t0\t\tuser:a\tuser:b\n", 2,
+                "a number of transfers that nothing shows"
+            ),
+            ("1\nforgotten\t1000000001\n", 2, "out of order"),
             ("1\ntold\t1\t0\t0\t0\t2,1\tuser:a\tuser:b\n", 2, "out of order"),
             ("1\nforgotten\t0\n", 2, "out of order"),
         ]

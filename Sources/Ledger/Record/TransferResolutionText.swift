@@ -92,11 +92,12 @@ extension PurchaseState {
         case "told":
             let pair = try fields.pair()
             try fields.check(told.last.map { ($0.from, $0.to) < (pair.from, pair.to) } ?? true)
+            guard isAccountedFor(pair) else { throw fields.unreadable("a number of transfers that nothing shows") }
             told.append(pair)
             return 4
         case "forgotten":
             let value = try fields.int()
-            try fields.check(forgottenNumber == 0 && value > 0)
+            try fields.check(forgottenNumber == 0 && value > 0 && value <= Self.transfersMax)
             forgottenNumber = value
             return 5
         case "period":
@@ -107,6 +108,20 @@ extension PurchaseState {
         default:
             throw fields.unreadable("unknown kind of line")
         }
+    }
+}
+
+extension PurchaseState {
+    /// Transfers of one pair that a stored state may count: more than any purchase has.
+    static let transfersMax = 1_000_000_000
+
+    /// What was told is what was settled, and at most one more for each fact, native webhook and void that is kept.
+    /// A count that a damaged row makes up would be told, webhook by webhook and message by message.
+    private func isAccountedFor(_ pair: ToldPair) -> Bool {
+        let settled = [pair.settledChanges, pair.settledTransferred, pair.settledReceived]
+        let counts = -Self.transfersMax...Self.transfersMax
+        guard counts.contains(pair.number), settled.allSatisfy(counts.contains) else { return false }
+        return abs(pair.number - (settled.max() ?? 0)) <= facts.count + natives.count + pair.voided.count
     }
 }
 
