@@ -23,8 +23,8 @@ struct RecordQuestions {
         }
     }
 
-    /// Messages beyond one an event for which row ids are drawn in advance: one of the events may be a transfer.
-    private static let messagesBeyondEvents = 1
+    /// Messages beyond one an event for which row ids are drawn in advance: a transfer tells two.
+    private static let messagesBeyondEvents = 4
     /// Row ids of deliveries that are drawn in advance at most: of many integrations few may want the event.
     private static let deliveryIDsMax = 64
 
