@@ -63,6 +63,8 @@ let package = Package(
                 .embedInCode("Schema/Migrations/M0001_ledger.sql"), .embedInCode("Schema/Migrations/M0002_holders.sql"),
                 .embedInCode("Schema/Migrations/M0003_operator.sql"),
                 .embedInCode("Schema/Migrations/M0004_collation.sql"),
+                .embedInCode("Schema/Migrations/M0005_leases.sql"),
+                .embedInCode("Schema/Migrations/M0006_holder_changes.sql"),
             ],
             swiftSettings: house),
         .target(

@@ -21,6 +21,11 @@ struct Migration: Sendable {
             version: 3, name: "operator", sql: String(decoding: PackageResources.M0003_operator_sql, as: UTF8.self)),
         Migration(
             version: 4, name: "collation", sql: String(decoding: PackageResources.M0004_collation_sql, as: UTF8.self)),
+        Migration(
+            version: 5, name: "leases", sql: String(decoding: PackageResources.M0005_leases_sql, as: UTF8.self)),
+        Migration(
+            version: 6, name: "holder_changes",
+            sql: String(decoding: PackageResources.M0006_holder_changes_sql, as: UTF8.self)),
     ]
 }
 

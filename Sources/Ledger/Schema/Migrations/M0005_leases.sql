@@ -1,0 +1,1 @@
+-- A lease ends by the time of the database alone: which daemon is alive is no longer guessed from its process id.

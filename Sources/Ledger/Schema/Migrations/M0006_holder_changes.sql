@@ -1,0 +1,1 @@
+-- Each change of a holder is applied once, and looked up by the holder it is about.
