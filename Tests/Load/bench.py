@@ -6,6 +6,7 @@ import json
 import pathlib
 import time
 
+import beside
 import goals_backlog
 import goals_delivery
 import goals_ingest
@@ -35,6 +36,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--repetitions", type=int, default=3, help="of each ratio, its two sides in turn (3)")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="where the figures go besides")
     parser.add_argument("--binary", type=pathlib.Path, required=True)
+    parser.add_argument("--beside", type=pathlib.Path, metavar="FILE", help="another build, measured in turn")
     parser.add_argument("--python", type=pathlib.Path, required=True, help="the peer's")
     given = parser.parse_args()
     for goal in given.goals:
@@ -73,7 +75,10 @@ def main() -> int:
                       QUICK_SECONDS if given.quick else SECONDS)
         about = machine.describe(scratch, cluster, bench.binary, checkout)
         print(machine.as_text(about), flush=True)
-        rows = measure(bench, set(given.goals or GOALS))
+        if given.beside:
+            rows = beside.beside(bench, given.beside.resolve())
+        else:
+            rows = measure(bench, set(given.goals or GOALS))
         grown = growth.growth(bench) if GROWTH in given.goals else {}
     print()
     if rows:
