@@ -2,14 +2,15 @@ import Foundation
 import Testing
 import Vocabulary
 
-/// `v1a` as a receiver meets it. The keys are made by the README's own commands, and the oracle is not ours: the
+/// `v1a` as a receiver meets it. The keys are made by the manual's own commands, and the oracle is not ours: the
 /// openssl command verifies every signature by the public key alone.
 @Suite struct DeliveryAsymmetricTests {
-    /// Runs the README's lines that make secrets, in `directory`.
+    /// Runs the lines of posthouse-messages(7) that make secrets, in `directory`.
     static func makeKeys(in directory: ScratchDirectory) throws -> (whsec: String, whsk: String, whpk: String) {
         let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
             .deletingLastPathComponent()
-        let lines = try String(contentsOf: root.appending(path: "README.md"), encoding: .utf8).split(separator: "\n")
+        let page = root.appending(path: "deploy/manual/posthouse-messages.7.md")
+        let lines = try String(contentsOf: page, encoding: .utf8).split(separator: "\n")
             .filter { $0.hasPrefix("printf 'wh") || $0.hasPrefix("openssl ") }
         try #require(lines.count == 4)
         func text(_ name: String) throws -> String {
