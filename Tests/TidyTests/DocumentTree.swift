@@ -43,8 +43,9 @@ extension SourceTree {
         let base = root.appendingPathComponent(folder)
         guard let found = FileManager.default.enumerator(atPath: base.path)?.allObjects as? [String] else { return [] }
         return found.sorted().compactMap { name in
-            // Generated, or pictures.
-            if name.contains("__pycache__") || name.hasSuffix(".svg") || name.hasSuffix(".json") { return nil }
+            // Generated, pictures, or bytes to be fed to a parser.
+            let isWritten = !["__pycache__", "Fuzz/corpus", ".svg", ".json"].contains(where: name.contains)
+            guard isWritten else { return nil }
             return (try? String(contentsOf: base.appendingPathComponent(name), encoding: .utf8))
                 .map { Document(path: "\(folder)/\(name)", text: $0) }
         }
