@@ -108,7 +108,8 @@ struct CitationTests {
 
     /// In comments and in documents: what stands in code is a name, not a citation.
     private static let citations: [Citation] = texts.flatMap { text in
-        let named = text.prose.matches(of: /(\b[A-Za-z][\w\/.-]*\.md)\b(?:, "([^"]+)")?/).compactMap { match -> Citation? in
+        let files = /(\b[A-Za-z][\w\/.-]*\.md)\b(?:, "([^"]+)")?/
+        let named = text.prose.matches(of: files).compactMap { match -> Citation? in
             let name = String(match.1.split(separator: "/").last ?? "")
             // A document of a vendor's, cited as such.
             guard name != "BackendEntitlementsSecurity.md" else { return nil }
