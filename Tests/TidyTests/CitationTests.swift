@@ -3,8 +3,8 @@ import Testing
 
 /// The repository stands alone: what a comment or a document cites is in it.
 ///
-/// A citation is a document's file name (`Domain.md`) or the name of a page of the manual (`posthouse-messages(7)`), and
-/// may go on with a heading: `(Domain.md, "Transfers")`.
+/// A citation is a document's file name (`Domain.md`) or the name of a page of the manual (`posthouse-messages(7)`). A
+/// heading may follow: `(Domain.md, "Transfers")`.
 @Suite("Citations")
 struct CitationTests {
     private static let documents = SourceTree.documents

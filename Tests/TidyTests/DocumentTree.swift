@@ -5,26 +5,34 @@ extension SourceTree {
     struct Document: Sendable {
         /// From the package's root.
         let path: String
+        let name: String
         let text: String
+        /// Of a document, without the lines of code blocks, where # begins a comment.
+        let headings: Set<String>
+        /// What is written for people, on one line: of Swift the comments, of all else everything.
+        let prose: String
 
-        var name: String { path.split(separator: "/").last.map(String.init) ?? path }
-
-        /// Without the lines of code blocks, where # begins a comment.
-        var headings: Set<String> {
+        init(path: String, text: String) {
+            self.path = path
+            self.text = text
+            name = path.split(separator: "/").last.map(String.init) ?? path
+            let lines = text.utf8.split(separator: UInt8(ascii: "\n"))
             var isCode = false
             var headings: Set<String> = []
-            for line in text.split(separator: "\n") {
-                if line.hasPrefix("```") { isCode.toggle() }
-                if !isCode, let match = line.wholeMatch(of: /#+ (.+)/) { headings.insert(String(match.1)) }
+            for line in lines where path.hasSuffix(".md") {
+                if line.starts(with: "```".utf8) { isCode.toggle() }
+                let words = line.drop { $0 == UInt8(ascii: "#") }
+                if !isCode, words.count < line.count, words.first == UInt8(ascii: " ") {
+                    headings.insert(String(Substring(words.dropFirst())))
+                }
             }
-            return headings
-        }
-
-        /// What is written for people, each run of it on one line: of Swift the comments, of all else everything.
-        var prose: String {
-            var lines = text.split(separator: "\n").map { $0.drop { $0 == " " } }
-            if path.hasSuffix(".swift") { lines = lines.filter { $0.hasPrefix("//") } }
-            return lines.map { $0.drop { "/#- ".contains($0) } }.joined(separator: " ")
+            self.headings = headings
+            let isSwift = path.hasSuffix(".swift")
+            prose = lines.compactMap { line in
+                let words = line.drop { $0 == UInt8(ascii: " ") }
+                if isSwift, !words.starts(with: "//".utf8) { return nil }
+                return String(Substring(words.drop { "/#- ".utf8.contains($0) }))
+            }.joined(separator: " ")
         }
     }
 
