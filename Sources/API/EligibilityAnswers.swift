@@ -5,7 +5,7 @@ internal import Vocabulary
 
 /// Whether somebody may have an offer: from the ledger, or from a receipt.
 extension Backend {
-    /// What the ledger's words mean for an offer (contract, "Events and messages").
+    /// What the ledger's words mean for an offer (posthouse-sources(7), "Vocabulary").
     private enum Word {
         static let refunded = "SUBSCRIPTION_REFUNDED_REVOKED"
         static let trialStarted = "TRIAL_STARTED"

@@ -1,4 +1,4 @@
-/// How the private server is set up. What the design promises goes on its command line, where neither
+/// How the private server is set up. What durability needs goes on its command line, where neither
 /// postgresql.conf nor ALTER SYSTEM reaches; what is only a good default goes into posthouse.conf, which
 /// postgresql.conf includes at its top, so that an administrator's own lines come later and win.
 enum Settings {

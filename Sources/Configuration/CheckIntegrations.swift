@@ -150,7 +150,7 @@ extension Check {
 enum EventTypes {
     static let known = standard + own
 
-    /// The v3 names that stand for the same thing whatever the source calls it (design "Messages").
+    /// The v3 names that stand for the same thing whatever the source calls it (Domain.md, "Messages").
     private static let standard =
         [
             "ACTIVATE", "DEACTIVATE",

@@ -5,8 +5,8 @@ import Vocabulary
 /// The way of a webhook into the ledger: receive → verify → normalise → record, then acknowledge.
 ///
 /// Everything up to the record happens here, on the connection's event loop, without waiting; the acknowledgement is
-/// given when the batch that holds the event has been committed. What the answers mean stands in the design,
-/// "Acknowledgement": 200 only for what is stored, 401 stores nothing, 503 loses nothing.
+/// given when the batch that holds the event has been committed. What the answers mean:
+/// Architecture.md, "Acknowledgement".
 struct InboundPath: Sendable {
     let source: Source
     let adapter: any SourceAdapter

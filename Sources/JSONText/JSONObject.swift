@@ -49,7 +49,7 @@ package struct JSONObject: Sendable {
     }
 
     /// An id: the text of a string, or an integer number digit for digit, of any length and never through a float
-    /// (design "Identity").
+    /// (Domain.md, "Glossary").
     package func digits(_ key: String) throws(JSONError) -> String? {
         guard let range = present(key) else { return nil }
         if bytes[range.lowerBound] == UInt8(ascii: "\"") {

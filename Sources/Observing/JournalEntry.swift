@@ -53,7 +53,7 @@ package struct JournalEntry: Sendable, Equatable {
     }
 }
 
-/// The fields of one entry, in the order of operations.md; an absent value is an absent field.
+/// The fields of one entry, in the order of posthouse-journal(7), "Fields"; an absent value is an absent field.
 struct FieldList {
     private(set) var fields: [JournalEntry.Field] = []
 

@@ -56,7 +56,7 @@ extension Holder {
 }
 
 extension Holder: Comparable {
-    /// Anonymous holders sort first, then by id: the tie rule of tenures (design "Purchases, entitlements, transfers").
+    /// Anonymous holders sort first, then by id: the tie rule of tenures (Domain.md, "Transfers").
     package static func < (left: Holder, right: Holder) -> Bool {
         if left.isAnonymous != right.isAnonymous { return left.isAnonymous }
         return left.id.utf8.lexicographicallyPrecedes(right.id.utf8)

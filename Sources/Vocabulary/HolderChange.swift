@@ -2,7 +2,8 @@
 /// whose own webhooks come later.
 package enum HolderChange: Hashable, Sendable {
     /// All that any of `from` holds passes to `to`. `isNative`: the vendor itself says so, and one-time purchases pass,
-    /// too; otherwise it is the relay's own rule of a login, which moves subscriptions alone (invariant I3).
+    /// too; otherwise it is the relay's own rule of a login, which moves subscriptions alone (I3: Domain.md,
+    /// "Invariants").
     case move(from: [Holder], to: Holder, isNative: Bool)
     /// An install (anonymous holder) logs in as an identity (user). The first identify ever of an identity gives it all
     /// that the install holds; every one opens a session (Qonversion, "User Identifiers").
@@ -37,7 +38,7 @@ package struct HolderLink: Hashable, Sendable {
     }
 }
 
-/// Who may hold one purchase at a time (design "Ownership policy").
+/// Who may hold one purchase at a time (Domain.md, "Ownership").
 package enum Ownership: String, Hashable, Sendable, CaseIterable {
     /// One holder at a time; a login moves subscriptions, a logout moves nothing back.
     case exclusive

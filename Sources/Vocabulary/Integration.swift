@@ -120,7 +120,7 @@ package struct RetrySchedule: Sendable, Hashable {
         self.giveUpAfter = giveUpAfter
     }
 
-    /// 5 s, 5 m, 30 m, 2 h, 5 h, 10 h, 14 h, 20 h, 24 h after the first attempt (design "Deliveries").
+    /// 5 s, 5 m, 30 m, 2 h, 5 h, 10 h, 14 h, 20 h, 24 h after the first attempt (posthouse-messages(7), "Retries").
     package static let defaultGaps: [Duration] = [
         .seconds(5), .seconds(300), .seconds(1_800), .seconds(7_200), .seconds(18_000), .seconds(36_000),
         .seconds(50_400), .seconds(72_000), .seconds(86_400),

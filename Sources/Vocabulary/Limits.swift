@@ -142,7 +142,8 @@ package enum Limits {
 
     // MARK: Resolution
 
-    /// How long before its first loss a holder that was never seen gaining is taken to have held (design "Purchases").
+    /// How long before its first loss a holder that was never seen gaining is taken to have held (Domain.md,
+    /// "Transfers").
     package static let ungrantedTenureMilliseconds: Int64 = 60_000
     /// The longest retry horizon of a source (Purchasely's 20 days 10 hours, rounded up): older facts are settled.
     package static let retryHorizonMilliseconds: Int64 = 21 * 86_400_000

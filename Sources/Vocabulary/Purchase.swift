@@ -1,4 +1,5 @@
-/// What never touches anything else: a source, one of its apps, one environment. Part of every identity (invariant I4).
+/// What never touches anything else: a source, one of its apps, one environment. Part of every key (Domain.md,
+/// "Invariants": I4).
 package struct Scope: Hashable, Sendable {
     /// The configured name of the source.
     package let source: String
@@ -40,7 +41,7 @@ package struct Purchase: Hashable, Sendable {
     }
 }
 
-/// One store transaction of a purchase. The row is mutable: a store may restate it (facts/purchasely §3).
+/// One store transaction of a purchase. The row is mutable: a store may restate it (Domain.md, "Glossary").
 package struct Transaction: Hashable, Sendable {
     package let storeTransactionID: String
     package let storeOriginalTransactionID: String?

@@ -2,7 +2,8 @@
 import Testing
 import Vocabulary
 
-/// Every rule and every pitfall of the fact file, each with the answer that it demands. The clock stands at `now`.
+/// Every rule and every pitfall of introductory offers, each with the answer that it demands. The clock stands at
+/// `now`.
 @Suite struct EligibilityTests {
     static let now = Timestamp(milliseconds: 1_700_000_000_000)
     static let past = now.advanced(byMilliseconds: -1)

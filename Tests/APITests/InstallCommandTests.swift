@@ -4,7 +4,7 @@ import Vocabulary
 
 @testable import API
 
-/// Oracle: the six examples of the vendor's page on user identifiers, as the fact file has them: what each actor sees
+/// Oracle: the six examples of the vendor's page on user identifiers: what each actor sees
 /// after every step.
 @Suite("Identify, logout, restore over the API", .serialized)
 struct InstallCommandTests {

@@ -4,7 +4,7 @@ import Vocabulary
 
 @testable import API
 
-/// Oracle: the paths, bodies, status codes and texts of the vendor's third version, as the fact file has them.
+/// Oracle: the paths, bodies, status codes and texts of the vendor's third version, as its documentation has them.
 @Suite("Users, identities and entitlements of version 3", .serialized)
 struct Version3Tests {
     @Test("A user is made once and found in its environment")

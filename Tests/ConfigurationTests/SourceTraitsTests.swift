@@ -2,8 +2,8 @@
 import Testing
 import Vocabulary
 
-/// What each kind of source may say. The oracle is the table here, written from the design's words and not from
-/// `SourceKind.traits`.
+/// What each kind of source may say. The oracle is the table here, written from posthouse-sources(7), "Kinds", and not
+/// from `SourceKind.traits`.
 @Suite struct SourceTraitsTests {
     struct Row: Sendable, CustomTestStringConvertible {
         let kind: String

@@ -4,7 +4,7 @@ import Vocabulary
 @testable import Inbound
 
 /// Profiles, the access level event, shared access and the envelope. Oracle: Adapty's page "Event flows", "Sharing
-/// Purchases Across User Accounts Flows", and the design "A readable envelope".
+/// Purchases Across User Accounts Flows", and Domain.md, "Readable envelope".
 @Suite struct AdaptyAccessTests {
     // MARK: The access level event
 

@@ -3,7 +3,7 @@ import Vocabulary
 
 @testable import Inbound
 
-/// Oracle: Adapty's pages "Webhook event types and fields" and "Event flows", and the words of the design.
+/// Oracle: Adapty's pages "Webhook event types and fields" and "Event flows", and posthouse-sources(7), "Vocabulary".
 @Suite struct AdaptyTests {
     static let occurredAt = Timestamp(milliseconds: 1_731_667_536_181)
     static let expiresAt = Timestamp(milliseconds: 1_732_272_258_594)

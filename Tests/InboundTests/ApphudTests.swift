@@ -3,7 +3,7 @@ import Vocabulary
 
 @testable import Inbound
 
-/// Oracle: the fact file on Apphud, its page "Events" and the shared vocabulary.
+/// Oracle: Apphud's pages "Webhook" and "Events", and posthouse-sources(7), "Vocabulary".
 @Suite struct ApphudTests {
     static let source = ApphudFixtures.source
 

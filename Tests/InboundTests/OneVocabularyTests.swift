@@ -4,7 +4,7 @@ import Vocabulary
 
 @testable import Inbound
 
-/// The same purchase told by three vendors reads the same. Oracle: the design "Messages", one vocabulary.
+/// The same purchase told by three vendors reads the same. Oracle: posthouse-sources(7), "Vocabulary".
 @Suite struct OneVocabularyTests {
     struct Case: Sendable, CustomStringConvertible {
         let type: String

@@ -4,7 +4,7 @@ import Vocabulary
 
 @testable import Inbound
 
-/// What is readable and what is quarantined. Oracle: design "A readable envelope".
+/// What is readable and what is quarantined. Oracle: Domain.md, "Readable envelope".
 @Suite struct PurchaselyEnvelopeTests {
     static func reason(_ body: String) -> String? {
         do {

@@ -1,4 +1,4 @@
-/// Bodies in the shapes that Purchasely publishes (design fact "Samples"), with values of our own. The comments say
+/// Bodies in the shapes that Purchasely publishes (its samples of webhooks), with values of our own. The comments say
 /// what is particular about each shape.
 enum PurchaselyFixtures {
     /// "Anonymous user" page, first sample: no event_id, no purchase_type, no renewal; a one-time purchase.

@@ -3,7 +3,7 @@ import Vocabulary
 
 @testable import Inbound
 
-/// Oracle: the fact file on Purchasely and the design "Purchases", field by field.
+/// Oracle: Purchasely's samples and Domain.md, "Purchase key", field by field.
 @Suite struct PurchaselyTests {
     // MARK: The published shapes
 

@@ -3,7 +3,7 @@ import Vocabulary
 
 @testable import Inbound
 
-/// Holders, times and authentication. Oracle: the fact file on Qonversion and the two ownership policies.
+/// Holders, times and authentication. Oracle: Qonversion's page "Webhooks" and Domain.md, "Ownership".
 @Suite struct QonversionEnvelopeTests {
     static let install = Holder.anonymous("i1")
     static let identity = Holder.user("u1")

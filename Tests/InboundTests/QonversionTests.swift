@@ -3,7 +3,7 @@ import Vocabulary
 
 @testable import Inbound
 
-/// Oracle: the fact file on Qonversion, the page "User Identifiers" and the shared vocabulary.
+/// Oracle: Qonversion's pages "Webhooks" and "User Identifiers", and posthouse-sources(7), "Vocabulary".
 @Suite struct QonversionTests {
     static let source = QonversionFixtures.source()
 

@@ -3,7 +3,7 @@ import Vocabulary
 
 @testable import Inbound
 
-/// Holders, their links, TRANSFER, and what is no readable envelope. Oracle: the design "A readable envelope" and
+/// Holders, their links, TRANSFER, and what is no readable envelope. Oracle: Domain.md, "Readable envelope", and
 /// RevenueCat's pages "Identifying customers" and "Event types and fields".
 @Suite struct RevenueCatCustomerTests {
     static let a1 = "$RCAnonymousID:a1"

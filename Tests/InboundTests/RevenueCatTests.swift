@@ -3,7 +3,7 @@ import Vocabulary
 
 @testable import Inbound
 
-/// Oracle: RevenueCat's pages "Event types and fields" and "Sample events", and the words of the design.
+/// Oracle: RevenueCat's pages "Event types and fields" and "Sample events", and posthouse-sources(7), "Vocabulary".
 @Suite struct RevenueCatTests {
     static let occurredAt = Timestamp(milliseconds: 1_658_726_378_679)
     static let expiresAt = Timestamp(milliseconds: 1_659_331_174_000)

@@ -3,7 +3,7 @@ import Vocabulary
 
 @testable import Inbound
 
-/// Where fields are looked for, and what is quarantined. Oracle: the design's "A readable envelope".
+/// Where fields are looked for, and what is quarantined. Oracle: Domain.md, "Readable envelope".
 @Suite struct SessionsEnvelopeTests {
     static let source = SessionsFixtures.source
 

@@ -3,7 +3,7 @@ import Vocabulary
 
 @testable import Inbound
 
-/// Oracle: the design's "sessions" (events, states and expiry), field by field.
+/// Oracle: Domain.md, "Sessions", and posthouse-sources(7), "Sessions", field by field.
 @Suite struct SessionsTests {
     static let until = Timestamp(milliseconds: 1_702_592_000_000)
 

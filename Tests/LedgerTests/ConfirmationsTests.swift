@@ -4,8 +4,8 @@ import Vocabulary
 
 @testable import Ledger
 
-/// Oracle: contract "Delivery", `confirm`: all messages that this webhook caused for that integration, its time-out,
-/// and a 200 in any case.
+/// Oracle: posthouse-messages(7), "Confirmation": all messages that this webhook caused for that integration, its
+/// time-out, and a 200 in any case.
 @Suite("Acknowledgements that wait for an integration", .serialized, .timeLimit(.minutes(5)))
 struct ConfirmationsTests {
     private let now = ContinuousClock.Instant.now

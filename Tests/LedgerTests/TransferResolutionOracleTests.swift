@@ -2,8 +2,8 @@
 import Testing
 import Vocabulary
 
-/// The rules of the design read as plain sentences over the whole set of facts, slowly and without memory: the oracle
-/// that `TransferResolution` is held against. Shares no code with it.
+/// The rules of Domain.md, "Transfers", read as plain sentences over the whole set of facts, slowly and without memory:
+/// the oracle that `TransferResolution` is held against. Shares no code with it.
 struct TransferOracle {
     struct Pair: Hashable {
         let from: Holder

@@ -1,4 +1,4 @@
-"""The goals P1–P10 of the design, and how the cost of an event grows, measured in one run against one PostgreSQL.
+"""The goals P1–P10 of RESULTS.md, and how the cost of an event grows, measured in one run against one PostgreSQL.
 Started by deploy/bench, which installs what is needed."""
 
 import argparse

@@ -1,4 +1,4 @@
-"""The pictures of the README, drawn from the last figures that were committed (figures/*.json)."""
+"""The pictures of README.md and RESULTS.md, drawn from the last figures that were committed (figures/*.json)."""
 
 import json
 import pathlib

@@ -46,7 +46,7 @@ import Vocabulary
         #expect(JournalEntry(.databaseRecovered).priority == .notice)
     }
 
-    /// operations.md names them; scripts select by them.
+    /// posthouse-journal(7), "Fields", names them; scripts select by them.
     @Test func fieldNamesAreThoseOfTheContractAndValidForTheJournal() {
         let documented: Set = [
             "SOURCE", "EVENT", "EVENT_NAME", "TRANSACTION", "PURCHASE", "TRANSFER", "MESSAGE", "INTEGRATION",

@@ -2,7 +2,8 @@ import Testing
 
 @testable import Postgres
 
-/// The pool's decisions without a database: each test is a story of events, the oracle is the machine's design comment.
+/// The pool's decisions without a database: each test is a story of events, the oracle is the comment above the
+/// machine.
 @Suite("The pool's decisions") struct PoolMachineTests {
     private static let backoff: ClosedRange<Duration> = .milliseconds(100)...(.seconds(5))
 

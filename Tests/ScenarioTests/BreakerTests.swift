@@ -2,7 +2,7 @@ import Foundation
 import Testing
 import Vocabulary
 
-/// A receiver that is down for a while (design "Deliveries"): what waits for it loses nothing, it is not run over when
+/// A receiver that is down for a while: what waits for it loses nothing, it is not run over when
 /// it is back, and the others notice nothing. The oracle is what the receivers got and when.
 @Suite(.serialized, .timeLimit(.minutes(5))) struct BreakerTests {
     private static func webhook(_ number: Int, _ user: String = "u") -> Webhook {

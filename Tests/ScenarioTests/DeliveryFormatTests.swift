@@ -2,7 +2,7 @@ import Foundation
 import Testing
 import Vocabulary
 
-/// What a receiver gets, in both formats. The oracles: contract.md's list of fields as it stands in this file, JSON by
+/// What a receiver gets, in both formats. The oracles: the list of fields in this file, JSON by
 /// Foundation, signatures by the harness.
 @Suite struct DeliveryFormatTests {
     private static let dataKeys: Set<String> = [

@@ -2,7 +2,7 @@ import Foundation
 import Testing
 import Vocabulary
 
-/// What follows from each answer of a receiver (design "Deliveries"; contract "Delivery").
+/// What follows from each answer of a receiver (posthouse-messages(7), "Retries").
 @Suite struct DeliveryRetryTests {
     private static func webhook(_ number: Int) -> Webhook {
         Webhook("ACTIVATE", .user("u\(number)"), purchase: "subs_\(number)")

@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-/// Faults under load (design "Quality"). The oracle stands outside the daemon: what the source was answered 200 for,
+/// Faults under load. The oracle stands outside the daemon: what the source was answered 200 for,
 /// against what the receivers got and what the ledger says. One at a time: each needs the machine's attention.
 @Suite(.serialized) struct FaultTests {
     /// Many short gaps: a receiver that fails now and then never uses them up.

@@ -2,8 +2,8 @@ import Foundation
 import Testing
 import Vocabulary
 
-/// Authentic bodies that are not what they should be. The rule (design "Acknowledgement"): 200, because the source must
-/// not come again; kept byte for byte in quarantine, and nothing else happens.
+/// Authentic bodies that are not what they should be. The rule (Architecture.md, "Acknowledgement"): 200, because the
+/// source must not come again; kept byte for byte in quarantine, and nothing else happens.
 @Suite struct IngestHostileTests {
     private static func good(_ number: Int) -> Webhook {
         Webhook("ACTIVATE", .user("user-\(number)"), purchase: "subs_\(number)")

@@ -1,7 +1,7 @@
 import Testing
 import Vocabulary
 
-/// What Purchasely's signature must and must not let in (facts: docs "Securing your webhook"; HMAC-SHA256 over
+/// What Purchasely's signature must and must not let in (its page "Securing your webhook"; HMAC-SHA256 over
 /// timestamp ++ raw body, lower-case hex). "Stores nothing" is asked of the database.
 @Suite struct IngestSignatureTests {
     private static func isEmpty(_ database: Database) throws -> Bool {

@@ -2,7 +2,7 @@ import Testing
 import Vocabulary
 
 /// Transfers that are not a login after an anonymous purchase, and what must never become one. Each expectation is the
-/// rule of the design "Purchases, entitlements, transfers" that it names.
+/// rule of Domain.md, "Transfers", that it names.
 @Suite struct TransferKindTests {
     private let receiver: Receiver
     private let relay: Relay

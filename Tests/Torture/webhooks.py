@@ -141,7 +141,7 @@ class Histories:
             [(old, new), (new, old), (old, new)], {old: False, new: True})
 
     def two_logins(self) -> History:
-        """In stages: a third holder that comes late between two is the one order that the domain excepts (I1)."""
+        """In stages: a third holder that comes late between two is the one order that I1 excepts (Domain.md, "Invariants")."""
         first, second, third = self.holder("anon"), self.holder("user", 1), self.holder("user", 2)
         return self.history(
             [[self.webhook("ACTIVATE", first, 0), self.webhook("ACTIVATE", second, 5),

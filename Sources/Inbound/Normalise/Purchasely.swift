@@ -51,7 +51,7 @@ package struct Purchasely: SourceAdapter {
         }
     }
 
-    /// The rule of what a purchase is, in one place (design "Purchases").
+    /// The rule of what a purchase is, in one place (Domain.md, "Purchase key").
     private func purchase(in fields: BodyFields, eventName: String) throws(Unreadable) -> Purchase? {
         let subscription = try fields.text("purchasely_subscription_id")
         let oneTime = try fields.text("purchasely_one_time_purchase_id")

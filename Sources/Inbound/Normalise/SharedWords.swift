@@ -1,4 +1,4 @@
-/// The words that all sources share for what each vendor spells its own way (design "Messages": one vocabulary). They
+/// The words that all sources share for what each vendor spells its own way (Domain.md, "Messages"). They
 /// are Purchasely's, api_version 3.
 enum SharedWords {
     // MARK: Stores

@@ -3,7 +3,7 @@ import Vocabulary
 
 /// What a source is told. Vendors look at the status alone; the text is for the person who tries it by hand.
 extension FrontAnswer {
-    /// 200, exactly 200: Purchasely takes no other code (facts "Response").
+    /// 200, exactly 200: Purchasely takes no other code (posthouse-sources(7), "Purchasely").
     static let stored = FrontAnswer(status: 200)
 
     /// Nothing is known to be stored: the source comes again, and what was stored after all is a duplicate then.

@@ -9,7 +9,7 @@ package enum LookupSubject: Sendable, Hashable {
 }
 
 /// Where it looks: one environment, and one source or all of them. Nothing of two environments is ever shown together
-/// (invariant I4).
+/// (Domain.md, "Invariants": I4).
 package struct LookupScope: Sendable, Hashable {
     package var environment: String
     /// nil: all sources, each purchase kept apart by its own.

@@ -4,7 +4,7 @@ package import Vocabulary
 /// The identities of the relay's own: each a SHA-256 over named parts, cut to 16 bytes. Every part is written with its
 /// length before it, so that no two lists of parts give the same bytes.
 package enum Identity {
-    /// Level one: what makes two webhooks the same event (design "Identity of an event").
+    /// Level one: what makes two webhooks the same event (Domain.md, "Event key").
     ///
     /// The vendor's event id where there is one; else everything that tells distinct events of one transaction apart:
     /// a transfer's DEACTIVATE and ACTIVATE share transaction and time, two purchases may share a transaction id.

@@ -1,7 +1,7 @@
 import JSONText
 import Vocabulary
 
-/// The `standard` payload, one vocabulary for all sources (contract "Events and messages"):
+/// The `standard` payload, one vocabulary for all sources (posthouse-messages(7), "Format standard"):
 /// `{type, timestamp, data: {event_id, event_name, source, environment, holder, resolved_user_id, transfer, purchase,
 /// transaction, original}}`. Absent is null. Written once, at recording, so that every attempt and replay sends the
 /// same bytes; it ends where the source's own body is embedded as it came.

@@ -1,7 +1,7 @@
 import Vocabulary
 
 /// What a batch of new events means: every row that is to be written, and no SQL. Events are taken in order of
-/// arrival; what they mean does not depend on it (TransferResolution, invariant I1).
+/// arrival; what they mean does not depend on it (TransferResolution; I1).
 struct RecordPlan {
     var events: [New] = []
     var purchases: [Identifier: PurchaseRow]

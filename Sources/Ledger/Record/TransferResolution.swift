@@ -3,7 +3,7 @@ package import Vocabulary
 /// Who held a purchase when, and which transfers follow: one pure function, no SQL, no clock, no network.
 ///
 /// A webhook is a fact about a holder at an event time. Facts arrive in any order, twice, late or never; what follows
-/// from them depends on the set alone (invariants I1–I3 of the design). The rules:
+/// from them depends on the set alone (I1 to I3). The rules, which Domain.md, "Transfers", explains with timelines:
 ///
 /// - Points in time where somebody holds the purchase: each gain; and `Limits.ungrantedTenureMilliseconds` (60 s)
 ///   before a loss that nothing known of its holder explains, i.e. no earlier fact of that holder states a period which
@@ -14,11 +14,8 @@ package import Vocabulary
 ///   times of their own). REVOKED takes back all that was stated before it. Otherwise it is a new start.
 /// - The number of transfers H→U is the largest of such changes, distinct TRANSFERRED and distinct RECEIVED.
 ///
-/// Two words differ from the first wording of the table, because that one fails I1 on complete, truthful histories
-/// (about 2 % of random ones under random arrival): there a loss belonged to its holder's *last tenure known by then*,
-/// so that ACTIVATE(A), lapse, ACTIVATE(U), a DEACTIVATE(A) months later told A→U as long as the ACTIVATE(A) that the
-/// loss ends had not come, and only the *newest* fact counted, so that a fact with a shorter period took a told
-/// transfer back. Here what is known of a holder only grows, with REVOKED as the one exception.
+/// What is known of a holder only grows, with REVOKED as the one exception: neither the newest fact alone nor "the last
+/// tenure known by then" may decide, or I1 fails (Domain.md, "Two rules that are easy to get wrong").
 ///
 /// Only three things can unsay a transfer, and each is a `Note`; what was told stands and the count is put right.
 package enum TransferResolution {

@@ -1,6 +1,6 @@
 package import Vocabulary
 
-/// What follows from one attempt (contract "Delivery"). Pure: time and chance are passed in.
+/// What follows from one attempt (posthouse-messages(7), "Retries"). Pure: time and chance are passed in.
 package enum DeliveryDecision: Sendable, Equatable {
     case accepted
     case retry(at: Timestamp, reason: String)

@@ -4,7 +4,8 @@ import Vocabulary
 
 @testable import Outbound
 
-/// Oracle: contract "Delivery" (a probe every 5 s, no gap used up) and the table of states in `Breaker`.
+/// Oracle: posthouse-messages(7), "Rate and circuit breaker" (a probe every 5 s, no gap used up) and the table of
+/// states in `Breaker`.
 @Suite("The circuit breaker of a lane")
 struct BreakerTests {
     fileprivate static let start = NIODeadline.uptimeNanoseconds(1_000_000_000_000)

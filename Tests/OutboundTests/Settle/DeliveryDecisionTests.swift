@@ -3,8 +3,8 @@ import Vocabulary
 
 @testable import Outbound
 
-/// Oracle: contract "Delivery": n gaps, n + 1 attempts; 2xx is success; 410 pauses; 429 and 503 obey Retry-After;
-/// `give_up_after` wins over gap and Retry-After.
+/// Oracle: posthouse-messages(7), "Retries": n gaps, n + 1 attempts; 2xx is success; 410 pauses; 429 and 503 obey
+/// Retry-After; `give_up_after` wins over gap and Retry-After.
 @Suite struct DeliveryDecisionTests {
     private let created = Timestamp(milliseconds: 1_700_000_000_000)
     private let now = Timestamp(milliseconds: 1_700_000_100_000)
