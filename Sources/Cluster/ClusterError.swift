@@ -27,6 +27,8 @@ package enum ClusterError: Error, Sendable, Equatable, CustomStringConvertible {
     case orphans(directory: String, pids: [Int32])
     case diskFull(directory: String)
     case initialisationFailed(directory: String, lines: [String])
+    /// The superuser and the daemon's role of an older cluster could not be made two.
+    case rolesFailed(directory: String, lines: [String])
     case startFailed(log: String, reason: String, lines: [String])
     case notReady(log: String, seconds: Int64, lines: [String])
     /// The start was given up because the daemon is stopping.
@@ -77,6 +79,9 @@ package enum ClusterError: Error, Sendable, Equatable, CustomStringConvertible {
         case .initialisationFailed(let directory, let lines):
             "could not make the private cluster in \(directory): mend what initdb says and start again, or set "
                 + "[database] url:\(Self.quoted(lines))"
+        case .rolesFailed(let directory, let lines):
+            "could not give the private cluster in \(directory) a role of its own for the daemon: mend what PostgreSQL "
+                + "says and start again:\(Self.quoted(lines))"
         case .startFailed(let log, let reason, let lines):
             "PostgreSQL did not start (\(reason)): mend what it says and start again; the end of "
                 + "\(log):\(Self.quoted(lines))"

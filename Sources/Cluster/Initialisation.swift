@@ -42,13 +42,10 @@ enum Initialisation {
             try await Tool.output(
                 of: binaries.initdb,
                 [
-                    "-D", path, "-U", Settings.role, "--encoding=UTF8", "--locale=C", "--auth-local=trust",
+                    "-D", path, "-U", Settings.superuser, "--encoding=UTF8", "--locale=C", "--auth-local=trust",
                     "--auth-host=reject", "--data-checksums",
                 ], as: account)
-            // In single-user mode an error does not end the program by itself.
-            try await Tool.output(
-                of: binaries.postgres, ["--single", "-D", path, "-c", "exit_on_error=on", "template1"],
-                input: "CREATE DATABASE \(Settings.database)\n", as: account)
+            try await Roles.run(Roles.creation, in: path, database: "template1", account, binaries)
         } catch {
             if Task.isCancelled { throw .cancelled }
             if Tool.tellsFullDisk(error.lines) { throw .diskFull(directory: ground.directory) }
@@ -61,7 +58,7 @@ enum Initialisation {
         try Files.replace(
             conf, with: Settings.withInclude(String(decoding: text, as: UTF8.self)), owner: account)
         try Files.replace(path + "/" + Settings.includeFile, with: Settings.defaults, owner: account)
-        try Files.sync(directory: path)
+        try Roles.mark(path, owner: account)
     }
 
     /// As the account itself, so that no link in there leads root astray. What cannot be removed stays, harmless.

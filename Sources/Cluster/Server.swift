@@ -47,6 +47,7 @@ struct ServerLauncher: Sendable {
             throw .noSocketDirectory(tried: [objection])
         }
         try await Predecessor.clear(data: ground.data, socketDirectory: socketDirectory)
+        try await Roles.separate(ground, account, binaries)
         try Files.replace(ground.data + "/" + Settings.includeFile, with: Settings.defaults, owner: account)
         let log = try openLog()
         let offset = logSize()

@@ -2,8 +2,10 @@
 /// postgresql.conf nor ALTER SYSTEM reaches; what is only a good default goes into posthouse.conf, which
 /// postgresql.conf includes at its top, so that an administrator's own lines come later and win.
 enum Settings {
-    /// The role that Posthouse logs in as, and its database.
+    /// The role that Posthouse logs in as, an ordinary one, and its database.
     static let role = "posthouse"
+    /// The role that initdb makes.
+    static let superuser = "postgres"
     static let database = "posthouse"
 
     static func arguments(data: String, socketDirectory: String) -> [String] {

@@ -18,11 +18,13 @@ extension Check {
 
     private mutating func address(_ key: String, of view: TableView) -> ListenAddress? {
         guard let text = string(key, of: view) else { return nil }
-        guard let address = ListenAddress(text.value) else {
-            report.error("`\(key)` must be \(view.wants(key)), not \(Quote.value(text.value))", at: text.span)
+        do throws(ListenMistake) {
+            return try ListenAddress(parsing: text.value)
+        } catch {
+            report.error(
+                "`\(key)` must be \(view.wants(key)): \(Quote.value(text.value)) \(error.reason)", at: text.span)
             return nil
         }
-        return address
     }
 
     private mutating func tls(of view: TableView) -> Configuration.TLSFiles? {

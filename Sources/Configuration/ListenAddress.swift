@@ -1,8 +1,8 @@
 internal import Glibc
 
-/// Where a listener stands: an address and a port, or a socket in the file system.
+/// Where a listener stands: an address and a port, or a socket in the file system. The one parser of such texts.
 package enum ListenAddress: Sendable, Hashable {
-    /// `host` without brackets; an IPv4 or IPv6 address, or `localhost`. Port 0: the kernel chooses.
+    /// `host` is an IPv4 or IPv6 address in its shortest form, without brackets. Port 0: the kernel chooses.
     case tcp(host: String, port: Int)
     /// An absolute path.
     case unix(path: String)
@@ -18,28 +18,70 @@ package enum ListenAddress: Sendable, Hashable {
         }
     }
 
-    /// Reads `127.0.0.1:8080`, `[::1]:8080` or `unix:/path`; nil for anything else.
-    package init?(_ text: String) {
+    /// Reads `127.0.0.1:8080`, `[::1]:8080` or `unix:/path`. Names are not looked up, for one name may have several
+    /// addresses and another one tomorrow; `localhost` alone is known, and is 127.0.0.1.
+    package init(parsing text: String) throws(ListenMistake) {
         if text.hasPrefix("unix:") {
-            let path = String(text.dropFirst(5))
-            guard path.hasPrefix("/"), path.utf8.count <= ConfigurationLimits.socketPathBytesMax,
-                !path.utf8.contains(0)
-            else { return nil }
-            self = .unix(path: path)
+            self = .unix(path: try Self.socketPath(String(text.dropFirst(5)), in: text))
             return
         }
-        guard let colon = text.lastIndex(of: ":"),
-            let port = DecimalText.read(text[text.index(after: colon)...], in: 0...65_535)
-        else { return nil }
-        var host = String(text[..<colon])
-        if host.hasPrefix("["), host.hasSuffix("]") {
-            host = String(host.dropFirst().dropLast())
-            guard NetworkAddress(host)?.isIPv6 == true else { return nil }
-        } else {
-            guard host == "localhost" || NetworkAddress(host)?.isIPv6 == false else { return nil }
+        guard let colon = text.lastIndex(of: ":") else {
+            throw ListenMistake(text, "has no port: write an address and a port such as 127.0.0.1:8080")
         }
-        self = .tcp(host: host, port: port)
+        guard let port = DecimalText.read(text[text.index(after: colon)...], in: 0...65_535) else {
+            throw ListenMistake(text, "does not end in a port: a number from 0 to 65535 after the last colon")
+        }
+        self = .tcp(host: try Self.host(String(text[..<colon]), in: text), port: port)
     }
+
+    private static func host(_ host: String, in text: String) throws(ListenMistake) -> String {
+        if host.hasPrefix("["), host.hasSuffix("]") {
+            guard let address = NetworkAddress(String(host.dropFirst().dropLast())), address.isIPv6 else {
+                throw ListenMistake(text, "holds no IPv6 address between the brackets")
+            }
+            return address.text
+        }
+        if host == "localhost" { return "127.0.0.1" }
+        guard let address = NetworkAddress(host) else {
+            throw ListenMistake(
+                text,
+                host.isEmpty
+                    ? "has no address: 0.0.0.0 or [::] stands for every address of the machine"
+                    : "does not begin with an IP address: names are not looked up, write 127.0.0.1 for this machine only"
+            )
+        }
+        guard !address.isIPv6 else {
+            throw ListenMistake(text, "is an IPv6 address without brackets: write it as [::1]:8080")
+        }
+        return address.text
+    }
+
+    private static func socketPath(_ path: String, in text: String) throws(ListenMistake) -> String {
+        guard path.hasPrefix("/"), path.utf8.count > 1, !path.hasSuffix("/") else {
+            throw ListenMistake(text, "is not the absolute path of a file: write unix:/run/posthouse/http.sock")
+        }
+        guard path.utf8.count <= ConfigurationLimits.socketPathBytesMax else {
+            throw ListenMistake(
+                text,
+                "has a path of more than \(ConfigurationLimits.socketPathBytesMax) bytes, which no socket can have")
+        }
+        guard !path.utf8.contains(0) else { throw ListenMistake(text, "has a NUL in its path") }
+        return path
+    }
+}
+
+/// Why a text is no `ListenAddress`.
+package struct ListenMistake: Error, Hashable, CustomStringConvertible {
+    package let text: String
+    /// Follows on the quoted text: "…" has no port.
+    package let reason: String
+
+    init(_ text: String, _ reason: String) {
+        self.text = text
+        self.reason = reason
+    }
+
+    package var description: String { "\"\(text)\" \(reason)" }
 }
 
 /// Plain decimal numbers.
@@ -72,6 +114,14 @@ struct NetworkAddress {
     }
 
     var isIPv6: Bool { bytes.count == 16 }
+
+    /// As inet_ntop(3) writes it.
+    var text: String {
+        var characters = [CChar](repeating: 0, count: Int(INET6_ADDRSTRLEN))
+        let family = isIPv6 ? AF_INET6 : AF_INET
+        guard inet_ntop(family, bytes, &characters, socklen_t(characters.count)) != nil else { return "" }
+        return String(decoding: characters.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    }
 
     /// 127.0.0.0/8 and ::1 (RFC 6890).
     var isLoopback: Bool { isIPv6 ? bytes == [UInt8](repeating: 0, count: 15) + [1] : bytes[0] == 127 }

@@ -169,9 +169,7 @@ extension Exchange {
             if receiving.bytes.isEmpty, part.readableBytes == receiving.announced {
                 receiving.bytes = Array(buffer: part)
             } else {
-                if receiving.bytes.isEmpty, let announced = receiving.announced {
-                    receiving.bytes.reserveCapacity(announced)
-                }
+                // What was announced is not reserved: memory grows by what has come.
                 receiving.bytes.append(contentsOf: part.readableBytesView)
             }
             phase = .body(receiving)

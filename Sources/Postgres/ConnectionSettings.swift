@@ -98,6 +98,8 @@ package struct ConnectionSettings: Sendable {
             ("fallback_application_name", "posthouse"),
             // A peer that vanished is noticed within a minute even where nothing is being waited for.
             ("keepalives_idle", "30"), ("keepalives_interval", "10"), ("keepalives_count", "3"),
+            // One that takes nothing of what was sent to it, within so many milliseconds.
+            ("tcp_user_timeout", "10000"),
         ]
         // Several hosts are there for failover: a standby that answers first must not be taken for the primary.
         if hostCount > 1 { defaults.append(("target_session_attrs", "read-write")) }

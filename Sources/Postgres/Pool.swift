@@ -43,20 +43,27 @@ package final class Pool: Sendable {
         case drained(CheckedContinuation<Void, Never>)
     }
 
+    /// Looks at a new connection; says why it must not be used.
+    package typealias Admission = @Sendable (borrowing Session) throws(DatabaseError) -> String?
+
     private let settings: ConnectionSettings
+    private let admission: Admission
     private let waiting: Waiting
     private let onStateChange: @Sendable (PoolState) -> Void
     private let state: Mutex<State>
 
     /// - Parameters:
     ///   - backoff: the wait before the second attempt to reach a lost database, and the longest.
+    ///   - admission: asked of each new connection, on its thread; one that it refuses counts as one that failed.
     ///   - onStateChange: called in order, on any thread; must not block.
     package init(
         _ settings: ConnectionSettings, size: Int, waiting: Waiting, backoff: ClosedRange<Duration>,
+        admission: @escaping Admission = { _ in nil },
         onStateChange: @escaping @Sendable (PoolState) -> Void = { _ in }
     ) {
         self.settings = settings
         self.waiting = waiting
+        self.admission = admission
         self.onStateChange = onStateChange
         state = Mutex(
             State(
@@ -173,6 +180,10 @@ package final class Pool: Sendable {
     private func open(_ slot: Int) async {
         do throws(DatabaseError) {
             let connection = try await Connection.open(settings, thread: "postgres-\(slot)")
+            if let objection = try await connection.withSession(admission) {
+                await connection.close()
+                throw .connectFailed(reason: objection)
+            }
             decide { state in
                 state.connections[slot] = connection
                 return state.machine.opened(slot: slot)

@@ -26,6 +26,14 @@ package enum Notify {
         send("STATUS=\(singleLine(text))")
     }
 
+    /// The start (or the stop) goes on and may take so much longer than the unit's time-out says; to be repeated before
+    /// `time` is over.
+    @discardableResult
+    package static func extendTimeout(by time: Duration) -> Delivery {
+        let (seconds, attoseconds) = time.components
+        return send("EXTEND_TIMEOUT_USEC=\(seconds * 1_000_000 + attoseconds / 1_000_000_000_000)")
+    }
+
     /// The configuration is being read again; `ready(status:)` ends it.
     ///
     /// MONOTONIC_USEC is what a `Type=notify-reload` unit (systemd 253 and later) asks for; 252 ignores it.

@@ -42,8 +42,13 @@ final class Doors: Sendable {
         var doors: [(FrontServer, Side, LiveRouter)] = []
         for (listener, side) in listeners {
             let router = LiveRouter(Router(parts, side))
-            let server = try await FrontServer.start(listener: listener, handler: router, group: group, tls: tls)
-            doors.append((server, side, router))
+            do {
+                let server = try await FrontServer.start(listener: listener, handler: router, group: group, tls: tls)
+                doors.append((server, side, router))
+            } catch {
+                for (server, _, _) in doors { await server.drain(upTo: .zero) }
+                throw error
+            }
         }
         return Doors(doors)
     }

@@ -15,31 +15,38 @@ enum EmbeddedLedger {
             """, code: Exit.configuration)
     }
 
-    /// Whoever moves to a database of their own must not leave deliveries behind in the private cluster.
-    static func refuseIfUnsettled(_ directory: String, _ observe: @escaping Observer) async throws {
+    /// The ledger of the private cluster must not be left behind without a word by a daemon that begins an empty one in
+    /// another database: access would be gone, and the two could not be joined any more.
+    static func refuseUnlessMoved(_ directory: String, _ observe: @escaping Observer) async throws {
         if let mark = ClusterMove.read(in: directory) {
             if mark.stage == .moving { throw unfinished(mark, directory) }
             return
         }
         guard PrivateCluster.exists(in: directory) else { return }
+        let contents = try await contents(directory, observe)
+        guard contents.hasHistory || contents.unsettledDeliveries > 0 else { return }
+        let unsettled = contents.unsettledDeliveries
+        throw Complaint(
+            """
+            [database] url names another database, but the private cluster in \(directory) holds a ledger that was not \
+            moved there (\(unsettled) unsettled \(unsettled == 1 ? "delivery" : "deliveries")): posthouse migrate \
+            --from-embedded moves all of it; to begin with an empty ledger instead, and lose who has access to what, \
+            move the private cluster away: mv \(directory)/cluster \(directory)/cluster.left
+            """, code: Exit.configuration)
+    }
+
+    /// Starts the private cluster to look into it, and stops it.
+    private static func contents(_ directory: String, _ observe: @escaping Observer) async throws -> LedgerContents {
         let cluster = try await PrivateCluster.start(directory: directory, observe: observe)
-        let settings = try DatabaseAccess.settings(cluster.connectionString, statementTimeout: Limits.statementTimeout)
-        let waiting: Int64
         do {
-            waiting = try await DatabaseAccess.withPool(settings) { try await QueueFigures.unsettled(in: $0) }
+            let settings = try DatabaseAccess.settings(
+                cluster.connectionString, statementTimeout: Limits.statementTimeout)
+            let contents = try await DatabaseAccess.withPool(settings) { try await LedgerContents.read(from: $0) }
+            await cluster.stop()
+            return contents
         } catch {
             await cluster.stop()
             throw error
-        }
-        await cluster.stop()
-        guard waiting == 0 else {
-            throw Complaint(
-                """
-                [database] url names another database, but the private cluster in \(directory) still holds \(waiting) \
-                unsettled \(waiting == 1 ? "delivery" : "deliveries"): posthouse migrate --from-embedded moves them \
-                there with all the rest; or take the url out and let them be delivered first, or remove \
-                \(directory)/cluster if they are to be lost
-                """, code: Exit.configuration)
         }
     }
 

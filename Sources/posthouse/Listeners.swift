@@ -15,9 +15,7 @@ struct Listeners {
     init(_ server: Configuration.Server, inherited: [InheritedSocket]) throws {
         var sockets: [String: CInt] = [:]
         for socket in inherited { sockets[try Listen.address(ofInherited: socket.descriptor)] = socket.descriptor }
-        let configured = try [server.listen, server.apiListen].compactMap {
-            try $0.map { try Listen(parsing: $0.text) }
-        }
+        let configured = [server.listen, server.apiListen].compactMap { $0 }.map(Listen.init)
         let listens = configured.map { listen in
             sockets.removeValue(forKey: listen.description).map { Listen.inherited(fileDescriptor: $0) } ?? listen
         }
@@ -38,5 +36,14 @@ struct Listeners {
     var sides: [(Listen, Doors.Side)] {
         guard let inner else { return [(ingest, .everything)] }
         return [(ingest, .webhooks), (inner, .backend)]
+    }
+}
+
+extension Listen {
+    init(_ address: ListenAddress) {
+        switch address {
+        case .tcp(let host, let port): self = .tcp(host: host, port: port)
+        case .unix(let path): self = .unix(path: path)
+        }
     }
 }

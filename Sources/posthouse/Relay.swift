@@ -30,23 +30,42 @@ final class Relay: Sendable {
     private let settling: Task<Void, Never>
     /// Run until they are cancelled.
     private let clockwork: [Task<Void, Never>]
-    private let resolverThreads: NIOThreadPool
+    private let names: NameResolver
     let observe: Observer
 
     var listens: String { doors.servers.map(\.boundAddress).joined(separator: ", ") }
     /// The database committed lately, so that a webhook that came now could be acknowledged.
     var isReady: Bool { pool.isReachable && registration.mayStart }
 
-    init(
+    /// Everything that can fail comes before the first delivery; a start that fails ends what it began, and gives its
+    /// leases back.
+    static func start(
         configuration: Configuration, settings: ConnectionSettings, listeners: Listeners, observatory: Observatory
+    ) async throws -> Relay {
+        let undo = StartUndo()
+        do {
+            return try await Relay(
+                configuration: configuration, settings: settings, listeners: listeners, observatory: observatory,
+                undo: undo)
+        } catch {
+            await undo.run()
+            throw error
+        }
+    }
+
+    private init(
+        configuration: Configuration, settings: ConnectionSettings, listeners: Listeners, observatory: Observatory,
+        undo: StartUndo
     ) async throws {
         let observe = observatory.observer
         self.observe = observe
         let live = LiveConfiguration(configuration)
         let group = MultiThreadedEventLoopGroup(numberOfThreads: System.coreCount)
         self.group = group
+        undo.add { try? await group.shutdownGracefully() }
         let pool = Self.pool(configuration, settings, observe)
         self.pool = pool
+        undo.add { await pool.close() }
         let clock = DatabaseClock()
         let identity = ThisProcess.identity()
         let registration = Registration(pool: pool, identity: identity, version: Posthouse.version, clock: clock)
@@ -54,6 +73,8 @@ final class Relay: Sendable {
         let routes = Routes()
         handOver = HandOver()
         queue = Queue(pool: pool, handOver: handOver, registration: registration, routes: routes, observe: observe)
+        // Leases that cannot be given back run out by themselves.
+        undo.add { [queue] in try? await queue.leave() }
         do {
             try await Upkeep(pool: pool, retention: Retention(configuration.retention)).preparePartitions()
         } catch let error as DatabaseError where error.isRetryable {
@@ -64,29 +85,19 @@ final class Relay: Sendable {
         try await queue.bury(place: identity.place, isAlive: ThisProcess.isAlive)
         let plans = try LanePlan.make(configuration.integrations, version: Posthouse.version)
         let routed = try await queue.route(configuration.integrations)
+        let lanes = try PlannedLane.join(routed, plans)
 
         let rules = SourceRuleBook(SourceRules.byName(configuration.sources))
         let signings = SourceSignings(SourceSigning.byName(configuration.sources))
         dispatcher = Dispatcher(
             queue: queue, handOver: handOver, registration: registration, clock: clock, place: identity.place,
             isAlive: ThisProcess.isAlive, sources: signings, group: group, observe: observe)
-        // A look-up can hang for as long as the resolver likes: threads of their own.
-        resolverThreads = NIOThreadPool(numberOfThreads: DeliverLimits.resolverThreads)
-        resolverThreads.start()
-        let resolver = AddressResolver.system(pool: resolverThreads)
-        await dispatcher.adopt(try PlannedLane.join(routed, plans), resolver: resolver)
+        names = NameResolver()
 
         recordQueue = RecordQueue()
         let recorder = Recorder(
             queue: recordQueue, pool: pool, handOver: handOver, registration: registration, routes: routes,
             rules: rules, clock: clock, observe: observe)
-        recording = Task { await recorder.run() }
-        settling = Task { [dispatcher] in await dispatcher.runSettling() }
-        clockwork = [
-            Task { [dispatcher] in await dispatcher.run() },
-            Task { [dispatcher] in await WakeUps(settings: settings).run { await dispatcher.wakeUp() } },
-            Task { await Self.keepUp(pool, live, observe) },
-        ]
 
         let reading = FiguresReading(pool: pool)
         let makeParts = { @Sendable [pool, recordQueue] configuration in
@@ -96,6 +107,17 @@ final class Relay: Sendable {
         }
         doors = try await Doors.open(
             listeners.sides, tls: listeners.tls, parts: makeParts(configuration), group: group)
+
+        // Nothing fails from here on: webhooks and deliveries may begin.
+        let resolver = names.resolver
+        await dispatcher.adopt(lanes, resolver: resolver)
+        recording = Task { await recorder.run() }
+        settling = Task { [dispatcher] in await dispatcher.runSettling() }
+        clockwork = [
+            Task { [dispatcher] in await dispatcher.run() },
+            Task { [dispatcher] in await WakeUps(settings: settings).run { await dispatcher.wakeUp() } },
+            Task { await Self.keepUp(pool, live, observe) },
+        ]
         reloader = Reloader(
             started: configuration, live: live, pool: pool, queue: queue, rules: rules, signings: signings,
             dispatcher: dispatcher, resolver: resolver, doors: doors, observatory: observatory, makeParts: makeParts)
@@ -108,6 +130,7 @@ final class Relay: Sendable {
             settings, size: configuration.database.poolConnections,
             waiting: Pool.Waiting(waitersMax: 1_024, limit: Limits.acknowledgementTimeout),
             backoff: Limits.reconnectBackoff,
+            admission: { session throws(DatabaseError) in try Durability.unsafeServer(on: session).map { "\($0)" } },
             onStateChange: { state in
                 switch state {
                 case .lost(let reason): observe(.databaseLost(reason: reason))
@@ -182,8 +205,8 @@ final class Relay: Sendable {
                 .warning("the leases could not be given back and will run out in \(Limits.leaseDuration): \(error)"))
         }
         await pool.close()
+        names.close()
         try? await group.shutdownGracefully()
-        try? await resolverThreads.shutdownGracefully()
         return cut
     }
 }

@@ -38,6 +38,62 @@ import Vocabulary
         }
     }
 
+    @Test("The daemon's role owns its database and is no superuser; commands that need one have another role")
+    func roles() async throws {
+        try await Workbench.with { bench in
+            let cluster = try await bench.start()
+            try expectOrdinaryRole(cluster)
+            _ = try query(cluster, "CREATE TABLE own (n int)")
+            await cluster.stop()
+        }
+    }
+
+    @Test("A cluster of an earlier version, whose superuser the daemon was, gets an ordinary role for it at its start")
+    func separatedRoles() async throws {
+        try await Workbench.with { bench in
+            let (ground, account) = try await Ground.prepare(bench.directory)
+            let binaries = try await Binaries.find(for: nil, clusterDirectory: ground.data, in: bench.surroundings)
+            try await Tool.output(
+                of: binaries.initdb,
+                ["-D", ground.data, "-U", Settings.role, "--auth-local=trust", "--auth-host=reject"], as: account)
+            func run(_ statements: String, in database: String) async throws {
+                try await Roles.run(statements, in: ground.data, database: database, account, binaries)
+            }
+            try await run("CREATE DATABASE posthouse\n", in: "template1")
+            try await run(
+                """
+                CREATE TABLE kept (id bigserial PRIMARY KEY, n int) PARTITION BY RANGE (id)
+                CREATE TABLE kept_1 PARTITION OF kept FOR VALUES FROM (0) TO (100)
+                CREATE SEQUENCE loose
+                INSERT INTO kept (n) VALUES (42)
+
+                """, in: "posthouse")
+            // Cut short, it is done again.
+            try await run(Roles.separation.split(separator: "\n")[0] + "\n", in: "posthouse")
+
+            for _ in 0..<2 {
+                let cluster = try await bench.start()
+                try expectOrdinaryRole(cluster)
+                #expect(try query(cluster, "SELECT n FROM kept") == "42")
+                let owned =
+                    "SELECT count(*) FROM pg_class WHERE relowner = 'posthouse'::regrole AND relkind IN ('r', 'p', 'S')"
+                #expect(try query(cluster, owned) == "4")
+                _ = try query(cluster, "ALTER TABLE kept ADD m int; ALTER TABLE kept DROP m; SELECT nextval('loose')")
+                await cluster.stop()
+            }
+            #expect(!bench.observed.all.contains { $0.hasPrefix("warning") })
+        }
+    }
+
+    private func expectOrdinaryRole(_ cluster: PrivateCluster) throws {
+        let roles =
+            "SELECT string_agg(rolname || ' ' || rolsuper, ', ' ORDER BY rolname) FROM pg_roles WHERE rolname !~ '^pg_'"
+        #expect(try query(cluster, roles) == "postgres true, posthouse false")
+        let owner =
+            "SELECT pg_get_userbyid(datdba) || ' ' || current_user FROM pg_database WHERE datname = current_database()"
+        #expect(try query(cluster, owner) == "posthouse posthouse")
+    }
+
     @Test func takesOverTheServerOfADeadDaemon() async throws {
         try await Workbench.with { bench in
             var cluster: PrivateCluster? = try await bench.start()

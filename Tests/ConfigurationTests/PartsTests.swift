@@ -31,22 +31,32 @@ import Vocabulary
         }
     }
 
-    @Test func addresses() {
-        let good: [(String, ListenAddress)] = [
-            ("127.0.0.1:8080", .tcp(host: "127.0.0.1", port: 8080)), ("[::1]:80", .tcp(host: "::1", port: 80)),
-            ("0.0.0.0:0", .tcp(host: "0.0.0.0", port: 0)), ("localhost:1", .tcp(host: "localhost", port: 1)),
-            ("unix:/run/x", .unix(path: "/run/x")),
-        ]
-        for (text, address) in good {
-            #expect(ListenAddress(text) == address)
-            #expect(address.text == text)
-        }
-        for text in [
-            "", "8080", ":8080", "::1:80", "[127.0.0.1]:80", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536",
-            "127.0.0.1:+80", "example.com:80", "unix:run/x", "unix:", "unix:/" + String(repeating: "a", count: 107),
-        ] {
-            #expect(ListenAddress(text) == nil, "\(text)")
-        }
+    @Test(
+        "An address to listen on is read, and written in its shortest form",
+        arguments: [
+            ("127.0.0.1:8080", ListenAddress.tcp(host: "127.0.0.1", port: 8080), "127.0.0.1:8080"),
+            ("0.0.0.0:0", .tcp(host: "0.0.0.0", port: 0), "0.0.0.0:0"),
+            ("[::1]:65535", .tcp(host: "::1", port: 65_535), "[::1]:65535"),
+            ("[0:0:0:0:0:0:0:1]:80", .tcp(host: "::1", port: 80), "[::1]:80"),
+            ("localhost:8080", .tcp(host: "127.0.0.1", port: 8080), "127.0.0.1:8080"),
+            ("unix:/run/posthouse/http.sock", .unix(path: "/run/posthouse/http.sock"), "unix:/run/posthouse/http.sock"),
+        ])
+    func address(text: String, address: ListenAddress, written: String) throws {
+        #expect(try ListenAddress(parsing: text) == address)
+        #expect(address.text == written)
+    }
+
+    @Test(
+        "What is no address to listen on is refused with the reason",
+        arguments: [
+            "", ":", ":8080", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536", "127.0.0.1:-1", "127.0.0.1:+1",
+            "127.0.0.1:8o", "127.0.0.1:000080", "example.com:8080", "256.0.0.1:80", "::1:8080", "[::1]",
+            "[127.0.0.1]:80", "[]:80", "[::1:80", "unix:", "unix:relative.sock", "unix:/", "unix:/folder/",
+            "unix:/" + String(repeating: "x", count: 107), "unix:/nul\0", " 127.0.0.1:80", "http://127.0.0.1:80",
+        ])
+    func noAddress(text: String) {
+        let mistake = #expect(throws: ListenMistake.self) { try ListenAddress(parsing: text) }
+        #expect(mistake?.description.hasPrefix("\"\(text)\" ") == true)
     }
 
     @Test func endpoints() throws {

@@ -53,6 +53,21 @@ import Testing
         #expect(exchange.deadline == start + .seconds(8))
     }
 
+    @Test("Of an announced body no more is reserved than has come")
+    func announcedBodyIsNotReserved() throws {
+        var exchange = exchange()
+        let head = HTTPRequestHead(
+            version: .http1_1, method: .POST, uri: "/x",
+            headers: HTTPHeaders([("host", "test"), ("content-length", "1048576")]))
+        _ = exchange.headCame(
+            FrontHead(method: "POST", target: "/x"), try Framing(head),
+            .accept(bodyBytesMax: 1 << 20, answerTimeout: .seconds(8), timeoutAnswer: .text(503, "late")),
+            arrived: start, now: start)
+        _ = exchange.bodyCame(ByteBuffer(string: "a"), now: start)
+        guard case .body(let receiving) = exchange.phase else { Issue.record("\(exchange.phase)"); return }
+        #expect(receiving.bytes.count == 1 && receiving.bytes.capacity < 1 << 10)
+    }
+
     @Test func afterAnAnswerTheConnectionIsIdleAndALaterOneIsDropped() throws {
         var exchange = exchange()
         _ = try head(&exchange, at: start)

@@ -4,30 +4,6 @@ import Glibc
 import NIOPosix
 import Testing
 
-@Suite struct ListenTextTests {
-    @Test(arguments: [
-        ("127.0.0.1:8080", Listen.tcp(host: "127.0.0.1", port: 8080)),
-        ("0.0.0.0:0", .tcp(host: "0.0.0.0", port: 0)),
-        ("[::1]:65535", .tcp(host: "::1", port: 65_535)),
-        ("unix:/run/posthouse/http.sock", .unix(path: "/run/posthouse/http.sock")),
-    ])
-    func isRead(text: String, listen: Listen) throws {
-        #expect(try Listen(parsing: text) == listen)
-        #expect(listen.description == text)
-    }
-
-    @Test(arguments: [
-        "", ":", ":8080", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536", "127.0.0.1:-1", "127.0.0.1:+1", "127.0.0.1:8o",
-        "127.0.0.1:000080", "localhost:8080", "256.0.0.1:80", "::1:8080", "[::1]", "[127.0.0.1]:80", "[]:80", "[::1:80",
-        "unix:", "unix:relative.sock", "unix:/", "unix:/folder/", "unix:/" + String(repeating: "x", count: 107),
-        "unix:/nul\0", " 127.0.0.1:80", "http://127.0.0.1:80",
-    ])
-    func isRefused(text: String) {
-        let mistake = #expect(throws: ListenMistake.self) { try Listen(parsing: text) }
-        #expect(mistake?.description.hasPrefix("\"\(text)\" ") == true)
-    }
-}
-
 /// Oracle: what the kernel says of the sockets, seen from a client's side.
 @Suite struct ListenerTests {
     private func start(_ listen: Listen, tls: TLSFiles? = nil) async throws -> FrontServer {
@@ -37,15 +13,14 @@ import Testing
 
     @Test func saysWhereItListens() async throws {
         try await withServer { server in
-            let address = try Listen(parsing: server.boundAddress)
-            #expect(address != .tcp(host: "127.0.0.1", port: 0))
-            #expect(server.boundAddress.hasPrefix("127.0.0.1:"))
+            #expect(server.boundAddress.hasPrefix("127.0.0.1:") && server.boundAddress != "127.0.0.1:0")
         }
     }
 
     @Test func namesAnAddressThatIsTaken() async throws {
         try await withServer { server in
-            let error = await #expect(throws: FrontError.self) { try await start(Listen(parsing: server.boundAddress)) }
+            let port = try #require(server.boundAddress.split(separator: ":").last.flatMap { Int($0) })
+            let error = await #expect(throws: FrontError.self) { try await start(.tcp(host: "127.0.0.1", port: port)) }
             #expect(error == .addressInUse(server.boundAddress))
         }
     }

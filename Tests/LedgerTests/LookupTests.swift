@@ -69,13 +69,16 @@ struct LookupTests {
             #expect(figures.map(\.integration) == ["a", "b", "idle"] && figures.map(\.waiting) == [2, 3, 0])
             #expect(figures.map(\.deadLetters) == [1, 0, 0] && figures.map(\.isPaused) == [false, true, false])
             #expect((90...150).contains(figures[1].oldestSeconds ?? 0) && figures[2].oldestSeconds == nil)
-            #expect(try await QueueFigures.unsettled(in: daemon.pool) == 5)
+            #expect(try await LedgerContents.read(from: daemon.pool) == .init(hasHistory: true, unsettledDeliveries: 5))
             let empty = try await Bench(isMigrated: false)
             let pool = Pool(
                 try Bench.settings(empty.connectionString), size: 1,
                 waiting: Pool.Waiting(waitersMax: 1, limit: .seconds(10)), backoff: .seconds(1)...(.seconds(1)))
             pool.start()
-            #expect(try await QueueFigures.unsettled(in: pool) == 0)
+            let nothing = LedgerContents(hasHistory: false, unsettledDeliveries: 0)
+            #expect(try await LedgerContents.read(from: pool) == nothing)
+            let migrated = try await Bench()
+            #expect(try await LedgerContents.read(from: migrated.daemon([]).pool) == nothing)
             await pool.close()
         }
     }

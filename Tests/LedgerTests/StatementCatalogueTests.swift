@@ -26,7 +26,7 @@ struct StatementCatalogueTests {
         [
             Entry(Durability.settings), Entry(Durability.backend),
             Entry(Migrator.exists), Entry(Migrator.applied), Entry(Migrator.record),
-            Entry(QueueFigures.statement), Entry(QueueFigures.hasQueue), Entry(QueueFigures.unsettledCount),
+            Entry(QueueFigures.statement), Entry(LedgerContents.hasSchema), Entry(LedgerContents.contents),
             Entry(Pauses.names), Entry(SourceNames.remember), Entry(SourceNames.exists), Entry(SourceNames.vanished),
             Entry(TraceStatements.events), Entry(TraceStatements.messages), Entry(TraceStatements.waiting),
             Entry(TraceStatements.dead), Entry(TraceStatements.attempts), Entry(TraceStatements.holdings),

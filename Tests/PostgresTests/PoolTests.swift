@@ -1,5 +1,6 @@
 import Foundation
 import Postgres
+import Synchronization
 import TestSupport
 import Testing
 
@@ -26,6 +27,24 @@ import Testing
         await pool.close()
         let error = await databaseError { try await pool.withSession { _ throws(DatabaseError) in } }
         #expect(error == .connectFailed(reason: "the connection pool is closed"))
+    }
+
+    @Test("A connection that is not admitted is as good as none; one that comes after the cause has gone is")
+    func admission() async throws {
+        let isSafe = Mutex(false)
+        let pool = try pool(
+            TestCluster.shared.createDatabase(), size: 2, limit: .seconds(60),
+            admission: { session throws(DatabaseError) in
+                _ = try session.run(Sample.one, ())
+                return isSafe.withLock { $0 } ? nil : "the server is not safe"
+            })
+        let error = await databaseError { try await pool.withSession { _ throws(DatabaseError) in } }
+        #expect(error == .connectFailed(reason: "the server is not safe"))
+        #expect(!pool.isReachable)
+        isSafe.withLock { $0 = true }
+        while !pool.isReachable { try await Task.sleep(for: .milliseconds(5)) }
+        #expect(try await pool.withSession { session throws(DatabaseError) in try session.run(Sample.one, ()) } == [1])
+        await pool.close()
     }
 
     @Test("Waiting is bounded in time and number") func bounded() async throws {

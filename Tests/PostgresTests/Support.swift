@@ -19,11 +19,12 @@ func freshConnection(deadlineMargin: Duration = .seconds(10)) async throws -> Co
 func pool(
     _ connectionString: String, size: Int = 4, waitersMax: Int = 100, limit: Duration = .seconds(20),
     backoff: ClosedRange<Duration> = .milliseconds(20)...(.milliseconds(200)),
+    admission: @escaping Pool.Admission = { _ in nil },
     onStateChange: @escaping @Sendable (PoolState) -> Void = { _ in }
 ) throws -> Pool {
     let pool = Pool(
         try settings(connectionString), size: size, waiting: Pool.Waiting(waitersMax: waitersMax, limit: limit),
-        backoff: backoff, onStateChange: onStateChange)
+        backoff: backoff, admission: admission, onStateChange: onStateChange)
     pool.start()
     return pool
 }

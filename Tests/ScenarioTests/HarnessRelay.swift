@@ -161,11 +161,13 @@ final class Relay: Sendable {
     }
 
     /// Starts the daemon without waiting for it.
+    /// - Parameter wrapper: a program and its arguments that becomes the daemon, such as prlimit(1).
     @discardableResult
-    func launch() throws -> ChildProcess {
+    func launch(by wrapper: [String] = [], environment: [String: String] = [:]) throws -> ChildProcess {
         guard !(process.read { $0?.isRunning ?? false }) else { throw HarnessFailure("the daemon runs already") }
         let child = try ChildProcess(
-            [try Self.binary.get(), "serve", "--config", configuration], environment: Self.environment)
+            wrapper + [try Self.binary.get(), "serve", "--config", configuration],
+            environment: Self.environment.merging(environment) { $1 })
         process.change { $0 = child }
         return child
     }

@@ -5,6 +5,25 @@ import Vocabulary
 
 /// `migrate --from-embedded` between real daemons. Oracle: the receivers, and psql on both databases.
 @Suite(.serialized, .timeLimit(.minutes(5))) struct MigrateTests {
+    @Test("A ledger that was delivered, and not moved, is not left behind: serve says so, and how to begin anew")
+    func notLeftBehind() throws {
+        let receiver = try Receiver()
+        let move = try Move([.init("backend", receiver)])
+        defer { move.end() }
+        _ = try move.fill()
+        let refused = try move.new.launch()
+        #expect(refused.waitForEnd(60) == .exited(78))
+        let line = try #require(refused.errors.first { $0.contains("posthouse migrate --from-embedded") })
+        let state = move.old.directory.path + "/state"
+        #expect(line.contains("mv \(state)/cluster \(state)/cluster.left"))
+        #expect(try move.new.database.value("SELECT to_regclass('events') IS NULL") == "t")
+        // The new beginning that it names.
+        try FileManager.default.moveItem(atPath: state + "/cluster", toPath: state + "/cluster.left")
+        try move.new.start()
+        #expect(try move.new.database.count("events") == 0)
+        #expect(FileManager.default.fileExists(atPath: state + "/cluster.left/PG_VERSION"))
+    }
+
     @Test("Everything moves: what waits, what is dead, what was known; nothing is lost, nothing doubled")
     func whole() throws {
         let trouble = Monitor("")

@@ -24,6 +24,8 @@ import Testing
         #expect(manager.receive() == "STOPPING=1\nSTATUS=draining")
         #expect(Notify.watchdog() == .sent)
         #expect(manager.receive() == "WATCHDOG=1")
+        #expect(Notify.extendTimeout(by: .milliseconds(60_500)) == .sent)
+        #expect(manager.receive() == "EXTEND_TIMEOUT_USEC=60500000")
     }
 
     @Test func reloadingNamesTheMonotonicClock() throws {

@@ -25,18 +25,6 @@ package struct QueueFigures: Sendable {
         ORDER BY i.name
         """)
 
-    static let hasQueue = Statement<(), Bool>(
-        "lookup_has_queue", "SELECT to_regclass('deliveries') IS NOT NULL")
-    static let unsettledCount = Statement<(), Int64>("lookup_unsettled", "SELECT count(*) FROM deliveries")
-
-    /// Deliveries still to do, in a database that may have no schema yet.
-    package static func unsettled(in pool: Pool) async throws -> Int64 {
-        try await pool.withSession { session throws(DatabaseError) in
-            guard try session.run(hasQueue, ()).first == true else { return 0 }
-            return try session.run(unsettledCount, ()).first ?? 0
-        }
-    }
-
     /// - Parameter served: the configured integrations: the breaker of another protects nobody.
     package func hasOpenBreaker(among served: Set<String>) -> Bool { breakerIsOpen && served.contains(integration) }
 

@@ -29,15 +29,24 @@ package enum Durability {
         """)
     static let backend = Statement<(), Int32>("durability_backend", "SELECT pg_backend_pid()")
 
+    /// Asked at the start.
     /// - Returns: why this database must not be used; nil if it may.
     package static func refusal(on session: borrowing Session) throws(DatabaseError) -> Refusal? {
+        if let refusal = try unsafeServer(on: session) { return refusal }
+        var backends: Set<Int32> = []
+        for _ in 0..<4 { backends.formUnion(try session.run(backend, ())) }
+        return backends.count > 1 ? .pooled : nil
+    }
+
+    /// Asked of each new connection: after a failover it leads to another server, with settings of its own. One round
+    /// trip.
+    /// - Returns: why this server must not be used; nil if it may.
+    package static func unsafeServer(on session: borrowing Session) throws(DatabaseError) -> Refusal? {
         guard let (fsync, synchronousCommit, version) = try session.run(settings, ()).first else { return nil }
         if version < 150_000 { return .tooOld(version: version) }
         if fsync != "on" { return .unsafe(setting: "fsync", value: fsync) }
         // "local" and above are durable on this server; "off" acknowledges what may still be lost.
         if synchronousCommit == "off" { return .unsafe(setting: "synchronous_commit", value: synchronousCommit) }
-        var backends: Set<Int32> = []
-        for _ in 0..<4 { backends.formUnion(try session.run(backend, ())) }
-        return backends.count > 1 ? .pooled : nil
+        return nil
     }
 }

@@ -1,13 +1,17 @@
 import Glibc
 package import NIOCore
-package import NIOPosix
 import Vocabulary
 
 /// A host name that could not be looked up.
 package struct ResolutionError: Error, Sendable, Equatable {
     package let reason: String
+    /// Nothing is known of the name: whoever could know did not answer.
+    package let isTemporary: Bool
 
-    package init(reason: String) { self.reason = reason }
+    package init(reason: String, isTemporary: Bool = false) {
+        self.reason = reason
+        self.isTemporary = isTemporary
+    }
 }
 
 /// Turns a host name into addresses, off the event loop. Tests put their own in its place.
@@ -21,23 +25,21 @@ package struct AddressResolver: Sendable {
         self.resolve = resolve
     }
 
-    /// getaddrinfo(3) on `pool`: give it `DeliverLimits.resolverThreads` threads of its own, for a look-up can hang.
-    package static func system(pool: NIOThreadPool) -> AddressResolver {
-        AddressResolver { host, port, eventLoop in
-            pool.runIfActive(eventLoop: eventLoop) { try lookUp(host: host, port: port) }
-        }
-    }
+    /// EAI_NODATA, which glibc's headers show to GNU sources alone: the name exists and has no address.
+    private static let noAddressCode: CInt = -5
 
-    /// Blocks. The addresses come in the order that the system prefers (RFC 6724).
-    private static func lookUp(host: String, port: Int) throws(ResolutionError) -> [SocketAddress] {
+    /// getaddrinfo(3): blocks. The addresses come in the order that the system prefers (RFC 6724), without a port.
+    package static let system: NameResolver.LookUp = { host in
         var hints = addrinfo()
         hints.ai_family = AF_UNSPEC
         hints.ai_socktype = CInt(SOCK_STREAM.rawValue)
         hints.ai_protocol = CInt(IPPROTO_TCP)
-        hints.ai_flags = AI_NUMERICSERV
         var list: UnsafeMutablePointer<addrinfo>?
-        let code = getaddrinfo(host, String(port), &hints, &list)
-        guard code == 0 else { throw ResolutionError(reason: String(cString: gai_strerror(code))) }
+        let code = getaddrinfo(host, nil, &hints, &list)
+        guard code == 0 else {
+            let isUnknown = code == EAI_NONAME || code == noAddressCode
+            return .failure(ResolutionError(reason: String(cString: gai_strerror(code)), isTemporary: !isUnknown))
+        }
         defer { freeaddrinfo(list) }
         var addresses = [SocketAddress]()
         var next = list
@@ -50,6 +52,6 @@ package struct AddressResolver: Sendable {
             default: continue
             }
         }
-        return addresses
+        return .success(addresses)
     }
 }

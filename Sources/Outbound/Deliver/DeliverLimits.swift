@@ -10,8 +10,10 @@ package enum DeliverLimits {
     package static let responseFieldsMax = 128
     /// How long a closing TLS connection waits for the other side's goodbye, in milliseconds.
     package static let tlsGoodbyeMilliseconds: Int64 = 500
-    /// Threads that look names up. A look-up can hang for as long as the resolver likes, so these are its own.
-    package static let resolverThreads = 8
+    /// How long the look-up of a name may take before the addresses of an earlier one are used in its place.
+    package static let lookUpPatience: Duration = .seconds(1)
+    /// How old those addresses may be.
+    package static let addressMemory: Duration = .seconds(300)
     /// The last address of a name is given this much more than the deadline leaves, so that the deadline speaks first.
     package static let connectMarginMilliseconds: Int64 = 1_000
 }

@@ -18,7 +18,7 @@ package final class EndpointClient {
     let allowsPrivateAddresses: Bool
     let idleTimeout: TimeAmount
     private let requestHead: RequestHead
-    private let trust: EndpointTrust
+    private var trust: EndpointTrust
     private let resolver: AddressResolver
     private let allocator = ByteBufferAllocator()
     private var pool: ConnectionPool<EndpointConnection, Exchange>
@@ -155,6 +155,9 @@ package final class EndpointClient {
             for completion in waiting { completion(answer) }
         }
     }
+
+    /// New connections trust these; those that are open go on.
+    func renew(_ trust: EndpointTrust) { self.trust = trust }
 
     func makeTLSHandler() throws -> NIOSSLClientHandler? {
         guard endpoint.isTLS else { return nil }

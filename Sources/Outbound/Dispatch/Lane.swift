@@ -234,6 +234,9 @@ final class Lane {
 
     func closeClient() { path.client.close() }
 
+    /// New connections trust these authorities.
+    func renew(_ trust: EndpointTrust) { path.client.renew(trust) }
+
     private func finishDraining() {
         // A claim leases until it has ended.
         guard state.underWay == 0, isCut || !state.isClaiming else { return }

@@ -33,8 +33,8 @@ final class Lanes: Sendable {
         for bound in all { bound.loop.execute { body(bound.lane.value) } }
     }
 
-    /// Makes these the lanes that run. One whose integration is as it was is left alone; one that was changed or
-    /// removed gives back what waits in it and ends what is under way, beside its successor.
+    /// Makes these the lanes that run. One whose integration is as it was goes on, and trusts the authorities that were
+    /// read for the new plan; one that was changed or removed gives back what waits in it and ends what is under way, beside its successor.
     /// - Parameter make: called on the loop.
     func adopt(
         _ lanes: [PlannedLane], on group: any EventLoopGroup,
@@ -43,6 +43,10 @@ final class Lanes: Sendable {
         let present = running.withLock { $0 }
         let changes = LaneChanges.between(present: present.values.map(\.route), wanted: lanes.map(\.route))
         let begins = Set((changes.added + changes.changed).map(\.row))
+        for planned in lanes where !begins.contains(planned.route.row) {
+            guard let bound = present[planned.route.row] else { continue }
+            bound.loop.execute { bound.lane.value.renew(planned.plan.trust) }
+        }
         for planned in lanes where begins.contains(planned.route.row) {
             let loop = group.next()
             // Fails only if the loop is shut down, and then nothing runs on it.

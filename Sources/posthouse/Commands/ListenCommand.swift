@@ -50,8 +50,9 @@ struct ListenCommand: AsyncParsableCommand {
             let receiver = ListenReceiver(
                 verifier: try verifier(), json: json,
                 onPurpose: OnPurpose(status: fail, delay: wait, share: share ?? 1))
+            let address = try ListenAddress(parsing: listen)
             let server = try await FrontServer.start(
-                listener: try Listen(parsing: listen), handler: receiver, group: NIOSingletons.posixEventLoopGroup)
+                listener: Listen(address), handler: receiver, group: NIOSingletons.posixEventLoopGroup)
             Terminal.complain("listening on \(server.boundAddress)")
             _ = await signals.first { _ in true }
             await server.drain(upTo: .seconds(2))

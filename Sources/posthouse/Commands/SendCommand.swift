@@ -107,7 +107,7 @@ struct SendCommand: AsyncParsableCommand {
         loop.execute {
             let client = EndpointClient(
                 endpoint: endpoint, requestHead: head, allowsPrivateAddresses: true, trust: trust,
-                resolver: .system(pool: NIOSingletons.posixBlockingThreadPool), connectionsMax: 1, eventLoop: loop)
+                resolver: NameResolver().resolver, connectionsMax: 1, eventLoop: loop)
             client.send(
                 headers: headers, body: [ByteBuffer(bytes: body)], timeout: TimeAmount(Limits.attemptTimeout)
             ) { result in

@@ -61,6 +61,8 @@ struct ClientHarness: Sendable {
 
     func connectionCount() async throws -> Int { try await loop.submit { client.value.connectionCount }.get() }
 
+    func renew(_ trust: EndpointTrust) async throws { try await loop.submit { client.value.renew(trust) }.get() }
+
     func close() async throws { try await loop.flatSubmit { client.value.close() }.get() }
 
     func cancelAll() async throws { try await loop.submit { client.value.cancelAll() }.get() }

@@ -29,18 +29,17 @@ struct EndpointReachTests {
     @Test(arguments: ["127.1", "2130706433", "0x7f.1", "localhost"])
     func refusesOddSpellings(host: String) async throws {
         let server = try await MisbehavingServer.start { $1.say($1.okText) }
-        let pool = NIOThreadPool(numberOfThreads: 1)
-        pool.start()
+        let names = NameResolver()
         let client = try await ClientHarness.make(
-            port: server.port, host: host, allowsPrivate: false, resolver: .system(pool: pool))
+            port: server.port, host: host, allowsPrivate: false, resolver: names.resolver)
         guard case .refusedAddress = try await client.send().failure else {
             Issue.record("\(host) was not refused")
             return
         }
-        let allowed = try await ClientHarness.make(port: server.port, host: host, resolver: .system(pool: pool))
+        let allowed = try await ClientHarness.make(port: server.port, host: host, resolver: names.resolver)
         #expect(try await allowed.send().status == 200)
         try await allowed.close()
-        try await pool.shutdownGracefully()
+        names.close()
         await server.stop()
     }
 

@@ -34,6 +34,18 @@ struct EndpointTLSTests {
         await server.stop()
     }
 
+    @Test("Authorities that are read anew hold for the next connection")
+    func renewedAuthorities() async throws {
+        let server = try await server("literal")
+        let other = try EndpointTrust.authorities(file: certificates.path("other.pem"))
+        let client = try await ClientHarness.make(port: server.port, isTLS: true, trust: other)
+        #expect(try await client.send().status == nil)
+        try await client.renew(own)
+        #expect(try await client.send().status == 200)
+        try await client.close()
+        await server.stop()
+    }
+
     @Test func refusesAnUnknownAuthority() async throws {
         let other = try EndpointTrust.authorities(file: certificates.path("other.pem"))
         for trust in [other, try EndpointTrust.system()] {

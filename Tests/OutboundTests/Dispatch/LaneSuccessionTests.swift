@@ -36,7 +36,7 @@ struct LaneSuccessionTests {
         let lane: @Sendable () -> Lane = {
             let client = EndpointClient(
                 endpoint: route.integration.url, requestHead: plan.head, allowsPrivateAddresses: true,
-                trust: plan.trust, resolver: .system(pool: .singleton), connectionsMax: 1, eventLoop: loop)
+                trust: plan.trust, resolver: NameResolver().resolver, connectionsMax: 1, eventLoop: loop)
             let path = OutboundPath(
                 route: route, client: client, signer: plan.signer, sources: SourceSignings([:]), clock: clock,
                 settlements: SettlementBuffer(), confirmations: handOver.confirmations, observe: { _ in })

@@ -1,0 +1,30 @@
+package import Postgres
+
+/// What a database holds of a ledger. The database may have no schema yet.
+package struct LedgerContents: Sendable, Equatable {
+    /// A webhook was ever recorded there: events, or purchases, which outlive them.
+    package let hasHistory: Bool
+    /// Deliveries still to do.
+    package let unsettledDeliveries: Int64
+
+    static let hasSchema = Statement<(), Bool>(
+        "contents_has_schema",
+        """
+        SELECT to_regclass('events') IS NOT NULL AND to_regclass('purchases') IS NOT NULL
+           AND to_regclass('deliveries') IS NOT NULL
+        """)
+    static let contents = Statement<(), (Bool, Int64)>(
+        "contents",
+        """
+        SELECT EXISTS (SELECT FROM events) OR EXISTS (SELECT FROM purchases), (SELECT count(*) FROM deliveries)
+        """)
+
+    package static func read(from pool: Pool) async throws -> LedgerContents {
+        try await pool.withSession { session throws(DatabaseError) in
+            guard try session.run(hasSchema, ()).first == true,
+                let (hasHistory, unsettled) = try session.run(contents, ()).first
+            else { return LedgerContents(hasHistory: false, unsettledDeliveries: 0) }
+            return LedgerContents(hasHistory: hasHistory, unsettledDeliveries: unsettled)
+        }
+    }
+}

@@ -1,0 +1,164 @@
+import Cluster
+import Configuration
+import Glibc
+import Ledger
+import Observing
+import Postgres
+import Systemd
+import Vocabulary
+
+// How the daemon starts, and how a signal ends a start at any point: while the private cluster is being made or
+// recovers, while the database is waited for, or while its schema is being migrated.
+
+extension ServeCommand {
+    /// How long the start waits for a database that does not answer yet.
+    private static let databasePatience: Duration = .seconds(60)
+    /// A start that a signal ends has this long to undo what it began. Then the process ends as it is: a private
+    /// cluster that runs on is taken over by the next start, and a migration is rolled back by the database.
+    private static let undoPatience: Duration = .seconds(4)
+    /// The service manager is asked for so much more time, this often.
+    private static let startExtension: Duration = .seconds(60)
+    private static let startExtensionInterval: Duration = .seconds(20)
+
+    /// What a start has brought up.
+    struct Running: Sendable {
+        let relay: Relay
+        /// nil: the database is somebody else's.
+        let cluster: PrivateCluster?
+    }
+
+    private enum Event: Sendable {
+        case ended(Result<Running, any Error>)
+        case signal(Int32)
+        case patienceIsOver
+    }
+
+    /// Starts the daemon, unless a signal ends the start first.
+    /// - Parameters:
+    ///   - signals: all that come; they go on to `later`, which is read once the daemon runs.
+    /// - Returns: nil when a signal ended the start.
+    func start(
+        _ configuration: Configuration, listeners: Listeners, observatory: Observatory, signals: AsyncStream<Int32>,
+        later: AsyncStream<Int32>.Continuation
+    ) async throws -> Running? {
+        let (events, event) = AsyncStream<Event>.makeStream()
+        let extending = Task {
+            repeat {
+                _ = Notify.extendTimeout(by: Self.startExtension)
+            } while (try? await Task.sleep(
+                for: Self.startExtensionInterval)) != nil
+        }
+        defer { extending.cancel() }
+        let work = Task { [path = file.path] in
+            do {
+                event.yield(.ended(.success(try await Self.begin(configuration, path, listeners, observatory))))
+            } catch {
+                event.yield(.ended(.failure(error)))
+            }
+        }
+        // It is never cancelled: that would end the stream of signals for good.
+        Task {
+            for await signal in signals {
+                later.yield(signal)
+                if signal != SIGHUP { event.yield(.signal(signal)) }
+            }
+        }
+        var cause: Int32?
+        for await next in events {
+            switch next {
+            case .ended(.success(let running)): return running  // a signal that came too late is read from `later`
+            case .ended(.failure(let error)):
+                guard let cause else { throw error }
+                Self.logEnd(cause, observatory.observer)
+                return nil
+            case .signal(let signal):
+                guard cause == nil else { continue }
+                cause = signal
+                _ = Notify.stopping(status: "giving up the start")
+                work.cancel()
+                Task {
+                    try await Task.sleep(for: Self.undoPatience)
+                    event.yield(.patienceIsOver)
+                }
+            case .patienceIsOver:
+                observatory.observer(
+                    .warning("the start did not end in \(Self.undoPatience): stopped without undoing what it began"))
+                Self.logEnd(cause ?? SIGTERM, observatory.observer)
+                return nil
+            }
+        }
+        return nil
+    }
+
+    private static func logEnd(_ signal: Int32, _ observe: Observer) {
+        observe(.stopping(reason: name(of: signal)))
+        observe(.stopped(inFlight: 0))
+    }
+
+    static func name(of signal: Int32) -> String { signal == SIGINT ? "SIGINT" : "SIGTERM" }
+
+    /// Everything that can fail comes before the first delivery; what was begun before a failure is ended.
+    /// - Parameter path: of the configuration.
+    private static func begin(
+        _ configuration: Configuration, _ path: String, _ listeners: Listeners, _ observatory: Observatory
+    ) async throws -> Running {
+        let observe = observatory.observer
+        let cluster = try await privateCluster(configuration, observe)
+        do {
+            let target = cluster?.connectionString ?? DatabaseAccess.url(configuration) ?? ""
+            let settings = try DatabaseAccess.settings(
+                target, statementTimeout: configuration.database.statementTimeout)
+            let (from, to) = try await prepare(settings, path, observe)
+            if from != to { observe(.migrated(from: from, to: to)) }
+            try Task.checkCancellation()
+            let relay = try await Relay.start(
+                configuration: configuration, settings: settings, listeners: listeners, observatory: observatory)
+            return Running(relay: relay, cluster: cluster)
+        } catch {
+            await cluster?.stop()
+            // Lost, or locked by somebody, since the check: the unit starts it again.
+            if let error = error as? DatabaseError, error.isConnectionLevel || error.isRetryable {
+                throw DatabaseAccess.unreachable(error, path)
+            }
+            throw error
+        }
+    }
+
+    private static func privateCluster(
+        _ configuration: Configuration, _ observe: @escaping Observer
+    ) async throws -> PrivateCluster? {
+        guard configuration.database.usesPrivateCluster else {
+            try await EmbeddedLedger.refuseUnlessMoved(configuration.embedded.directory, observe)
+            return nil
+        }
+        try EmbeddedLedger.refuseIfMoved(configuration.embedded.directory)
+        _ = Notify.status("starting the private PostgreSQL cluster in \(configuration.embedded.directory)")
+        return try await PrivateCluster.start(directory: configuration.embedded.directory, observe: observe)
+    }
+
+    /// A database that starts beside us may need a moment; one that is set wrongly does not get better.
+    private static func prepare(
+        _ settings: ConnectionSettings, _ path: String, _ observe: @escaping Observer
+    ) async throws -> (from: Int, to: Int) {
+        let deadline = ContinuousClock.Instant.now + databasePatience
+        var pause = Limits.reconnectBackoff.lowerBound
+        var isWaiting = false
+        while true {
+            do {
+                let outcome = try await DatabaseAccess.prepare(settings)
+                // The end of an outage, for whoever asks the journal how long the database was away.
+                if isWaiting { observe(.databaseRecovered) }
+                return outcome
+            } catch let error as DatabaseError where error.isConnectionLevel {
+                guard ContinuousClock.Instant.now < deadline else {
+                    throw DatabaseAccess.unreachable(error, path)
+                }
+                _ = Notify.status("waiting for the database: \(error)")
+                if !isWaiting { observe(.databaseLost(reason: "\(error)")) }
+                isWaiting = true
+                try await Task.sleep(for: pause)
+                pause = min(pause * 2, Limits.reconnectBackoff.upperBound)
+            }
+        }
+    }
+}
