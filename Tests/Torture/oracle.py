@@ -4,6 +4,7 @@ import asyncio
 import collections
 import dataclasses
 import json
+import math
 import time
 
 from database import Server
@@ -13,7 +14,36 @@ from sender import Sender
 
 # How exactly a receiver's stamp and a fault's can be compared: an answer may still be on its way.
 SLACK_S = 1.0
+# Longer than it takes from a receiver's answer to its settling, while nothing is broken.
+SETTLED_S = 2.0
 EXAMPLES = 3
+
+
+@dataclasses.dataclass
+class Fault:
+    """Something that was broken for a while, and may make deliveries come twice."""
+
+    what: str
+    began: float
+    ended: float = math.inf
+    # Receiver and webhook-id of what was leased when a daemon was killed, frozen or cut off: nothing else may come
+    # twice by it. None where it cannot be asked: then only what was accepted about that time may.
+    in_flight: set[tuple[str, str]] | None = None
+
+    def explains(self, receiver: str, identifier: str, first: float, again: float) -> bool:
+        if again < self.began - SLACK_S or first > self.ended + SLACK_S:
+            return False
+        if self.in_flight is not None:
+            return (receiver, identifier) in self.in_flight
+        return first >= self.began - SETTLED_S
+
+
+async def leased(server: Server, condition: str = "true") -> set[tuple[str, str]]:
+    """Receiver and webhook-id of each delivery that is leased now."""
+    rows = await server.ask(
+        "SELECT i.name, 'msg_' || replace(m.key::text, '-', '') FROM deliveries d JOIN messages m ON m.id = d.message "
+        f"JOIN integrations i ON i.id = d.integration WHERE d.leased_by IS NOT NULL AND {condition}")
+    return {tuple(row.split("|")) for row in rows.splitlines()}
 
 
 @dataclasses.dataclass
@@ -102,8 +132,8 @@ async def drain(server: Server, findings: Findings, patience_s: float, living: i
 
 
 def examine(sender: Sender, receivers: list[Receiver], ledger: Ledger, findings: Findings,
-            crashes: list[tuple[float, float]], may_repeat: bool) -> list[str]:
-    """Holds everything against everything; returns the duplicates on the wire that a crash explains."""
+            faults: list[Fault], may_repeat: bool) -> list[str]:
+    """Holds everything against everything; returns the duplicates on the wire that a fault explains."""
     sent = {webhook.event_id: webhook for history in sender.begun for webhook in history.webhooks}
     for event_id in sender.unacknowledged:
         findings.add("webhooks that were never acknowledged", event_id)
@@ -124,7 +154,7 @@ def examine(sender: Sender, receivers: list[Receiver], ledger: Ledger, findings:
     duplicates: list[str] = []
     for receiver in receivers:
         examine_wire(sender, receiver, ledger, findings)
-        duplicates += examine_repeats(receiver, findings, crashes, may_repeat)
+        duplicates += examine_repeats(receiver, findings, faults, may_repeat)
         examine_order(receiver, ledger, findings)
     return duplicates
 
@@ -174,16 +204,20 @@ def examine_wire(sender: Sender, receiver: Receiver, ledger: Ledger, findings: F
             findings.add(f"{receiver.name}: transfer ids that do not name both sides", transfer)
 
 
-def examine_repeats(receiver: Receiver, findings: Findings, crashes: list[tuple[float, float]],
+def examine_repeats(receiver: Receiver, findings: Findings, faults: list[Fault],
                     may_repeat: bool) -> list[str]:
-    """A message that was accepted comes again only if something broke between its acceptance and its settling."""
+    """A message that was accepted comes again only if something broke between its acceptance and its settling, and at
+    most once for each fault that it was in flight at."""
     explained = []
     for identifier, message in receiver.messages.items():
+        left = list(faults)
         for first, again in zip(message.accepted, message.accepted[1:]):
-            if may_repeat and any(begin - SLACK_S <= again and first <= end + SLACK_S for begin, end in crashes):
+            fault = next((fault for fault in left if fault.explains(receiver.name, identifier, first, again)), None)
+            if may_repeat and fault:
+                left.remove(fault)
                 explained.append(f"{identifier} at {receiver.name} after {again - first:.2f} s")
             else:
-                findings.add(f"{receiver.name}: duplicates that no crash explains",
+                findings.add(f"{receiver.name}: duplicates that no fault explains",
                              f"{identifier} after {again - first:.2f} s")
     return explained
 

@@ -36,8 +36,8 @@ class Message:
 
 
 class Receiver:
-    def __init__(self, name: str, secret: str, seed: str, canary: "Receiver | None" = None):
-        self.name, self.canary = name, canary
+    def __init__(self, name: str, secret: str, seed: str, canary: "Receiver | None" = None, host: str = "127.0.0.1"):
+        self.name, self.canary, self.host = name, canary, host
         self.key = base64.b64decode(secret.removeprefix("whsec_"))
         self.rng = random.Random(f"{seed}/{name}")
         self.messages: dict[str, Message] = {}
@@ -50,16 +50,16 @@ class Receiver:
         self.answer_after_s = 0.0
         self.server: asyncio.Server | None = None
         self.open: set[asyncio.Transport] = set()
-        with socket.create_server(("127.0.0.1", 0)) as found:
+        with socket.create_server((host, 0)) as found:
             self.port = found.getsockname()[1]
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}/{self.name}"
+        return f"http://{self.host}:{self.port}/{self.name}"
 
     async def start(self) -> None:
         self.server = await asyncio.get_running_loop().create_server(
-            lambda: Conversation(self), "127.0.0.1", self.port, backlog=1024, reuse_address=True)
+            lambda: Conversation(self), self.host, self.port, backlog=1024, reuse_address=True)
 
     async def refuse(self) -> None:
         """Nobody listens any more, and connections are closed; what was written to them still arrives."""
