@@ -62,8 +62,9 @@ class Bed:
         self.secrets = secrets
         self.daemons = [Daemon(scratch, binary, secrets, settings, self.receivers, number + 1)
                         for number in range(plan.daemons)]
-        self.sender = Sender(seed_text, [("127.0.0.1", daemon.port) for daemon in self.daemons], secrets.source, plan.per_second,
-                             keep_alive=plan.keep_alive, unsettled_max=plan.unsettled_max)
+        addresses = [("127.0.0.1", daemon.port) for daemon in self.daemons]
+        self.sender = Sender(seed_text, addresses, secrets.source, plan.per_second, keep_alive=plan.keep_alive,
+                             unsettled_max=plan.unsettled_max)
         # The server that holds the truth: after a promotion the other one.
         self.current = self.server
         self.took_to_drain = 0.0

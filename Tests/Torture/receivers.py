@@ -173,6 +173,8 @@ class Conversation(asyncio.Protocol):
                                  + self.receiver.canary.url.encode() + b"\r\n\r\n")
         elif mood == "busy":
             self.transport.write(b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n")
+        elif mood == "never":
+            self.transport.write(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
         elif mood != "hang-head":
             self.transport.write(b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n")
 
