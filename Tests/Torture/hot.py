@@ -24,6 +24,8 @@ COST_RATIO_MAX = 3.0
 # Bytes of `purchases.state`.
 STATE_BYTES_MAX = 64 << 10
 BLOCKS, BLOCKS_COMPARED = 20, 3
+# Before the first block: they fill caches and plan statements.
+WARM_UP = 20
 CONNECTIONS = 4
 # Of one transaction at most (Limits.recordBatchEventsMax).
 BATCH = 500
@@ -35,9 +37,9 @@ class HotResult:
     dimension: str
     what: str
     count: int
-    # Milliseconds of processor time each: medians of blocks.
+    # Milliseconds of processor time each: of the first tenth, and of the dearest blocks, which are not always the last.
     first_ms: float = 0
-    last_ms: float = 0
+    dearest_ms: float = 0
     state_bytes: int = 0
     seconds: float = 0
     # Seconds by question, and by what was sent at the end.
@@ -51,23 +53,30 @@ class HotResult:
 
     @property
     def ratio(self) -> float:
-        return self.last_ms / self.first_ms if self.first_ms else 0
+        return self.dearest_ms / self.first_ms if self.first_ms else 0
+
+    def compare(self) -> None:
+        self.first_ms = min(self.blocks_ms[:2])
+        self.dearest_ms = max(statistics.median(self.blocks_ms[begin:begin + BLOCKS_COMPARED])
+                              for begin in range(len(self.blocks_ms) - BLOCKS_COMPARED + 1))
+        if self.ratio > COST_RATIO_MAX:
+            self.findings.append(f"one costs up to {self.ratio:.1f} times the first")
 
     def row(self) -> list[str]:
         slowest = max(self.answered_s.items(), key=lambda answered: answered[1], default=("", 0))
         return [self.dimension, self.verdict, str(self.count), f"{self.first_ms:.2f} ms",
-                f"{self.last_ms:.2f} ms", f"{self.ratio:.1f}", f"{self.state_bytes}", f"{self.seconds:.0f} s",
+                f"{self.dearest_ms:.2f} ms", f"{self.ratio:.1f}", f"{self.state_bytes}", f"{self.seconds:.0f} s",
                 f"{slowest[0]} {slowest[1]:.1f} s"]
 
 
-HEAD = ["dimension", "", "count", "first", "last", "ratio", "state", "took", "slowest question"]
+HEAD = ["dimension", "", "count", "first", "dearest", "ratio", "state", "took", "slowest question"]
 
 
 class HotBed:
-    def __init__(self, scratch: Scratch, binary: pathlib.Path, dimension: Dimension, count: int):
-        self.scratch, self.binary, self.dimension, self.count = scratch, binary, dimension, count
+    def __init__(self, scratch: Scratch, server: Server, binary: pathlib.Path, dimension: Dimension, count: int):
+        self.scratch, self.server, self.binary = scratch, server, binary
+        self.dimension, self.count = dimension, count
         self.result = HotResult(dimension.name, dimension.what, count)
-        self.server = Server(scratch, settings={"max_connections": "60"})
         self.server.fresh_database(DATABASE)
         secrets = Secrets(scratch, random.Random(dimension.name).randbytes(32))
         self.receiver = Receiver("receiver", secrets.integration, dimension.name)
@@ -97,7 +106,6 @@ class HotBed:
             await self.receiver.refuse()
             if self.daemon.process and self.daemon.process.is_running():
                 self.daemon.kill()
-            await asyncio.to_thread(self.server.close)
         self.result.seconds = time.monotonic() - began
         return self.result
 
@@ -105,29 +113,26 @@ class HotBed:
 
     async def measure(self) -> None:
         dimension, result = self.dimension, self.result
-        if not await self.send(dimension.before, 1):
+        blocks = 2 * BLOCKS_COMPARED if dimension.at_once else BLOCKS
+        size = BATCH if dimension.at_once else (self.count - WARM_UP) // BLOCKS
+        result.count = WARM_UP + blocks * size
+        if not await self.send(dimension.before(result.count), CONNECTIONS) or not await self.send(
+                self.next_ones(WARM_UP), 1):
             return
-        blocks = 2 * BLOCKS_COMPARED + 1 if dimension.at_once else BLOCKS
-        size = BATCH if dimension.at_once else self.count // BLOCKS
-        result.count = blocks * size
+        await self.drain()
         for block in range(blocks):
             if dimension.integrations:
                 await self.add_integrations((block + 1) * size)
-            requests = [dimension.make(self.made + number) for number in range(1, size + 1)]
-            self.made += size
+            requests = self.next_ones(size)
             before = self.cpu()
-            at_once = dimension.at_once and block > BLOCKS_COMPARED
+            at_once = dimension.at_once and block >= BLOCKS_COMPARED
             held = await self.send(requests, size if at_once else CONNECTIONS)
             await self.drain()
             used = self.cpu() - before
             result.blocks_ms.append(round((used.daemon + used.postgresql) * 1000 / size, 3))
             if not held:
                 return
-        # The first block fills caches and plans statements.
-        result.first_ms = statistics.median(result.blocks_ms[1:1 + BLOCKS_COMPARED])
-        result.last_ms = statistics.median(result.blocks_ms[-BLOCKS_COMPARED:])
-        if result.ratio > COST_RATIO_MAX:
-            result.findings.append(f"the last cost {result.ratio:.1f} times the first")
+        result.compare()
         for number, request in enumerate(dimension.after, start=1):
             began = time.monotonic()
             await self.send([request], 1)
@@ -136,6 +141,10 @@ class HotBed:
         result.state_bytes = int(await self.server.ask("SELECT coalesce(max(octet_length(state)), 0) FROM purchases"))
         if result.state_bytes > STATE_BYTES_MAX:
             result.findings.append(f"the state of a purchase has {result.state_bytes} bytes")
+
+    def next_ones(self, count: int) -> list[Request]:
+        self.made += count
+        return [self.dimension.make(number) for number in range(self.made - count + 1, self.made + 1)]
 
     def cpu(self) -> CPUTime:
         return CPUTime.now(self.daemon.process.child.pid, self.server.server.child.pid)
@@ -166,11 +175,11 @@ class HotBed:
         return not other
 
     async def drain(self) -> None:
-        deadline = time.monotonic() + DRAIN_S
-        while await self.server.ask("SELECT EXISTS (SELECT FROM deliveries)") == "t":
-            if time.monotonic() > deadline:
-                raise BenchError(f"the queue did not drain within {DRAIN_S} s")
-            await asyncio.sleep(0.1)
+        def is_empty() -> bool:
+            return session.ask("SELECT EXISTS (SELECT FROM deliveries)") == "f"
+
+        with self.server.session(DATABASE) as session:
+            await asyncio.to_thread(wait_until, "an empty queue", is_empty, DRAIN_S, 0.02)
 
     async def add_integrations(self, count: int) -> None:
         """So many that want nothing of what is sent, taken over by a reload."""
@@ -217,15 +226,16 @@ async def run_to_end(command: list[str]) -> str:
 
 async def run_all(binary: pathlib.Path, names: list[str], count: int) -> list[HotResult]:
     results = []
-    for dimension in DIMENSIONS:
-        if names and dimension.name not in names:
-            continue
-        with Scratch("torture") as scratch:
-            result = await HotBed(scratch, binary, dimension, count).run()
-        results.append(result)
-        print(f"hot {result.dimension}, {result.count} {result.what}: {result.verdict} "
-              f"({result.seconds:.0f} s): {result.first_ms:.2f} ms, then {result.last_ms:.2f} ms; a state has "
-              f"{result.state_bytes} bytes", flush=True)
-        for finding in result.findings:
-            print(f"  FOUND {finding}", flush=True)
+    with Scratch("torture") as scratch:
+        server = Server(scratch, settings={"max_connections": "60"})
+        for dimension in DIMENSIONS:
+            if names and dimension.name not in names:
+                continue
+            result = await HotBed(scratch, server, binary, dimension, count).run()
+            results.append(result)
+            print(f"hot {result.dimension}, {result.count} {result.what}: {result.verdict} "
+                  f"({result.seconds:.0f} s): {result.first_ms:.2f} ms, then up to {result.dearest_ms:.2f} ms; a state "
+                  f"has {result.state_bytes} bytes", flush=True)
+            for finding in result.findings:
+                print(f"  FOUND {finding}", flush=True)
     return results

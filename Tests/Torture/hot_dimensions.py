@@ -23,8 +23,8 @@ class Dimension:
     name: str
     # The n-th of it, from 1 on: path and body.
     make: collections.abc.Callable[[int], Request]
-    # Sent before.
-    before: list[Request] = dataclasses.field(default_factory=list)
+    # What is sent before so many of it.
+    before: collections.abc.Callable[[int], list[Request]] = lambda _: []
     # Sent at the end, when all are there; what they take is said.
     after: list[Request] = dataclasses.field(default_factory=list)
     # Commands and paths of the API that are asked at the end.
@@ -76,7 +76,7 @@ def session(type_: str, event_id: str, n: int, **data: object) -> Request:
                                "data": {"event_id": event_id, "environment": "production", **data}})
 
 
-def device(install: str, action: str, **body: object) -> Request:
+def act(install: str, action: str, **body: object) -> Request:
     return f"/v1/users/{install}/{action}?source=hot-qonversion&environment=PRODUCTION", body
 
 
@@ -92,22 +92,27 @@ def transfers(n: int) -> Request:
 
 def restores(n: int) -> Request:
     """restores of one purchase on two installs in turn"""
-    return device(f"r{n % 2}", "restore", transactions=["restores-1"], strategy="transfer")
+    return act(f"r{n % 2}", "restore", transactions=["restores-1"], strategy="transfer")
 
 
 def installs(n: int) -> Request:
     """installs of one identity"""
-    return device(f"i{n}", "identify", identity="one")
+    return act(f"i{n}", "identify", identity="one")
 
 
 def identities(n: int) -> Request:
     """identities on one install"""
-    return device("shared", "identify", identity=f"id{n}")
+    return act("shared", "identify", identity=f"id{n}")
 
 
 def logins(n: int) -> Request:
     """logins of one device"""
     return session("SESSION_LOGIN", f"login-{n}", n, anonymous_id="device", user_id=f"user{n}")
+
+
+def devices(n: int) -> Request:
+    """devices that log in as one user, each with a purchase"""
+    return session("SESSION_LOGIN", f"device-login-{n}", n, anonymous_id=f"device-{n}", user_id="owner")
 
 
 def purchases(n: int) -> Request:
@@ -119,11 +124,11 @@ def purchases(n: int) -> Request:
 
 def holders(n: int) -> Request:
     """holders of one shared purchase"""
-    return device(f"h{n}", "restore", transactions=["holders-1"], strategy="copy")
+    return act(f"h{n}", "restore", transactions=["holders-1"], strategy="copy")
 
 
 def changes(n: int) -> Request:
-    """logins in one batch"""
+    """logins in one batch, each device with a purchase"""
     return session("SESSION_LOGIN", f"batch-login-{n}", n, anonymous_id=f"batch-{n}", user_id=f"batch-user-{n}")
 
 
@@ -147,6 +152,16 @@ def dead_letters(n: int) -> Request:
     return purchasely("ACTIVATE", n, f"subs_dead_{n}", user_id=f"u{n}")
 
 
+def started(transaction: str, install: str, identity: str = "") -> collections.abc.Callable[[int], list[Request]]:
+    return lambda _: [qonversion("subscription_started", 1, transaction, install, identity)]
+
+
+def bought(device: str) -> Request:
+    return session("ACTIVATE", f"bought-{device}", 0, anonymous_id=device, purchase_id=device, product="premium",
+                   store_transaction_id=device, store="app_store", purchase_type="RENEWING_SUBSCRIPTION",
+                   effective_next_renewal_at_ms=EPOCH_MS + YEAR_MS)
+
+
 def moved(number: int) -> list[Request]:
     """All purchases of one holder to another and back, so often."""
     sides = itertools.cycle((("rich", "heir"), ("heir", "rich")))
@@ -160,25 +175,25 @@ DIMENSIONS = [
         "/v1/entitlements?user_id=u"]),
     Dimension("transfers", transfers, questions=[
         "trace subs_transfers-t1", "/v1/transfers?user_id=u", "/v1/entitlements?user_id=u"]),
-    Dimension("restores", restores, [qonversion("subscription_started", 1, "restores-1", "r0")], questions=[
+    Dimension("restores", restores, started("restores-1", "r0"), questions=[
         "trace restores-1-1", "/v1/transfers?install=r0", "/v1/entitlements?install=r1"],
         after=[qonversion("subscription_renewed", 2_000_000, "restores-1", "r0")]),
-    Dimension("installs", installs, [qonversion("subscription_started", 1, "installs-1", "i1", "one")], questions=[
-        "trace --user one", "/v1/identities?user_id=one", "/v1/entitlements?user_id=one"]),
-    Dimension("identities", identities, [qonversion("subscription_started", 1, "identities-1", "shared")], questions=[
+    Dimension("installs", installs, started("installs-1", "i1", "one"), questions=[
+        "trace installs-1-1", "/v1/identities?user_id=one", "/v1/entitlements?user_id=one"]),
+    Dimension("identities", identities, started("identities-1", "shared"), questions=[
         "trace --anonymous shared", "/v1/entitlements?install=shared"]),
-    Dimension("logins", logins, [session("ACTIVATE", "bought", 0, anonymous_id="device", purchase_id="sub-1",
-                                         product="premium", store_transaction_id="sub-1", store="app_store",
-                                         purchase_type="RENEWING_SUBSCRIPTION",
-                                         effective_next_renewal_at_ms=EPOCH_MS + YEAR_MS)],
-              questions=["trace --anonymous device", "/v1/entitlements?anonymous_user_id=device"]),
+    Dimension("logins", logins, lambda _: [bought("device")], questions=[
+        "trace --anonymous device", "/v1/entitlements?anonymous_user_id=device"]),
+    Dimension("devices", devices, lambda count: [bought(f"device-{n}") for n in range(1, count + 1)], questions=[
+        "trace --user owner", "/v1/entitlements?user_id=owner", "/v1/identities?user_id=owner"]),
     Dimension("purchases", purchases, after=moved(3), questions=[
         "trace --user rich", "events --user heir --limit 10000", "/v1/entitlements?user_id=heir",
         "/v1/history?user_id=rich"]),
-    Dimension("holders", holders, [qonversion("subscription_started", 1, "holders-1", "h0")], questions=[
+    Dimension("holders", holders, started("holders-1", "h0"), questions=[
         "trace holders-1-1", "/v1/entitlements?install=h1"],
         after=[qonversion("subscription_renewed", 2_000_000, "holders-1", "h0")]),
-    Dimension("changes", changes, at_once=True, questions=["/v1/identities?user_id=batch-user-1"]),
+    Dimension("changes", changes, lambda count: [bought(f"batch-{n}") for n in range(1, count + 1)], at_once=True,
+              questions=["/v1/identities?user_id=batch-user-1"]),
     Dimension("duplicates", duplicates, at_once=True, questions=["trace subs_duplicates-t0"]),
     Dimension("integrations", integrations, integrations=True, questions=["check"]),
     Dimension("quarantine", quarantine, questions=["quarantine list"]),
