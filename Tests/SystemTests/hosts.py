@@ -17,6 +17,7 @@ from processes import Scratch
 from program import run_as_program
 from receivers import Receiver
 from sender import Sender
+from webhooks import Histories
 
 # Limits.leaseDuration.
 LEASE_S = 15
@@ -102,7 +103,8 @@ class Test:
             receiver = Receiver(f"receiver{number}", given.integration_secret, seed, host=given.receivers)
             receiver.port, receiver.answer_after_s = int(port), ANSWER_AFTER_S
             self.receivers.append(receiver)
-        self.sender = Sender(seed, [host.address for host in self.hosts], given.source_secret, PER_SECOND)
+        self.sender = Sender(Histories(seed), seed, [host.address for host in self.hosts], given.source_secret,
+                             PER_SECOND)
         self.faults: list[Fault] = []
 
     async def begin(self) -> None:

@@ -24,8 +24,10 @@ LOCKS = ("LOCK TABLE deliveries IN EXCLUSIVE MODE", "LOCK TABLE purchases IN EXC
 async def kill_daemon(bed: Bed, away_s: float = 0.5) -> None:
     daemon = bed.rng.choice(bed.daemons)
     with bed.breaking("kill -9 of a daemon") as fault:
-        daemon.kill()
+        # Stopped while it is asked what it had in hand: of a dead one another daemon could take it over meanwhile.
+        daemon.signal(signal.SIGSTOP)
         await bed.note_in_flight(fault)
+        daemon.kill()
         await bed.rest(0, away_s)
         daemon.start()
         await daemon.ready()

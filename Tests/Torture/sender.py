@@ -20,9 +20,9 @@ REQUESTS_OF_CONNECTION = 40
 
 
 class Sender:
-    def __init__(self, seed: str, addresses: list[tuple[str, int]], secret: str, per_second: float,
+    def __init__(self, histories: Histories, seed: str, addresses: list[tuple[str, int]], secret: str, per_second: float,
                  connections: int = 64, keep_alive: bool = True, unsettled_max: int = 2_000):
-        self.histories, self.rng = Histories(seed), random.Random(f"{seed}/sender")
+        self.histories, self.rng = histories, random.Random(f"{seed}/sender")
         self.addresses, self.secret = addresses, secret.encode()
         self.per_second, self.connections, self.keep_alive = per_second, connections, keep_alive
         self.unsettled_max = unsettled_max
@@ -111,8 +111,8 @@ class Sender:
                         connection.close()
                     connection = Connection(self.rng.choice(self.addresses), self.keep_alive)
                 began = time.monotonic()
-                answer = await connection.post("/ingest/purchasely", signed_headers(self.secret, webhook.body),
-                                               webhook.body)
+                headers = signed_headers(self.secret, webhook.body) if webhook.source == "purchasely" else {}
+                answer = await connection.post(f"/ingest/{webhook.source}", headers, webhook.body)
                 self.slowest_s = max(self.slowest_s, time.monotonic() - began)
                 self.answers[answer] += 1
                 self.waiting -= 1

@@ -13,7 +13,7 @@ import hot
 from bed import Bed
 from processes import Scratch
 from program import run_as_program
-from scenarios import SCENARIOS, SHORT, Scenario, play
+from scenarios import IN_TURN, SCENARIOS, SHORT, Scenario, play
 
 WARNINGS_SHOWN = 8
 
@@ -72,11 +72,12 @@ def arguments() -> argparse.Namespace:
     return given
 
 
-def chosen(given: argparse.Namespace) -> list[Scenario]:
+def chosen(given: argparse.Namespace, seed: int) -> list[Scenario]:
     if given.scenarios:
         return [scenario for scenario in SCENARIOS if scenario.name in given.scenarios]
     if given.short:
-        return [scenario for scenario in SCENARIOS if scenario.name in SHORT]
+        names = [*SHORT, IN_TURN[seed % len(IN_TURN)]]
+        return [scenario for scenario in SCENARIOS if scenario.name in names]
     return [scenario for scenario in SCENARIOS if scenario.name != "mixed"]
 
 
@@ -142,7 +143,7 @@ def main() -> int:
         return 0
     first = given.seed if given.seed is not None else time.time_ns() % 1_000_000
     results = []
-    for scenario in chosen(given):
+    for scenario in chosen(given, first):
         for seed in range(first, first + given.runs):
             results.append(asyncio.run(run(scenario, seed, given)))
             show(results[-1])
