@@ -68,7 +68,7 @@ class Host:
 
 
 class NetworkServer(Server):
-    """PostgreSQL on an address of the test's own network, where nobody else is: so it trusts whoever comes from there."""
+    """PostgreSQL on an address of the test's own network, where nobody else is: it trusts whoever comes from there."""
 
     def __init__(self, scratch: Scratch, address: str):
         self.network = f"{address}/24"
@@ -157,7 +157,8 @@ class Test:
             fault.in_flight = await oracle.leased(self.server)
             # A load balancer takes it out.
             self.sender.addresses = [other.address]
-            waiting = int(await self.server.ask("SELECT coalesce(max(id), 0) FROM deliveries WHERE leased_by IS NOT NULL"))
+            waiting = int(await self.server.ask(
+                "SELECT coalesce(max(id), 0) FROM deliveries WHERE leased_by IS NOT NULL"))
             await self.taken_over(fault.began, waiting)
             fault.ended = time.monotonic()
         await self.verdict("after it", living=1)

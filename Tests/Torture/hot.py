@@ -155,9 +155,10 @@ class HotBed:
 
         async def work() -> None:
             connection = Connection(("127.0.0.1", self.daemon.port))
+            headers = {"Authorization": f"Bearer {TOKEN}"}
             try:
                 for path, body in waiting:
-                    answer = await connection.post(path, {"Authorization": f"Bearer {TOKEN}"}, json.dumps(body).encode())
+                    answer = await connection.post(path, headers, json.dumps(body).encode())
                     answers[answer] = answers.get(answer, 0) + 1
                     if answer != "200" or connection.is_over:
                         connection.close()

@@ -212,7 +212,7 @@ def examine_wire(sender: Sender, receiver: Receiver, ledger: Ledger, findings: F
 
 
 def examine_dead_letters(receiver: Receiver, receivers: list[Receiver], ledger: Ledger, findings: Findings) -> None:
-    """What a receiver refuses for good is given up, nothing else is, and the others hear of each once, if they asked."""
+    """What a receiver refuses for good is given up, nothing else is; the others hear of each once, if they asked."""
     refused = {identifier for identifier in ledger.messages if receiver.refuses(identifier)}
     dead = ledger.dead[receiver.name]
     for identifier in dead - refused:
@@ -253,7 +253,7 @@ def examine_repeats(receiver: Receiver, findings: Findings, faults: list[Fault],
 
 
 def examine_order(receiver: Receiver, ledger: Ledger, findings: Findings) -> None:
-    """`order = "purchase"`: nothing of a purchase is tried before what is before it was accepted or refused for good."""
+    """`order = "purchase"`: nothing of a purchase is tried before what is before it was answered for good."""
     lanes: dict[str, list[tuple[int, Message]]] = collections.defaultdict(list)
     for identifier, message in receiver.messages.items():
         if message.purchase and identifier in ledger.messages:

@@ -122,7 +122,8 @@ class Receiver:
         data = payload["data"]
         if payload["type"].startswith("posthouse."):
             said = data["original"]
-            return Message(payload["type"], "", "", None, digest, (said["integration"], tuple(said.get("messages", []))))
+            about = (said["integration"], tuple(said.get("messages", [])))
+            return Message(payload["type"], "", "", None, digest, about)
         transfer = data.get("transfer")
         event_id = data.get("event_id") or ""
         original = self.originals.get(event_id)

@@ -20,8 +20,8 @@ REQUESTS_OF_CONNECTION = 40
 
 
 class Sender:
-    def __init__(self, histories: Histories, seed: str, addresses: list[tuple[str, int]], secret: str, per_second: float,
-                 connections: int = 64, keep_alive: bool = True, unsettled_max: int = 2_000):
+    def __init__(self, histories: Histories, seed: str, addresses: list[tuple[str, int]], secret: str,
+                 per_second: float, connections: int = 64, keep_alive: bool = True, unsettled_max: int = 2_000):
         self.histories, self.rng = histories, random.Random(f"{seed}/sender")
         self.addresses, self.secret = addresses, secret.encode()
         self.per_second, self.connections, self.keep_alive = per_second, connections, keep_alive
