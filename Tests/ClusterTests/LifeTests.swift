@@ -131,7 +131,9 @@ import Vocabulary
             busy.arguments = [cluster.connectionString, "-Xc", "SELECT count(*) FROM generate_series(1, 4000000000)"]
             busy.standardError = FileHandle.nullDevice
             try busy.run()
-            while try query(cluster, "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%series%'") != "2" {}
+            while try query(cluster, "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%series%'") != "2" {
+                try await Task.sleep(for: .milliseconds(5))
+            }
             kill(before, SIGKILL)
             _ = await bench.observed.next { if case .warning = $0 { true } else { false } }
             _ = await bench.observed.next { if case .clusterStarted = $0 { true } else { false } }

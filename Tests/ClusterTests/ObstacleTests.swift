@@ -137,7 +137,9 @@ import Vocabulary
         try await Workbench.with { bench in
             let real = try await Binaries.find(for: nil, clusterDirectory: bench.data, in: bench.surroundings)
             let fake = try bench.fakeVersion(
-                "\(real.directory)/initdb \"$@\" & sleep 0.4; kill -9 $!; kill -9 $$", postgres: real.postgres)
+                // Its own children first: they would go on writing for a moment.
+                "\(real.directory)/initdb \"$@\" & sleep 0.4; pkill -9 -P $!; kill -9 $!; kill -9 $$",
+                postgres: real.postgres)
             guard case .initialisationFailed = try await bench.refusal(fake) else {
                 Issue.record("expected a failed initialisation")
                 return

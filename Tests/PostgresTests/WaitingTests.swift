@@ -5,7 +5,7 @@ import Testing
 @Suite("Every wait ends", .timeLimit(.minutes(5))) struct WaitingTests {
     @Test("statement_timeout is the server's refusal, and may be tried again") func statementTimeout() async throws {
         let connection = try await Connection.open(
-            settings(TestCluster.shared.createDatabase(), statementTimeout: .milliseconds(50)))
+            settings(TestCluster.shared.createDatabase(), statementTimeout: .seconds(1)))
         let error = await databaseError {
             _ = try await connection.withSession { session throws(DatabaseError) in
                 try session.execute(Sample.sleep, 30)
@@ -17,16 +17,16 @@ import Testing
 
     @Test("Our own deadline holds where the server has none") func ownDeadline() async throws {
         let connection = try await Connection.open(
-            settings(TestCluster.shared.createDatabase(), statementTimeout: .zero, deadlineMargin: .milliseconds(300)))
+            settings(TestCluster.shared.createDatabase(), statementTimeout: .zero, deadlineMargin: .seconds(2)))
         let started = ContinuousClock.now
         let error = await databaseError {
             _ = try await connection.withSession { session throws(DatabaseError) in
                 try session.execute(Sample.sleep, 30)
             }
         }
-        #expect(error == .timedOut(after: .milliseconds(300)) && error?.isConnectionLevel == true)
-        #expect(ContinuousClock.now - started >= .milliseconds(300))
-        #expect(ContinuousClock.now - started < .seconds(20))
+        #expect(error == .timedOut(after: .seconds(2)) && error?.isConnectionLevel == true)
+        // Before the statement would have ended by itself.
+        #expect((.seconds(2)..<(.seconds(30))).contains(ContinuousClock.now - started))
         #expect(!connection.isAlive)
         let later = await databaseError { try await connection.withSession { _ throws(DatabaseError) in } }
         guard case .connectionLost = later else { Issue.record("\(String(describing: later))"); return }
@@ -34,7 +34,7 @@ import Testing
 
     @Test("A deadline at COMMIT leaves the outcome unknown") func deadlineAtCommit() async throws {
         let connection = try await Connection.open(
-            settings(TestCluster.shared.createDatabase(), statementTimeout: .zero, deadlineMargin: .milliseconds(500)))
+            settings(TestCluster.shared.createDatabase(), statementTimeout: .zero, deadlineMargin: .seconds(3)))
         let error = await databaseError {
             try await connection.withSession { session throws(DatabaseError) in
                 // A deferred trigger sleeps inside COMMIT.
@@ -69,7 +69,7 @@ import Testing
         let cluster = try TestCluster.shared
         let settings = try ConnectionSettings(
             "host=127.0.0.1,\(cluster.directory) port=\(listener.port),5432 user=postgres dbname=postgres",
-            connectTimeout: .seconds(1), statementTimeout: .seconds(10), deadlineMargin: .seconds(1))
+            connectTimeout: .seconds(4), statementTimeout: .seconds(20), deadlineMargin: .seconds(10))
         let connection = try await Connection.open(settings)
         let rows = try await connection.withSession { session throws(DatabaseError) in try session.run(Sample.one, ()) }
         #expect(rows == [1])

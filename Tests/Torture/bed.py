@@ -2,6 +2,7 @@
 
 import asyncio
 import collections
+import collections.abc
 import contextlib
 import dataclasses
 import pathlib
@@ -11,10 +12,11 @@ import time
 import oracle
 from daemon import Daemon, Secrets, Settings
 from database import DATABASE, Server
-from oracle import Findings, Ledger
-from processes import Scratch
+from oracle import Fault, Findings, Ledger
+from processes import BenchError, Scratch
 from receivers import Receiver
 from sender import Sender
+from webhooks import Histories, History
 
 DRAIN_S = 60
 # Retried every second, for longer than any scenario: nothing may die of a fault of a minute. Jitter keeps its default.
@@ -37,6 +39,9 @@ class Plan:
     # Whether the source may see nothing but 200.
     only_200: bool = False
     has_standby: bool = False
+    histories: type[Histories] = Histories
+    # Tables of the configuration beside the usual ones.
+    tables: str = ""
     data_mount_mb: int = 0
 
 
@@ -48,8 +53,7 @@ class Bed:
         self.tried: collections.Counter[str] = collections.Counter()
         self.findings = Findings()
         self.notes: list[str] = []
-        # From when to when something was broken that may make a delivery come twice.
-        self.crashes: list[tuple[float, float]] = []
+        self.faults: list[Fault] = []
         seed_text = f"{name}/{seed}"
         self.server = Server(scratch, settings={"max_connections": "60"} | plan.postgres,
                              environment=postgres_environment, data_mount_mb=plan.data_mount_mb)
@@ -59,15 +63,19 @@ class Bed:
         self.canary = Receiver("canary", secrets.integration, seed_text)
         self.receivers = [Receiver(f"receiver{number}", secrets.integration, seed_text, self.canary)
                           for number in (1, 2, 3)]
-        settings = Settings(self.url(), {"schedule": SCHEDULE, "timeout": plan.timeout} | plan.integration)
+        settings = Settings(self.url(), {"schedule": SCHEDULE, "timeout": plan.timeout} | plan.integration,
+                            tables=plan.tables)
         self.secrets = secrets
         self.daemons = [Daemon(scratch, binary, secrets, settings, self.receivers, number + 1)
                         for number in range(plan.daemons)]
-        self.sender = Sender(seed_text, [daemon.port for daemon in self.daemons], secrets.source, plan.per_second,
+        addresses = [("127.0.0.1", daemon.port) for daemon in self.daemons]
+        self.sender = Sender(plan.histories(seed_text), seed_text, addresses, secrets.source, plan.per_second,
                              keep_alive=plan.keep_alive, unsettled_max=plan.unsettled_max)
         # The server that holds the truth: after a promotion the other one.
         self.current = self.server
         self.took_to_drain = 0.0
+        # Writes what must come of the histories into them, where that is not known before all of them have begun.
+        self.expect: collections.abc.Callable[[list[History], Ledger], None] | None = None
         self.duplicates: list[str] = []
 
     def url(self) -> str:
@@ -112,11 +120,18 @@ class Bed:
     def breaking(self, what: str):
         """Something that may make deliveries come twice is broken inside its `with`."""
         self.tried[what] += 1
-        began = time.monotonic()
+        fault = Fault(what, time.monotonic())
+        self.faults.append(fault)
         try:
-            yield
+            yield fault
         finally:
-            self.crashes.append((began, time.monotonic()))
+            fault.ended = time.monotonic()
+
+    async def note_in_flight(self, fault: Fault) -> None:
+        """To be called when a daemon does nothing any more, before another takes over. Where the database cannot be
+        asked, the fault goes by its time."""
+        with contextlib.suppress(BenchError):
+            fault.in_flight = await oracle.leased(self.current)
 
     async def rest(self, low: float, high: float) -> None:
         """A while drawn from the seed."""
@@ -134,8 +149,10 @@ class Bed:
             if not daemon.process.is_running():
                 self.findings.add("a daemon ended that nobody ended", daemon.process.last_words(3))
         ledger = await Ledger.read(self.current)
+        if self.expect:
+            self.expect(self.sender.begun, ledger)
         self.duplicates = oracle.examine(
-            self.sender, self.receivers, ledger, self.findings, self.crashes, self.plan.may_repeat)
+            self.sender, self.receivers, ledger, self.findings, self.faults, self.plan.may_repeat)
         other = {answer: count for answer, count in self.sender.answers.items() if answer != "200"}
         if self.plan.only_200 and other:
             self.findings.add("webhooks that were not answered 200", other)

@@ -28,6 +28,8 @@ class Settings:
     database: dict[str, str] = dataclasses.field(default_factory=lambda: {"statement_timeout": '"5s"'})
     # Instead of [database]: the private cluster's directory.
     embedded: pathlib.Path | None = None
+    # Further tables, as they are.
+    tables: str = ""
 
 
 class Secrets:
@@ -71,7 +73,7 @@ class Daemon:
                           + lines(common))
         # Never half a file for one who reads it now.
         written = self.file.with_suffix(".new")
-        written.write_text("\n".join(tables) + "\n" + spoil)
+        written.write_text("\n".join(tables) + "\n" + settings.tables + spoil)
         written.rename(self.file)
 
     def start(self, environment: dict[str, str] | None = None, wrapper: list[str] | None = None) -> None:

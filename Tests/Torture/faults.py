@@ -23,7 +23,10 @@ LOCKS = ("LOCK TABLE deliveries IN EXCLUSIVE MODE", "LOCK TABLE purchases IN EXC
 
 async def kill_daemon(bed: Bed, away_s: float = 0.5) -> None:
     daemon = bed.rng.choice(bed.daemons)
-    with bed.breaking("kill -9 of a daemon"):
+    with bed.breaking("kill -9 of a daemon") as fault:
+        # Stopped while it is asked what it had in hand: of a dead one another daemon could take it over meanwhile.
+        daemon.signal(signal.SIGSTOP)
+        await bed.note_in_flight(fault)
         daemon.kill()
         await bed.rest(0, away_s)
         daemon.start()
@@ -32,9 +35,10 @@ async def kill_daemon(bed: Bed, away_s: float = 0.5) -> None:
 
 async def freeze_daemon(bed: Bed, past_the_lease: bool = True) -> None:
     daemon = bed.rng.choice(bed.daemons)
-    with bed.breaking("a daemon frozen past its lease" if past_the_lease else "a daemon frozen for a moment"):
+    with bed.breaking("a daemon frozen past its lease" if past_the_lease else "a daemon frozen for a moment") as fault:
         daemon.signal(signal.SIGSTOP)
         try:
+            await bed.note_in_flight(fault)
             await (bed.rest(LEASE_S + 1, LEASE_S + 4) if past_the_lease else bed.rest(0.2, 3))
         finally:
             daemon.signal(signal.SIGCONT)

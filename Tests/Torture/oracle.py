@@ -4,6 +4,7 @@ import asyncio
 import collections
 import dataclasses
 import json
+import math
 import time
 
 from database import Server
@@ -13,7 +14,36 @@ from sender import Sender
 
 # How exactly a receiver's stamp and a fault's can be compared: an answer may still be on its way.
 SLACK_S = 1.0
+# Longer than it takes from a receiver's answer to its settling, while nothing is broken.
+SETTLED_S = 2.0
 EXAMPLES = 3
+
+
+@dataclasses.dataclass
+class Fault:
+    """Something that was broken for a while, and may make deliveries come twice."""
+
+    what: str
+    began: float
+    ended: float = math.inf
+    # Receiver and webhook-id of what was leased when a daemon was killed, frozen or cut off: nothing else may come
+    # twice by it. None where it cannot be asked: then only what was accepted about that time may.
+    in_flight: set[tuple[str, str]] | None = None
+
+    def explains(self, receiver: str, identifier: str, first: float, again: float) -> bool:
+        if again < self.began - SLACK_S or first > self.ended + SLACK_S:
+            return False
+        if self.in_flight is not None:
+            return (receiver, identifier) in self.in_flight
+        return first >= self.began - SETTLED_S
+
+
+async def leased(server: Server) -> set[tuple[str, str]]:
+    """Receiver and webhook-id of each delivery that is leased now."""
+    rows = await server.ask(
+        "SELECT i.name, 'msg_' || replace(m.key::text, '-', '') FROM deliveries d JOIN messages m ON m.id = d.message "
+        "JOIN integrations i ON i.id = d.integration WHERE d.leased_by IS NOT NULL", patience_s=3)
+    return {tuple(row.split("|")) for row in rows.splitlines()}
 
 
 @dataclasses.dataclass
@@ -46,7 +76,8 @@ class Ledger:
     access: dict[tuple[str, str], bool]
     # Integration name: messages with an accepted attempt.
     accepted: dict[str, set[str]]
-    dead_letters: int
+    # Integration name: messages given up.
+    dead: dict[str, set[str]]
 
     @staticmethod
     async def read(server: Server) -> "Ledger":
@@ -64,13 +95,19 @@ class Ledger:
                             "JOIN purchases p ON p.id = e.purchase")
         accepted = await rows(f"(i.name, {key})), '[]') FROM attempts a JOIN integrations i ON i.id = a.integration "
                               "JOIN messages m ON m.id = a.message WHERE a.outcome = 'accepted'")
-        by_integration: dict[str, set[str]] = collections.defaultdict(set)
-        for name, message in accepted:
-            by_integration[name].add(message)
+        dead = await rows(f"(i.name, {key})), '[]') FROM dead_letters d JOIN integrations i ON i.id = d.integration "
+                          "JOIN messages m ON m.id = d.message WHERE m.type NOT LIKE 'posthouse.%'")
         return Ledger(
             {row[0]: (row[1], row[2], row[3]) for row in messages}, collections.Counter(dict(events)),
             collections.Counter(tuple(row) for row in transfers), {(row[0], row[1]): row[2] for row in access},
-            by_integration, int(await server.ask("SELECT count(*) FROM dead_letters")))
+            by_integration(accepted), by_integration(dead))
+
+
+def by_integration(rows: list[list]) -> dict[str, set[str]]:
+    messages: dict[str, set[str]] = collections.defaultdict(set)
+    for name, message in rows:
+        messages[name].add(message)
+    return messages
 
 
 async def drain(server: Server, findings: Findings, patience_s: float, living: int) -> float:
@@ -102,8 +139,8 @@ async def drain(server: Server, findings: Findings, patience_s: float, living: i
 
 
 def examine(sender: Sender, receivers: list[Receiver], ledger: Ledger, findings: Findings,
-            crashes: list[tuple[float, float]], may_repeat: bool) -> list[str]:
-    """Holds everything against everything; returns the duplicates on the wire that a crash explains."""
+            faults: list[Fault], may_repeat: bool) -> list[str]:
+    """Holds everything against everything; returns the duplicates on the wire that a fault explains."""
     sent = {webhook.event_id: webhook for history in sender.begun for webhook in history.webhooks}
     for event_id in sender.unacknowledged:
         findings.add("webhooks that were never acknowledged", event_id)
@@ -118,13 +155,12 @@ def examine(sender: Sender, receivers: list[Receiver], ledger: Ledger, findings:
     for event_id in sender.acknowledged:
         if told[event_id] == 0 and not sent[event_id].is_native:
             findings.add("acknowledged events without a message", event_id)
-    if ledger.dead_letters:
-        findings.add("dead letters", ledger.dead_letters)
     examine_transfers(sender, ledger, findings)
     duplicates: list[str] = []
     for receiver in receivers:
         examine_wire(sender, receiver, ledger, findings)
-        duplicates += examine_repeats(receiver, findings, crashes, may_repeat)
+        examine_dead_letters(receiver, receivers, ledger, findings)
+        duplicates += examine_repeats(receiver, findings, faults, may_repeat)
         examine_order(receiver, ledger, findings)
     return duplicates
 
@@ -146,12 +182,13 @@ def examine_transfers(sender: Sender, ledger: Ledger, findings: Findings) -> Non
 def examine_wire(sender: Sender, receiver: Receiver, ledger: Ledger, findings: Findings) -> None:
     for complaint, count in receiver.complaints.items():
         findings.add(f"{receiver.name}: {complaint}", f"{count} times")
-    got = {identifier: message for identifier, message in receiver.messages.items() if message.accepted}
+    got = {identifier: message for identifier, message in receiver.messages.items() if message.answered}
     for identifier in ledger.messages.keys() - got.keys():
         findings.add(f"{receiver.name}: messages that never arrived", f"{identifier} {ledger.messages[identifier]}")
     for identifier in receiver.messages.keys() - ledger.messages.keys():
         findings.add(f"{receiver.name}: messages that the ledger does not know", identifier)
-    for identifier in got.keys() - ledger.accepted[receiver.name]:
+    accepted = {identifier for identifier, message in got.items() if message.accepted}
+    for identifier in accepted - ledger.accepted[receiver.name]:
         findings.add(f"{receiver.name}: accepted, and the ledger has no attempt that says so", identifier)
     # Beside the ledger: what the sender was promised must be here, whatever the tables say.
     of_event = collections.Counter(message.event_id for message in got.values())
@@ -174,22 +211,49 @@ def examine_wire(sender: Sender, receiver: Receiver, ledger: Ledger, findings: F
             findings.add(f"{receiver.name}: transfer ids that do not name both sides", transfer)
 
 
-def examine_repeats(receiver: Receiver, findings: Findings, crashes: list[tuple[float, float]],
+def examine_dead_letters(receiver: Receiver, receivers: list[Receiver], ledger: Ledger, findings: Findings) -> None:
+    """What a receiver refuses for good is given up, nothing else is; the others hear of each once, if they asked."""
+    refused = {identifier for identifier in ledger.messages if receiver.refuses(identifier)}
+    dead = ledger.dead[receiver.name]
+    for identifier in dead - refused:
+        findings.add(f"{receiver.name}: dead letters that nobody refused", identifier)
+    for identifier in refused - dead:
+        findings.add(f"{receiver.name}: refused for good, and no dead letter", identifier)
+    for identifier in dead & ledger.accepted[receiver.name]:
+        findings.add(f"{receiver.name}: accepted and a dead letter", identifier)
+    for other in receivers:
+        if other is receiver or not other.is_told:
+            continue
+        named = collections.Counter(
+            message for notice in other.notices.values()
+            if notice.type == "posthouse.integration.dead" and notice.about[0] == receiver.name
+            for message in notice.about[1])
+        for identifier in dead:
+            if named[identifier] != 1:
+                findings.add(f"{other.name}: dead letters of {receiver.name} that it did not hear of once",
+                             f"{identifier}: {named[identifier]}")
+
+
+def examine_repeats(receiver: Receiver, findings: Findings, faults: list[Fault],
                     may_repeat: bool) -> list[str]:
-    """A message that was accepted comes again only if something broke between its acceptance and its settling."""
+    """A message that was answered for good comes again only if something broke between that and its settling, and at
+    most once for each fault that it was in flight at."""
     explained = []
     for identifier, message in receiver.messages.items():
-        for first, again in zip(message.accepted, message.accepted[1:]):
-            if may_repeat and any(begin - SLACK_S <= again and first <= end + SLACK_S for begin, end in crashes):
+        left = list(faults)
+        for first, again in zip(message.answered, message.answered[1:]):
+            fault = next((fault for fault in left if fault.explains(receiver.name, identifier, first, again)), None)
+            if may_repeat and fault:
+                left.remove(fault)
                 explained.append(f"{identifier} at {receiver.name} after {again - first:.2f} s")
             else:
-                findings.add(f"{receiver.name}: duplicates that no crash explains",
+                findings.add(f"{receiver.name}: duplicates that no fault explains",
                              f"{identifier} after {again - first:.2f} s")
     return explained
 
 
 def examine_order(receiver: Receiver, ledger: Ledger, findings: Findings) -> None:
-    """`order = "purchase"`: nothing of a purchase is tried before what is before it was accepted."""
+    """`order = "purchase"`: nothing of a purchase is tried before what is before it was answered for good."""
     lanes: dict[str, list[tuple[int, Message]]] = collections.defaultdict(list)
     for identifier, message in receiver.messages.items():
         if message.purchase and identifier in ledger.messages:
@@ -197,6 +261,6 @@ def examine_order(receiver: Receiver, ledger: Ledger, findings: Findings) -> Non
     for purchase, lane in lanes.items():
         lane.sort(key=lambda entry: entry[0])
         for (_, before), (_, after) in zip(lane, lane[1:]):
-            if before.accepted and after.arrived[0] < before.accepted[0]:
+            if before.answered and after.arrived[0] < before.answered[0]:
                 findings.add(f"{receiver.name}: out of order",
-                             f"{purchase}: {after.type} {before.accepted[0] - after.arrived[0]:.3f} s too early")
+                             f"{purchase}: {after.type} {before.answered[0] - after.arrived[0]:.3f} s too early")

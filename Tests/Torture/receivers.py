@@ -30,17 +30,32 @@ class Message:
     # Transfer id, from and to as the ledger writes holders.
     transfer: tuple[str, str, str] | None
     digest: bytes
+    # What the relay says of an integration: which, and the messages that it names.
+    about: tuple[str, tuple[str, ...]] | None = None
     arrived: list[float] = dataclasses.field(default_factory=list)
     # When the answer of success had been written.
     accepted: list[float] = dataclasses.field(default_factory=list)
+    # When the answer that refuses it for good had been written.
+    refused: list[float] = dataclasses.field(default_factory=list)
+
+    @property
+    def answered(self) -> list[float]:
+        """When it was answered for good, whichever way."""
+        return sorted(self.accepted + self.refused)
 
 
 class Receiver:
-    def __init__(self, name: str, secret: str, seed: str, canary: "Receiver | None" = None):
-        self.name, self.canary = name, canary
+    def __init__(self, name: str, secret: str, seed: str, canary: "Receiver | None" = None, host: str = "127.0.0.1"):
+        self.name, self.canary, self.host = name, canary, host
         self.key = base64.b64decode(secret.removeprefix("whsec_"))
         self.rng = random.Random(f"{seed}/{name}")
         self.messages: dict[str, Message] = {}
+        # What the relay says of its integrations (`posthouse.*`).
+        self.notices: dict[str, Message] = {}
+        # The share of messages that are refused for good, each at every attempt.
+        self.refused_share = 0.0
+        # Whether it asked for what the relay says of its integrations.
+        self.is_told = False
         self.complaints: collections.Counter[str] = collections.Counter()
         self.behaved: collections.Counter[str] = collections.Counter()
         # The mood, and the share of requests that meet with it.
@@ -50,16 +65,16 @@ class Receiver:
         self.answer_after_s = 0.0
         self.server: asyncio.Server | None = None
         self.open: set[asyncio.Transport] = set()
-        with socket.create_server(("127.0.0.1", 0)) as found:
+        with socket.create_server((host, 0)) as found:
             self.port = found.getsockname()[1]
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}/{self.name}"
+        return f"http://{self.host}:{self.port}/{self.name}"
 
     async def start(self) -> None:
         self.server = await asyncio.get_running_loop().create_server(
-            lambda: Conversation(self), "127.0.0.1", self.port, backlog=1024, reuse_address=True)
+            lambda: Conversation(self), self.host, self.port, backlog=1024, reuse_address=True)
 
     async def refuse(self) -> None:
         """Nobody listens any more, and connections are closed; what was written to them still arrives."""
@@ -74,7 +89,13 @@ class Receiver:
         if self.server is None:
             await self.start()
 
-    def mood_of_request(self) -> str:
+    def refuses(self, identifier: str) -> bool:
+        """By the message itself, so that each of its attempts is answered alike."""
+        return hashlib.sha256(f"{self.name}/{identifier}".encode()).digest()[0] < 256 * self.refused_share
+
+    def mood_of_request(self, identifier: str) -> str:
+        if self.refuses(identifier):
+            return "never"
         mood = self.mood if self.mood == "accept" or self.rng.random() < self.share else "accept"
         self.behaved[mood] += 1
         return mood
@@ -87,9 +108,10 @@ class Receiver:
         if f"v1,{expected}" not in headers.get("webhook-signature", "").split(" "):
             self.complaints["a signature that does not verify"] += 1
             return None
-        message, digest = self.messages.get(identifier), hashlib.sha256(body).digest()
+        message, digest = self.messages.get(identifier) or self.notices.get(identifier), hashlib.sha256(body).digest()
         if message is None:
-            message = self.messages[identifier] = self.read(body, digest)
+            message = self.read(body, digest)
+            (self.notices if message.about else self.messages)[identifier] = message
         elif message.digest != digest:
             self.complaints["one webhook-id with two bodies"] += 1
         message.arrived.append(time.monotonic())
@@ -98,6 +120,10 @@ class Receiver:
     def read(self, body: bytes, digest: bytes) -> Message:
         payload = json.loads(body)
         data = payload["data"]
+        if payload["type"].startswith("posthouse."):
+            said = data["original"]
+            about = (said["integration"], tuple(said.get("messages", [])))
+            return Message(payload["type"], "", "", None, digest, about)
         transfer = data.get("transfer")
         event_id = data.get("event_id") or ""
         original = self.originals.get(event_id)
@@ -143,14 +169,14 @@ class Conversation(asyncio.Protocol):
         headers, body, self.headers, self.got = self.headers, self.got, None, b""
         message = self.receiver.take(headers, body)
         if self.receiver.answer_after_s:
-            asyncio.get_running_loop().call_later(self.receiver.answer_after_s, self.answer, message)
+            asyncio.get_running_loop().call_later(self.receiver.answer_after_s, self.answer, message, headers)
         else:
-            self.answer(message)
+            self.answer(message, headers)
 
-    def answer(self, message: Message | None) -> None:
+    def answer(self, message: Message | None, headers: dict[str, str]) -> None:
         if self.transport.is_closing():
             return
-        mood = self.receiver.mood_of_request()
+        mood = self.receiver.mood_of_request(headers.get("webhook-id", ""))
         if mood == "accept":
             self.accept(message, ACCEPTING)
         elif mood == "endless":
@@ -173,6 +199,12 @@ class Conversation(asyncio.Protocol):
                                  + self.receiver.canary.url.encode() + b"\r\n\r\n")
         elif mood == "busy":
             self.transport.write(b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 1\r\nContent-Length: 0\r\n\r\n")
+        elif mood == "never":
+            self.transport.write(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+            if message:
+                message.refused.append(time.monotonic())
+        elif mood == "gone":
+            self.transport.write(b"HTTP/1.1 410 Gone\r\nContent-Length: 0\r\n\r\n")
         elif mood != "hang-head":
             self.transport.write(b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n")
 

@@ -11,6 +11,8 @@ import time
 
 import clock
 import faults
+import letters
+import shared_holders
 import steps
 from bed import Bed, Plan
 from database import why_no_mount
@@ -211,10 +213,13 @@ SCENARIOS = [
     Scenario("socket", socket_restart, Plan(may_repeat=False, only_200=True, keep_alive=False), prepare=keep_socket),
     Scenario("reload", reload, Plan(may_repeat=False, only_200=True)),
     Scenario("burst", burst, Plan(seconds=12, per_second=300, unsettled_max=20_000)),
+    Scenario("dead-letters", letters.dead_letters, letters.PLAN),
+    Scenario("shared-holders", shared_holders.shared_holders, shared_holders.PLAN),
     Scenario("mixed", mixed, Plan(seconds=120, daemons=2)),
 ]
-# In deploy/test: bounded to about a minute and a half together.
-SHORT = {"daemon-kill": 6, "failpoints": 7, "postgres-kill": 6, "daemons": 4}
+# Always in deploy/test, with seconds of their own; beside them one of the others in turn, by the seed.
+SHORT = {"daemon-kill": 6, "failpoints": 15, "postgres-kill": 6, "daemons": 4, "dead-letters": 6, "shared-holders": 8}
+IN_TURN = [scenario.name for scenario in SCENARIOS if scenario.name not in SHORT and scenario.name != "mixed"]
 
 
 async def play(scenario: Scenario, bed: Bed) -> None:

@@ -20,10 +20,10 @@ REQUESTS_OF_CONNECTION = 40
 
 
 class Sender:
-    def __init__(self, seed: str, ports: list[int], secret: str, per_second: float, connections: int = 64,
-                 keep_alive: bool = True, unsettled_max: int = 2_000):
-        self.histories, self.rng = Histories(seed), random.Random(f"{seed}/sender")
-        self.ports, self.secret = ports, secret.encode()
+    def __init__(self, histories: Histories, seed: str, addresses: list[tuple[str, int]], secret: str,
+                 per_second: float, connections: int = 64, keep_alive: bool = True, unsettled_max: int = 2_000):
+        self.histories, self.rng = histories, random.Random(f"{seed}/sender")
+        self.addresses, self.secret = addresses, secret.encode()
         self.per_second, self.connections, self.keep_alive = per_second, connections, keep_alive
         self.unsettled_max = unsettled_max
         self.begun: list[History] = []
@@ -109,10 +109,10 @@ class Sender:
                 if connection is None or connection.requests >= REQUESTS_OF_CONNECTION or not self.keep_alive:
                     if connection:
                         connection.close()
-                    connection = Connection(self.rng.choice(self.ports), self.keep_alive)
+                    connection = Connection(self.rng.choice(self.addresses), self.keep_alive)
                 began = time.monotonic()
-                answer = await connection.post("/ingest/purchasely", signed_headers(self.secret, webhook.body),
-                                               webhook.body)
+                headers = signed_headers(self.secret, webhook.body) if webhook.source == "purchasely" else {}
+                answer = await connection.post(f"/ingest/{webhook.source}", headers, webhook.body)
                 self.slowest_s = max(self.slowest_s, time.monotonic() - began)
                 self.answers[answer] += 1
                 self.waiting -= 1
@@ -132,13 +132,13 @@ class Sender:
 class Connection:
     """HTTP/1.1, one request after the other."""
 
-    def __init__(self, port: int, keep_alive: bool = True):
-        self.port, self.keep_alive, self.requests, self.is_over = port, keep_alive, 0, False
+    def __init__(self, address: tuple[str, int], keep_alive: bool = True):
+        self.address, self.keep_alive, self.requests, self.is_over = address, keep_alive, 0, False
         self.writer: asyncio.StreamWriter | None = None
 
     async def post(self, path: str, headers: dict[str, str], body: bytes) -> str:
         """The status, or what kept it from coming."""
-        head = [f"POST {path} HTTP/1.1", f"Host: 127.0.0.1:{self.port}", "Content-Type: application/json",
+        head = [f"POST {path} HTTP/1.1", f"Host: {self.address[0]}:{self.address[1]}", "Content-Type: application/json",
                 f"Content-Length: {len(body)}", *(f"{name}: {value}" for name, value in headers.items())]
         if not self.keep_alive:
             head.append("Connection: close")
@@ -146,7 +146,7 @@ class Connection:
             async with asyncio.timeout(ANSWER_TIMEOUT_S):
                 if self.writer is None:
                     try:
-                        self.reader, self.writer = await asyncio.open_connection("127.0.0.1", self.port)
+                        self.reader, self.writer = await asyncio.open_connection(*self.address)
                     except OSError:
                         return "refused"
                 self.requests += 1

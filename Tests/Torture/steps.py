@@ -31,8 +31,6 @@ async def failpoints(bed: Bed) -> None:
     bed.receivers[1].mood, bed.receivers[1].share = "error", 0.2
     order = list(STEPS)
     bed.rng.shuffle(order)
-    # Shorter than all of them takes: a part of them, drawn by the seed.
-    order = order[:max(3, round(bed.seconds * len(STEPS) / 15))]
     async with bed.load():
         for step in order:
             await die_at(bed, step, bed.rng.randint(1, STEPS[step]))
@@ -42,7 +40,7 @@ async def failpoints(bed: Bed) -> None:
 async def die_at(bed: Bed, step: str, passage: int) -> None:
     daemon = bed.daemon
     await daemon.stop()
-    with bed.breaking(f"kill -9 at {step}"):
+    with bed.breaking(f"kill -9 at {step}") as fault:
         daemon.start({VARIABLE: f"{step}:{passage}:kill"})
         if step == "reload-adopting":
             await daemon.ready()
@@ -52,6 +50,7 @@ async def die_at(bed: Bed, step: str, passage: int) -> None:
             bed.findings.add(f"{step} was not reached", f"passage {passage}, exit code {code}")
             if code is None:
                 daemon.kill()
+        await bed.note_in_flight(fault)
         daemon.start()
         await daemon.ready()
 

@@ -9,10 +9,11 @@ import pathlib
 import sys
 import time
 
+import hot
 from bed import Bed
 from processes import Scratch
 from program import run_as_program
-from scenarios import SCENARIOS, SHORT, Scenario, play
+from scenarios import IN_TURN, SCENARIOS, SHORT, Scenario, play
 
 WARNINGS_SHOWN = 8
 
@@ -62,6 +63,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--list", action="store_true", help="the scenarios")
     given = parser.parse_args()
     names = [scenario.name for scenario in SCENARIOS]
+    names += ["hot", *(f"hot-{dimension.name}" for dimension in hot.DIMENSIONS)]
     for name in given.scenarios:
         if name not in names:
             parser.error(f"there is no scenario {name}: {', '.join(names)}")
@@ -70,11 +72,12 @@ def arguments() -> argparse.Namespace:
     return given
 
 
-def chosen(given: argparse.Namespace) -> list[Scenario]:
+def chosen(given: argparse.Namespace, seed: int) -> list[Scenario]:
     if given.scenarios:
         return [scenario for scenario in SCENARIOS if scenario.name in given.scenarios]
     if given.short:
-        return [scenario for scenario in SCENARIOS if scenario.name in SHORT]
+        names = [*SHORT, IN_TURN[seed % len(IN_TURN)]]
+        return [scenario for scenario in SCENARIOS if scenario.name in names]
     return [scenario for scenario in SCENARIOS if scenario.name != "mixed"]
 
 
@@ -116,9 +119,17 @@ def show(result: Result) -> None:
     sys.stdout.flush()
 
 
-def table(results: list[Result]) -> str:
-    lines = [HEAD, *(result.row() for result in results)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(HEAD) - 1)] + [0]
+def hot_dimensions(given: argparse.Namespace) -> list[str] | None:
+    """Those asked for, none for all; None: not asked for."""
+    asked = [name for name in given.scenarios if name.partition("-")[0] == "hot"]
+    if not asked:
+        return None
+    return [] if "hot" in asked else [name.removeprefix("hot-") for name in asked]
+
+
+def table(head: list[str], results: list) -> str:
+    lines = [head, *(result.row() for result in results)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(head) - 1)] + [0]
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() for line in lines)
 
 
@@ -127,15 +138,22 @@ def main() -> int:
     if given.list:
         for scenario in SCENARIOS:
             print(f"{scenario.name:20} {scenario.what}")
+        for dimension in hot.DIMENSIONS:
+            print(f"hot-{dimension.name:16} {dimension.what}: what the last costs, and how large a purchase's state is")
         return 0
     first = given.seed if given.seed is not None else time.time_ns() % 1_000_000
     results = []
-    for scenario in chosen(given):
+    for scenario in chosen(given, first):
         for seed in range(first, first + given.runs):
             results.append(asyncio.run(run(scenario, seed, given)))
             show(results[-1])
-    print()
-    print(table(results))
+    dimensions = hot_dimensions(given)
+    hot_results = [] if dimensions is None else asyncio.run(hot.run_all(
+        given.binary.resolve(), dimensions, hot.COUNT_SHORT if given.short else hot.COUNT))
+    for head, rows in ((HEAD, results), (hot.HEAD, hot_results)):
+        if rows:
+            print(f"\n{table(head, rows)}")
+    results += hot_results
     if given.json:
         given.json.write_text(json.dumps(
             [dataclasses.asdict(result) | {"verdict": result.verdict} for result in results], indent=2,

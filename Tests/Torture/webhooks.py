@@ -21,6 +21,7 @@ class Webhook:
     name: str
     purchase: str
     body: bytes
+    source: str = "purchasely"
 
     @property
     def is_native(self) -> bool:

@@ -1,0 +1,217 @@
+"""Two hosts that boot their own systemd, one database: what they do while both live, while one is cut off, and when one
+loses its power. Started by Tests/SystemTests/hosts, which boots them and installs the package."""
+
+import argparse
+import asyncio
+import contextlib
+import dataclasses
+import os
+import signal
+import subprocess
+import time
+
+import oracle
+from database import DATABASE, Server
+from oracle import Fault, Findings, Ledger
+from processes import Scratch
+from program import run_as_program
+from receivers import Receiver
+from sender import Sender
+from webhooks import Histories
+
+# Limits.leaseDuration.
+LEASE_S = 15
+CUT_S = LEASE_S + 5
+START_S, DRAIN_S, TAKEN_OVER_S = 120, 120, 120
+PER_SECOND, ANSWER_AFTER_S = 20, 1.5
+
+
+@dataclasses.dataclass
+class Host:
+    name: str
+    # Its process 1 and its systemd-nspawn.
+    leader: int
+    nspawn: int
+    address: tuple[str, int]
+
+    @staticmethod
+    def parse(text: str) -> "Host":
+        name, leader, nspawn, address, port = text.split(",")
+        return Host(name, int(leader), int(nspawn), (address, int(port)))
+
+    def run(self, *command: str) -> str:
+        """The output of a command on the host, its errors included."""
+        done = subprocess.run(
+            ["nsenter", "-t", str(self.leader), "-a", "--", "/usr/bin/env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin",
+             *command], capture_output=True, text=True, timeout=START_S, check=False)
+        return done.stdout + done.stderr
+
+    def is_active(self) -> bool:
+        return self.run("systemctl", "is-active", "posthouse").strip() == "active"
+
+    def last_words(self) -> list[str]:
+        return self.run("journalctl", "-u", "posthouse", "-n", "8", "-o", "cat", "--no-pager").splitlines()
+
+    def main_pid(self) -> str:
+        return self.run("systemctl", "show", "posthouse", "-P", "MainPID").strip()
+
+    def kill(self) -> None:
+        """As when its power fails: the death of process 1 takes all of its processes along."""
+        for pid in (self.leader, self.nspawn):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def plug(self, bridge: str | None) -> None:
+        """Its link to the database, put on that bridge; None: pulled out of its switch, which neither side notices."""
+        subprocess.run(["ip", "link", "set", f"{self.name}-db", *(["master", bridge] if bridge else ["nomaster"])],
+                       check=True)
+
+
+class NetworkServer(Server):
+    """PostgreSQL on an address of the test's own network, where nobody else is: it trusts whoever comes from there."""
+
+    def __init__(self, scratch: Scratch, address: str):
+        self.network = f"{address}/24"
+        super().__init__(scratch, settings={"listen_addresses": address})
+
+    def make_data(self) -> None:
+        super().make_data()
+        with open(self.data / "pg_hba.conf", "a", encoding="ascii") as rules:
+            rules.write(f"host all all {self.network} trust\n")
+
+
+class Checks:
+    passed = failed = 0
+
+    def check(self, what: str, held: bool, why: list[str] | None = None) -> None:
+        self.passed, self.failed = self.passed + held, self.failed + (not held)
+        print(f"{'ok' if held else 'not ok'} - {what}", flush=True)
+        for line in [] if held else why or []:
+            print(f"    # {line}", flush=True)
+
+
+class Test:
+    def __init__(self, given: argparse.Namespace, scratch: Scratch):
+        self.given, self.checks = given, Checks()
+        self.hosts = [Host.parse(text) for text in given.hosts]
+        self.server = NetworkServer(scratch, given.database)
+        self.server.fresh_database(DATABASE)
+        seed = str(time.time_ns() % 1_000_000)
+        print(f"# seed {seed}", flush=True)
+        self.receivers = []
+        for number, port in enumerate(given.receiver_ports.split(","), start=1):
+            receiver = Receiver(f"receiver{number}", given.integration_secret, seed, host=given.receivers)
+            receiver.port, receiver.answer_after_s = int(port), ANSWER_AFTER_S
+            self.receivers.append(receiver)
+        self.sender = Sender(Histories(seed), seed, [host.address for host in self.hosts], given.source_secret,
+                             PER_SECOND)
+        self.faults: list[Fault] = []
+
+    async def begin(self) -> None:
+        for receiver in self.receivers:
+            receiver.originals = self.sender.sent
+            await receiver.start()
+        for host in self.hosts:
+            host.run("systemctl", "start", "posthouse.socket", "posthouse")
+            self.checks.check(f"systemctl start posthouse on host {host.name}", host.is_active(), host.last_words())
+        self.checks.check("the database has both daemons", await self.daemons() == len(self.hosts))
+
+    async def daemons(self) -> int:
+        return int(await self.server.ask("SELECT count(*) FROM daemons"))
+
+    async def in_turn(self) -> None:
+        await self.begin()
+        print("# both live", flush=True)
+        async with self.sender.sending():
+            await asyncio.sleep(self.given.seconds)
+        if not await self.verdict("while both live", living=2):
+            # What is delivered without end leaves nothing to be seen of the rest.
+            return
+        first, second = self.hosts
+        print(f"# host {second.name} cannot reach the database", flush=True)
+        await self.cut_off(second)
+        print(f"# host {second.name} loses its power", flush=True)
+        await self.lose(second, first)
+
+    async def cut_off(self, host: Host) -> None:
+        before = host.main_pid()
+        async with self.sender.sending():
+            await asyncio.sleep(5)
+            fault = self.begin_fault("a host cut off from the database")
+            host.plug(None)
+            fault.in_flight = await oracle.leased(self.server)
+            await asyncio.sleep(CUT_S)
+            self.checks.check("its lease is over, and the other host knows", await self.daemons() == 1)
+            host.plug("database")
+            fault.ended = time.monotonic()
+            await asyncio.sleep(5)
+        await self.verdict("after it", living=2)
+        print(f"# {len(fault.in_flight)} deliveries were in flight at the cut", flush=True)
+        self.checks.check("the daemon that was cut off is the one that runs", host.main_pid() == before)
+
+    async def lose(self, host: Host, other: Host) -> None:
+        async with self.sender.sending():
+            await asyncio.sleep(5)
+            fault = self.begin_fault("a host without power")
+            host.kill()
+            fault.in_flight = await oracle.leased(self.server)
+            # A load balancer takes it out.
+            self.sender.addresses = [other.address]
+            waiting = int(await self.server.ask(
+                "SELECT coalesce(max(id), 0) FROM deliveries WHERE leased_by IS NOT NULL"))
+            await self.taken_over(fault.began, waiting)
+            fault.ended = time.monotonic()
+        await self.verdict("after it", living=1)
+
+    async def taken_over(self, began: float, waiting: int) -> None:
+        """Until the other host has settled what both had in hand."""
+        left = -1
+        lease_over = None
+        while left != 0 and time.monotonic() - began < TAKEN_OVER_S:
+            if lease_over is None and await self.daemons() == 1:
+                lease_over = time.monotonic() - began
+            left = int(await self.server.ask(f"SELECT count(*) FROM deliveries WHERE id <= {waiting}"))
+            await asyncio.sleep(0.1)
+        took = time.monotonic() - began
+        self.checks.check("the other host has its deliveries", left == 0, [f"{left} are left after {took:.0f} s"])
+        print(f"# its lease ended {lease_over or float('nan'):.1f} s after the loss, what it had in hand was settled "
+              f"after {took:.1f} s", flush=True)
+
+    def begin_fault(self, what: str) -> Fault:
+        self.faults.append(Fault(what, time.monotonic()))
+        return self.faults[-1]
+
+    async def verdict(self, when: str, living: int) -> bool:
+        findings = Findings()
+        took = await oracle.drain(self.server, findings, DRAIN_S, living)
+        ledger = await Ledger.read(self.server)
+        oracle.examine(self.sender, self.receivers, ledger, findings, self.faults, may_repeat=True)
+        deliveries = sum(len(receiver.messages) for receiver in self.receivers)
+        twice = sum(len(message.accepted) - 1 for receiver in self.receivers
+                    for message in receiver.messages.values() if message.accepted)
+        print(f"# {len(self.sender.acknowledged)} webhooks acknowledged, {deliveries} deliveries, {twice} more than "
+              f"once, drained after {took:.1f} s", flush=True)
+        self.checks.check(f"{when}: all that was acknowledged is delivered, and nothing twice without a reason",
+                          not findings, findings.lines())
+        return not findings
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    for name in ("source-secret", "integration-secret", "database", "receivers", "receiver-ports"):
+        parser.add_argument(f"--{name}", required=True)
+    parser.add_argument("--seconds", type=float, required=True)
+    parser.add_argument("hosts", nargs=2, metavar="NAME,LEADER,NSPAWN,ADDRESS,PORT")
+    return parser.parse_args()
+
+
+def main() -> int:
+    with Scratch("hosts") as scratch:
+        test = Test(arguments(), scratch)
+        asyncio.run(test.in_turn())
+        print(f"{test.checks.passed} passed, {test.checks.failed} failed")
+        return 1 if test.checks.failed else 0
+
+
+if __name__ == "__main__":
+    run_as_program("hosts", main)
