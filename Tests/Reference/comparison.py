@@ -1,0 +1,119 @@
+"""One history, sent step by step; after each the ledger is held against the reference."""
+
+import collections
+import dataclasses
+import time
+
+from reference import World, announced
+from relay import Relay
+from webhooks import MINUTE_MS, Writer
+
+PATIENCE_S = 20
+
+
+@dataclasses.dataclass
+class Difference:
+    # What differs: `status`, `access`, `transfers`, `links`, `messages`, `answers`, `delivered`, `order`.
+    kind: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.text}"
+
+
+class Comparison:
+    def __init__(self, relay: Relay):
+        self.relay, self.number = relay, 0
+        self.base_ms = int(time.time()) // 60 * MINUTE_MS
+        self.exceptions: collections.Counter[str] = collections.Counter()
+        # Of the last history: what was announced, and whether that is one of the exceptions.
+        self.told: dict[tuple[str, str, str], int] = {}
+        self.had_exception = False
+        # Messages that the receiver must have got by now.
+        self.expected: dict[str, str] = {}
+
+    def run(self, steps: list[dict]) -> Difference | None:
+        self.number += 1
+        tag = f"h{self.number}"
+        writer = Writer(tag, self.base_ms)
+        stated: list[dict] = []
+        for step in steps:
+            path, headers, body = writer.request(step)
+            status, answer = self.relay.ask("POST", path, headers, body)
+            if status != 200:
+                return Difference("status", f"step {step['id']} was answered {status}: {answer[:160]!r}")
+            at = self.relay.time_of_call(tag) if step.get("call") else writer.ms(step["at"])
+            stated.append(step | {"at": at, "until": writer.until(step)})
+            if found := self.compare(tag, stated):
+                return Difference(found.kind, f"after step {step['id']}: {found.text}")
+        return self.compare_messages(tag, stated) or self.compare_answers(tag, stated)
+
+    def compare(self, tag: str, stated: list[dict]) -> Difference | None:
+        opinion, told = World(stated).opinion(), announced(stated)
+        self.had_exception = bool(told.exceptions)
+        expected = {(purchase, holder) for (purchase, holder), on in opinion.access.items() if on}
+        if (access := self.relay.access(tag)) != expected:
+            return Difference("access", f"the ledger has {shown(access)}, the reference {shown(expected)}")
+        self.told = {pair: count for pair, count in told.told.items() if count}
+        transfers = self.relay.transfers(tag)
+        if {pair: list(range(1, count + 1)) for pair, count in self.told.items()} != transfers:
+            return Difference("transfers", f"the ledger has {transfers}, the reference {self.told}")
+        links = {key: user for key, user in opinion.links.items() if user is not None}
+        if (stored := self.relay.links(tag)) != links:
+            return Difference("links", f"the ledger has {stored}, the reference {links}")
+        return None
+
+    def compare_messages(self, tag: str, stated: list[dict]) -> Difference | None:
+        """Each event is one message of its own, but for a native announcement that announces nothing; each transfer is
+        one message to either side."""
+        self.exceptions.update(announced(stated).exceptions)
+        messages, events = self.relay.messages(tag), self.relay.events(tag)
+        if len(events) != (count := len({step["id"] for step in stated})):
+            return Difference("messages", f"{count} events were sent, {len(events)} are stored")
+        own = collections.Counter(message["event"] for message in messages if message["type"] == message["event_type"])
+        for event in events:
+            native = event["type"].endswith(("_TRANSFERRED", "_RECEIVED"))
+            if own[event["id"]] != 1 and not (native and own[event["id"]] == 0):
+                return Difference("messages", f"{own[event['id']]} messages of one {event['type']}")
+        sides = collections.defaultdict(list)
+        for message in messages:
+            if message["transfer"]:
+                sides[message["transfer"]].append(message["type"].rpartition("_")[2])
+            self.expected["msg_" + message["key"]] = message["type"]
+        wrong = [names for names in sides.values() if sorted(names) != ["RECEIVED", "TRANSFERRED"]]
+        if wrong or len(sides) != sum(self.told.values()):
+            return Difference("messages", f"{len(sides)} transfers of {sum(self.told.values())} have messages {wrong}")
+        return None
+
+    def compare_answers(self, tag: str, stated: list[dict]) -> Difference | None:
+        """What the API answers of each holder; what is over by the clock may be missing in it."""
+        access, source = World(stated).opinion().access, stated[0]["source"]
+        over = {step["purchase"] for step in stated if step.get("purchase") and step.get("until") is not None
+                and step["until"] < (time.time() + 600) * 1000}
+        writer = Writer(tag, self.base_ms)
+        for holder in sorted({holder for _, holder in access}):
+            name = writer.customer(holder) if source == "revenuecat" else writer.name(holder)
+            field = "user_id" if holder.startswith("user:") else "anonymous_user_id"
+            for environment in ("PRODUCTION", "SANDBOX"):
+                page = self.relay.read(
+                    f"/v1/entitlements?{field}={name}&active=true&environment={environment}&source={source}")
+                seen = {row["purchase"].removesuffix(f"-{tag}") for row in page["data"]} - over
+                has = {purchase.split("/")[2] for (purchase, other), on in access.items()
+                       if on and other == holder and purchase.split("/")[1] == environment} - over
+                if seen != has:
+                    return Difference("answers", f"{holder} is answered {sorted(seen)}, and has {sorted(has)}")
+        return None
+
+    def delivered(self) -> Difference | None:
+        """Every message of the histories so far came to the receiver."""
+        self.relay.drain()
+        got = self.relay.receiver.got
+        missing = [kind for key, kind in self.expected.items() if key not in got]
+        wrong = [kind for key, kind in self.expected.items() if key in got and got[key]["type"] != kind]
+        self.expected.clear()
+        got.clear()
+        return Difference("delivered", f"{missing} never came, {wrong} came as others") if missing or wrong else None
+
+
+def shown(pairs: set[tuple[str, str]]) -> list[str]:
+    return sorted(f"{holder} {purchase.split('/', 1)[1]}" for purchase, holder in pairs)
