@@ -58,7 +58,7 @@ class Comparison:
         transfers = self.relay.transfers(tag)
         if {pair: list(range(1, count + 1)) for pair, count in self.told.items()} != transfers:
             return Difference("transfers", f"the ledger has {transfers}, the reference {self.told}")
-        links = {key: user for key, user in opinion.links.items() if user is not None}
+        links = {key: user for key, user in told.links.items() if user is not None}
         if (stored := self.relay.links(tag)) != links:
             return Difference("links", f"the ledger has {stored}, the reference {links}")
         return None
@@ -70,11 +70,15 @@ class Comparison:
         messages, events = self.relay.messages(tag), self.relay.events(tag)
         if len(events) != (count := len({step["id"] for step in stated})):
             return Difference("messages", f"{count} events were sent, {len(events)} are stored")
-        own = collections.Counter(message["event"] for message in messages if message["type"] == message["event_type"])
+        own = collections.Counter(message["event"] for message in messages if not message["transfer"])
         for event in events:
             native = event["type"].endswith(("_TRANSFERRED", "_RECEIVED"))
             if own[event["id"]] != 1 and not (native and own[event["id"]] == 0):
                 return Difference("messages", f"{own[event['id']]} messages of one {event['type']}")
+        strange = [message for message in messages if not message["transfer"]
+                   and message["type"] != message["event_type"]]
+        if strange:
+            return Difference("messages", f"messages without a transfer: {strange}")
         sides = collections.defaultdict(list)
         for message in messages:
             if message["transfer"]:

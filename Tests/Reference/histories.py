@@ -4,7 +4,7 @@ import random
 
 # What a history may draw beyond the plain; `run --leave-out NAME` leaves one out.
 FEATURES = ("family", "one-time", "kinds", "natives", "revoked", "sharers", "apphud-environment", "sessions-identify",
-            "identity-webhooks", "restores", "ties", "expired")
+            "identity-webhooks", "restores", "ties", "expired", "late-moves")
 LINE = list(range(-90, 0)) + list(range(120, 210))
 
 
@@ -123,7 +123,8 @@ class Histories:
         if old == new:
             return [self.webhook()]
         loss = self.webhook("loss", holder=old, purchase=purchase)
-        loss["until"] = 10_000
+        if not loss["one_time"]:
+            loss["until"] = 10_000
         gain = self.webhook("gain", at=loss["at"], holder=new, purchase=purchase)
         return [loss, gain]
 
@@ -188,9 +189,16 @@ class Histories:
         return [step]
 
 
-def arrival(rng: random.Random, steps: list[dict]) -> list[dict]:
-    """A random order, with repetitions; calls stay in their own order, for their time is when they happen."""
-    mixed = [step for step in steps for _ in range(rng.choice((1, 1, 1, 1, 2)) if not step.get("call") else 1)]
+def arrival(rng: random.Random, steps: list[dict], without: frozenset[str] = frozenset()) -> list[dict]:
+    """A random order, with repetitions. Calls stay in their own order, for their time is when they happen; nothing
+    comes before it happened, so what is later than they are comes after them."""
+    mixed = [step for step in steps for _ in range(1 if step.get("call") else rng.choice((1, 1, 1, 1, 2)))]
     rng.shuffle(mixed)
     calls = iter([step for step in steps if step.get("call")])
-    return [next(calls) if step.get("call") else step for step in mixed]
+    mixed = [next(calls) if step.get("call") else step for step in mixed]
+    moves = any(step["says"] in ("move", "login", "identify") for step in steps)
+    if moves and "late-moves" in without:
+        return sorted(mixed, key=lambda step: (step["at"], step["id"]))
+    if any(step.get("call") for step in mixed):
+        mixed = [step for step in mixed if step["at"] <= 0] + [step for step in mixed if step["at"] > 0]
+    return mixed

@@ -29,10 +29,12 @@ class Fact:
     # Which native announcements of a transfer stand behind it.
     native: tuple[str, ...] = ()
     key: int = 0
+    # Of a purchase held together: it says who holds it, not whether it runs.
+    restored: bool = False
 
     @property
     def lasts(self) -> bool:
-        return self.until is None or self.until >= self.at
+        return not self.revoked and (self.until is None or self.until > self.at)
 
 
 @dataclasses.dataclass
@@ -40,24 +42,19 @@ class Tenure:
     """A run of one holder."""
 
     holder: str
-    begin: int
-    # Whether its first fact is a gain; whether any is.
-    begins_granted: bool
-    granted: bool
-    until: int | None = None
-
-    def reaches(self, at: int) -> bool:
-        return self.until is None or self.until >= at
+    # None: nothing says that it was ever given; it can hand over, never receive.
+    first_gain: int | None
 
 
 @dataclasses.dataclass
 class Opinion:
     # By purchase and holder: whether it has access. Who never had a word said about it is absent.
     access: dict[tuple[str, str], bool]
-    # By purchase, from and to: how many transfers there were.
+    # By purchase, from and to: how many transfers there were, and when those took place that the tenures show.
     numbers: dict[tuple[str, str, str], int]
-    # By scope and anonymous holder: the user, or None where a session ended.
-    links: dict[tuple[str, str], str | None]
+    changes: dict[tuple[str, str, str], list[int]]
+    # What passed when: time, purchase, from, to.
+    passed: set[tuple[int, str, str, str]]
 
 
 def order(holder: str) -> tuple[bool, bytes]:
@@ -125,53 +122,61 @@ class World:
         for step in self.steps:
             if purchase_of(step):
                 self.facts[purchase_of(step)] += facts_of(step)
-        self.link_statements = self.all_link_statements()
         # What concerns holders as such applies in the order of event times: each finds what those before it made.
         for step in sorted(self.steps, key=lambda step: (step["at"], step["id"])):
             self.apply(step)
 
     def opinion(self) -> Opinion:
-        access, numbers = {}, {}
+        opinion = Opinion({}, {}, {}, set())
         for purchase, facts in self.facts.items():
-            told = self.shared(purchase) if self.is_shared(purchase) else self.exclusive(purchase, facts)
-            access |= {(purchase, holder): value for holder, value in told[0].items()}
-            numbers |= {(purchase, *pair): count for pair, count in told[1].items() if count}
-        links = {key: self.linked_at(*key, None) for key in self.link_statements}
-        return Opinion(access, numbers, links)
+            access, changes, natives = self.judged(purchase, facts)
+            opinion.access |= {(purchase, holder): on for holder, on in access.items()}
+            for pair in {*changes, *natives}:
+                opinion.changes[purchase, *pair] = changes.get(pair, [])
+                opinion.numbers[purchase, *pair] = max(
+                    len(changes.get(pair, [])), *(len(times) for times in natives.get(pair, {"": set()}).values()))
+                told = set(opinion.changes[purchase, *pair]).union(*natives.get(pair, {}).values())
+                opinion.passed |= {(at, purchase, *pair) for at in told}
+        return opinion
 
     def is_shared(self, purchase: str) -> bool:
         return purchase.split("/")[0] in SHARING
 
+    def judged(self, purchase: str, facts: list[Fact]) -> tuple[dict, dict, dict]:
+        """Access by holder; by pair of holders the times of its transfers, and those of its native announcements."""
+        return self.together(facts) if self.is_shared(purchase) else self.exclusive(purchase, facts)
+
     # MARK: One holder at a time
 
-    def exclusive(self, purchase: str, facts: list[Fact]) -> tuple[dict[str, bool], dict[tuple[str, str], int]]:
+    def exclusive(self, purchase: str, facts: list[Fact]) -> tuple[dict, dict, dict]:
         is_single = is_one_time(self.steps, purchase)
-        line = [] if is_single else tenures([fact for fact in facts if not fact.family])
-        newest = next((tenure.holder for tenure in reversed(line) if tenure.granted), None)
+        followed = [] if is_single else [fact for fact in facts if not fact.family]
+        line = tenures(followed)
+        newest = next((tenure.holder for tenure in reversed(line) if tenure.first_gain is not None), None)
+        # The newest gain says it: a tenure that began ungranted may have been given since.
         access = {
             holder: on and (is_single or family or holder == newest)
             for holder, (on, family) in registers(facts).items()}
-        changes = collections.Counter(
-            (old.holder, new.holder) for old, new in zip(line, line[1:])
-            if new.begins_granted and old.reaches(new.begin))
-        natives: dict[str, dict[tuple[str, str], set[int]]] = {
-            name: collections.defaultdict(set) for name in ("transferred", "received")}
+        changes: dict[tuple[str, str], list[int]] = collections.defaultdict(list)
+        for old, new in zip(line, line[1:]):
+            if new.first_gain is not None and reaches(old.holder, new.first_gain, followed):
+                changes[old.holder, new.holder].append(new.first_gain)
+        natives: dict[tuple[str, str], dict[str, set[int]]] = collections.defaultdict(
+            lambda: collections.defaultdict(set))
         for fact in facts:
             for name in fact.native:
-                natives[name][fact.loser, fact.winner].add(fact.at)
-        pairs = {*changes, *natives["transferred"], *natives["received"]}
-        return access, {
-            pair: max(changes[pair], *(len(natives[name][pair]) for name in ("transferred", "received")))
-            for pair in pairs}
+                natives[fact.loser, fact.winner][name].add(fact.at)
+        return access, changes, natives
 
     # MARK: Together
 
-    def shared(self, purchase: str) -> tuple[dict[str, bool], dict[tuple[str, str], int]]:
-        """Nobody's having it takes it from another; only a restore does."""
-        facts = self.facts[purchase]
-        access = {holder: on for holder, (on, _) in registers(facts).items()}
-        return access, collections.Counter(
-            (fact.loser, fact.winner) for fact in facts if fact.loser and fact.winner)
+    def together(self, facts: list[Fact]) -> tuple[dict, dict, dict]:
+        """Nobody's having it takes it from another; only a restore does. What ends is the purchase, for all at once."""
+        changes: dict[tuple[str, str], list[int]] = collections.defaultdict(list)
+        for fact in facts:
+            if fact.loser and fact.winner:
+                changes[fact.loser, fact.winner].append(fact.at)
+        return {holder: on and runs(facts) for holder, on in holders_together(facts).items()}, changes, {}
 
     # MARK: Statements of holders as such
 
@@ -188,15 +193,27 @@ class World:
         elif says == "identify" and self.is_first(step):
             for purchase in self.held_by(scope, step["anonymous"], at):
                 self.facts[purchase].append(
-                    Fact(at, None, step["user"], self.until(purchase, step["anonymous"], at), key=step["id"]))
+                    Fact(at, None, step["user"], None, key=step["id"], restored=True))
         elif says == "restore":
             self.restore(step)
 
     def move(self, scope: str, loser: str, winner: str, at: int, native: tuple[str, ...], key: int) -> None:
-        for purchase in self.held_by(scope, loser, at):
-            until = self.until(purchase, loser, at)
-            # I3: by the relay's own rule one-time purchases never move; and what is over is not moved.
-            if native or (not is_one_time(self.steps, purchase) and (until is None or until >= at)):
+        """I3: by the relay's own rule no one-time purchase moves, and nothing that is over. `native`: the vendor says
+        that it passed."""
+        for purchase in [name for name in self.facts if name.startswith(scope + "/")]:
+            facts, is_single = self.before(purchase, at), is_one_time(self.steps, purchase)
+            on, family = registers(facts).get(loser, (False, False))
+            if is_single or family:
+                if on and native:
+                    self.facts[purchase].append(Fact(at, loser, winner, None, native=native, family=family, key=key))
+                continue
+            gains = [fact for fact in facts if fact.winner and not fact.family
+                     and (fact.at < at or fact.winner == loser)]
+            newest = max(gains, key=lambda fact: (fact.at, order(fact.winner)), default=None)
+            # Whose access has ended can still hand over while the period lasts that was paid for.
+            until = known_until(stated(loser, [fact for fact in facts if not fact.family]))
+            if newest and newest.winner == loser and (native or until >= at):
+                until = None if until == 1 << 62 else until
                 self.facts[purchase].append(Fact(at, loser, winner, until, native=native, key=key))
 
     def is_first(self, step: dict) -> bool:
@@ -213,16 +230,17 @@ class World:
         targets = [step["anonymous"]] + ([f"user:{user}"] if user else [])
         for name in step["purchases"]:
             purchase = f"{scope}/{name}"
-            holders = self.holders_at(purchase, at)
-            if not holders:
+            if purchase not in self.facts:
                 continue
-            until = max((self.until(purchase, holder, at) or 1 << 62 for holder in holders))
-            until = None if until == 1 << 62 else until
-            losers = [holder for holder in holders if holder not in targets] if step["strategy"] == "transfer" else []
-            for loser in losers:
-                self.facts[purchase].append(Fact(at, loser, None, until, key=step["id"]))
+            known = self.before(purchase, at)
+            if step["strategy"] == "transfer":
+                for holder, on in holders_together(known).items():
+                    if on and holder not in targets:
+                        # Nothing passes on of a purchase that has ended.
+                        winner = targets[-1] if runs(known) else None
+                        self.facts[purchase].append(Fact(at, holder, winner, None, key=step["id"], restored=True))
             for target in targets:
-                self.facts[purchase].append(Fact(at, None, target, until, key=step["id"]))
+                self.facts[purchase].append(Fact(at, None, target, None, key=step["id"], restored=True))
 
     # MARK: At a time
 
@@ -230,37 +248,44 @@ class World:
         return [fact for fact in self.facts[purchase] if fact.at <= at]
 
     def holders_at(self, purchase: str, at: int) -> list[str]:
-        facts = self.before(purchase, at)
-        if self.is_shared(purchase):
-            return [holder for holder, (on, _) in registers(facts).items() if on]
-        return [holder for holder, on in self.exclusive(purchase, facts)[0].items() if on]
+        return [holder for holder, on in holders_together(self.before(purchase, at)).items() if on]
 
     def held_by(self, scope: str, holder: str, at: int) -> list[str]:
         return [purchase for purchase in list(self.facts)
                 if purchase.startswith(scope + "/") and holder in self.holders_at(purchase, at)]
 
-    def until(self, purchase: str, holder: str, at: int) -> int | None:
-        """The end that the newest gain of this holder names."""
-        gains = [fact for fact in self.before(purchase, at) if fact.winner == holder]
-        return max(gains, key=lambda fact: fact.at).until
-
     # MARK: Links
 
-    def all_link_statements(self) -> dict[tuple[str, str], list[tuple[int, str | None]]]:
-        found: dict[tuple[str, str], list[tuple[int, str | None]]] = collections.defaultdict(list)
-        for step in sorted(self.steps, key=lambda step: step["at"]):
-            scope, says = scope_of(step), step["says"]
-            for anonymous, user in step.get("links", []):
-                found[scope, anonymous].append((step["at"], user))
-            if says == "end-sessions":
-                for (other, anonymous), said in list(found.items()):
-                    if other == scope and said[-1][1] == step["user"].partition(":")[2]:
-                        said.append((step["at"], None))
-        return found
+    def linked_at(self, scope: str, anonymous: str, at: int) -> str | None:
+        """As of a time, by what names it."""
+        said = links([(step, set()) for step in self.steps if step["at"] <= at])
+        return said.get((scope, anonymous.partition(":")[2]))
 
-    def linked_at(self, scope: str, anonymous: str, at: int | None) -> str | None:
-        said = [user for time, user in self.link_statements.get((scope, anonymous), []) if at is None or time <= at]
-        return said[-1] if said else None
+
+def links(arrived: list[tuple[dict, set[tuple[int, str, str, str]]]]) -> dict[tuple[str, str], str | None]:
+    """Who each anonymous holder is, by scope: the newest of what names it and of what passed from it to a user. The end
+    of a user's sessions ends those that are known when it comes; one that comes later has an end of its own.
+
+    `arrived`: each step, and what has passed as far as it shows."""
+    found: dict[tuple[str, str], tuple[int, str | None]] = {}
+
+    def say(scope: str, anonymous: str, at: int, user: str | None) -> None:
+        # At one time an end holds; else, as with all ties, the ids decide.
+        said = found.get((scope, anonymous), (-(1 << 62), ""))
+        if (at, user is None, user or "") >= (said[0], said[1] is None, said[1] or ""):
+            found[scope, anonymous] = (at, user)
+
+    for step, passed in arrived:
+        for anonymous, user in step.get("links", []):
+            say(scope_of(step), anonymous, step["at"], user)
+        if step["says"] == "end-sessions":
+            for (scope, anonymous), (_, user) in list(found.items()):
+                if scope == scope_of(step) and user == step["user"].partition(":")[2]:
+                    say(scope, anonymous, step["at"], None)
+        for at, purchase, old, new in passed:
+            if old.startswith("anon:") and new.startswith("user:"):
+                say(purchase.rpartition("/")[0], old.partition(":")[2], at, new.partition(":")[2])
+    return {key: user for key, (_, user) in found.items()}
 
 
 def registers(facts: list[Fact]) -> dict[str, tuple[bool, bool]]:
@@ -277,30 +302,68 @@ def registers(facts: list[Fact]) -> dict[str, tuple[bool, bool]]:
     return {holder: (on, family) for holder, (_, _, on, family) in said.items()}
 
 
+def holders_together(facts: list[Fact]) -> dict[str, bool]:
+    """A webhook's end is the purchase's, not its holder's."""
+    return {holder: on for holder, (on, _) in registers([fact for fact in facts if fact.winner or fact.restored]).items()}
+
+
+def runs(facts: list[Fact]) -> bool:
+    """Whether the newest webhook of a purchase says so; at one time its end wins."""
+    said = [(fact.at, not fact.winner, bool(fact.winner)) for fact in facts if not fact.restored]
+    return max(said)[2] if said else True
+
+
+# MARK: Tenures
+
+
+def stated(holder: str, facts: list[Fact]) -> list[tuple[int, int, bool, int]]:
+    """What is known of the holder's paid period, in order: time, loss or gain, revoked, its end."""
+    found = []
+    for fact in facts:
+        until = 1 << 62 if fact.until is None else fact.until
+        # Of what passes on, its status says nothing of the old holder's period.
+        revoked = fact.revoked and not (fact.loser and fact.winner)
+        if fact.winner == holder:
+            found.append((fact.at, 0, revoked, fact.at - 1 if revoked else until))
+        if fact.loser == holder:
+            least = fact.at + GRACE_MS
+            found.append((fact.at, 1, revoked, fact.at - 1 if revoked else max(fact.until or least, least)))
+    return sorted(found, key=lambda one: (one[0], one[2], one[1]))
+
+
+def known_until(periods: list[tuple[int, int, bool, int]]) -> int | None:
+    """The latest end that was stated and not taken back by a REVOKED."""
+    latest = None
+    for _, _, revoked, until in periods:
+        latest = until if revoked or latest is None else max(latest, until)
+    return latest
+
+
+def reaches(holder: str, at: int, facts: list[Fact]) -> bool:
+    """Whether the holder's period lasts to the next one's first gain. A loss counts up to a minute after that; what is
+    said after it takes nothing back."""
+    periods = stated(holder, facts)
+    latest = known_until([one for one in periods if one[0] <= at])
+    after = [until for time, loss, _, until in periods if loss and at < time <= at + GRACE_MS]
+    return max([until for until in [latest, *after] if until is not None], default=at - 1) >= at
+
+
 def tenures(facts: list[Fact]) -> list[Tenure]:
-    gains = [(fact.at, fact.winner, fact.until) for fact in facts if fact.winner]
-    losses = [(fact.at, fact.loser, fact.until, fact.revoked) for fact in facts if fact.loser]
-    starts = [(at, holder, True) for at, holder, _ in gains]
-    for holder in {holder for _, holder, _, _ in losses}:
-        first_loss, _, _, revoked = min(loss for loss in ((at, h, u or 1 << 62, r) for at, h, u, r in losses)
-                                        if loss[1] == holder)
-        first_gain = min((at for at, winner, _ in gains if winner == holder), default=None)
-        if not revoked and (first_gain is None or first_loss < first_gain):
-            starts.append((first_loss - GRACE_MS, holder, False))
+    """Runs of one holder among the times at which somebody is known to have it: each gain, and a minute before a loss
+    that nothing known of its holder explains."""
+    points = [(fact.at, fact.winner, True) for fact in facts if fact.winner]
+    for holder in {fact.loser for fact in facts if fact.loser}:
+        periods = stated(holder, facts)
+        for index, (at, loss, revoked, _) in enumerate(periods):
+            known = known_until(periods[:index])
+            if loss and not revoked and (known is None or known < at - GRACE_MS):
+                points.append((at - GRACE_MS, holder, False))
     line: list[Tenure] = []
-    for at, holder, granted in sorted(starts, key=lambda start: (start[0], order(start[1]), start[2])):
-        if line and line[-1].holder == holder:
-            line[-1].granted |= granted
-        else:
-            line.append(Tenure(holder, at, granted, granted))
-    for number, tenure in enumerate(line):
-        end = next((later.begin for later in line[number + 1:] if later.holder == tenure.holder), 1 << 62)
-        mine = [(at, 0, until) for at, holder, until in gains if holder == tenure.holder and tenure.begin <= at < end]
-        for at, holder, until, revoked in losses:
-            if holder == tenure.holder and tenure.begin <= at < end:
-                later = max(until or at, at + GRACE_MS)
-                mine.append((at, 1, at - 1 if revoked else later))
-        tenure.until = max(mine, key=lambda fact: (fact[0], fact[1]))[2]
+    for at, holder, granted in sorted(points, key=lambda point: (point[0], order(point[1]))):
+        if not line or line[-1].holder != holder:
+            line.append(Tenure(holder, None))
+        if granted and line[-1].first_gain is None:
+            line[-1].first_gain = at
     return line
 
 
@@ -311,25 +374,37 @@ def tenures(facts: list[Fact]) -> list[Tenure]:
 class Announced:
     # By purchase, from and to.
     told: collections.Counter
-    void: collections.Counter
-    # Steps (by id) after which the rules say that a transfer stands which the facts no longer show, with its reason.
+    # When the transfers took place that were announced and are none by what is known now: shown again, they are the
+    # same ones and not announced again.
+    voided: dict[tuple[str, str, str], list[int | None]]
+    # Why there are such, once for each.
     exceptions: list[str]
+    # By scope and anonymous holder: the user, or None where a session ended.
+    links: dict[tuple[str, str], str | None]
 
 
 def announced(steps: list[dict]) -> Announced:
-    """Replays the arrivals: what was announced stays, and a number that falls leaves a void behind."""
-    result = Announced(collections.Counter(), collections.Counter(), [])
+    """Replays the arrivals: what was announced stays."""
+    result, before = Announced(collections.Counter(), collections.defaultdict(list), [], {}), World([]).opinion()
+    arrived: list[tuple[dict, set[tuple[int, str, str, str]]]] = []
     for count in range(1, len(steps) + 1):
         if steps[count - 1]["id"] in {step["id"] for step in steps[:count - 1]}:
             continue
-        numbers = World(steps[:count]).opinion().numbers
-        for pair in sorted({*numbers, *result.told}):
-            number = numbers.get(pair, 0)
-            if number + result.void[pair] > result.told[pair]:
-                result.told[pair] = number + result.void[pair]
-            elif number + result.void[pair] < result.told[pair]:
-                result.void[pair] = result.told[pair] - number
+        after = World(steps[:count]).opinion()
+        for pair in sorted({*after.numbers, *result.told}):
+            times = after.changes.get(pair, [])
+            voided = [time for time in result.voided[pair] if time not in times]
+            missing = result.told[pair] - after.numbers.get(pair, 0) - len(voided)
+            if missing > 0:
+                gone = [time for time in before.changes.get(pair, []) if time not in times]
+                voided += [*gone, *[None] * missing][-missing:] if len(gone) < missing else gone[-missing:]
                 result.exceptions.append(reason(steps[count - 1]))
+            result.voided[pair] = voided
+            result.told[pair] = max(result.told[pair], after.numbers.get(pair, 0) + len(voided))
+        before = after
+        arrived.append((steps[count - 1], after.passed))
+    # Once known it is known, even if it turns out that something else lay between.
+    result.links = links(arrived)
     return result
 
 
