@@ -32,7 +32,8 @@ class Comparison:
         # Messages that the receiver must have got by now.
         self.expected: dict[str, str] = {}
 
-    def run(self, steps: list[dict]) -> Difference | None:
+    def run(self, steps: list[dict], always: bool = True) -> Difference | None:
+        """`always`: compares after every step, not only in the end."""
         self.number += 1
         tag = f"h{self.number}"
         writer = Writer(tag, self.base_ms)
@@ -44,7 +45,7 @@ class Comparison:
                 return Difference("status", f"step {step['id']} was answered {status}: {answer[:160]!r}")
             at = self.relay.time_of_call(tag) if step.get("call") else writer.ms(step["at"])
             stated.append(step | {"at": at, "until": writer.until(step)})
-            if found := self.compare(tag, stated):
+            if (always or step is steps[-1]) and (found := self.compare(tag, stated)):
                 return Difference(found.kind, f"after step {step['id']}: {found.text}")
         return self.compare_messages(tag, stated) or self.compare_answers(tag, stated)
 

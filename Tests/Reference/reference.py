@@ -189,7 +189,7 @@ class World:
                               at, ("transferred", "received"), step["id"])
         elif says in ("login", "identify") and step["source"] not in SHARING:
             if step["source"] in MERGING and step.get("anonymous"):
-                self.move(scope, step["anonymous"], step["user"], at, (), step["id"])
+                self.move(scope, step["anonymous"], step["user"], at, ("login",), step["id"])
         elif says == "identify" and self.is_first(step):
             for purchase in self.held_by(scope, step["anonymous"], at):
                 self.facts[purchase].append(
@@ -198,13 +198,13 @@ class World:
             self.restore(step)
 
     def move(self, scope: str, loser: str, winner: str, at: int, native: tuple[str, ...], key: int) -> None:
-        """I3: by the relay's own rule no one-time purchase moves, and nothing that is over. `native`: the vendor says
-        that it passed."""
+        """I3: by the rule of a login no one-time purchase moves, and nothing that is over."""
+        is_login = native == ("login",)
         for purchase in [name for name in self.facts if name.startswith(scope + "/")]:
             facts, is_single = self.before(purchase, at), is_one_time(self.steps, purchase)
             on, family = registers(facts).get(loser, (False, False))
             if is_single or family:
-                if on and native:
+                if on and not is_login:
                     self.facts[purchase].append(Fact(at, loser, winner, None, native=native, family=family, key=key))
                 continue
             gains = [fact for fact in facts if fact.winner and not fact.family
@@ -212,7 +212,7 @@ class World:
             newest = max(gains, key=lambda fact: (fact.at, order(fact.winner)), default=None)
             # Whose access has ended can still hand over while the period lasts that was paid for.
             until = known_until(stated(loser, [fact for fact in facts if not fact.family]))
-            if newest and newest.winner == loser and (native or until >= at):
+            if newest and newest.winner == loser and (not is_login or until >= at):
                 until = None if until == 1 << 62 else until
                 self.facts[purchase].append(Fact(at, loser, winner, until, native=native, key=key))
 
