@@ -8,7 +8,7 @@ from reference import World, announced
 from relay import Relay
 from webhooks import MINUTE_MS, Writer
 
-PATIENCE_S = 20
+DAY_MS = 1_440 * MINUTE_MS
 
 
 @dataclasses.dataclass
@@ -30,13 +30,13 @@ class Comparison:
         self.told: dict[tuple[str, str, str], int] = {}
         self.had_exception = False
         # Messages that the receiver must have got by now.
-        self.expected: dict[str, str] = {}
+        self.expected: dict[str, tuple[str, str | None, str | None]] = {}
 
     def run(self, steps: list[dict], always: bool = True) -> Difference | None:
         """`always`: compares after every step, not only in the end."""
         self.number += 1
         tag = f"h{self.number}"
-        writer = Writer(tag, self.base_ms)
+        writer = self.writer = Writer(tag, self.base_ms, DAY_MS if steps[0].get("days") else MINUTE_MS)
         stated: list[dict] = []
         for step in steps:
             path, headers, body = writer.request(step)
@@ -62,6 +62,8 @@ class Comparison:
         links = {key: user for key, user in told.links.items() if user is not None}
         if (stored := self.relay.links(tag)) != links:
             return Difference("links", f"the ledger has {stored}, the reference {links}")
+        if (products := self.relay.products(tag)) != opinion.products:
+            return Difference("products", f"the ledger has {products}, the reference {opinion.products}")
         return None
 
     def compare_messages(self, tag: str, stated: list[dict]) -> Difference | None:
@@ -84,7 +86,7 @@ class Comparison:
         for message in messages:
             if message["transfer"]:
                 sides[message["transfer"]].append(message["type"].rpartition("_")[2])
-            self.expected["msg_" + message["key"]] = message["type"]
+            self.expected["msg_" + message["key"]] = (message["type"], message["from_holder"], message["to_holder"])
         wrong = [names for names in sides.values() if sorted(names) != ["RECEIVED", "TRANSFERRED"]]
         if wrong or len(sides) != sum(self.told.values()):
             return Difference("messages", f"{len(sides)} transfers of {sum(self.told.values())} have messages {wrong}")
@@ -95,7 +97,7 @@ class Comparison:
         access, source = World(stated).opinion().access, stated[0]["source"]
         over = {step["purchase"] for step in stated if step.get("purchase") and step.get("until") is not None
                 and step["until"] < (time.time() + 600) * 1000}
-        writer = Writer(tag, self.base_ms)
+        writer = self.writer
         for holder in sorted({holder for _, holder in access}):
             name = writer.customer(holder) if source == "revenuecat" else writer.name(holder)
             field = "user_id" if holder.startswith("user:") else "anonymous_user_id"
@@ -112,12 +114,25 @@ class Comparison:
     def delivered(self) -> Difference | None:
         """Every message of the histories so far came to the receiver."""
         self.relay.drain()
-        got = self.relay.receiver.got
-        missing = [kind for key, kind in self.expected.items() if key not in got]
-        wrong = [kind for key, kind in self.expected.items() if key in got and got[key]["type"] != kind]
+        got = {key: said(body) for key, body in self.relay.receiver.got.items()}
+        missing = [stated for key, stated in self.expected.items() if key not in got]
+        wrong = [(stated, got[key]) for key, stated in self.expected.items() if key in got and got[key] != stated]
         self.expected.clear()
-        got.clear()
+        self.relay.receiver.got.clear()
         return Difference("delivered", f"{missing} never came, {wrong} came as others") if missing or wrong else None
+
+
+def said(body: dict) -> tuple[str, str | None, str | None]:
+    """Type, and from whom to whom."""
+    transfer = body["data"]["transfer"] or {}
+    sides = [coalesced(transfer.get(side)) for side in ("from", "to")]
+    return body["type"], *sides
+
+
+def coalesced(holder: dict | None) -> str | None:
+    if holder is None:
+        return None
+    return f"user:{holder['user_id']}" if "user_id" in holder else f"anon:{holder['anonymous_user_id']}"
 
 
 def shown(pairs: set[tuple[str, str]]) -> list[str]:

@@ -4,7 +4,8 @@ import random
 
 # What a history may draw beyond the plain; `run --leave-out NAME` leaves one out.
 FEATURES = ("family", "one-time", "kinds", "natives", "revoked", "sharers", "apphud-environment", "sessions-identify",
-            "identity-webhooks", "restores", "ties", "expired", "late-moves")
+            "identity-webhooks", "restores", "ties", "expired", "late-moves", "products",
+            "years")
 # Of these, what is known to differ today: not drawn unless it is asked for.
 KNOWN = {
     "late-moves": "what a login or a TRANSFER moved is not judged anew by what comes later",
@@ -12,6 +13,7 @@ KNOWN = {
     "apphud-environment": "Apphud's one-time purchases fall to the source's own environment",
     "sessions-identify": "identify on a sessions source does not obey merge",
     "identity-webhooks": "the first identify ignores what webhooks said",
+    "products": "a webhook that names no product leaves the one of whichever came before it",
     "restores": "restores depend on the order of arrival, and too many make a purchase unreadable",
 }
 LINE = list(range(-90, 0)) + list(range(120, 210))
@@ -28,7 +30,9 @@ class Histories:
         return drawn and feature not in self.without
 
     def next(self) -> list[dict]:
-        """In order of event time; API calls, which happen now, among them."""
+        """API calls, which happen now, are among them."""
+        if self.has("years", 0.04):
+            return self.years()
         self.source = self.rng.choices(list(self.shapes), list(self.shapes.values()))[0]
         self.environment = self.rng.choice(["PRODUCTION"] * 3 + ["SANDBOX"])
         if self.source == "apphud" and "apphud-environment" in self.without:
@@ -41,6 +45,20 @@ class Histories:
         self.times = sorted(self.rng.sample(LINE, 60))
         steps = [step for _ in range(self.rng.randint(2, 9)) for step in self.some()]
         return self.with_environments(steps)
+
+    def years(self) -> list[dict]:
+        """One purchase over years: renewals, and holders that change; more than is kept of it."""
+        self.source, self.environment, self.made, self.one_time = "purchasely", "PRODUCTION", 0, set()
+        self.anonymous, self.users, self.purchases = ["anon:a1", "anon:a2"], ["user:u1", "user:u2"], ["p1"]
+        steps, holder, at = [], "anon:a1", -3000
+        while len(steps) < self.rng.randint(40, 110):
+            at += self.rng.choice((1, 7, 30, 30, 30))
+            if self.rng.random() < 0.25:
+                old, holder = holder, self.holder()
+                if self.rng.random() < 0.5 and old != holder:
+                    steps.append(self.webhook("loss", at, old, "p1") | {"until": at + 20})
+            steps.append(self.webhook("gain", at, holder, "p1") | {"until": at + 35, "family": False})
+        return [step | {"days": True, "environment": self.environment, "named": True} for step in steps]
 
     def with_environments(self, steps: list[dict]) -> list[dict]:
         for step in steps:
@@ -97,6 +115,8 @@ class Histories:
         step = self.step(says, at, holder=holder or self.holder(), purchase=purchase)
         step["until"] = step["at"] if says == "loss" and self.rng.random() < 0.5 else self.until(step["at"])
         step["one_time"] = purchase in self.one_time
+        if self.has("products", 0.2):
+            step["product"] = self.rng.choice(("basic", None))
         return self.finished(step)
 
     def finished(self, step: dict) -> dict:
@@ -201,6 +221,9 @@ class Histories:
 def arrival(rng: random.Random, steps: list[dict], without: frozenset[str] = frozenset()) -> list[dict]:
     """A random order, with repetitions. Calls stay in their own order, for their time is when they happen; nothing
     comes before it happened, so what is later than they are comes after them."""
+    if steps[0].get("days"):
+        # A webhook may be late by as long as its source retries.
+        return sorted(steps, key=lambda step: step["at"] + rng.choice((0, 0, rng.uniform(0, 20))))
     mixed = [step for step in steps for _ in range(1 if step.get("call") else rng.choice((1, 1, 1, 1, 2)))]
     rng.shuffle(mixed)
     calls = iter([step for step in steps if step.get("call")])

@@ -55,6 +55,8 @@ class Opinion:
     changes: dict[tuple[str, str, str], list[int]]
     # What passed when: time, purchase, from, to.
     passed: set[tuple[int, str, str, str]]
+    # By purchase: what its newest webhook calls it that calls it anything.
+    products: dict[str, str]
 
 
 def order(holder: str) -> tuple[bool, bytes]:
@@ -127,7 +129,7 @@ class World:
             self.apply(step)
 
     def opinion(self) -> Opinion:
-        opinion = Opinion({}, {}, {}, set())
+        opinion = Opinion({}, {}, {}, set(), {})
         for purchase, facts in self.facts.items():
             access, changes, natives = self.judged(purchase, facts)
             opinion.access |= {(purchase, holder): on for holder, on in access.items()}
@@ -137,6 +139,9 @@ class World:
                     len(changes.get(pair, [])), *(len(times) for times in natives.get(pair, {"": set()}).values()))
                 told = set(opinion.changes[purchase, *pair]).union(*natives.get(pair, {}).values())
                 opinion.passed |= {(at, purchase, *pair) for at in told}
+        for step in sorted(self.steps, key=lambda step: step["at"]):
+            if step.get("purchase") and step.get("product", "premium"):
+                opinion.products[purchase_of(step)] = step.get("product", "premium")
         return opinion
 
     def is_shared(self, purchase: str) -> bool:

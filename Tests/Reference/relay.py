@@ -124,6 +124,11 @@ class Relay:
             FROM holder_links WHERE user_id IS NOT NULL AND anonymous_user_id LIKE '%-{tag}'""")
         return {(row["scope"], plain(row["anonymous_user_id"], tag)): plain(row["user_id"], tag) for row in rows}
 
+    def products(self, tag: str) -> dict[str, str]:
+        rows = self.rows(f"""SELECT source || '/' || environment || '/' || key AS purchase, product
+            FROM purchases WHERE product IS NOT NULL AND key LIKE '%-{tag}'""")
+        return {plain(row["purchase"], tag): row["product"] for row in rows}
+
     def messages(self, tag: str) -> list[dict]:
         return self.rows(f"""SELECT replace(m.key::text, '-', '') AS key, m.type, m.event, e.type AS event_type,
             replace(t.id::text, '-', '') AS transfer, t.from_holder, t.to_holder

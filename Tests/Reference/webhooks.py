@@ -31,15 +31,16 @@ def iso(ms: int) -> str:
 class Writer:
     """Writes the steps of one history."""
 
-    def __init__(self, tag: str, base_ms: int):
-        self.tag, self.base_ms = tag, base_ms
+    def __init__(self, tag: str, base_ms: int, minute_ms: int = MINUTE_MS):
+        """`minute_ms`: how long a minute of the history is; a day is as good."""
+        self.tag, self.base_ms, self.minute_ms = tag, base_ms, minute_ms
 
     def name(self, holder: str) -> str:
         """The vendor's id of a holder, a purchase or an event."""
         return f"{holder.partition(':')[2] or holder}-{self.tag}"
 
     def ms(self, minute: float) -> int:
-        return self.base_ms + round(minute * MINUTE_MS)
+        return self.base_ms + round(minute * self.minute_ms)
 
     def until(self, step: dict) -> int | None:
         return None if step.get("until") is None else self.ms(step["until"])
@@ -75,7 +76,7 @@ class Writer:
         body = {
             "api_version": 3, "event_name": name, "event_created_at_ms": self.ms(step["at"]),
             "environment": step.get("environment", "PRODUCTION"), "store": "APPLE_APP_STORE",
-            "store_app_bundle_id": "com.example", "product": "premium", "plan": "monthly", "offer_type": "NONE",
+            "store_app_bundle_id": "com.example", "product": step.get("product", "premium"), "plan": "monthly", "offer_type": "NONE",
             "is_family_shared": step.get("family", False),
             "subscription_status": "REVOKED" if says == "revoked" else "AUTO_RENEWING",
             "store_transaction_id": self.name(step["purchase"]) + "-t", self.field(step["holder"]): self.name(step["holder"]),
@@ -110,7 +111,7 @@ class Writer:
         return {
             "event_name": name, "user_id": self.name(step["holder"]),
             "identity_id": self.name(step["identity"]) if step.get("identity") else "", "custom_user_id": "",
-            "created_at": self.ms(step["at"]) // 1000, "product_id": "premium", "platform": "iOS",
+            "created_at": self.ms(step["at"]) // 1000, "product_id": step.get("product", "premium") or "", "platform": "iOS",
             "environment": step.get("environment", "PRODUCTION").lower(),
             "transaction": {"transaction_id": self.name(step["purchase"]),
                             "original_transaction_id": self.name(step["purchase"]),
@@ -169,7 +170,7 @@ class Writer:
             "type": names[says], "app_user_id": self.customer(step["holder"]),
             "original_app_user_id": self.customer(step["holder"]),
             "aliases": [self.customer("anon:" + anonymous) for anonymous, _ in step.get("links", [])],
-            "product_id": "premium", "period_type": "NORMAL", "purchased_at_ms": self.base_ms,
+            "product_id": step.get("product", "premium"), "period_type": "NORMAL", "purchased_at_ms": self.base_ms,
             "expiration_at_ms": self.until(step), "transaction_id": self.name(step["purchase"]) + "-t",
             "original_transaction_id": self.name(step["purchase"]), "is_family_share": step.get("family", False)}
         if says == "revoked":
@@ -195,7 +196,7 @@ class Writer:
                 "note": "subscription_renewal_cancelled"}[says]
         properties: dict[str, object] = {
             "store": "app_store", "environment": step.get("environment", "PRODUCTION").capitalize(),
-            "profile_event_id": f"{step['id']}-{self.tag}", "vendor_product_id": "premium",
+            "profile_event_id": f"{step['id']}-{self.tag}", "vendor_product_id": step.get("product", "premium"),
             "transaction_id": self.name(step["purchase"]) + "-t",
             "original_transaction_id": self.name(step["purchase"])}
         if step.get("access_level"):
@@ -230,7 +231,7 @@ class Writer:
         if step.get("holder"):
             data[self.field(step["holder"])] = self.name(step["holder"])
         if step.get("purchase"):
-            data |= {"purchase_id": self.name(step["purchase"]), "product": "premium",
+            data |= {"purchase_id": self.name(step["purchase"]), "product": step.get("product", "premium"),
                      "store_transaction_id": self.name(step["purchase"]) + "-t",
                      "purchase_type": "NON_CONSUMABLE" if step.get("one_time") else "RENEWING_SUBSCRIPTION",
                      "status": "REVOKED" if says == "revoked" else "AUTO_RENEWING",
