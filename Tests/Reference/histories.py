@@ -5,7 +5,7 @@ import random
 # What a history may draw beyond the plain; `run --leave-out NAME` leaves one out.
 FEATURES = ("family", "one-time", "kinds", "natives", "revoked", "sharers", "apphud-environment", "sessions-identify",
             "identity-webhooks", "restores", "ties", "expired", "late-moves", "products",
-            "years")
+            "years", "erasures")
 # Of these, what is known to differ today: not drawn unless it is asked for.
 KNOWN = {
     "late-moves": "what a login or a TRANSFER moved is not judged anew by what comes later",
@@ -13,6 +13,7 @@ KNOWN = {
     "apphud-environment": "Apphud's one-time purchases fall to the source's own environment",
     "sessions-identify": "identify on a sessions source does not obey merge",
     "identity-webhooks": "the first identify ignores what webhooks said",
+    "erasures": "erasing a person twice, a late webhook between, makes a purchase unreadable",
     "products": "a webhook that names no product leaves the one of whichever came before it",
     "restores": "restores depend on the order of arrival, and too many make a purchase unreadable",
 }
@@ -44,6 +45,8 @@ class Histories:
         self.one_time = {name for name in self.purchases if self.has("one-time", 0.15)}
         self.times = sorted(self.rng.sample(LINE, 60))
         steps = [step for _ in range(self.rng.randint(2, 9)) for step in self.some()]
+        if self.source == "purchasely" and self.has("erasures", 0.15):
+            steps += [self.step("erase", user=self.rng.choice(self.users)) for _ in range(self.rng.choice((1, 2)))]
         return self.with_environments(steps)
 
     def years(self) -> list[dict]:
@@ -115,7 +118,7 @@ class Histories:
         step = self.step(says, at, holder=holder or self.holder(), purchase=purchase)
         step["until"] = step["at"] if says == "loss" and self.rng.random() < 0.5 else self.until(step["at"])
         step["one_time"] = purchase in self.one_time
-        if self.has("products", 0.2):
+        if self.source != "apphud" and self.has("products", 0.2):
             step["product"] = self.rng.choice(("basic", None))
         return self.finished(step)
 
@@ -224,7 +227,7 @@ def arrival(rng: random.Random, steps: list[dict], without: frozenset[str] = fro
     if steps[0].get("days"):
         # A webhook may be late by as long as its source retries.
         return sorted(steps, key=lambda step: step["at"] + rng.choice((0, 0, rng.uniform(0, 20))))
-    mixed = [step for step in steps for _ in range(1 if step.get("call") else rng.choice((1, 1, 1, 1, 2)))]
+    mixed = [step for step in steps for _ in range(1 if step.get("call") or step["says"] == "erase" else rng.choice((1, 1, 1, 1, 2)))]
     rng.shuffle(mixed)
     calls = iter([step for step in steps if step.get("call")])
     mixed = [next(calls) if step.get("call") else step for step in mixed]

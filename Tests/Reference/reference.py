@@ -415,3 +415,27 @@ def announced(steps: list[dict]) -> Announced:
 
 def reason(step: dict) -> str:
     return "a REVOKED that came late" if step["says"] == "revoked" else "a fact that came late between two holders"
+
+
+# MARK: Who was erased
+
+GHOST = "anon:erased"
+
+
+def erased(steps: list[dict], user: str) -> list[dict]:
+    """What is left of a history when a user is erased with the anonymous ids that are known to be it: somebody without
+    a name stands in its place, and what was nobody else's is gone."""
+    known = links([(step, World(steps[:count]).opinion().passed) for count, step in enumerate(steps, 1)])
+    gone = {user, GHOST} | {f"anon:{anonymous}" for (_, anonymous), name in known.items()
+                            if f"user:{name}" == user}
+    named: dict[str | None, set[str]] = collections.defaultdict(set)
+    steps = distinct(steps)
+    for step in steps:
+        named[purchase_of(step)] |= {step["holder"], step.get("other") or step["holder"]}
+    def hidden(step: dict) -> dict:
+        if named[purchase_of(step)] <= gone:
+            # Known by its id alone: sent again it is still a duplicate.
+            return step | {"says": "erased", "purchase": None, "holder": GHOST, "other": None}
+        return step | {side: GHOST for side in ("holder", "other") if step.get(side) in gone}
+
+    return [hidden(step) for step in steps]

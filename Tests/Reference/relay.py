@@ -12,7 +12,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "Harness"))
 
 from cluster import Cluster  # noqa: E402
-from processes import BenchError, Process, Scratch, wait_until  # noqa: E402
+from processes import BenchError, Process, Scratch, run, wait_until  # noqa: E402
 from webhooks import RC_ANONYMOUS, SOURCES, TOKEN, WHSEC  # noqa: E402
 
 DATABASE = "posthouse"
@@ -49,11 +49,12 @@ class Answer(http.server.BaseHTTPRequestHandler):
 
 class Relay:
     def __init__(self, scratch: Scratch, binary: pathlib.Path):
-        self.cluster = Cluster(scratch)
+        self.cluster, self.binary = Cluster(scratch), binary
+        self.file = scratch.path / "reference.toml"
         self.receiver = Receiver()
         with socket.create_server(("127.0.0.1", 0)) as found:
             self.port = found.getsockname()[1]
-        file, token, signing = (scratch.path / name for name in ("reference.toml", "token", "signing"))
+        token, signing = scratch.path / "token", scratch.path / "signing"
         token.write_text(TOKEN + "\n")
         signing.write_text(WHSEC + "\n")
         tables = [f'[server]\nlisten = "127.0.0.1:{self.port}"\n'
@@ -64,8 +65,8 @@ class Relay:
         tables.append(f'[[integration]]\nname = "all"\nurl = "{self.receiver.url}"\nevents = ["*"]\n'
                       f'allow_private = true\nsecret = {{ file = "{signing}" }}')
         tables.append(f'[[api_token]]\nname = "all"\ntoken = {{ file = "{token}" }}\nscopes = ["read", "write"]')
-        file.write_text("\n".join(tables) + "\n")
-        self.process = Process(scratch, "posthouse", [str(binary), "serve", "--config", str(file)],
+        self.file.write_text("\n".join(tables) + "\n")
+        self.process = Process(scratch, "posthouse", [str(binary), "serve", "--config", str(self.file)],
                                environment={"SWIFT_BACKTRACE": "enable=no"})
         self.connection: http.client.HTTPConnection | None = None
         wait_until("the daemon's start", self.is_ready, 60)
@@ -96,6 +97,9 @@ class Relay:
         if status != 200:
             raise BenchError(f"{path} was answered {status}: {body[:200]!r}")
         return json.loads(body)
+
+    def erase(self, user: str) -> None:
+        run([str(self.binary), "erase", "--config", str(self.file), "--user", user], 60)
 
     # MARK: What the ledger says of one history
 
