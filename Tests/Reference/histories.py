@@ -24,7 +24,7 @@ class Histories:
     def __init__(self, seed: str, without: frozenset[str] = frozenset()):
         self.rng, self.without = random.Random(seed), without
         self.shapes = {"purchasely": 6, "qonversion": 5, "apphud": 1, "revenuecat": 4, "adapty": 2, "merging": 4,
-                       "apart": 1}
+                       "apart": 1, "single": 2}
 
     def has(self, feature: str, share: float) -> bool:
         drawn = self.rng.random() < share
@@ -66,7 +66,7 @@ class Histories:
     def with_environments(self, steps: list[dict]) -> list[dict]:
         for step in steps:
             step["environment"] = self.environment
-        if self.rng.random() < 0.1 and self.source not in ("qonversion", "apphud"):
+        if self.rng.random() < 0.1 and self.source not in ("qonversion", "single", "apphud"):
             # I4: the same in another environment touches nothing.
             other = {"PRODUCTION": "SANDBOX", "SANDBOX": "PRODUCTION"}[self.environment]
             for step in self.rng.sample(steps, min(2, len(steps))):
@@ -76,7 +76,7 @@ class Histories:
     # MARK: Steps
 
     def some(self) -> list[dict]:
-        if self.source == "qonversion":
+        if self.source in ("qonversion", "single"):
             return self.of_installs()
         if self.source in ("merging", "apart") and self.rng.random() < 0.45:
             return self.of_session()
@@ -126,14 +126,14 @@ class Histories:
         """What one kind of source alone says, or spells its own way."""
         source, says = self.source, step["says"]
         if step["one_time"]:
-            if source in ("qonversion", "apphud", "revenuecat", "adapty"):
+            if source in ("qonversion", "single", "apphud", "revenuecat", "adapty"):
                 # They know of no end of such a purchase but its refund, and say nothing else of it.
                 step["says"] = says = {"loss": "revoked", "note": "gain"}.get(says, says)
                 step["until"] = None
             if source == "adapty" and self.has("kinds", 0.3):
                 # Says neither that it is a one-time purchase nor that it is none.
                 step |= {"access_level": True, "one_time": False}
-        elif source in ("revenuecat", "qonversion") and says != "note" and step["until"] is None:
+        elif source in ("revenuecat", "qonversion", "single") and says != "note" and step["until"] is None:
             step["until"] = 10_000
         if source in ("purchasely", "apphud", "revenuecat", "merging", "apart") and self.has("family", 0.08):
             step["family"] = True

@@ -13,7 +13,7 @@ GRACE_MS = 60_000
 # Sources whose purchases an install and its identity hold together.
 SHARING = ("qonversion",)
 # Sources whose logins move the subscriptions of the anonymous holder.
-MERGING = ("merging",)
+MERGING = ("merging", "single")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,6 +88,9 @@ def distinct(steps: list[dict]) -> list[dict]:
 def facts_of(step: dict) -> list[Fact]:
     """What a webhook states of its purchase."""
     says, holder, other = step["says"], step.get("holder"), step.get("other")
+    if step["source"] not in SHARING and step.get("identity"):
+        # One holder at a time: of an install that is logged in it is the identity.
+        holder = step["identity"]
     common = {"at": step["at"], "until": step.get("until"), "family": step.get("family", False), "key": step["id"]}
     if says == "gain":
         # Those who share it by this event have it as a family does: beside its holder.
@@ -202,10 +205,11 @@ class World:
         elif says == "restore":
             self.restore(step)
 
-    def move(self, scope: str, loser: str, winner: str, at: int, native: tuple[str, ...], key: int) -> None:
+    def move(self, scope: str, loser: str, winner: str, at: int, native: tuple[str, ...], key: int,
+             only: str | None = None) -> None:
         """I3: by the rule of a login no one-time purchase moves, and nothing that is over."""
         is_login = native == ("login",)
-        for purchase in [name for name in self.facts if name.startswith(scope + "/")]:
+        for purchase in [name for name in self.facts if name.startswith(scope + "/") and only in (None, name)]:
             facts, is_single = self.before(purchase, at), is_one_time(self.steps, purchase)
             on, family = registers(facts).get(loser, (False, False))
             if is_single or family:
@@ -238,6 +242,13 @@ class World:
             if purchase not in self.facts:
                 continue
             known = self.before(purchase, at)
+            if not self.is_shared(purchase):
+                # Whatever the strategy, one holder alone: the last that it was given to.
+                gains = [fact for fact in known if fact.winner and not fact.family and fact.at < at]
+                newest = max(gains, key=lambda fact: (fact.at, order(fact.winner)), default=None)
+                if newest and newest.winner != targets[-1] and not is_one_time(self.steps, purchase):
+                    self.move(scope, newest.winner, targets[-1], at, ("transferred",), step["id"], purchase)
+                continue
             if step["strategy"] == "transfer":
                 for holder, on in holders_together(known).items():
                     if on and holder not in targets:

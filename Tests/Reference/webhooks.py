@@ -14,6 +14,7 @@ WHSEC = "whsec_" + base64.b64encode(bytes(range(32))).decode()
 SOURCES = {
     "purchasely": ("purchasely", ""),
     "qonversion": ("qonversion", ""),
+    "single": ("qonversion", 'ownership = "exclusive"'),
     "apphud": ("apphud", 'environment = "PRODUCTION"'),
     "revenuecat": ("revenuecat", 'app = "com.example"'),
     "adapty": ("adapty", ""),

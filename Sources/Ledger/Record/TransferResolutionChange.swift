@@ -35,11 +35,12 @@ extension TransferResolution {
             until: until == Timestamp(milliseconds: .max) ? nil : until, isFamilyShared: isShared)
     }
 
-    /// How long what `holder` holds at `time` is paid for; nil: it does not hold it then.
+    /// How long what `holder` holds at `time` is paid for; nil: it does not hold it then. A loss at that very time is the
+    /// change itself, applied before, and says nothing of the period.
     private static func period(of holder: Holder, at time: Timestamp, in state: PurchaseState) -> Timestamp? {
         var until: Timestamp?
         var isHolder = false
-        for fact in state.facts where fact.at <= time {
+        for fact in state.facts where fact.at < time || fact.at == time && (fact.kind == .gain || fact.isRevoked) {
             if fact.holder == holder {
                 until = fact.isRevoked ? fact.until : max(until ?? fact.until, fact.until)
                 if fact.kind == .gain { isHolder = true }
