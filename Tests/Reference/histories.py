@@ -5,7 +5,7 @@ import random
 # What a history may draw beyond the plain; `run --leave-out NAME` leaves one out.
 FEATURES = ("family", "one-time", "kinds", "natives", "revoked", "sharers", "apphud-environment", "sessions-identify",
             "identity-webhooks", "restores", "ties", "expired", "late-moves", "products",
-            "years", "erasures")
+            "years", "erasures", "login-natives")
 # Of these, what is known to differ today: not drawn unless it is asked for.
 KNOWN = {
     "late-moves": "what a login or a TRANSFER moved is not judged anew by what comes later",
@@ -13,6 +13,7 @@ KNOWN = {
     "apphud-environment": "Apphud's one-time purchases fall to the source's own environment",
     "sessions-identify": "identify on a sessions source does not obey merge",
     "identity-webhooks": "the first identify ignores what webhooks said",
+    "login-natives": "a login that the relay resolved counts as a native announcement",
     "erasures": "erasing a person twice, a late webhook between, makes a purchase unreadable",
     "products": "a webhook that names no product leaves the one of whichever came before it",
     "restores": "restores depend on the order of arrival, and too many make a purchase unreadable",
@@ -82,7 +83,8 @@ class Histories:
             return self.of_session()
         if self.source == "revenuecat" and self.rng.random() < 0.25:
             return [self.transfer_of_all()]
-        if self.source in ("purchasely", "merging") and self.has("natives", 0.3):
+        may_be_native = self.source == "purchasely" or self.source == "merging" and "login-natives" not in self.without
+        if may_be_native and self.has("natives", 0.3):
             return self.native()
         if self.has("ties", 0.2):
             return self.login()
