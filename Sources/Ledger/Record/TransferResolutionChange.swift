@@ -18,8 +18,11 @@ extension TransferResolution {
         {
             return nil
         }
-        if let register = state.registers.first(where: { $0.holder == from }), register.isTenureFree {
-            guard change.kind != .login, register.isOn, register.at <= change.at else { return nil }
+        // A register that is newer than the change says nothing of the time of it.
+        if let register = state.registers.first(where: { $0.holder == from && $0.at <= change.at }),
+            register.isTenureFree
+        {
+            guard change.kind != .login, register.isOn else { return nil }
             return resolve(state, fact(change, from, to, until: nil, isShared: kind != .oneTime), kind: kind)
         }
         guard let until = period(of: from, at: change.at, in: state) else { return nil }
