@@ -111,6 +111,15 @@ struct HolderChangeTests {
             ], ("s1:a>b1", "s1:b s2:a"))
     }
 
+    @Test("What has lapsed gives no access to its new holder, whatever comes after")
+    func lapsed() async throws {
+        try await expectOneOutcome(
+            [
+                gain(Self.a, "s1", at: 0, until: seconds(50)),
+                change(.move(from: [Self.a], to: Self.b, isNative: true), at: 100), loss(Self.a, "s1", at: 500),
+            ], ("s1:a>b1", ""))
+    }
+
     @Test("A login moves what is paid for, never a one-time purchase nor what has lapsed")
     func login() async throws {
         let device = Holder.anonymous("device")

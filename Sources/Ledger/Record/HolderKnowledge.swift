@@ -58,9 +58,9 @@ struct HolderKnowledge {
     mutating func learn(_ told: ToldTransfer, scope: Scope, at time: Timestamp) {
         guard told.from.isAnonymous, case .user(let user) = told.to else { return }
         let key = LinkKey(scope: scope, holder: told.from)
-        // A session that says the same keeps its end.
-        if links[key]?.userID == user { return }
-        learn(Link(userID: user, until: nil, asOf: time), of: key)
+        // A session that says the same keeps its end, and is as new as what says it again.
+        let isKnown = links[key]?.userID.map { Array($0.utf8) } == Array(user.utf8)
+        learn(Link(userID: user, until: isKnown ? links[key]?.until : nil, asOf: time), of: key)
     }
 
     private mutating func learn(_ link: Link, of key: LinkKey) {

@@ -38,7 +38,11 @@ struct HolderLoading {
     }
 
     private mutating func wantChanges(of event: Event) {
-        for fact in event.facts { subjects.insert(Key(event.scope, fact.holder.coalesced)) }
+        for fact in event.facts {
+            for holder in [fact.holder, fact.counterpart].compactMap({ $0 }) {
+                subjects.insert(Key(event.scope, holder.coalesced))
+            }
+        }
         let names = [
             event.transaction?.storeTransactionID, event.transaction?.storeOriginalTransactionID, event.purchase?.key,
         ]

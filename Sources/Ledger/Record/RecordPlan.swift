@@ -123,7 +123,7 @@ struct RecordPlan {
                 TransferRow(
                     id: transfer, purchase: id, from: told.from, to: told.to, ordinal: told.n, event: new.row,
                     storeTransactionID: subject.transaction?.storeTransactionID, trail: trail))
-            holders.learn(told, scope: new.event.scope, at: new.event.occurredAt)
+            holders.learn(told, scope: new.event.scope, at: resolution.time(of: told) ?? new.event.occurredAt)
             let prefix = row.purchase.kind == .oneTime ? "ONE_TIME_PURCHASE_" : "SUBSCRIPTION_"
             for (side, type) in [
                 (ToldTransfer.Native.transferred, prefix + "TRANSFERRED"), (.received, prefix + "RECEIVED"),
@@ -205,6 +205,17 @@ struct RecordPlan {
             transaction: new.event.transaction?.storeTransactionID, event: eventID(of: new), from: remark.from,
             to: remark.to)
         return .transferVoided(trail, explanation: remark.explanation)
+    }
+}
+
+extension Resolution {
+    /// When the purchase last passed between the two. The webhook that shows it may be of another time, by the order of
+    /// arrival.
+    fileprivate func time(of told: ToldTransfer) -> Timestamp? {
+        let pair = Timeline.Pair(from: told.from, to: told.to)
+        let changed = Timeline(state.facts).changes.last { $0.pair == pair }?.at
+        let stated = state.natives.last { $0.pair == pair }?.at
+        return [changed, stated].compactMap { $0 }.max()
     }
 }
 

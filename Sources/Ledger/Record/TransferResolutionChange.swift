@@ -18,8 +18,11 @@ extension TransferResolution {
         {
             return nil
         }
-        if let register = state.registers.first(where: { $0.holder == from }), register.isTenureFree {
-            guard change.kind != .login, register.isOn, register.at <= change.at else { return nil }
+        // A register that is newer than the change says nothing of the time of it.
+        if let register = state.registers.first(where: { $0.holder == from && $0.at <= change.at }),
+            register.isTenureFree
+        {
+            guard change.kind != .login, register.isOn else { return nil }
             return resolve(state, fact(change, from, to, until: nil, isShared: kind != .oneTime), kind: kind)
         }
         guard let until = period(of: from, at: change.at, in: state) else { return nil }
@@ -35,11 +38,12 @@ extension TransferResolution {
             until: until == Timestamp(milliseconds: .max) ? nil : until, isFamilyShared: isShared)
     }
 
-    /// How long what `holder` holds at `time` is paid for; nil: it does not hold it then.
+    /// How long what `holder` holds at `time` is paid for; nil: it does not hold it then. A loss at that very time is the
+    /// change itself, applied before, and says nothing of the period.
     private static func period(of holder: Holder, at time: Timestamp, in state: PurchaseState) -> Timestamp? {
         var until: Timestamp?
         var isHolder = false
-        for fact in state.facts where fact.at <= time {
+        for fact in state.facts where fact.at < time || fact.at == time && (fact.kind == .gain || fact.isRevoked) {
             if fact.holder == holder {
                 until = fact.isRevoked ? fact.until : max(until ?? fact.until, fact.until)
                 if fact.kind == .gain { isHolder = true }

@@ -1,0 +1,58 @@
+import TestSupport
+import Testing
+import Vocabulary
+
+@testable import Ledger
+
+/// What was said of holders before a webhook shows that they hold something, or hold it no more. Oracle: psql.
+@Suite("Holders of a transfer, in every order of arrival", .serialized)
+struct HolderOrderTests {
+    @Test("A login of the receiver of a native transfer moves what it received, whichever of the two comes first")
+    func loginOfReceiver() async throws {
+        let (old, device, user) = (Holder.user("old"), Holder.anonymous("device"), Holder.user("new"))
+        let until = seconds(100_000)
+        try await Bench.run { bench in
+            let daemon = try await bench.daemon([.named("all")])
+            for (index, order) in permutations([0, 1]).enumerated() {
+                let scope = Scope(source: "moving", app: "app.one", environment: "order\(index)")
+                let login = Event(
+                    scope: scope, vendorEventID: nil, name: "LOGIN", type: "LOGIN", holder: user,
+                    occurredAt: seconds(200), purchase: nil, transaction: nil,
+                    change: .move(from: [device], to: user, isNative: false), body: Array("{}".utf8))
+                let native = Event.sample(
+                    "SUBSCRIPTION_TRANSFERRED", holder: old, at: seconds(100), source: "moving",
+                    environment: scope.environment, fact: .transferred(old, to: device, seconds(100), until: until))
+                for place in order { await daemon.record([[native, login][place]]) }
+                let active = try bench.psql(
+                    """
+                    SELECT string_agg(holder, ' ') FROM entitlements e JOIN purchases p ON p.id = e.purchase
+                    WHERE active AND environment = 'order\(index)'
+                    """)
+                #expect(active == "user:new", "\(order)")
+            }
+        }
+    }
+
+    @Test("The user that something passed to last is who the anonymous holder is, in every order of arrival")
+    func newestTransfer() async throws {
+        let anonymous = Holder.anonymous("x")
+        let gains: [(Holder, String, Int64)] = [
+            (anonymous, "p1", 0), (.user("a"), "p1", 250), (anonymous, "p2", 200), (.user("b"), "p2", 300),
+        ]
+        try await Bench.run { bench in
+            let daemon = try await bench.daemon([.named("all")])
+            for (index, order) in permutations(Array(gains.indices)).enumerated() {
+                for place in order {
+                    let (holder, purchase, at) = gains[place]
+                    let event = Event.sample(
+                        "ACTIVATE", holder: holder, at: seconds(at), purchase: purchase, transaction: "t-\(purchase)",
+                        environment: "order\(index)", fact: .activate(holder, seconds(at), until: seconds(100_000)))
+                    await daemon.record([event])
+                }
+                let link = try bench.psql(
+                    "SELECT user_id || ' ' || as_of_ms FROM holder_links WHERE environment = 'order\(index)'")
+                #expect(link == "b \(seconds(300).milliseconds)", "\(order)")
+            }
+        }
+    }
+}
