@@ -26,8 +26,8 @@ class Comparison:
         self.relay, self.number, self.was_erased = relay, 0, False
         self.base_ms = int(time.time()) // 60 * MINUTE_MS
         self.exceptions: collections.Counter[str] = collections.Counter()
-        # Of the last history: what was announced, and whether that is one of the exceptions.
-        self.told: dict[tuple[str, str, str], int] = {}
+        # Of the last history: how many transfers were announced, and whether one of the exceptions is among them.
+        self.announced: dict[tuple[str, str, str], int] = {}
         self.had_exception = False
         # Messages that the receiver must have got by now.
         self.expected: dict[str, tuple[str, str | None, str | None]] = {}
@@ -60,19 +60,19 @@ class Comparison:
         return self.compare_messages(tag, stated) or self.compare_answers(tag, stated)
 
     def compare(self, tag: str, stated: list[dict]) -> Difference | None:
-        opinion, told = World(stated).opinion(), announced(stated)
-        self.had_exception = bool(told.exceptions)
+        opinion, so_far = World(stated).opinion(), announced(stated)
+        self.had_exception = bool(so_far.exceptions)
         expected = {(purchase, holder) for (purchase, holder), on in opinion.access.items() if on and holder != GHOST}
         access = {pair for pair in self.relay.access(tag) if not pair[1].startswith(GHOST)}
         if access != expected:
             return Difference("access", f"the ledger has {shown(access)}, the reference {shown(expected)}")
         if self.was_erased:
             return None
-        self.told = {pair: count for pair, count in told.told.items() if count}
+        self.announced = {pair: count for pair, count in so_far.counts.items() if count}
         transfers = self.relay.transfers(tag)
-        if {pair: list(range(1, count + 1)) for pair, count in self.told.items()} != transfers:
-            return Difference("transfers", f"the ledger has {transfers}, the reference {self.told}")
-        links = {key: user for key, user in told.links.items() if user is not None}
+        if {pair: list(range(1, count + 1)) for pair, count in self.announced.items()} != transfers:
+            return Difference("transfers", f"the ledger has {transfers}, the reference {self.announced}")
+        links = {key: user for key, user in so_far.links.items() if user is not None}
         if (stored := self.relay.links(tag)) != links:
             return Difference("links", f"the ledger has {stored}, the reference {links}")
         if (products := self.relay.products(tag)) != opinion.products:
@@ -101,8 +101,8 @@ class Comparison:
                 sides[message["transfer"]].append(message["type"].rpartition("_")[2])
             self.expected["msg_" + message["key"]] = (message["type"], message["from_holder"], message["to_holder"])
         wrong = [names for names in sides.values() if sorted(names) != ["RECEIVED", "TRANSFERRED"]]
-        if wrong or len(sides) != sum(self.told.values()):
-            return Difference("messages", f"{len(sides)} transfers of {sum(self.told.values())} have messages {wrong}")
+        if wrong or len(sides) != sum(self.announced.values()):
+            return Difference("messages", f"{len(sides)} transfers of {sum(self.announced.values())} have messages {wrong}")
         return None
 
     def compare_answers(self, tag: str, stated: list[dict]) -> Difference | None:

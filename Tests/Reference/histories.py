@@ -229,7 +229,8 @@ def arrival(rng: random.Random, steps: list[dict], without: frozenset[str] = fro
     if steps[0].get("days"):
         # A webhook may be late by as long as its source retries.
         return sorted(steps, key=lambda step: step["at"] + rng.choice((0, 0, rng.uniform(0, 20))))
-    mixed = [step for step in steps for _ in range(1 if step.get("call") or step["says"] == "erase" else rng.choice((1, 1, 1, 1, 2)))]
+    once = [step for step in steps if step.get("call") or step["says"] == "erase"]
+    mixed = once + [step for step in steps if step not in once for _ in range(rng.choice((1, 1, 1, 1, 2)))]
     rng.shuffle(mixed)
     calls = iter([step for step in steps if step.get("call")])
     mixed = [next(calls) if step.get("call") else step for step in mixed]

@@ -140,8 +140,8 @@ class World:
                 opinion.changes[purchase, *pair] = changes.get(pair, [])
                 opinion.numbers[purchase, *pair] = max(
                     len(changes.get(pair, [])), *(len(times) for times in natives.get(pair, {"": set()}).values()))
-                told = set(opinion.changes[purchase, *pair]).union(*natives.get(pair, {}).values())
-                opinion.passed |= {(at, purchase, *pair) for at in told}
+                times = set(opinion.changes[purchase, *pair]).union(*natives.get(pair, {}).values())
+                opinion.passed |= {(at, purchase, *pair) for at in times}
         for step in sorted(self.steps, key=lambda step: step["at"]):
             if step.get("purchase") and step.get("product", "premium"):
                 opinion.products[purchase_of(step)] = step.get("product", "premium")
@@ -320,7 +320,8 @@ def registers(facts: list[Fact]) -> dict[str, tuple[bool, bool]]:
 
 def holders_together(facts: list[Fact]) -> dict[str, bool]:
     """A webhook's end is the purchase's, not its holder's."""
-    return {holder: on for holder, (on, _) in registers([fact for fact in facts if fact.winner or fact.restored]).items()}
+    said = registers([fact for fact in facts if fact.winner or fact.restored])
+    return {holder: on for holder, (on, _) in said.items()}
 
 
 def runs(facts: list[Fact]) -> bool:
@@ -388,8 +389,8 @@ def tenures(facts: list[Fact]) -> list[Tenure]:
 
 @dataclasses.dataclass
 class Announced:
-    # By purchase, from and to.
-    told: collections.Counter
+    # By purchase, from and to: how many transfers were announced.
+    counts: collections.Counter
     # When the transfers took place that were announced and are none by what is known now: shown again, they are the
     # same ones and not announced again.
     voided: dict[tuple[str, str, str], list[int | None]]
@@ -407,16 +408,16 @@ def announced(steps: list[dict]) -> Announced:
         if steps[count - 1]["id"] in {step["id"] for step in steps[:count - 1]}:
             continue
         after = World(steps[:count]).opinion()
-        for pair in sorted({*after.numbers, *result.told}):
+        for pair in sorted({*after.numbers, *result.counts}):
             times = after.changes.get(pair, [])
             voided = [time for time in result.voided[pair] if time not in times]
-            missing = result.told[pair] - after.numbers.get(pair, 0) - len(voided)
+            missing = result.counts[pair] - after.numbers.get(pair, 0) - len(voided)
             if missing > 0:
                 gone = [time for time in before.changes.get(pair, []) if time not in times]
                 voided += [*gone, *[None] * missing][-missing:] if len(gone) < missing else gone[-missing:]
                 result.exceptions.append(reason(steps[count - 1]))
             result.voided[pair] = voided
-            result.told[pair] = max(result.told[pair], after.numbers.get(pair, 0) + len(voided))
+            result.counts[pair] = max(result.counts[pair], after.numbers.get(pair, 0) + len(voided))
         before = after
         arrived.append((steps[count - 1], after.passed))
     # Once known it is known, even if it turns out that something else lay between.

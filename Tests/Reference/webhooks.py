@@ -77,10 +77,12 @@ class Writer:
         body = {
             "api_version": 3, "event_name": name, "event_created_at_ms": self.ms(step["at"]),
             "environment": step.get("environment", "PRODUCTION"), "store": "APPLE_APP_STORE",
-            "store_app_bundle_id": "com.example", "product": step.get("product", "premium"), "plan": "monthly", "offer_type": "NONE",
+            "store_app_bundle_id": "com.example", "product": step.get("product", "premium"),
+            "plan": "monthly", "offer_type": "NONE",
             "is_family_shared": step.get("family", False),
             "subscription_status": "REVOKED" if says == "revoked" else "AUTO_RENEWING",
-            "store_transaction_id": self.name(step["purchase"]) + "-t", self.field(step["holder"]): self.name(step["holder"]),
+            "store_transaction_id": self.name(step["purchase"]) + "-t",
+            self.field(step["holder"]): self.name(step["holder"]),
             "purchased_at_ms": self.base_ms, "effective_next_renewal_at_ms": self.until(step)}
         if step.get("named", True):
             body["event_id"] = f"{step['id']}-{self.tag}"
@@ -112,7 +114,8 @@ class Writer:
         return {
             "event_name": name, "user_id": self.name(step["holder"]),
             "identity_id": self.name(step["identity"]) if step.get("identity") else "", "custom_user_id": "",
-            "created_at": self.ms(step["at"]) // 1000, "product_id": step.get("product", "premium") or "", "platform": "iOS",
+            "created_at": self.ms(step["at"]) // 1000, "platform": "iOS",
+            "product_id": step.get("product", "premium") or "",
             "environment": step.get("environment", "PRODUCTION").lower(),
             "transaction": {"transaction_id": self.name(step["purchase"]),
                             "original_transaction_id": self.name(step["purchase"]),
@@ -142,7 +145,8 @@ class Writer:
             "app": {"uid": "1", "bundle_id": "com.example"},
             "event": {
                 "id": f"{step['id']}-{self.tag}", "name": name, "created_at": iso(self.ms(step["at"])),
-                "store": "app_store", "properties": {"product_id": "premium", "family_shared": step.get("family", False)},
+                "store": "app_store",
+                "properties": {"product_id": "premium", "family_shared": step.get("family", False)},
                 "receipt": {"transaction_id": self.name(step["purchase"]) + "-t", "product_id": "premium",
                             "original_transaction_id": self.name(step["purchase"])}},
             "user": {"user_id": self.name(step["holder"]), "subscriptions": [line]}}
