@@ -65,7 +65,7 @@ final class Relay: Sendable {
         let plans = try LanePlan.make(configuration.integrations, version: Posthouse.version)
         let routed = try await queue.route(configuration.integrations)
 
-        let rules = SourceRuleBook(SourceRules.byName(configuration.sources))
+        let rules = SourceRuleBook(SourceRules.byName(configuration))
         let signings = SourceSignings(SourceSigning.byName(configuration.sources))
         dispatcher = Dispatcher(
             queue: queue, handOver: handOver, registration: registration, clock: clock, place: identity.place,
