@@ -57,7 +57,7 @@ struct WrittenScopeTests {
         "A source whose events name an app needs it from the request or the configuration",
         arguments: [SourceKind.purchasely, .apphud, .revenuecat, .sessions])
     func appIsNeeded(_ kind: SourceKind) async throws {
-        try await APIBench.run(sources: [.named("shop", kind: kind)]) { bench in
+        try await APIBench.run(sources: [.named("shop", kind: kind, merges: kind == .sessions)]) { bench in
             await bench.record(.stating(of: .anonymous("A"), app: "app.one"))
             for write in Self.writes {
                 let reply = await bench.send(write.method, write.path + "?source=shop", body: write.body)

@@ -138,17 +138,6 @@ struct LookupBoundsTests {
         }
     }
 
-    @Test("Lists of deliveries and dead letters read what they show")
-    func lists() async throws {
-        try await Bench.run { bench in
-            try bench.psql(Self.thousands)
-            let dead = try plan(of: DeliveryListStatements.dead, "1, 0, 10", bench)
-            #expect(dead.rows == 10 && dead.read(of: ["dead_letters", "messages", "events"]) <= 100)
-            let waiting = try plan(of: DeliveryListStatements.waiting, "1, 0, 10", bench)
-            #expect(waiting.rows == 10 && waiting.read(of: ["deliveries", "messages", "events"]) <= 100)
-        }
-    }
-
     @Test("The first identify of an identity with a thousand installs reads two of them into memory")
     func installs() async throws {
         try await Bench.run { bench in

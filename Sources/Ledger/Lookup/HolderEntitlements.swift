@@ -133,6 +133,7 @@ enum HolderEntitlementStatements {
                f.effective_next_renewal_at_ms, f.offer_type, f.status,
                c.vendor_event_id, c.key, c.name, c.type
         FROM (
+            SELECT * FROM (
             SELECT DISTINCT ON (x.id) x.*, encode(substring(sha256(convert_to(x.id, 'UTF8')) FOR 16), 'hex')::uuid AS digest
             FROM (
                 SELECT coalesce(p.product, p.key) AS id, h.purchase, h.holder,
@@ -157,10 +158,12 @@ enum HolderEntitlementStatements {
                 ) AS t ON true
             ) AS x
             ORDER BY x.id, x.active DESC, x.effective_next_renewal_at_ms DESC NULLS FIRST, x.purchase
+            ) AS g
+            WHERE ((NOT g.active)::int, g.digest) > ($6, $7)
+            ORDER BY NOT g.active, g.digest LIMIT $8
         ) AS f
         LEFT JOIN events c ON c.id = f.event
-        WHERE ((NOT f.active)::int, f.digest) > ($6, $7)
-        ORDER BY NOT f.active, f.digest LIMIT $8
+        ORDER BY NOT f.active, f.digest
         """)
 }
 
