@@ -23,7 +23,7 @@ package struct API: FrontHandler {
     ) {
         access = Access(tokens)
         backend = Backend(
-            sources: SourceChoice(sources),
+            sources: SourceChoice(sources), environments: EnvironmentChoice(sources),
             groups: Dictionary(
                 subscriptionGroups.map { ($0.name, $0.products) }, uniquingKeysWith: { first, _ in first }),
             lookup: lookup, gate: Gate(lookupsMax: lookupsMax, waitingMax: APILimits.waitingMax), queue: queue,

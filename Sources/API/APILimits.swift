@@ -5,6 +5,10 @@ internal import Vocabulary
 package enum APILimits {
     /// Look-ups under way at once, a connection each: the rest of the pool is for recording and delivering.
     package static let lookupsMax = 2
+
+    /// At least one connection of a small pool is never taken by a look-up.
+    package static func lookups(ofConnections connections: Int) -> Int { max(1, min(lookupsMax, connections - 1)) }
+
     /// Requests that wait for their turn; more are answered 503.
     package static let waitingMax = 256
     /// Entries of a page, unless the request says less or more.

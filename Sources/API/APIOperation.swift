@@ -1,3 +1,5 @@
+internal import Vocabulary
+
 /// Everything that the API does: each a method and a path. Routing, the scopes and the parameters that are understood
 /// come from here, and a test holds openapi.json against it.
 enum APIOperation: String, CaseIterable {
@@ -58,11 +60,15 @@ enum APIOperation: String, CaseIterable {
             [.install, .userID, .anonymousUserID, .environment, .source, .limit, .cursor]
         case .readIdentities: [.userID, .anonymousUserID, .environment, .source, .limit, .cursor]
         case .readEligibility: [.install, .userID, .anonymousUserID, .environment, .source, .group, .offer]
-        case .identify, .logout, .restore, .readUser, .createUser, .readIdentity, .createIdentity,
-            .readUserEntitlements, .grantEntitlement, .revokeEntitlement:
-            [.environment, .source]
+        case .readUserEntitlements: [.environment, .source, .app, .limit, .cursor]
+        case .identify, .logout, .restore, .readUser, .createUser, .readIdentity, .createIdentity, .grantEntitlement,
+            .revokeEntitlement:
+            [.environment, .source, .app]
         }
     }
+
+    /// What a token must have for it. A receipt is judged, and nothing of it is kept.
+    var scope: APIToken.Scope { method == "GET" || self == .judgeReceipt ? .read : .write }
 
     var isOfVersion3: Bool { path.hasPrefix("/v3/") }
 }
@@ -74,6 +80,7 @@ enum Parameter: String, CaseIterable {
     case anonymousUserID = "anonymous_user_id"
     case environment
     case source
+    case app
     case active
     case limit
     case cursor

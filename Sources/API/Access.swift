@@ -22,7 +22,7 @@ struct Access: Sendable {
     }
 
     func require(_ operation: APIOperation, of token: APIToken) throws(APIFailure) {
-        let scope: APIToken.Scope = operation.method == "GET" ? .read : .write
+        let scope = operation.scope
         guard !token.scopes.contains(scope) else { return }
         throw APIFailure(
             403, .request, .insufficientScope, "the token lacks the scope \(scope.rawValue)",

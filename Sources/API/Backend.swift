@@ -17,10 +17,8 @@ struct Call: Sendable {
 
 /// All that an answer is made from.
 struct Backend: Sendable {
-    /// For requests that name none.
-    static let usualEnvironment = "PRODUCTION"
-
     let sources: SourceChoice
+    let environments: EnvironmentChoice
     /// The products of each configured subscription group.
     let groups: [String: [String]]
     let lookup: HolderLookup
@@ -58,8 +56,15 @@ struct Backend: Sendable {
     /// What a read may see.
     func scope(_ parameters: Parameters, _ call: Call) throws(APIFailure) -> LookupScope {
         LookupScope(
-            environment: try parameters.identifier(.environment) ?? Self.usualEnvironment,
+            environment: try environment(parameters) ?? EnvironmentChoice.usual,
             source: try SourceChoice.shown(try parameters.identifier(.source), to: call.token))
+    }
+
+    /// The one that is named; nil: none is.
+    func environment(_ parameters: Parameters) throws(APIFailure) -> String? {
+        guard let text = try parameters.identifier(.environment) else { return nil }
+        guard let environment = environments.read(text) else { throw .parameter(environments.explanation) }
+        return environment
     }
 }
 

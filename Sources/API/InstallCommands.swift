@@ -8,20 +8,32 @@ internal import Vocabulary
 extension Backend {
     func identify(_ call: Call) async throws(APIFailure) -> FrontAnswer {
         let parameters = try call.parameters()
-        let (_, scope) = try written(call, parameters)
+        let (source, scope) = try written(call, parameters)
         let body = try RequestBody(call.body, members: ["identity"])
         let (install, identity) = (call.route.names[0], try body.requiredIdentifier("identity"))
-        try await identify(install, as: identity, in: scope)
+        _ = try await identify(install, as: identity, of: source, in: scope, isClaim: false)
         return try await seen(by: install, in: scope)
     }
 
-    /// The ledger makes the session, and what the first identify shares, from the change.
-    func identify(_ install: String, as identity: String, in scope: Scope) async throws(APIFailure) {
+    /// The ledger makes the session, and what the first identify shares or moves, from the change. A login that is to
+    /// move nothing makes the session alone.
+    ///
+    /// - Parameter isClaim: only where the identity and the install are free.
+    /// - Returns: false where they are not: nothing is stored.
+    func identify(
+        _ install: String, as identity: String, of source: Source, in scope: Scope, isClaim: Bool
+    ) async throws(APIFailure) -> Bool {
         let former = try await formerChange(of: install, in: scope)
         var statement = BackendStatement(
             name: .identified, scope: scope, install: install, at: try clock.next(after: former))
-        statement.change = .identify(install: install, identity: identity)
-        try await record(statement) { $0.member("identity", identity) }
+        if isClaim {
+            statement.change = .claim(install: install, identity: identity, moves: source.loginMoves)
+        } else if source.loginMoves {
+            statement.change = .identify(install: install, identity: identity)
+        } else {
+            statement.links = [HolderLink(anonymousID: install, userID: identity)]
+        }
+        return try await record(statement) { $0.member("identity", identity) }
     }
 
     func logout(_ call: Call) async throws(APIFailure) -> FrontAnswer {

@@ -53,6 +53,14 @@ struct Parameters {
         return try Self.identifier(text, parameter.rawValue)
     }
 
+    /// An app may be named as the empty one: that of events which name none.
+    var app: String? {
+        get throws(APIFailure) {
+            guard let text = values[.app]?.first, !text.isEmpty else { return values[.app]?.first }
+            return try Self.identifier(text, Parameter.app.rawValue)
+        }
+    }
+
     // MARK: What they mean
 
     var groups: [String] {
@@ -101,15 +109,15 @@ struct Parameters {
         }
     }
 
-    var limit: Int {
-        get throws(APIFailure) {
-            guard let text = values[.limit]?.first else { return APILimits.pageEntries }
-            let isDigits = !text.isEmpty && text.utf8.allSatisfy { (0x30...0x39).contains($0) }
-            guard isDigits, let limit = Int(text), (1...APILimits.pageEntriesMax).contains(limit) else {
-                throw .parameter("limit is no number from 1 to \(APILimits.pageEntriesMax)")
-            }
-            return limit
+    var limit: Int { get throws(APIFailure) { try limit(default: APILimits.pageEntries) } }
+
+    func limit(default: Int) throws(APIFailure) -> Int {
+        guard let text = values[.limit]?.first else { return `default` }
+        let isDigits = !text.isEmpty && text.utf8.allSatisfy { (0x30...0x39).contains($0) }
+        guard isDigits, let limit = Int(text), (1...APILimits.pageEntriesMax).contains(limit) else {
+            throw .parameter("limit is no number from 1 to \(APILimits.pageEntriesMax)")
         }
+        return limit
     }
 
     var cursor: LookupCursor? {

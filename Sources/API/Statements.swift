@@ -43,22 +43,45 @@ struct BackendStatement {
 
 extension Backend {
     /// Returns when it has been committed.
-    func record(_ statement: BackendStatement, asked: (inout JSONWriter) -> Void = { _ in }) async throws(APIFailure) {
+    /// - Returns: false where it is conditional and its condition does not hold: nothing of it is stored.
+    @discardableResult
+    func record(
+        _ statement: BackendStatement, asked: (inout JSONWriter) -> Void = { _ in }
+    ) async throws(APIFailure) -> Bool {
         let event = statement.event(id: RandomID.uuid(), asked: asked)
         let answer = await withCheckedContinuation { continuation in
             queue.submit(.event(event)) { continuation.resume(returning: $0) }
         }
-        guard case .stored = answer else {
+        switch answer {
+        case .stored: return true
+        case .refused: return false
+        case .unavailable:
             throw .unavailable(
                 "it could not be recorded now; send it again", after: Limits.retryAfterUnavailableSeconds)
         }
     }
 
-    /// The source and environment that a write concerns. There is no vendor's bundle id to go by.
+    /// The source, app and environment that a write concerns.
     func written(_ call: Call, _ parameters: Parameters) throws(APIFailure) -> (Source, Scope) {
-        let environment = try parameters.identifier(.environment) ?? Self.usualEnvironment
+        let environment = try environment(parameters) ?? EnvironmentChoice.usual
         let source = try sources.changed(try parameters.identifier(.source), by: call.token)
-        return (source, Scope(source: source.name, app: source.app ?? "", environment: environment))
+        let app = try app(of: source, parameters)
+        return (source, Scope(source: source.name, app: app, environment: environment))
+    }
+
+    /// The app is part of every key: under a wrong one nothing would be found and nothing moved.
+    func app(of source: Source, _ parameters: Parameters) throws(APIFailure) -> String {
+        let asked = try parameters.app
+        let only = source.app ?? (source.kind.traits.namesApp ? nil : "")
+        guard let app = only ?? asked else {
+            throw .parameter(
+                "app is missing: events of the source \(source.name) name the app that they are about; "
+                    + "add app=… as they name it (app= for those that name none), or set the key app of the [[source]]")
+        }
+        guard asked?.utf8.elementsEqual(app.utf8) ?? true else {
+            throw .parameter("no event of the source \(source.name) is kept under this app: leave app out")
+        }
+        return app
     }
 }
 

@@ -47,29 +47,6 @@ extension Version3Entitlement {
         product = nil
     }
 
-    /// Each id once: what is active before what is not, what lasts longer before what ends.
-    static func byID(_ held: [HeldPurchase]) -> [Version3Entitlement] {
-        var order: [[UInt8]] = []
-        var best: [[UInt8]: Version3Entitlement] = [:]
-        for entitlement in held.map(Version3Entitlement.init) {
-            // By bytes: Swift's strings take different spellings of a letter for the same.
-            let key = Array(entitlement.id.utf8)
-            guard let known = best[key] else {
-                order.append(key)
-                best[key] = entitlement
-                continue
-            }
-            if known.yields(to: entitlement) { best[key] = entitlement }
-        }
-        return order.compactMap { best[$0] }
-    }
-
-    private func yields(to other: Version3Entitlement) -> Bool {
-        if isActive != other.isActive { return other.isActive }
-        guard let expires else { return false }
-        return other.expires.map { $0 > expires } ?? true
-    }
-
     private static func source(ofStore store: String) -> String {
         switch store {
         case "APPLE_APP_STORE": "appstore"

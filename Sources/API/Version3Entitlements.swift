@@ -7,18 +7,22 @@ internal import Vocabulary
 extension Backend {
     func readUserEntitlements(_ call: Call) async throws(APIFailure) -> FrontAnswer {
         let view = try version3(call)
+        let parameters = try call.parameters()
+        let (cursor, limit) = (try parameters.cursor, try parameters.limit(default: APILimits.pageEntriesMax))
         let user = try await user(call.route.names[0], in: view)
         let page = try await gate.pass { () async throws(LookupFailure) in
-            try await lookup.entitlements(
-                of: .install(user.id), in: LookupScope(environment: user.environment, source: view.source.name))
+            try await lookup.products(
+                of: .install(user.id), in: LookupScope(environment: user.environment, source: view.source.name),
+                after: cursor, limit: limit)
         }
         var json = JSONWriter()
         json.object { json in
             json.member("object", "list")
             json.key("data")
             json.array { json in
-                for entitlement in Version3Entitlement.byID(page.entries) { json.write(entitlement) }
+                for held in page.entries { json.write(Version3Entitlement(held)) }
             }
+            json.member("next", page.next?.written)
         }
         return .json(200, json.bytes)
     }

@@ -19,7 +19,7 @@ extension Backend {
         let id = call.route.names[0]
         let body = try RequestBody(call.body, mayBeAbsent: true)
         if let user = try body.identifier("user_id") { return try await link(id, to: user, in: view) }
-        let scope = view.scope(view.environment ?? Self.usualEnvironment)
+        let scope = view.scope(view.environment ?? EnvironmentChoice.usual)
         guard try await install(identifiedAs: id, in: view, environment: scope.environment) == nil else {
             throw Self.linkedToAnother
         }
@@ -39,19 +39,22 @@ extension Backend {
         }
         let identity = try await identity(of: user, in: view)
         guard identity.own == nil, identity.current == nil else {
-            throw APIFailure(422, .resource, .userAlreadyHasIdentity, "user already has identity")
+            throw Self.hasIdentity
         }
         return try await link(id, to: user, in: view, scope: scope)
     }
 
-    /// Of two who ask at once the ledger takes the first; the other is told so.
+    /// Of two who ask at once the ledger takes the first, and stores nothing of the other.
     private func link(
         _ id: String, to user: KnownInstall, in view: Version3Source, scope: Scope
     ) async throws(APIFailure) -> FrontAnswer {
-        try await identify(user.id, as: id, in: scope)
+        if try await identify(user.id, as: id, of: view.source, in: scope, isClaim: true) {
+            return Self.answer(identity: id, install: user.id)
+        }
         let linked = try await install(identifiedAs: id, in: view, environment: scope.environment)
-        guard linked == nil || linked?.id == user.id else { throw Self.linkedToAnother }
-        return Self.answer(identity: id, install: user.id)
+        if let linked, linked.id != user.id { throw Self.linkedToAnother }
+        guard linked == nil else { return Self.answer(identity: id, install: user.id) }
+        throw Self.hasIdentity
     }
 
     private func install(
@@ -62,6 +65,9 @@ extension Backend {
                 identifiedAs: id, of: view.source.name, app: view.app, environment: environment)
         }
     }
+
+    private static let hasIdentity = APIFailure(
+        422, .resource, .userAlreadyHasIdentity, "user already has identity")
 
     private static let linkedToAnother = APIFailure(
         422, .resource, .identityAlreadyExists, "identity already exists: it's linked to another user")

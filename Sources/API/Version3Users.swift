@@ -13,14 +13,9 @@ enum Version3Environment: String, CaseIterable {
 
     private var shared: String {
         switch self {
-        case .prod: "PRODUCTION"
+        case .prod: EnvironmentChoice.usual
         case .sandbox: "SANDBOX"
         }
-    }
-
-    /// In the ledger's words. Both spellings are understood.
-    static func read(_ text: String) -> String? {
-        allCases.first { $0.rawValue == text || $0.shared == text }?.shared
     }
 
     static func write(_ environment: String) -> String {
@@ -32,10 +27,9 @@ enum Version3Environment: String, CaseIterable {
 /// looked for in production first, then elsewhere.
 struct Version3Source {
     let source: Source
+    let app: String
     /// nil: the request names none.
     let environment: String?
-
-    var app: String { source.app ?? "" }
 
     func scope(_ environment: String) -> Scope { Scope(source: source.name, app: app, environment: environment) }
 }
@@ -43,13 +37,9 @@ struct Version3Source {
 extension Backend {
     func version3(_ call: Call) throws(APIFailure) -> Version3Source {
         let parameters = try call.parameters()
-        var environment: String?
-        if let text = try parameters.identifier(.environment) {
-            environment = Version3Environment.read(text)
-            if environment == nil { throw .parameter("environment is neither prod nor sandbox") }
-        }
+        let environment = try environment(parameters)
         let source = try sources.changed(try parameters.identifier(.source), by: call.token)
-        return Version3Source(source: source, environment: environment)
+        return Version3Source(source: source, app: try app(of: source, parameters), environment: environment)
     }
 
     func readUser(_ call: Call) async throws(APIFailure) -> FrontAnswer {
@@ -60,28 +50,23 @@ extension Backend {
     func createUser(_ call: Call) async throws(APIFailure) -> FrontAnswer {
         let view = try version3(call)
         let body = try RequestBody(call.body, mayBeAbsent: true)
-        var environment = view.environment ?? Self.usualEnvironment
+        var environment = view.environment ?? EnvironmentChoice.usual
         if let text = try body.identifier("environment") {
-            guard let read = Version3Environment.read(text) else {
-                throw .body("environment is neither prod nor sandbox")
-            }
+            guard let read = environments.read(text) else { throw .body(environments.explanation) }
             environment = read
         }
         let install = try await register(call.route.names[0], in: view.scope(environment))
         return try await answer(for: install, in: view)
     }
 
-    /// The row decides whether the name is free; the event tells of it.
+    /// One transaction: the event, and the row that says that the name is taken.
     func register(_ id: String, in scope: Scope) async throws(APIFailure) -> KnownInstall {
-        let registered = try await gate.pass { () async throws(LookupFailure) in
-            try await lookup.register(id, in: scope)
-        }
-        guard let registered else {
+        var statement = BackendStatement(name: .userCreated, scope: scope, install: id, at: try clock.next())
+        statement.change = .register(install: id)
+        guard try await record(statement) else {
             throw APIFailure(422, .resource, .userAlreadyExists, "User with given uid already exists")
         }
-        try await record(
-            BackendStatement(name: .userCreated, scope: scope, install: id, at: try clock.next()))
-        return registered
+        return KnownInstall(id: id, environment: scope.environment, createdAt: statement.at)
     }
 
     /// - Throws: 404 where the install is not known.

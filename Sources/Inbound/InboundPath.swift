@@ -36,7 +36,8 @@ struct InboundPath: Sendable {
         queue.submit(item, startedAt: .now - request.age) { answer in
             switch answer {
             case .stored: acknowledge(.stored)
-            case .unavailable: acknowledge(.unavailable)
+            // No webhook is conditional.
+            case .unavailable, .refused: acknowledge(.unavailable)
             }
         }
     }

@@ -65,7 +65,7 @@ extension Holder: Comparable {
 
 extension String {
     /// Byte for byte. Iterating over two UTF-8 views costs several times as much.
-    fileprivate func hasSameBytes(as other: String) -> Bool {
+    package func hasSameBytes(as other: String) -> Bool {
         var (left, right) = (self, other)
         return left.withUTF8 { left in
             right.withUTF8 { right in left.count == right.count && left.elementsEqual(right) }

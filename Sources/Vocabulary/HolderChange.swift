@@ -8,6 +8,11 @@ package enum HolderChange: Hashable, Sendable {
     /// An install (anonymous holder) logs in as an identity (user). The first identify ever of an identity gives it all
     /// that the install holds; every one opens a session (Qonversion, "User Identifiers").
     case identify(install: String, identity: String)
+    /// The same, where no other install is linked with the identity and the install is logged in as nobody else.
+    /// Otherwise the event is refused: nothing of it is recorded. `moves`: whether what the install holds is concerned.
+    case claim(install: String, identity: String, moves: Bool)
+    /// An install is registered by its name, where nothing knows of it yet. Otherwise the event is refused.
+    case register(install: String)
     /// All sessions of a user end, on whatever anonymous holders (a logout that names the user alone).
     case endSessions(user: String)
     /// A store account's purchases, named by their transactions, are restored on an install: it and its current

@@ -13,15 +13,17 @@ package enum SourceKind: String, Sendable, CaseIterable {
     /// What the configuration may say of a source of this kind.
     package var traits: SourceTraits {
         switch self {
-        case .purchasely: SourceTraits(authentications: [.signature, .none])
+        case .purchasely: SourceTraits(authentications: [.signature, .none], namesApp: true)
         case .qonversion:
             SourceTraits(
                 authentications: [.token, .none], ownerships: [.installAndIdentity, .exclusive], restores: true,
                 renamesEvents: true, statesChanges: true)
-        case .apphud: SourceTraits(authentications: [.token, .none])
-        case .revenuecat: SourceTraits(authentications: [.token, .signature, .none], statesChanges: true)
+        case .apphud: SourceTraits(authentications: [.token, .none], namesApp: true)
+        case .revenuecat:
+            SourceTraits(authentications: [.token, .signature, .none], statesChanges: true, namesApp: true)
         case .adapty: SourceTraits(authentications: [.token, .none], renamesEvents: true)
-        case .sessions: SourceTraits(authentications: [.signature, .none], merges: true, statesChanges: true)
+        case .sessions:
+            SourceTraits(authentications: [.signature, .none], merges: true, statesChanges: true, namesApp: true)
         }
     }
 }
@@ -38,12 +40,15 @@ package struct SourceTraits: Sendable {
     package let merges: Bool
     /// Whether the key `event_names` means something: the vendor lets its customers name the events.
     package let renamesEvents: Bool
-    /// Whether its events, or what the app's backend says about it, can concern a holder as a whole.
+    /// Whether its events can concern a holder as a whole. What the app's backend states always can.
     package let statesChanges: Bool
+    /// Whether its events can name the app that they are about, which is part of every key.
+    package let namesApp: Bool
 
     init(
         authentications: [Source.Authentication], ownerships: [Ownership] = [.exclusive], restores: Bool = false,
-        merges: Bool = false, renamesEvents: Bool = false, statesChanges: Bool = false
+        merges: Bool = false, renamesEvents: Bool = false, statesChanges: Bool = false,
+        namesApp: Bool = false
     ) {
         self.authentications = authentications
         self.ownerships = ownerships
@@ -51,6 +56,7 @@ package struct SourceTraits: Sendable {
         self.merges = merges
         self.renamesEvents = renamesEvents
         self.statesChanges = statesChanges
+        self.namesApp = namesApp
     }
 }
 
@@ -100,6 +106,10 @@ package struct Source: Sendable, Hashable {
         self.merges = merges
         self.renamedEvents = renamedEvents
     }
+
+    /// Whether a login that the app's backend states moves what the anonymous holder holds: always, unless the kind
+    /// leaves that to the key `merge`.
+    package var loginMoves: Bool { merges || !kind.traits.merges }
 }
 
 /// A derived transfer message, as the source itself would have sent it.

@@ -22,6 +22,11 @@ struct Posthouse: AsyncParsableCommand {
             ResumeCommand.self, ReplayCommand.self, BackfillCommand.self, DiscardCommand.self, QuarantineCommand.self,
             EraseCommand.self,
         ])
+
+    static func main() async {
+        Terminal.checkOutputAtExit()
+        await main(nil)
+    }
 }
 
 /// Exit codes beyond 0 and 1, from sysexits(3).

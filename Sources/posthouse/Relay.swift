@@ -87,7 +87,7 @@ final class Relay: Sendable {
         let routed = try await queue.route(configuration.integrations)
         let lanes = try PlannedLane.join(routed, plans)
 
-        let rules = SourceRuleBook(SourceRules.byName(configuration.sources))
+        let rules = SourceRuleBook(SourceRules.byName(configuration))
         let signings = SourceSignings(SourceSigning.byName(configuration.sources))
         dispatcher = Dispatcher(
             queue: queue, handOver: handOver, registration: registration, clock: clock, place: identity.place,

@@ -46,7 +46,9 @@ extension Doors.Parts {
         api = API(
             tokens: configuration.apiTokens, sources: configuration.sources,
             subscriptionGroups: configuration.subscriptionGroups, lookup: HolderLookup(pool: pool), queue: queue,
-            bodyBytesMax: bodyBytesMax, now: { clock.now }, observe: observe)
+            bodyBytesMax: bodyBytesMax,
+            lookupsMax: APILimits.lookups(ofConnections: configuration.database.poolConnections),
+            now: { clock.now }, observe: observe)
         operations = Operations(
             pool: pool, reading: reading, registration: registration, observatory: observatory, recording: recording,
             recordQueue: queue, integrations: Set(configuration.integrations.map(\.name)))
@@ -54,14 +56,20 @@ extension Doors.Parts {
 }
 
 extension SourceRules {
-    init(_ source: Source) {
+    /// Whoever may write through the API can state a login or a restore of any kind of source.
+    init(_ source: Source, tokens: [APIToken]) {
+        let isWritten = tokens.contains {
+            $0.scopes.contains(.write) && ($0.source ?? source.name).utf8.elementsEqual(source.name.utf8)
+        }
         self.init(
             shape: SourceAdapters.adapter(for: source.kind), ownership: source.ownership,
-            statesChanges: source.kind.traits.statesChanges)
+            statesChanges: source.kind.traits.statesChanges || isWritten)
     }
 
-    static func byName(_ sources: [Source]) -> [String: SourceRules] {
-        Dictionary(sources.map { ($0.name, SourceRules($0)) }, uniquingKeysWith: { first, _ in first })
+    static func byName(_ configuration: Configuration) -> [String: SourceRules] {
+        Dictionary(
+            configuration.sources.map { ($0.name, SourceRules($0, tokens: configuration.apiTokens)) },
+            uniquingKeysWith: { first, _ in first })
     }
 }
 

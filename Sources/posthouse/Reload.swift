@@ -50,7 +50,7 @@ struct Reloader: Sendable {
     /// The lanes of new integrations begin and those of removed ones end; last of all the doors answer by it.
     func adopt(_ prepared: Prepared) async -> Reload {
         let next = prepared.configuration
-        rules.learn(SourceRules.byName(next.sources))
+        rules.learn(SourceRules.byName(next))
         signings.learn(SourceSigning.byName(next.sources))
         queue.route(to: prepared.lanes.map(\.route))
         #if DEBUG

@@ -2,12 +2,13 @@ import Vocabulary
 
 extension Source {
     static func named(
-        _ name: String, ownership: Ownership = .exclusive, app: String? = nil, restore: RestoreStrategy = .transfer
+        _ name: String, kind: SourceKind? = nil, ownership: Ownership = .exclusive, app: String? = nil,
+        environment: String = "PRODUCTION", restore: RestoreStrategy = .transfer, merges: Bool = false
     ) -> Source {
         Source(
-            name: name, kind: SourceKind.allCases.first { $0.traits.ownerships.contains(ownership) } ?? .usual,
-            authentication: .none, secrets: [], app: app, defaultEnvironment: "PRODUCTION",
-            freshness: nil, ownership: ownership, restore: restore)
+            name: name, kind: kind ?? SourceKind.allCases.first { $0.traits.ownerships.contains(ownership) } ?? .usual,
+            authentication: .none, secrets: [], app: app, defaultEnvironment: environment,
+            freshness: nil, ownership: ownership, restore: restore, merges: merges)
     }
 }
 

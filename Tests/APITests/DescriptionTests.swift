@@ -38,7 +38,7 @@ struct DescriptionTests {
         for status in always { #expect(description.response(operation, status)?["description"] is String, "\(status)") }
         #expect((description.operation(operation)["summary"] as? String)?.isEmpty == false)
         let text = description.operation(operation)["description"] as? String ?? ""
-        #expect(text.hasSuffix(operation.method == "GET" ? "Scope: read." : "Scope: write."))
+        #expect(text.hasSuffix(operation.scope == .read ? "Scope: read." : "Scope: write."))
         #expect((description.operation(operation)["requestBody"] != nil) == Self.bodies.contains(operation))
     }
 

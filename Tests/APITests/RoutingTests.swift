@@ -62,14 +62,16 @@ struct RoutingTests {
         }
     }
 
-    @Test("GET needs the scope read, everything else write", arguments: APIOperation.allCases)
+    @Test("What looks something up needs the scope read, everything else write", arguments: APIOperation.allCases)
     func scopes(operation: APIOperation) async throws {
         func token(_ scope: APIToken.Scope) -> APIToken {
             APIToken(name: scope.rawValue, token: Secret(Array(scope.rawValue.utf8)), scopes: [scope], source: nil)
         }
         let api = try Self.api([token(.read), token(.write)])
         let path = operation.path.replacing(/\{\w+\}/, with: "x")
-        let (fits, lacks) = operation.method == "GET" ? ("read", "write") : ("write", "read")
+        // A receipt is judged and nothing of it is kept.
+        let isRead = operation.method == "GET" || operation == .judgeReceipt
+        let (fits, lacks) = isRead ? ("read", "write") : ("write", "read")
         let reply = await api.reply(operation.method, path, headers: Self.bearer(lacks))
         #expect(reply.status == 403 && reply.errorCode == "insufficient_scope")
         #expect(reply.headers["www-authenticate"]?.contains("scope=\"\(fits)\"") == true)
@@ -78,7 +80,7 @@ struct RoutingTests {
             Issue.record("\(path) is not admitted")
             return
         }
-        #expect(bytesMax == (fits == "read" ? 0 : 1_000) && timeout == Limits.acknowledgementTimeout)
+        #expect(bytesMax == (operation.method == "GET" ? 0 : 1_000) && timeout == Limits.acknowledgementTimeout)
         #expect(late.status == 503 && late.headers.contains { $0.0 == "retry-after" })
     }
 

@@ -35,14 +35,16 @@ struct LookupHoldersTests {
         Entry(HolderLookupStatements.currentIdentities, "'7', 'PRODUCTION'"),
         Entry(HolderEntitlementStatements.page, "\(who), 'PRODUCTION', NULL, NULL, \(least), 101"),
         Entry(HolderHistoryStatements.events, "\(who), 'PRODUCTION', NULL, 9000000, 101"),
-        Entry(HolderHistoryStatements.transfersOf, "ARRAY[7, 8], ARRAY['user:7', 'anon:7']"),
+        Entry(HolderEntitlementStatements.products, "\(who), 'PRODUCTION', NULL, -1, \(least), 101"),
+        Entry(HolderHistoryStatements.transfersOf, "ARRAY[7, 8], ARRAY['user:7', 'anon:7'], 100"),
         Entry(HolderHistoryStatements.transfers, "\(who), 'PRODUCTION', NULL, 9000000, \(greatest), 101"),
         Entry(HolderIdentityStatements.links, "'7', NULL, 'PRODUCTION', NULL, 9000000, \(greatest), 101"),
         Entry(
             HolderTransactionStatements.transactions,
             "\(who), 'PRODUCTION', NULL, ARRAY['gold'], ARRAY['TRIAL_STARTED'], 10001"),
         Entry(HolderInstallStatements.known, "'7', 'shop', '', 'anon:7', NULL"),
-        Entry(HolderInstallStatements.register, "'shop', '', 'PRODUCTION', 'new'"),
+        Entry(HolderStatements.identities, "ARRAY['7'], ARRAY['shop'], ARRAY[''], ARRAY['PRODUCTION']"),
+        Entry(HolderStatements.register, "ARRAY['new'], ARRAY['shop'], ARRAY[''], ARRAY['PRODUCTION']"),
         Entry(HolderInstallStatements.identity, "'7', 'shop', '', 'PRODUCTION'"),
         Entry(HolderInstallStatements.identified, "'7', 'shop', '', NULL"),
         Entry(HolderInstallStatements.grant, "md5('7')::uuid"),
@@ -133,18 +135,29 @@ struct LookupHoldersTests {
         }
     }
 
-    @Test("A name is registered once in its scope, whoever comes first")
+    @Test("A name is registered once in its scope, whoever comes first, and not where webhooks told of it")
     func registering() async throws {
         try await Bench.run { bench in
-            let lookup = HolderLookup(pool: try await bench.daemon().pool)
-            let scope = Scope(source: "shop", app: "", environment: "PRODUCTION")
-            let made = try await withThrowingTaskGroup(of: Bool.self) { group in
-                for _ in 0..<8 { group.addTask { try await lookup.register("A", in: scope) != nil } }
-                return try await group.reduce(into: 0) { count, isMade in count += isMade ? 1 : 0 }
+            let (one, two) = (try await bench.daemon(), try await bench.daemon(processID: 2))
+            let lookup = HolderLookup(pool: one.pool)
+            @Sendable func registration(_ install: String, environment: String = "PRODUCTION") -> Event {
+                Event(
+                    scope: Scope(source: "shop", app: "", environment: environment),
+                    vendorEventID: "\(UInt64.random(in: 0...(.max)))", name: "USER_CREATED", type: "USER_CREATED",
+                    holder: .anonymous(install), occurredAt: seconds(0), purchase: nil, transaction: nil,
+                    change: .register(install: install), body: Array("{}".utf8))
             }
-            #expect(made == 1)
-            let sandbox = Scope(source: "shop", app: "", environment: "SANDBOX")
-            #expect(try await lookup.register("A", in: sandbox) != nil)
+            async let first = one.record((0..<4).map { _ in registration("A") })
+            async let second = two.record((0..<4).map { _ in registration("A") })
+            let answers = await first + second
+            #expect(answers.count { $0 == .stored } == 1 && answers.count { $0 == .refused } == 7)
+            #expect(await one.record([registration("A", environment: "SANDBOX")]) == [.stored])
+            await one.record([.sample(holder: .anonymous("B"), purchase: nil, transaction: nil, app: "")])
+            let mixed: [Event] = [
+                registration("B"), .sample(holder: .anonymous("C"), at: seconds(1), app: ""), registration("D"),
+            ]
+            #expect(await one.record(mixed) == [.refused, .stored, .stored])
+            #expect(try bench.psql("SELECT count(*) FROM events WHERE name = 'USER_CREATED'") == "3")
             let known = try await lookup.install("A", of: "shop", app: "", environment: nil)
             #expect(known?.environment == "PRODUCTION")
             #expect(try await lookup.install("A", of: "shop", app: "other", environment: nil) == nil)

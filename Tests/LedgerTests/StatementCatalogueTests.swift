@@ -40,7 +40,8 @@ struct StatementCatalogueTests {
         ] + recording + holders + lookups + queueing + operating + erasing
 
     private static let recording: [Entry] = [
-        Entry(RecordStatements.eventIDs), Entry(RecordStatements.admit), Entry(RecordStatements.differing),
+        Entry(RecordStatements.eventIDs), Entry(RecordStatements.admit), Entry(RecordStatements.withdraw),
+        Entry(RecordStatements.differing),
         Entry(RecordStatements.lockPurchases), Entry(RecordStatements.rowIDs),
         Entry(RecordStatements.occupied), Entry(RequeueStatements.occupied), Entry(RecordStatements.events),
         Entry(RecordStatements.insertPurchases), Entry(RecordStatements.tryPurchases),
@@ -54,17 +55,19 @@ struct StatementCatalogueTests {
     private static let holders: [Entry] = [
         Entry(HolderStatements.lock), Entry(HolderStatements.lockShared), Entry(HolderStatements.links),
         Entry(HolderStatements.linksOfUsers),
-        Entry(HolderStatements.identities), Entry(HolderStatements.purchases), Entry(HolderStatements.restored),
+        Entry(HolderStatements.identities), Entry(HolderStatements.register), Entry(HolderStatements.purchases),
+        Entry(HolderStatements.restored),
         Entry(HolderStatements.newestTransactions), Entry(HolderStatements.changes),
         Entry(HolderStatements.addChanges), Entry(HolderStatements.addIdentities),
         Entry(HolderStatements.learnLinks),
     ]
 
     private static let lookups: [Entry] = [
-        Entry(HolderEntitlementStatements.page), Entry(HolderHistoryStatements.events),
+        Entry(HolderEntitlementStatements.page), Entry(HolderEntitlementStatements.products),
+        Entry(HolderHistoryStatements.events),
         Entry(HolderHistoryStatements.transfersOf), Entry(HolderHistoryStatements.transfers),
         Entry(HolderIdentityStatements.links), Entry(HolderInstallStatements.known),
-        Entry(HolderInstallStatements.register), Entry(HolderInstallStatements.identity),
+        Entry(HolderInstallStatements.identity),
         Entry(HolderInstallStatements.identified), Entry(HolderInstallStatements.grant),
         Entry(HolderLookupStatements.currentIdentities), Entry(HolderTransactionStatements.transactions),
     ]

@@ -53,14 +53,17 @@ final class Relay: Sendable {
     let configuration: String
     let port: UInt16
     private let storage: Storage
+    /// `[database] pool`.
+    private let connections: Int?
     private let process = Monitor<ChildProcess?>(nil)
     private static let durableCluster = Result { try TestCluster(durable: true) }
 
     /// Writes the configuration; `start` starts the daemon.
     init(
         _ integrations: [Integration], sources: [SourceTable] = [SourceTable()], storage: Storage = .shared,
-        settings: String = ""
+        settings: String = "", connections: Int? = nil
     ) throws {
+        self.connections = connections
         directory = try ScratchDirectory()
         port = try Socket.freePort()
         switch storage {
@@ -79,6 +82,7 @@ final class Relay: Sendable {
         if case .given(let text) = storage {
             try directory.write("database-url", text + "\n")
             lines += ["[database]", "url = { file = \"\(directory.path)/database-url\" }"]
+            if let connections { lines.append("pool = \(connections)") }
         } else {
             lines += ["[embedded]", "directory = \"\(directory.path)/state\""]
         }
@@ -112,9 +116,10 @@ final class Relay: Sendable {
     /// A relay that serves.
     static func running(
         _ integrations: [Integration], sources: [SourceTable] = [SourceTable()], storage: Storage = .shared,
-        settings: String = ""
+        settings: String = "", connections: Int? = nil
     ) throws -> Relay {
-        let relay = try Relay(integrations, sources: sources, storage: storage, settings: settings)
+        let relay = try Relay(
+            integrations, sources: sources, storage: storage, settings: settings, connections: connections)
         try relay.start()
         return relay
     }

@@ -26,10 +26,7 @@ import Vocabulary
         #expect(figures.map { $0["failed_last_minute"] as? Int } == [3, 0])
         #expect((figures[0]["last_error"] as? [String: Any])?["http_status"] as? Int == 500)
         #expect(try relay.command("pause", "backend", "--config", relay.configuration).end == .exited(0))
-        let narrow = try ChildProcess(
-            [try Relay.binary.get(), "status", "--config", relay.configuration], environment: ["COLUMNS": "80"])
-        #expect(narrow.waitForEnd(30) == .exited(0))
-        let lines = narrow.output
+        let lines = try relay.onTerminal(columns: 80, "status", environment: ["NO_COLOR": "1"])
         #expect(lines.first?.hasPrefix("1 daemon is running") == true)
         let table = lines.filter {
             $0.contains("INTEGRATION") || $0.hasPrefix("backend  ") || $0.hasPrefix("analytics  ")
@@ -37,9 +34,11 @@ import Vocabulary
         #expect(table.count == 3 && table.allSatisfy { $0.count <= 80 && !$0.contains("\u{1B}") }, "\(lines)")
         #expect(table.contains { $0.hasPrefix("backend") && $0.contains("paused") }, "\(lines)")
         #expect(lines.contains { $0.hasPrefix("backend: paused by hand, since ") && $0.contains("posthouse resume") })
-        // Off a terminal nothing is cut unless it is asked for.
-        let wide = try relay.command("status", "--config", relay.configuration).output
-        #expect(wide.contains("out of order"))
+        // Off a terminal nothing is cut, whatever COLUMNS the shell has passed on.
+        let piped = try ChildProcess(
+            [try Relay.binary.get(), "status", "--config", relay.configuration], environment: ["COLUMNS": "20"])
+        #expect(piped.waitForEnd(30) == .exited(0))
+        #expect(piped.output.contains { $0.contains("analytics") && $0.contains("out of order") }, "\(piped.output)")
         let watched = try ChildProcess([try Relay.binary.get(), "status", "--watch", "--config", relay.configuration])
         #expect(watched.waitForOutput(20) { $0.contains("analytics") } != nil)
         watched.signal(SIGINT)

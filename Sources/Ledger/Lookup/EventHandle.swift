@@ -87,9 +87,9 @@ enum EventHandleStatements {
         "find_transaction",
         """
         SELECT id FROM (
-            SELECT id FROM events WHERE store_transaction_id = $1
-            UNION SELECT t.event FROM transfers t JOIN transactions x ON x.purchase = t.purchase
-            WHERE x.store_transaction_id = $1) AS found
+            (SELECT id FROM events WHERE store_transaction_id = $1 ORDER BY id DESC LIMIT $2)
+            UNION (SELECT t.event FROM transfers t JOIN transactions x ON x.purchase = t.purchase
+                   WHERE x.store_transaction_id = $1 ORDER BY t.event DESC LIMIT $2)) AS found
         ORDER BY id DESC LIMIT $2
         """)
 

@@ -52,6 +52,32 @@ extension HolderLookup {
     }
 }
 
+extension HolderLookup {
+    /// What a subject holds or held by product, each once, those with access first.
+    ///
+    /// - Parameter limit: 1 to `entriesMax`.
+    package func products(
+        of subject: LookupSubject, in scope: LookupScope, after cursor: LookupCursor? = nil, limit: Int
+    ) async throws(LookupFailure) -> LookupPage<HeldPurchase> {
+        let place = cursor ?? .least
+        let found = try await read { session throws(DatabaseError) in
+            let meant = try MeantHolders(subject, in: scope, on: session)
+            return try session.run(
+                HolderEntitlementStatements.products,
+                (
+                    meant.holders, meant.sources, meant.apps, scope.environment, scope.source,
+                    Int32(clamping: place.number), place.identifier, Int32(limit + 1)
+                )
+            ).map { HeldPurchase(row: $0) }
+        }
+        return LookupPage(found, limit: limit) { held in
+            LookupCursor(
+                number: held.isActive ? 0 : 1,
+                identifier: Identity.body(Array((held.purchase.product ?? held.purchase.key).utf8)))
+        }
+    }
+}
+
 enum HolderEntitlementStatements {
     typealias Row = (
         Identifier, String, Bool, Int64, String, String, String, String, String, String, String?, String?, String?,
@@ -87,9 +113,57 @@ enum HolderEntitlementStatements {
                 ORDER BY coalesce(purchased_at_ms, as_of_ms) DESC, as_of_ms DESC, store_transaction_id DESC LIMIT 1
             ) AS t ON true
             LEFT JOIN events c ON c.id = h.event
+            -- What the ledger calls inactive has no access whatever its transactions say: they are not looked at.
+            WHERE h.active OR $6 IS DISTINCT FROM true
         ) AS f
         WHERE $6 IS NULL OR f.active = $6
         ORDER BY f.purchase LIMIT $8
+        """)
+
+    /// The same by product, each once: of its purchases one with access before one without, what lasts longer before
+    /// what ends. Products with access come first; a digest of the product's name puts the others in an order. `$6` and
+    /// `$7` are the place of the page before.
+    static let products = Statement<([String], [String?], [String?], String, String?, Int32, Identifier, Int32), Row>(
+        "lookup_products",
+        """
+        SELECT f.purchase, f.holder, f.active, f.as_of_ms, f.source, f.app, f.environment, f.store, f.purchase_key,
+               f.kind, f.product, f.plan, f.subscription_id,
+               (SELECT min(coalesce(purchased_at_ms, as_of_ms)) FROM transactions WHERE purchase = f.purchase),
+               f.store_transaction_id, f.store_original_transaction_id, f.purchased_at_ms,
+               f.effective_next_renewal_at_ms, f.offer_type, f.status,
+               c.vendor_event_id, c.key, c.name, c.type
+        FROM (
+            SELECT * FROM (
+            SELECT DISTINCT ON (x.id) x.*, encode(substring(sha256(convert_to(x.id, 'UTF8')) FOR 16), 'hex')::uuid AS digest
+            FROM (
+                SELECT coalesce(p.product, p.key) AS id, h.purchase, h.holder,
+                       h.active AND NOT (p.store = 'MANUAL' AND t.effective_next_renewal_at_ms IS NOT NULL
+                           AND t.effective_next_renewal_at_ms <= (extract(epoch FROM now()) * 1000)::bigint) AS active,
+                       h.as_of_ms, h.event, p.source, p.app, p.environment, p.store, p.key AS purchase_key, p.kind,
+                       p.product, p.plan, p.subscription_id, t.store_transaction_id, t.store_original_transaction_id,
+                       t.purchased_at_ms, t.effective_next_renewal_at_ms, t.offer_type, t.status
+                FROM (
+                    SELECT DISTINCT ON (e.purchase) e.purchase, e.holder, e.active, e.as_of_ms, e.event
+                    FROM unnest($1, $2, $3) AS w (holder, source, app)
+                    JOIN entitlements e ON e.holder = w.holder
+                    JOIN purchases p ON p.id = e.purchase AND p.environment = $4
+                    WHERE ($5 IS NULL OR p.source = $5)
+                      AND (w.source IS NULL OR p.source = w.source AND p.app = w.app)
+                    ORDER BY e.purchase, e.active DESC, e.as_of_ms DESC, e.holder
+                ) AS h
+                JOIN purchases p ON p.id = h.purchase
+                LEFT JOIN LATERAL (
+                    SELECT * FROM transactions WHERE purchase = h.purchase
+                    ORDER BY coalesce(purchased_at_ms, as_of_ms) DESC, as_of_ms DESC, store_transaction_id DESC LIMIT 1
+                ) AS t ON true
+            ) AS x
+            ORDER BY x.id, x.active DESC, x.effective_next_renewal_at_ms DESC NULLS FIRST, x.purchase
+            ) AS g
+            WHERE ((NOT g.active)::int, g.digest) > ($6, $7)
+            ORDER BY NOT g.active, g.digest LIMIT $8
+        ) AS f
+        LEFT JOIN events c ON c.id = f.event
+        ORDER BY NOT f.active, f.digest
         """)
 }
 

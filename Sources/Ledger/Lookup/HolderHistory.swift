@@ -34,11 +34,14 @@ package struct PastEvent: Sendable {
     package let purchase: String?
     package let product: String?
     package let storeTransactionID: String?
-    /// Those from or to the holder that were told with this event.
+    /// Those from or to the holder that were told with this event, the newest `transfersOfEventMax` of them.
     package let transfers: [PassedPurchase]
 }
 
 extension HolderLookup {
+    /// Transfers that an event of a history shows at most.
+    package static let transfersOfEventMax: Int32 = 100
+
     /// The events of a subject and those that moved a purchase from or to it, the newest arrival first.
     package func history(
         of subject: LookupSubject, in scope: LookupScope, after cursor: LookupCursor? = nil, limit: Int
@@ -51,8 +54,10 @@ extension HolderLookup {
                     meant.holders, meant.sources, meant.apps, scope.environment, scope.source,
                     (cursor ?? .greatest).number, Int32(limit + 1)
                 ))
-            let transfers = try session.run(HolderHistoryStatements.transfersOf, (events.map(\.0), meant.holders))
-                .map { PassedPurchase(row: $0) }
+            let transfers = try session.run(
+                HolderHistoryStatements.transfersOf, (events.map(\.0), meant.holders, Self.transfersOfEventMax)
+            )
+            .map { PassedPurchase(row: $0) }
             let byEvent = Dictionary(grouping: transfers, by: \.event)
             return events.map { PastEvent(row: $0, transfers: byEvent[$0.0] ?? []) }
         }
@@ -120,13 +125,24 @@ enum HolderHistoryStatements {
         ORDER BY e.id DESC LIMIT $7
         """)
 
-    static let transfersOf = Statement<([Int64], [String]), TransferRow>(
+    /// Of each event the newest `$3`: one login can move thousands, and `transfers` has them all in pages.
+    static let transfersOf = Statement<([Int64], [String], Int32), TransferRow>(
         "lookup_history_transfers",
         """
         SELECT t.id, p.source, p.app, p.environment, p.key, p.product, t.from_holder, t.to_holder,
                (extract(epoch FROM t.told_at) * 1000)::bigint, t.event, e.vendor_event_id, e.key, e.occurred_at_ms
-        FROM transfers t JOIN purchases p ON p.id = t.purchase LEFT JOIN events e ON e.id = t.event
-        WHERE t.from_holder = ANY ($2) AND t.event = ANY ($1) OR t.to_holder = ANY ($2) AND t.event = ANY ($1)
+        FROM unnest($1) AS w (event)
+        CROSS JOIN LATERAL (
+            SELECT x.id FROM unnest($2) AS h (holder)
+            CROSS JOIN LATERAL (
+                (SELECT id FROM transfers WHERE from_holder = h.holder AND event = w.event ORDER BY id DESC LIMIT $3)
+                UNION
+                (SELECT id FROM transfers WHERE to_holder = h.holder AND event = w.event ORDER BY id DESC LIMIT $3)
+            ) AS x
+            GROUP BY x.id ORDER BY x.id DESC LIMIT $3
+        ) AS found
+        JOIN transfers t ON t.id = found.id
+        JOIN purchases p ON p.id = t.purchase LEFT JOIN events e ON e.id = t.event
         ORDER BY t.event DESC, t.id DESC
         """)
 

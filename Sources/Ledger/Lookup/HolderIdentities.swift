@@ -52,6 +52,7 @@ enum HolderIdentityStatements {
                    )::uuid AS digest
             FROM holder_links
             WHERE (user_id = $1 OR anonymous_user_id = $2) AND environment = $3 AND ($4 IS NULL OR source = $4)
+              AND as_of_ms <= $5
         ) AS l
         WHERE (as_of_ms, digest) < ($5, $6) ORDER BY as_of_ms DESC, digest DESC LIMIT $7
         """)

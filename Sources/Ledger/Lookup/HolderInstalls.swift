@@ -6,6 +6,12 @@ package struct KnownInstall: Sendable {
     package let id: String
     package let environment: String
     package let createdAt: Timestamp
+
+    package init(id: String, environment: String, createdAt: Timestamp) {
+        self.id = id
+        self.environment = environment
+        self.createdAt = createdAt
+    }
 }
 
 /// Who an install is.
@@ -43,16 +49,6 @@ extension HolderLookup {
         }
     }
 
-    /// Registers an install by name; nil: the name is taken.
-    package func register(_ id: String, in scope: Scope) async throws(LookupFailure) -> KnownInstall? {
-        try await read { session throws(DatabaseError) in
-            try session.run(HolderInstallStatements.register, (scope.source, scope.app, scope.environment, id))
-                .first.map {
-                    KnownInstall(id: id, environment: scope.environment, createdAt: Timestamp(milliseconds: $0))
-                }
-        }
-    }
-
     package func identity(ofInstall id: String, in scope: Scope) async throws(LookupFailure) -> InstallIdentity {
         try await read { session throws(DatabaseError) in
             try session.run(HolderInstallStatements.identity, (id, scope.source, scope.app, scope.environment)).first
@@ -83,7 +79,7 @@ extension HolderLookup {
 }
 
 enum HolderInstallStatements {
-    /// `$4` is the install as a holder. Of a long history the oldest events are enough to know it by.
+    /// `$4` is the install as a holder. Of what it holds and of a long history a part is enough to know it by.
     static let known = Statement<(String, String, String, String, String?), (String, Int64)>(
         "lookup_install",
         """
@@ -97,23 +93,15 @@ enum HolderInstallStatements {
             SELECT environment, as_of_ms
             FROM holder_links WHERE anonymous_user_id = $1 AND source = $2 AND app = $3
             UNION ALL
-            SELECT p.environment, (extract(epoch FROM e.changed_at) * 1000)::bigint
-            FROM entitlements e JOIN purchases p ON p.id = e.purchase
-            WHERE e.holder = $4 AND p.source = $2 AND p.app = $3
+            (SELECT p.environment, (extract(epoch FROM e.changed_at) * 1000)::bigint
+             FROM entitlements e JOIN purchases p ON p.id = e.purchase
+             WHERE e.holder = $4 AND p.source = $2 AND p.app = $3 LIMIT 1000)
             UNION ALL
             (SELECT environment, (extract(epoch FROM received_at) * 1000)::bigint
              FROM events WHERE holder = $4 AND source = $2 AND app = $3 ORDER BY id LIMIT 1000)
         ) AS k
         WHERE $5 IS NULL OR environment = $5
         GROUP BY environment ORDER BY environment <> 'PRODUCTION', environment
-        """)
-
-    static let register = Statement<(String, String, String, String), Int64>(
-        "lookup_register_install",
-        """
-        INSERT INTO installs (source, app, environment, install) VALUES ($1, $2, $3, $4)
-        ON CONFLICT (install, source, app, environment) DO NOTHING
-        RETURNING (extract(epoch FROM created_at) * 1000)::bigint
         """)
 
     static let identity = Statement<(String, String, String, String), (String?, String?, Int64?)>(

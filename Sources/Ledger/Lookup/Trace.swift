@@ -55,11 +55,15 @@ package struct Trace: Sendable {
 
     /// Webhooks that one shows at most: the newest.
     package static let webhooksMax: Int32 = 200
+    /// Messages that one shows at most, and purchases with their holders: a login can move thousands.
+    static let messagesMax: Int32 = 1_000
+    /// Attempts that one shows at most: the newest.
+    static let attemptsMax: Int32 = 5_000
 
     /// What it was found by.
     package let kind: EventHandle.Kind
     package let webhooks: [Webhook]
-    /// There may be older ones than those.
+    /// There may be more than is shown: older webhooks, or more messages, attempts or holders.
     package let isCut: Bool
     /// Who has access to the purchases that these webhooks are about, as of which event time.
     package let holdings: [Holding]
@@ -72,12 +76,12 @@ package struct Trace: Sendable {
             guard let found = try handle.find(limit: limit, on: session) else { return nil }
             let events = try session.run(TraceStatements.events, found.rows)
             guard !events.isEmpty else { return nil }
-            let messages = try session.run(TraceStatements.messages, events.map(\.0))
+            let messages = try session.run(TraceStatements.messages, (events.map(\.0), messagesMax))
             let rows = messages.map(\.0)
             let waiting = try session.run(TraceStatements.waiting, rows)
             let dead = try session.run(TraceStatements.dead, rows)
-            let attempts = try session.run(TraceStatements.attempts, rows)
-            let holdings = try session.run(TraceStatements.holdings, found.rows)
+            let attempts = try session.run(TraceStatements.attempts, (rows, attemptsMax))
+            let holdings = try session.run(TraceStatements.holdings, (found.rows, messagesMax))
             let builder = TraceBuilder(waiting: waiting, dead: dead, attempts: attempts)
             let byEvent = Dictionary(grouping: messages, by: \.1)
             return Trace(
@@ -93,7 +97,8 @@ package struct Trace: Sendable {
                                 deliveries: builder.deliveries(of: message.0))
                         })
                 },
-                isCut: events.count >= Int(limit),
+                isCut: events.count >= Int(limit) || messages.count >= Int(messagesMax)
+                    || attempts.count >= Int(attemptsMax) || holdings.count >= Int(messagesMax),
                 holdings: holdings.map {
                     Holding(purchase: $0.0, holder: $0.1, isActive: $0.2, asOf: Timestamp(milliseconds: $0.3))
                 })
@@ -112,16 +117,31 @@ enum TraceStatements {
         FROM events e LEFT JOIN purchases p ON p.id = e.purchase WHERE e.id = ANY ($1) ORDER BY e.id
         """)
 
-    static let messages = Statement<[Int64], (Int64, Int64, Identifier, String, Identifier?)>(
+    static let messages = Statement<([Int64], Int32), (Int64, Int64, Identifier, String, Identifier?)>(
         "trace_messages",
-        "SELECT id, event, key, type, transfer FROM messages WHERE event = ANY ($1) ORDER BY id")
+        """
+        SELECT * FROM (
+            SELECT id, event, key, type, transfer FROM messages WHERE event = ANY ($1) ORDER BY id DESC LIMIT $2
+        ) AS newest ORDER BY id
+        """)
 
+    /// Found by their purchases, for what waits is not indexed by its message.
     static let waiting = Statement<[Int64], (Int64, Int64, String, Int64, Bool)>(
         "trace_waiting",
         """
+        WITH told AS MATERIALIZED (
+            SELECT DISTINCT coalesce(t.purchase, e.purchase) AS purchase
+            FROM messages m JOIN events e ON e.id = m.event LEFT JOIN transfers t ON t.id = m.transfer
+            WHERE m.id = ANY ($1))
         SELECT d.id, d.message, i.name, (extract(epoch FROM d.due_at) * 1000)::bigint, d.blocked
-        FROM deliveries d JOIN integrations i ON i.id = d.integration
-        WHERE d.message = ANY ($1) ORDER BY d.id
+        FROM (
+            SELECT w.* FROM told JOIN deliveries w ON w.purchase = told.purchase WHERE w.message = ANY ($1)
+            UNION ALL
+            SELECT w.* FROM deliveries w
+            WHERE w.purchase IS NULL AND w.message = ANY ($1) AND EXISTS (SELECT FROM told WHERE purchase IS NULL)
+        ) AS d
+        JOIN integrations i ON i.id = d.integration
+        ORDER BY d.id
         """)
 
     static let dead = Statement<[Int64], (Int64, Int64, String, String)>(
@@ -132,55 +152,61 @@ enum TraceStatements {
         """)
 
     static let attempts = Statement<
-        [Int64], (Int64, Int64, String, Int16, Int64, String, Int16?, Int32, String?)
+        ([Int64], Int32), (Int64, Int64, String, Int16, Int64, String, Int16?, Int32, String?)
     >(
         "trace_attempts",
         """
         SELECT a.delivery, a.message, i.name, a.attempt, (extract(epoch FROM a.at) * 1000)::bigint, a.outcome,
                a.http_status, a.latency_ms, a.failure
-        FROM attempts a JOIN integrations i ON i.id = a.integration
-        WHERE a.message = ANY ($1) ORDER BY a.at, a.attempt
+        FROM (SELECT * FROM attempts WHERE message = ANY ($1) ORDER BY at DESC, attempt DESC LIMIT $2) a
+        JOIN integrations i ON i.id = a.integration
+        ORDER BY a.at, a.attempt
         """)
 
-    static let holdings = Statement<[Int64], (String, String, Bool, Int64)>(
+    static let holdings = Statement<([Int64], Int32), (String, String, Bool, Int64)>(
         "trace_holdings",
         """
         SELECT p.key, h.holder, h.active, h.as_of_ms
         FROM (SELECT purchase FROM events WHERE id = ANY ($1)
               UNION SELECT t.purchase FROM messages m JOIN transfers t ON t.id = m.transfer WHERE m.event = ANY ($1)) AS of
         JOIN purchases p ON p.id = of.purchase JOIN entitlements h ON h.purchase = p.id
-        ORDER BY p.key, h.as_of_ms, h.holder
+        ORDER BY p.key, h.as_of_ms, h.holder LIMIT $2
         """)
 }
 
 /// Puts what three tables say of a message together, by delivery.
 private struct TraceBuilder {
-    let waiting: [(Int64, Int64, String, Int64, Bool)]
-    let dead: [(Int64, Int64, String, String)]
-    let attempts: [(Int64, Int64, String, Int16, Int64, String, Int16?, Int32, String?)]
+    private struct Found {
+        var integration: String
+        var state = Trace.State.delivered
+        var attempts: [Trace.Attempt] = []
+    }
+
+    /// By message, then by delivery.
+    private var found: [Int64: [Int64: Found]] = [:]
+
+    init(
+        waiting: [(Int64, Int64, String, Int64, Bool)], dead: [(Int64, Int64, String, String)],
+        attempts: [(Int64, Int64, String, Int16, Int64, String, Int16?, Int32, String?)]
+    ) {
+        for row in attempts {
+            let attempt = Trace.Attempt(
+                number: Int(row.3), at: Timestamp(milliseconds: row.4), outcome: row.5,
+                httpStatus: row.6.map { Int($0) }, latencyMilliseconds: Int(row.7), failure: row.8)
+            found[row.1, default: [:]][row.0, default: Found(integration: row.2)].attempts.append(attempt)
+        }
+        for row in waiting {
+            found[row.1, default: [:]][row.0, default: Found(integration: row.2)].state =
+                .waiting(dueAt: Timestamp(milliseconds: row.3), isBlocked: row.4)
+        }
+        for row in dead {
+            found[row.1, default: [:]][row.0, default: Found(integration: row.2)].state = .dead(reason: row.3)
+        }
+    }
 
     func deliveries(of message: Int64) -> [Trace.Delivery] {
-        var names: [Int64: String] = [:]
-        var states: [Int64: Trace.State] = [:]
-        var made: [Int64: [Trace.Attempt]] = [:]
-        for row in attempts where row.1 == message {
-            names[row.0] = row.2
-            made[row.0, default: []].append(
-                Trace.Attempt(
-                    number: Int(row.3), at: Timestamp(milliseconds: row.4), outcome: row.5,
-                    httpStatus: row.6.map { Int($0) }, latencyMilliseconds: Int(row.7), failure: row.8))
-        }
-        for row in waiting where row.1 == message {
-            names[row.0] = row.2
-            states[row.0] = .waiting(dueAt: Timestamp(milliseconds: row.3), isBlocked: row.4)
-        }
-        for row in dead where row.1 == message {
-            names[row.0] = row.2
-            states[row.0] = .dead(reason: row.3)
-        }
-        return names.sorted { $0.key < $1.key }.map { id, integration in
-            Trace.Delivery(
-                id: id, integration: integration, state: states[id] ?? .delivered, attempts: made[id] ?? [])
+        (found[message] ?? [:]).sorted { $0.key < $1.key }.map { id, found in
+            Trace.Delivery(id: id, integration: found.integration, state: found.state, attempts: found.attempts)
         }
     }
 }

@@ -46,13 +46,14 @@ extension HolderChangeRow {
         switch change {
         case .move(let from, let to, let isNative):
             return from.filter { $0 != to }.map { row($0.coalesced, isNative ? .native : .login, to) }
-        case .identify(let install, let identity):
+        case .claim(_, _, moves: false): return []
+        case .identify(let install, let identity), .claim(let install, let identity, _):
             let subject = Holder.anonymous(install).coalesced
             switch ownership {
             case .exclusive: return [row(subject, .login, .user(identity))]
             case .installAndIdentity: return isFirstIdentify ? [row(subject, .share, .user(identity))] : []
             }
-        case .endSessions: return []
+        case .endSessions, .register: return []
         case .restore(let install, let transactions, let strategy):
             let install = Holder.anonymous(install)
             return transactions.map { id in

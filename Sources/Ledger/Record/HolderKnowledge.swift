@@ -28,14 +28,31 @@ struct HolderKnowledge {
         var identity: Holder
     }
 
+    /// All that is known of an identity, loaded and learned.
+    struct Identity {
+        /// The install that identified as it first.
+        var first: String?
+        /// Installs that it is linked with, those with the oldest links first; of several that were loaded two.
+        var linked: [String] = []
+        /// Something in the ledger names it.
+        var isNamed = false
+
+        /// Whether another install than this one is known to be, or to have been, logged in as it.
+        func isTaken(besides install: String) -> Bool {
+            if let first { return !first.hasSameBytes(as: install) }
+            return linked.contains { !$0.hasSameBytes(as: install) }
+        }
+    }
+
     /// Loaded, and learned.
     private(set) var links: [LinkKey: Link] = [:]
     private(set) var learnedLinks: Set<LinkKey> = []
     /// What was stated of the holders of this batch and of whom it leads to, oldest first.
     private(set) var changes: [HolderChangeRow] = []
     private(set) var newChanges: [(row: HolderChangeRow, event: Int64)] = []
-    /// Identities that some install has identified as before.
-    private(set) var knownIdentities: Set<IdentityKey> = []
+    private(set) var identities: [IdentityKey: Identity] = [:]
+    /// Installs that this batch has registered and no event of it has claimed yet.
+    private var registered: Set<LinkKey> = []
     private(set) var newIdentities: [(key: IdentityKey, install: String, event: Int64)] = []
     /// Of purchases that an event can move without naming them: their transaction as of the newest event.
     private(set) var newestTransaction: [Identifier: Transaction] = [:]
@@ -45,7 +62,8 @@ struct HolderKnowledge {
 
     mutating func load(_ link: Link, of key: LinkKey) { links[key] = link }
     mutating func load(_ change: HolderChangeRow) { changes.append(change) }
-    mutating func load(identity: IdentityKey) { knownIdentities.insert(identity) }
+    mutating func load(_ identity: Identity, of key: IdentityKey) { identities[key] = identity }
+    mutating func load(registered: LinkKey) { self.registered.insert(registered) }
 
     // MARK: Who an anonymous holder is
 
@@ -67,6 +85,12 @@ struct HolderKnowledge {
         if let known = links[key], !known.yields(to: link) { return }
         links[key] = link
         learnedLinks.insert(key)
+        guard let user = link.userID else { return }
+        let identity = IdentityKey(scope: key.scope, identity: .user(user))
+        guard identities[identity]?.linked.contains(where: { $0.hasSameBytes(as: key.holder.id) }) != true else {
+            return
+        }
+        identities[identity, default: Identity()].linked.append(key.holder.id)
     }
 
     /// Of all that are known by then. A login that comes late, after this, is not known: its own end still holds.
@@ -104,12 +128,34 @@ struct HolderKnowledge {
 
     // MARK: Holders as a whole
 
-    /// - Returns: whether nobody identified as it before.
-    mutating func identify(_ identity: String, install: String, scope: Scope, event: Int64) -> Bool {
+    /// - Parameter isHolder: this batch gave it something.
+    /// - Returns: whether this is the first identify ever of the identity, as far as anything is known of it. One that
+    ///   only webhooks told of belongs to the install that they linked it with: that install identified as it first, and
+    ///   this is where it shares. One that holds something, while no install is known, was somebody's before.
+    mutating func identify(
+        _ identity: String, install: String, scope: Scope, event: Int64, isHolder: Bool
+    ) -> Bool {
         let key = IdentityKey(scope: scope, identity: .user(identity))
-        guard knownIdentities.insert(key).inserted else { return false }
-        newIdentities.append((key, install, event))
-        return true
+        let known = identities[key] ?? Identity()
+        guard known.first == nil else { return false }
+        let isTaken = known.isTaken(besides: install)
+        let first = isTaken ? known.linked.first ?? install : install
+        identities[key, default: Identity()].first = first
+        newIdentities.append((key, first, event))
+        return !isTaken && (!known.linked.isEmpty || !known.isNamed && !isHolder)
+    }
+
+    /// Whether the install may become the identity's first: no other is linked with it, and nobody else is logged in.
+    func mayClaim(_ identity: String, install: String, scope: Scope, at time: Timestamp) -> Bool {
+        let key = IdentityKey(scope: scope, identity: .user(identity))
+        if identities[key]?.isTaken(besides: install) == true { return false }
+        let current = user(of: .anonymous(install), scope: scope, at: time)
+        return current?.hasSameBytes(as: identity) ?? true
+    }
+
+    /// - Returns: whether this batch has registered it, for the first event that asks.
+    mutating func register(_ install: String, scope: Scope) -> Bool {
+        registered.remove(LinkKey(scope: scope, holder: .anonymous(install))) != nil
     }
 
     mutating func add(_ change: HolderChangeRow, event: Int64) {

@@ -23,6 +23,8 @@ struct HolderLoading {
     /// Transactions whose purchases an event concerns.
     private var restored: Set<Key> = []
     private var identities: Set<Key> = []
+    /// Installs that are to be registered.
+    private var registered: Set<Key> = []
     /// Users all of whose links are wanted.
     private var users: Set<Key> = []
 
@@ -31,9 +33,9 @@ struct HolderLoading {
             let named = [event.holder] + event.facts.flatMap { [$0.holder] + ($0.counterpart.map { [$0] } ?? []) }
             for holder in named where holder.isAnonymous { anonymous.insert(Key(event.scope, holder.id)) }
             for link in event.links { anonymous.insert(Key(event.scope, link.anonymousID)) }
+            if let change = event.change { want(change, scope: event.scope) }
             guard rules[event.scope.source]?.statesChanges == true else { continue }
             if event.purchase != nil { wantChanges(of: event) }
-            if let change = event.change { want(change, scope: event.scope) }
         }
     }
 
@@ -59,11 +61,12 @@ struct HolderLoading {
                 subjects.insert(Key(scope, holder.coalesced))
                 if holder.isAnonymous { anonymous.insert(Key(scope, holder.id)) }
             }
-        case .identify(let install, let identity):
+        case .identify(let install, let identity), .claim(let install, let identity, _):
             owners.insert(Key(scope, Holder.anonymous(install).coalesced))
             subjects.insert(Key(scope, Holder.anonymous(install).coalesced))
             anonymous.insert(Key(scope, install))
             identities.insert(Key(scope, identity))
+        case .register(let install): registered.insert(Key(scope, install))
         case .endSessions(let user): users.insert(Key(scope, user))
         case .restore(let install, let transactions, _):
             anonymous.insert(Key(scope, install))
@@ -77,6 +80,9 @@ struct HolderLoading {
         if !users.isEmpty { answers.links.append(try session.ask(HolderStatements.linksOfUsers, arrays(users))) }
         if !identities.isEmpty {
             answers.identities = try session.ask(HolderStatements.identities, arrays(identities))
+        }
+        if !registered.isEmpty {
+            answers.registered = try session.ask(HolderStatements.register, arrays(registered))
         }
         if !owners.isEmpty { answers.owned = try session.ask(HolderStatements.purchases, arrays(owners)) }
         if !restored.isEmpty { answers.restored = try session.ask(HolderStatements.restored, arrays(restored)) }
@@ -98,6 +104,7 @@ struct HolderLoading {
 struct HolderAnswers {
     fileprivate(set) var links: [Asked<HolderStatements.LinkRow>] = []
     fileprivate(set) var identities: Asked<HolderStatements.IdentityRow>?
+    fileprivate(set) var registered: Asked<HolderStatements.RegisteredRow>?
     fileprivate(set) var owned: Asked<Identifier>?
     fileprivate(set) var restored: Asked<(Identifier, String)>?
     fileprivate(set) var changes: Asked<HolderStatements.ChangeRow>?
@@ -127,7 +134,15 @@ struct HolderAnswers {
         if let identities {
             for row in try session.answer(to: identities) {
                 let scope = Scope(source: row.1, app: row.2, environment: row.3)
-                holders.load(identity: HolderKnowledge.IdentityKey(scope: scope, identity: .user(row.0)))
+                holders.load(
+                    HolderKnowledge.Identity(first: row.4, linked: row.5, isNamed: row.6),
+                    of: HolderKnowledge.IdentityKey(scope: scope, identity: .user(row.0)))
+            }
+        }
+        if let registered {
+            for row in try session.answer(to: registered) {
+                let scope = Scope(source: row.1, app: row.2, environment: row.3)
+                holders.load(registered: HolderKnowledge.LinkKey(scope: scope, holder: .anonymous(row.0)))
             }
         }
         if let restored {

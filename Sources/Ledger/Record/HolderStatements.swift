@@ -6,7 +6,8 @@ import Vocabulary
 enum HolderStatements {
     typealias Keys = ([String], [String], [String], [String])
     typealias LinkRow = (String, String, String, String, String?, Int64?, Int64)
-    typealias IdentityRow = (String, String, String, String)
+    typealias IdentityRow = (String, String, String, String, String?, [String], Bool)
+    typealias RegisteredRow = (String, String, String, String)
     typealias TransactionRow = (Identifier, String, String?, Int64?, Int64?, String?, String?)
     typealias ChangeRow = (String, String, String, String, String, String, String?, Int64)
 
@@ -31,12 +32,48 @@ enum HolderStatements {
         JOIN holder_links l USING (user_id, source, app, environment)
         """)
 
+    /// All that is known of an identity: the install that identified as it first; where that is not known, two of the
+    /// installs that webhooks linked it with, the oldest links, and whether the ledger names it at all.
     static let identities = Statement<Keys, IdentityRow>(
         "holder_identities",
         """
-        SELECT i.identity, i.source, i.app, i.environment
+        SELECT w.identity, w.source, w.app, w.environment, i.install,
+               ARRAY (SELECT l.anonymous_user_id FROM holder_links l
+                      WHERE i.install IS NULL AND l.user_id = w.identity AND l.source = w.source AND l.app = w.app
+                        AND l.environment = w.environment
+                      ORDER BY l.as_of_ms, l.anonymous_user_id LIMIT 2),
+               i.install IS NOT NULL
+                   OR EXISTS (SELECT FROM entitlements e JOIN purchases p ON p.id = e.purchase
+                              WHERE e.holder = 'user:' || w.identity AND p.source = w.source AND p.app = w.app
+                                AND p.environment = w.environment)
+                   OR EXISTS (SELECT FROM events e
+                              WHERE e.holder = 'user:' || w.identity AND e.source = w.source AND e.app = w.app
+                                AND e.environment = w.environment)
         FROM unnest($1, $2, $3, $4) AS w (identity, source, app, environment)
-        JOIN install_identities i USING (identity, source, app, environment)
+        LEFT JOIN install_identities i USING (identity, source, app, environment)
+        """)
+
+    /// Registers the installs that nothing knows of yet, and gives those back.
+    static let register = Statement<Keys, RegisteredRow>(
+        "holder_register",
+        """
+        INSERT INTO installs (install, source, app, environment)
+        SELECT * FROM unnest($1, $2, $3, $4) AS w (install, source, app, environment)
+        WHERE NOT EXISTS (SELECT FROM install_identities i
+                          WHERE i.install = w.install AND i.source = w.source AND i.app = w.app
+                            AND i.environment = w.environment)
+          AND NOT EXISTS (SELECT FROM holder_links l
+                          WHERE l.anonymous_user_id = w.install AND l.source = w.source AND l.app = w.app
+                            AND l.environment = w.environment)
+          AND NOT EXISTS (SELECT FROM entitlements e JOIN purchases p ON p.id = e.purchase
+                          WHERE e.holder = 'anon:' || w.install AND p.source = w.source AND p.app = w.app
+                            AND p.environment = w.environment)
+          AND NOT EXISTS (SELECT FROM events e
+                          WHERE e.holder = 'anon:' || w.install AND e.source = w.source AND e.app = w.app
+                            AND e.environment = w.environment)
+        ORDER BY w.install, w.source, w.app, w.environment
+        ON CONFLICT (install, source, app, environment) DO NOTHING
+        RETURNING install, source, app, environment
         """)
 
     /// All purchases that these holders ever held.

@@ -12,6 +12,8 @@ struct RecordEvents {
     enum Outcome: Sendable {
         case recorded(EventTrail)
         case duplicate(EventTrail, differsNow: Bool)
+        /// It is conditional, and its condition does not hold.
+        case refused
     }
 
     struct Committed: Sendable {
@@ -62,9 +64,14 @@ struct RecordEvents {
         committed.keys = keys
         committed.databaseTime = admitted.first.map { Timestamp(milliseconds: $0.2) }
         var caused: [Identifier: (messages: Int, deliveries: Int)] = [:]
+        var refused: Set<Identifier> = []
         if !news.isEmpty {
             var plan = try questions.plan(rules: rules, on: session)
-            for new in news { plan.add(new) }
+            for new in news {
+                if plan.admits(new.event) { plan.add(new) } else { refused.insert(new.key) }
+            }
+            // Seen again, after an answer that was lost, it is to be judged again.
+            if !refused.isEmpty { try session.post(RecordStatements.withdraw, refused.sorted()) }
             let write = RecordWrite(
                 plan: plan, recorder: self, questions: questions, createdAt: committed.databaseTime)
             caused = try write.run(on: session, reserved: &reserved, into: &committed)
@@ -73,10 +80,16 @@ struct RecordEvents {
             // was cut short. A COMMIT that wrote nothing waits for nobody.
             try session.post(RecordStatements.wait, ())
         }
-        let isNew = events.indices.map { rows[keys[$0]] != nil && firstByKey[keys[$0]] == $0 }
+        let isNew = events.indices.map {
+            rows[keys[$0]] != nil && firstByKey[keys[$0]] == $0 && !refused.contains(keys[$0])
+        }
         var differing = try differing(
             events.indices.filter { !isNew[$0] }, keys: keys, digests: digests, on: session)
         for index in events.indices {
+            if refused.contains(keys[index]) {
+                committed.outcomes.append(.refused)
+                continue
+            }
             let counts = isNew[index] ? caused[keys[index]] ?? (0, 0) : (0, 0)
             let trail = trail(of: events[index], keys[index], counts)
             let differsNow = !isNew[index] && differing[keys[index]] == digests[index]
@@ -110,7 +123,7 @@ struct RecordEvents {
     /// statements, one is recorded while no other batch of that source is under way.
     private func lockHolders(of events: [Event], on session: borrowing Session) throws(DatabaseError) {
         var locks: [Int32: Bool] = [:]
-        for event in events where rules[event.scope.source]?.statesChanges == true {
+        for event in events where event.change != nil || rules[event.scope.source]?.statesChanges == true {
             let isExclusive = event.change != nil
             let key = Identity.lock(ofSource: event.scope.source)
             locks[key] = locks[key] == true || isExclusive

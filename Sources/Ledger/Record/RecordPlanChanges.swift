@@ -9,10 +9,11 @@ extension RecordPlan {
         var isFirst = false
         var identity: Holder?
         switch change {
-        case .move: break
+        case .move, .register: break
         case .endSessions(let user): holders.endSessions(of: user, scope: scope, at: time)
-        case .identify(let install, let user):
-            isFirst = holders.identify(user, install: install, scope: scope, event: new.row)
+        case .identify(let install, let user), .claim(let install, let user, _):
+            isFirst = holders.identify(
+                user, install: install, scope: scope, event: new.row, isHolder: isHolder(.user(user), in: scope))
             holders.learn(HolderLink(anonymousID: install, userID: user), scope: scope, at: time)
         case .restore(let install, _, _):
             identity = holders.user(of: .anonymous(install), scope: scope, at: time).map { .user($0) }
@@ -25,6 +26,21 @@ extension RecordPlan {
         for id in purchases.keys.filter({ purchases[$0]?.scope == scope }).sorted() {
             applyChanges(to: id, index: index)
         }
+    }
+
+    /// Whether what a conditional event is about is as it needs it. Nothing of one that is not admitted is recorded.
+    mutating func admits(_ event: Event) -> Bool {
+        switch event.change {
+        case .register(let install): holders.register(install, scope: event.scope)
+        case .claim(let install, let identity, _):
+            holders.mayClaim(identity, install: install, scope: event.scope, at: event.occurredAt)
+        case .move, .identify, .endSessions, .restore, nil: true
+        }
+    }
+
+    /// Whether a webhook of this batch gave it something.
+    private func isHolder(_ holder: Holder, in scope: Scope) -> Bool {
+        entitlements.keys.contains { $0.holder == holder && purchases[$0.purchase]?.scope == scope }
     }
 
     /// All that was stated of the holders of a purchase, oldest first: what passed to somebody may have passed on.

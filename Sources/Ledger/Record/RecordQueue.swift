@@ -31,6 +31,8 @@ package final class RecordQueue: Sendable {
     package enum Answer: Sendable {
         /// Committed, now or before: 200.
         case stored
+        /// Not stored, for it is conditional (`HolderChange.claim`, `.register`) and its condition does not hold.
+        case refused
         /// Nothing is known to be stored: 503, the source tries again.
         case unavailable
     }

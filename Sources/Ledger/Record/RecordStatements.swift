@@ -38,6 +38,10 @@ enum RecordStatements {
         ON CONFLICT (key) DO NOTHING RETURNING key, event, (extract(epoch FROM now()) * 1000)::bigint
         """)
 
+    /// Forgets identities that `admit` has just let through.
+    static let withdraw = Statement<[Identifier], ()>(
+        "record_withdraw", "DELETE FROM identities WHERE key = ANY ($1)")
+
     /// Known identities that came with other bytes, each reported once, and which bytes they were.
     static let differing = Statement<([Identifier], [Identifier]), (Identifier, Identifier)>(
         "record_differing",

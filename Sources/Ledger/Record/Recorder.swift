@@ -74,7 +74,7 @@ package struct Recorder: Sendable {
     private func record(_ events: [Entry]) async {
         do {
             let committed = try await commit(events.map(\.event))
-            acknowledge(events, committed.keys)
+            acknowledge(events, committed)
             #if DEBUG
                 Failpoint.reach(.webhookAnswered)
             #endif
@@ -98,11 +98,17 @@ package struct Recorder: Sendable {
     }
 
     /// Now, or when what is to be confirmed first is. The batch waits for none of it.
-    private func acknowledge(_ events: [Entry], _ keys: [Identifier]) {
+    private func acknowledge(_ events: [Entry], _ committed: RecordEvents.Committed) {
         let confirmations = handOver.confirmations
-        guard confirmations.count > 0 else { return events.forEach { $0.completion(.stored) } }
-        for (entry, key) in zip(events, keys) {
-            confirmations.answer(key, by: entry.answerBy) { entry.completion(.stored) }
+        let isAwaited = confirmations.count > 0
+        for (index, entry) in events.enumerated() {
+            if case .refused = committed.outcomes[index] {
+                entry.completion(.refused)
+            } else if isAwaited {
+                confirmations.answer(committed.keys[index], by: entry.answerBy) { entry.completion(.stored) }
+            } else {
+                entry.completion(.stored)
+            }
         }
     }
 
@@ -244,6 +250,7 @@ package struct Recorder: Sendable {
         case .duplicate(let trail, let differsNow):
             observe(.eventRecorded(trail, duplicate: true))
             if differsNow { observe(.duplicateDiffers(trail)) }
+        case .refused: break
         }
     }
 }

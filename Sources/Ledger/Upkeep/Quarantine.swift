@@ -83,7 +83,7 @@ package enum Quarantine {
         switch committed.outcomes.first {
         case .recorded(let trail): return .recorded(trail)
         case .duplicate(let trail, _): return .duplicate(trail)
-        case nil: throw .protocolViolation(reason: "recording one event came to nothing")
+        case .refused, nil: throw .protocolViolation(reason: "recording one event came to nothing")
         }
     }
 }

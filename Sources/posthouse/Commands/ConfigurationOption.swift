@@ -75,8 +75,40 @@ enum Terminal {
         var written = 0
         while written < bytes.count {
             let count = bytes[written...].withUnsafeBytes { write(descriptor, $0.baseAddress, $0.count) }
-            guard count > 0 else { return }
-            written += count
+            if count > 0 {
+                written += count
+                continue
+            }
+            let error = count < 0 ? errno : EIO
+            switch error {
+            case EINTR: continue
+            case EAGAIN:
+                var writable = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
+                _ = poll(&writable, 1, -1)
+            default:
+                // Without standard error there is nobody to tell.
+                guard descriptor == STDOUT_FILENO else { return }
+                endWithoutOutput(error)
+            }
+        }
+    }
+
+    /// What was printed is lost, so the command must not end as if it had done its work. A reader who has gone away
+    /// wants no more: that ends a command as it ends any other, by SIGPIPE.
+    private static func endWithoutOutput(_ error: Int32) -> Never {
+        if error == EPIPE {
+            signal(SIGPIPE, SIG_DFL)
+            raise(SIGPIPE)
+        }
+        complain("posthouse: standard output cannot be written: \(String(cString: strerror(error)))")
+        _exit(ExitCode.failure.rawValue)
+    }
+
+    /// The same for what the parser prints, help and completions: buffered until the end.
+    static func checkOutputAtExit() {
+        atexit {
+            guard fflush(nil) != 0 else { return }
+            Terminal.endWithoutOutput(errno)
         }
     }
 }

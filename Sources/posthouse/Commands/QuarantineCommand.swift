@@ -203,8 +203,7 @@ struct QuarantineRetry {
             try await Quarantine.note(error.reason, of: id, in: pool)
             return .kept(reason: error.reason)
         }
-        let rules = Dictionary(
-            configuration.sources.map { ($0.name, SourceRules($0)) }, uniquingKeysWith: { first, _ in first })
+        let rules = SourceRules.byName(configuration)
         let outcome: Quarantine.Outcome
         do throws(DatabaseError) {
             outcome = try await Quarantine.release(id, as: event, routes: routes, rules: rules, in: pool)

@@ -99,10 +99,10 @@ extension Terminal {
     static let isOutput = isatty(STDOUT_FILENO) == 1
     static let outputIsColoured = isOutput && allowsColour
 
-    /// COLUMNS where it is set, else the terminal's own; nil: no terminal.
+    /// Of a terminal: COLUMNS where it is set, else its own. Nil: no terminal, so nothing is cut.
     static var width: Int? {
-        if let columns = getenv("COLUMNS").flatMap({ Int(String(cString: $0)) }), columns > 0 { return columns }
         guard isOutput else { return nil }
+        if let columns = getenv("COLUMNS").flatMap({ Int(String(cString: $0)) }), columns > 0 { return columns }
         var size = winsize()
         guard ioctl(STDOUT_FILENO, UInt(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else { return 80 }
         return Int(size.ws_col)

@@ -11,7 +11,7 @@ struct TraceCommand: AsyncParsableCommand {
         discussion: """
             The webhooks, what they caused, every attempt at each receiver, and who has access now. ID may be any of \
             these; an option says which it is, where that is not clear. Of more than \(Trace.webhooksMax) webhooks \
-            the newest \(Trace.webhooksMax) are shown.
+            the newest \(Trace.webhooksMax) are shown, and so of very many messages and attempts.
             """)
 
     @OptionGroup var file: ConfigurationOption
@@ -40,7 +40,7 @@ struct TraceCommand: AsyncParsableCommand {
             } else {
                 Terminal.say(TraceText.render(trace, id: handle.id))
                 if trace.isCut {
-                    Terminal.complain("the newest \(Trace.webhooksMax) webhooks; posthouse events --limit lists older")
+                    Terminal.complain("not all is shown, the newest is; posthouse events and deliveries list the rest")
                 }
             }
         }

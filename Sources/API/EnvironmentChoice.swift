@@ -1,0 +1,31 @@
+internal import Vocabulary
+
+/// The environments that a request can name: the two that vendors know, and what a source is configured with.
+struct EnvironmentChoice: Sendable {
+    /// For requests that name none.
+    static let usual = "PRODUCTION"
+    private static let standard = [usual, "SANDBOX"]
+
+    private let known: [String]
+
+    init(_ sources: [Source]) {
+        known = Self.standard + Set(sources.map(\.defaultEnvironment)).subtracting(Self.standard).sorted()
+    }
+
+    /// In the ledger's words. The case of letters does not count, and `prod` is understood, as webhooks are read; what
+    /// is written exactly as a source has it comes first. Nil: nothing is ever stored under it.
+    func read(_ text: String) -> String? {
+        if let exact = known.first(where: { $0.utf8.elementsEqual(text.utf8) }) { return exact }
+        let word = Self.lowerCased(text)
+        return word == Array("prod".utf8) ? Self.usual : known.first { Self.lowerCased($0) == word }
+    }
+
+    /// For an error's message.
+    var explanation: String {
+        "environment is none that is known here: \(known.joined(separator: ", ")), in any case of letters"
+    }
+
+    private static func lowerCased(_ word: String) -> [UInt8] {
+        word.utf8.map { (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0) ? $0 + 32 : $0 }
+    }
+}

@@ -1,0 +1,173 @@
+import Foundation
+import TestSupport
+import Testing
+import Vocabulary
+
+/// Keys of the configuration and paths of the API that the daemon itself has to understand. Oracle: what it answers and
+/// sends over HTTP.
+@Suite struct APIUsageTests {
+    /// One that names its events as it likes, keeps one holder at a time, and restores by copying.
+    private static let qonversion = Relay.SourceTable(
+        name: "renamed", kind: "qonversion", secrets: ["qonversion-token"],
+        settings: [
+            "event_names": #"{ "neues_abo" = "subscription_started" }"#, "ownership": #""install_and_identity""#,
+            "restore": #""copy""#,
+        ])
+
+    private static func bought(_ install: String, _ transaction: Int, name: String = "neues_abo") -> String {
+        let now = Int(Date().timeIntervalSince1970)
+        return """
+            {"event_name":"\(name)","user_id":"\(install)","time":\(now),"created_at":\(now),"product_id":"gold",\
+            "transaction":{"transaction_id":\(transaction),"original_transaction_id":\(transaction),\
+            "expires":\(now + 2_592_000)},"environment":"production","platform":"iOS"}
+            """
+    }
+
+    private static func json(_ message: HTTPMessage) throws -> [String: Any] {
+        try #require(JSONSerialization.jsonObject(with: Data(message.body)) as? [String: Any])
+    }
+
+    private static func data(_ message: HTTPMessage) throws -> [[String: Any]] {
+        try #require(try json(message)["data"] as? [[String: Any]], "\(message.text)")
+    }
+
+    @Test("event_names, ownership, restore and a rate by the minute do what they say")
+    func keys() throws {
+        let receiver = try Receiver()
+        let relay = try Relay.running(
+            [.init("backend", receiver, ["rate": #""60000/m""#])], sources: [Self.qonversion],
+            settings: "")
+        defer { relay.end() }
+        let headers = [("authorization", "Basic qonversion-token")]
+        #expect(try relay.post("renamed", headers, Self.bought("A", 1)) == 200)
+        #expect(try relay.database.drained())
+        // The configured name means a start: type, access and message.
+        #expect(receiver.received.count == 1 && receiver.received[0].type != "neues_abo")
+        #expect(try relay.database.count("entitlements", where: "active") == 1)
+        #expect(try relay.database.count("events", where: "name = 'neues_abo' AND type <> 'neues_abo'") == 1)
+        // The restore copies because the source says so: the request does not.
+        let restored = try relay.ask("POST", "/v1/users/B/restore", #"{"transactions":["1"]}"#)
+        #expect(restored.status == 200 && restored.text.contains("gold"), "\(restored.text)")
+        for install in ["A", "B"] {
+            let seen = try Self.data(try relay.ask("GET", "/v1/entitlements?install=\(install)&active=true"))
+            #expect(seen.count == 1, "\(install)")
+        }
+    }
+
+    @Test("With ownership = \"exclusive\" a login moves what the install holds, and /v1 and /v3 say so over HTTP")
+    func paths() throws {
+        let receiver = try Receiver()
+        var source = Self.qonversion
+        source.settings["ownership"] = #""exclusive""#
+        let relay = try Relay.running([.init("backend", receiver)], sources: [source])
+        defer { relay.end() }
+        let headers = [("authorization", "Basic qonversion-token")]
+        #expect(try relay.post("renamed", headers, Self.bought("A", 1)) == 200)
+        let login = try relay.ask("POST", "/v1/users/A/identify?source=renamed", #"{"identity":"u1"}"#)
+        #expect(login.status == 200, "\(login.text)")
+        #expect(try relay.database.drained())
+        #expect(receiver.received.map(\.type).suffix(2) == ["SUBSCRIPTION_TRANSFERRED", "SUBSCRIPTION_RECEIVED"])
+
+        let transfers = try Self.data(try relay.ask("GET", "/v1/transfers?user_id=u1"))
+        #expect(transfers.map { ($0["from"] as? [String: String])?["anonymous_user_id"] } == ["A"])
+        #expect(transfers.map { ($0["to"] as? [String: String])?["user_id"] } == ["u1"])
+        let links = try Self.data(try relay.ask("GET", "/v1/identities?anonymous_user_id=A"))
+        #expect(links.map { $0["user_id"] as? String } == ["u1"])
+        let history = try Self.data(try relay.ask("GET", "/v1/history?anonymous_user_id=A"))
+        #expect(history.map { $0["event_name"] as? String } == ["IDENTIFIED", "neues_abo"])
+
+        // The table: method, path, body, status, and a member of the answer.
+        let table: [(method: String, path: String, body: String, status: Int, part: String)] = [
+            ("GET", "/v3/users/A", "", 200, #""identity_id":"u1""#),
+            ("POST", "/v3/users/A", "{}", 422, "user_already_exists"),
+            ("POST", "/v3/users/N", #"{"environment":"sandbox"}"#, 200, #""environment":"sandbox""#),
+            ("POST", "/v3/users/N", #"{"environment":"sandbox"}"#, 422, "user_already_exists"),
+            ("GET", "/v3/users/M", "", 404, "not_found"),
+            ("GET", "/v3/identities/u1", "", 200, #""user_id":"A""#),
+            ("GET", "/v3/identities/u2", "", 404, "not_found"),
+            ("POST", "/v3/identities/u1", #"{"user_id":"N"}"#, 200, #""user_id":"N""#),
+            ("POST", "/v3/identities/u2", #"{"user_id":"M"}"#, 400, "user_not_found"),
+            ("GET", "/v3/users/A/entitlements?limit=1", "", 200, #""object":"list""#),
+            ("POST", "/v3/users/A/entitlements", #"{"id":"plus","expires":4102444800}"#, 200, #""active":true"#),
+            ("DELETE", "/v3/users/A/entitlements/plus", "", 200, #""active":false"#),
+            ("GET", "/v1/entitlements?user_id=u1&environment=Production", "", 200, #""active":true"#),
+            ("GET", "/v1/entitlements?user_id=u1&environment=test", "", 400, "SANDBOX"),
+            ("GET", "/v3/users/A?app=none", "", 400, "leave app out"),
+        ]
+        for row in table {
+            let separator = row.path.contains("?") ? "&" : "?"
+            let path = row.path + (row.path.hasPrefix("/v3") ? separator + "source=renamed" : "")
+            let answer = try relay.ask(row.method, path, row.body)
+            #expect(answer.status == row.status, "\(row.method) \(row.path): \(answer.status) \(answer.text)")
+            #expect(answer.text.contains(row.part), "\(row.method) \(row.path): \(answer.text)")
+        }
+    }
+
+    @Test("send speaks as every kind of source, and the daemon understands it", arguments: SourceKind.allCases)
+    func send(_ kind: SourceKind) throws {
+        let secret =
+            kind == .sessions ? "whsec_" + Data(repeating: 7, count: 32).base64EncodedString() : "the-secret-text"
+        let relay = try Relay.running([], sources: [.init(name: "s", kind: kind.rawValue, secrets: [secret])])
+        defer { relay.end() }
+        let file = try relay.directory.write("send-secret", secret + "\n")
+        let event: [SourceKind: String] = [
+            .purchasely: "ACTIVATE", .qonversion: "subscription_started", .apphud: "subscription_started",
+            .revenuecat: "INITIAL_PURCHASE", .adapty: "subscription_started", .sessions: "SUBSCRIPTION_STARTED",
+        ]
+        let sent = try relay.command(
+            "send", "--url", "http://127.0.0.1:\(relay.port)/ingest/s", "--kind", kind.rawValue, "--secret-file", file,
+            "--event", event[kind] ?? "", "--user", "u", "--purchase", "subs_1", "--transaction", "71")
+        #expect(sent.end == .exited(0) && sent.output.contains("was answered 200"), "\(sent)")
+        #expect(try relay.database.count("events", where: "holder = 'user:u'") == 1)
+        #expect(try relay.database.count("quarantine") == 0)
+    }
+
+    @Test("replay --until replays what was settled before, and nothing after")
+    func until() throws {
+        let receiver = try Receiver()
+        let relay = try Relay.running([.init("backend", receiver)])
+        defer { relay.end() }
+        for number in 1...2 {
+            #expect(try relay.source().post(Webhook("ACTIVATE", .user("u"), purchase: "subs_\(number)")) == 200)
+        }
+        #expect(try relay.database.drained())
+        #expect(try eventually { try relay.database.count("attempts") == 2 })
+        try relay.database.rows(
+            "UPDATE attempts SET at = at - interval '2 hours' WHERE message = (SELECT min(message) FROM attempts)")
+        let early = try relay.json("replay", "--integration", "backend", "--until", "1h", "--dry-run")
+        #expect(early["found"] as? Int == 1, "\(early)")
+        let none = try relay.json("replay", "--integration", "backend", "--until", "3h")
+        #expect(none["queued"] as? Int == 0, "\(none)")
+        let all = try relay.json("replay", "--integration", "backend", "--until", "1h")
+        #expect(all["queued"] as? Int == 1, "\(all)")
+        #expect(try eventually { receiver.count == 3 })
+    }
+
+    @Test("Two connections, twenty readers without a pause, and every webhook is stored")
+    func fewConnections() throws {
+        let relay = try Relay.running([], settings: "", connections: 2)
+        defer { relay.end() }
+        for number in 0..<50 {
+            #expect(try relay.source().post(Webhook("ACTIVATE", .user("u"), purchase: "subs_\(number)")) == 200)
+        }
+        let isOver = Monitor(false)
+        let statuses = Monitor<[Int: Int]>([:])
+        for _ in 0..<20 {
+            Thread.detachNewThread {
+                while !isOver.read({ $0 }) {
+                    let status = (try? relay.ask("GET", "/v1/entitlements?user_id=u&limit=1000"))?.status ?? 0
+                    statuses.change { $0[status, default: 0] += 1 }
+                }
+            }
+        }
+        defer { isOver.change { $0 = true } }
+        #expect(statuses.wait(30) { $0[200] ?? 0 >= 20 })
+        for number in 100..<400 {
+            #expect(try relay.source().post(Webhook("ACTIVATE", .user("v"), purchase: "subs_\(number)")) == 200)
+        }
+        isOver.change { $0 = true }
+        // Whoever waited was answered: nobody was lost, and nobody's connection broke.
+        #expect(statuses.read { Set($0.keys) }.isSubset(of: [200, 503]), "\(statuses.read { $0 })")
+        #expect(try relay.database.count("events") == 350)
+    }
+}
