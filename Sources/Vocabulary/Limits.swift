@@ -47,6 +47,15 @@ package enum Limits {
     /// Batches being committed at once, one connection each.
     package static let recordWriters = 2
 
+    /// Purchases of one holder that one transaction moves; the rest follows in further ones, after the answer.
+    package static let changePurchasesMax = 1_000
+    /// How often changes are looked for that a daemon left unfinished when it ended.
+    package static let changePollInterval: Duration = .seconds(30)
+    /// Statements of a batch that a time-out ended are given this long when its events are tried apart.
+    package static let isolationStatementTimeout: Duration = .seconds(2)
+    /// How long the events of such a batch are tried apart; what is left then is answered 503.
+    package static let isolationTimeout: Duration = .seconds(30)
+
     // MARK: Queue
 
     /// Deliveries of one integration held in memory, leased by this daemon. What finds no place is claimed from the

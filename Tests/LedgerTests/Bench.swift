@@ -78,11 +78,13 @@ final class Bench: Sendable {
     /// A daemon that has registered and routes to `integrations`; all of one bench are neighbours of one place.
     func daemon(
         _ integrations: [Integration] = [], processID: Int32 = 1, slotsPerLane: Int = Limits.laneDeliveriesMax,
-        bytesPerLane: Int = Limits.laneBytesMax, copiedEventsMin: Int = 1
+        bytesPerLane: Int = Limits.laneBytesMax, copiedEventsMin: Int = 1,
+        changePurchasesMax: Int = Limits.changePurchasesMax, settings: ConnectionSettings? = nil
     ) async throws -> Daemon {
         let daemon = try await Daemon(
-            Self.settings(connectionString), integrations: integrations, processID: processID,
-            slotsPerLane: slotsPerLane, bytesPerLane: bytesPerLane, copiedEventsMin: copiedEventsMin)
+            settings ?? Self.settings(connectionString), integrations: integrations, processID: processID,
+            slotsPerLane: slotsPerLane, bytesPerLane: bytesPerLane, copiedEventsMin: copiedEventsMin,
+            changePurchasesMax: changePurchasesMax)
         daemons.withLock { $0.append(daemon) }
         return daemon
     }
@@ -109,12 +111,14 @@ final class Daemon: Sendable {
     let poolStates: AsyncStream<PoolState>
     /// 1: every batch is copied, so that these tests hold for it; that small ones are inserted the scenarios show.
     private let copiedEventsMin: Int
+    private let changePurchasesMax: Int
 
     init(
         _ settings: ConnectionSettings, integrations: [Integration], processID: Int32, slotsPerLane: Int,
-        bytesPerLane: Int, copiedEventsMin: Int
+        bytesPerLane: Int, copiedEventsMin: Int, changePurchasesMax: Int
     ) async throws {
         self.copiedEventsMin = copiedEventsMin
+        self.changePurchasesMax = changePurchasesMax
         let (states, told) = AsyncStream<PoolState>.makeStream()
         poolStates = states
         pool = Pool(
@@ -162,13 +166,17 @@ final class Daemon: Sendable {
         return answers.withLock { answers in items.indices.compactMap { answers[$0] } }
     }
 
+    static let rules = [
+        "shop": SourceRules(shape: TestShape()), "moving": SourceRules(shape: TestShape(), statesChanges: true),
+        "shared": SourceRules(shape: TestShape(), ownership: .installAndIdentity, statesChanges: true),
+    ]
+
     func recorder(_ recordQueue: RecordQueue) -> Recorder {
         Recorder(
             queue: recordQueue, pool: pool, handOver: handOver, registration: registration, routes: routes,
-            rules: SourceRuleBook([
-                "shop": SourceRules(shape: TestShape()), "moving": SourceRules(shape: TestShape(), statesChanges: true),
-                "shared": SourceRules(shape: TestShape(), ownership: .installAndIdentity, statesChanges: true),
-            ]), clock: clock, copiedEventsMin: copiedEventsMin, observe: { [log] in log.note($0) })
+            rules: SourceRuleBook(Self.rules), clock: clock, copiedEventsMin: copiedEventsMin,
+            changePurchasesMax: changePurchasesMax,
+            observe: { [log] in log.note($0) })
     }
 
     /// All that is due in one lane, as a lane would take it.

@@ -41,14 +41,56 @@ struct RecorderTests {
         return String((0..<6_000).map { _ in Character(Unicode.Scalar(UInt8.random(in: 33...126, using: &dice))) })
     }
 
-    @Test("One purchase whose state nobody can read costs the others nothing")
+    @Test(
+        "Webhooks of a purchase whose state cannot be read wait in quarantine until it is repaired, others are recorded"
+    )
     func unreadableState() async throws {
         try await Bench.run { bench in
             let daemon = try await bench.daemon()
             await daemon.record([.sample("A", purchase: "subs_1"), .sample("A", purchase: "subs_2")])
+            let state = try bench.psql("SELECT encode(state, 'hex') FROM purchases WHERE key = 'subs_1'")
             try bench.psql(#"UPDATE purchases SET state = '\xff' WHERE key = 'subs_1'"#)
-            let answers = await daemon.record([.sample("B", purchase: "subs_2"), .sample("B", purchase: "subs_1")])
-            #expect(answers == [.stored, .unavailable])
+            let late = Event.sample("B", purchase: "subs_1", body: "late")
+            let batch = [late] + (0..<20).map { Event.sample("B\($0)", purchase: "subs_2") }
+            #expect(await daemon.record(batch) == Array(repeating: .stored, count: 21))
+            // One transaction took all of them.
+            #expect(try bench.psql("SELECT count(DISTINCT xmin::text) FROM events WHERE name LIKE 'B%'") == "1")
+            #expect(try bench.psql("SELECT count(*) FROM events") == "22")
+            let kept = "SELECT count(*), min(convert_from(body, 'UTF8')), min(reason) FROM quarantine"
+            #expect(try bench.psql(kept).hasPrefix("1|late|the stored state of its purchase subs_1 cannot be read"))
+            #expect(await daemon.record([late]) == [.stored])
+            #expect(try bench.psql(kept).hasPrefix("1|"))
+
+            let row = try #require(try await Quarantine.list(in: daemon.pool).first)
+            await #expect(throws: DatabaseError.self) {
+                try await Quarantine.release(row.id, as: late, routes: [], rules: [:], in: daemon.pool)
+            }
+            #expect(try bench.psql(kept).hasPrefix("1|"))
+            try bench.psql(#"UPDATE purchases SET state = '\x\#(state)' WHERE key = 'subs_1'"#)
+            let outcome = try await Quarantine.release(row.id, as: late, routes: [], rules: [:], in: daemon.pool)
+            guard case .recorded = outcome else { throw DatabaseError.protocolViolation(reason: "\(outcome)") }
+            #expect(try bench.psql("SELECT count(*) FROM quarantine") == "0")
+            #expect(try bench.psql("SELECT count(*) FROM events") == "23")
+        }
+    }
+
+    @Test("An event that always runs into a time-out is answered 503 alone; the others of its batch are recorded")
+    func slowEvent() async throws {
+        try await Bench.run { bench in
+            let settings = try ConnectionSettings(
+                bench.connectionString, connectTimeout: .seconds(10), statementTimeout: .milliseconds(500),
+                deadlineMargin: .seconds(10))
+            let daemon = try await bench.daemon(settings: settings)
+            try bench.psql(
+                """
+                CREATE FUNCTION stall() RETURNS trigger LANGUAGE plpgsql AS $$
+                BEGIN IF NEW.name = 'SLOW' THEN PERFORM pg_sleep(3600); END IF; RETURN NEW; END $$;
+                CREATE TRIGGER stall BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTION stall()
+                """)
+            let batch = (0..<8).map { Event.sample($0 == 5 ? "SLOW" : "GOOD\($0)", purchase: "subs_\($0)") }
+            let answers = await daemon.record(batch)
+            #expect(answers == (0..<8).map { $0 == 5 ? .unavailable : .stored })
+            #expect(try bench.psql("SELECT count(*) FROM events") == "7")
         }
     }
 

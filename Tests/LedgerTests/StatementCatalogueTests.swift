@@ -33,7 +33,7 @@ struct StatementCatalogueTests {
             Entry(Upkeep.today), Entry(Upkeep.partitions), Entry(Upkeep.lockStatement),
             Entry(PruneStatements.now), Entry(PruneStatements.strays), Entry(PruneStatements.events),
             Entry(PruneStatements.identityPages), Entry(PruneStatements.identities), Entry(PruneStatements.erased),
-            Entry(PruneStatements.breakers),
+            Entry(PruneStatements.breakers), Entry(PruneStatements.changes),
             Entry(MoveStatements.tables), Entry(MoveStatements.sequences), Entry(MoveStatements.setSequence),
             Entry(MoveStatements.cluster), Entry(MoveStatements.movedAt), Entry(MoveStatements.record),
             Entry(MoveStatements.livingDaemons),
@@ -48,7 +48,7 @@ struct StatementCatalogueTests {
         Entry(RecordStatements.updatePurchases), Entry(RecordStatements.transactions),
         Entry(RecordStatements.entitlements), Entry(RecordStatements.transfers),
         Entry(RecordStatements.insertMessages), Entry(RecordStatements.tryMessages), Entry(RecordStatements.deliveries),
-        Entry(RecordStatements.quarantine),
+        Entry(RecordStatements.quarantine), Entry(RecordStatements.forget),
         Entry(RecordStatements.notify), Entry(RecordStatements.wait), Entry(OperationalMessage.keys),
     ]
 
@@ -58,6 +58,8 @@ struct StatementCatalogueTests {
         Entry(HolderStatements.identities), Entry(HolderStatements.register), Entry(HolderStatements.purchases),
         Entry(HolderStatements.restored),
         Entry(HolderStatements.newestTransactions), Entry(HolderStatements.changes),
+        Entry(HolderStatements.unfinished), Entry(HolderStatements.unfinishedOf),
+        Entry(HolderStatements.cause), Entry(HolderStatements.advance),
         Entry(HolderStatements.addChanges), Entry(HolderStatements.addIdentities),
         Entry(HolderStatements.learnLinks),
     ]

@@ -1,8 +1,9 @@
+import Postgres
 import Vocabulary
 
 /// What was stated of a holder's purchases as a whole, as `holder_changes` keeps it: applied to each purchase that its
 /// subject holds at that time, to those included whose own webhooks come later.
-struct HolderChangeRow: Hashable {
+struct HolderChangeRow {
     enum Kind: String {
         /// The vendor says that all passes from the subject to the target.
         case native
@@ -24,10 +25,61 @@ struct HolderChangeRow: Hashable {
     var secondTarget: Holder?
     var at: Timestamp
 
+    init(scope: Scope, subject: String, kind: Kind, target: Holder, secondTarget: Holder?, at: Timestamp) {
+        self.scope = scope
+        self.subject = subject
+        self.kind = kind
+        self.target = target
+        self.secondTarget = secondTarget
+        self.at = at
+    }
+
     /// The subject, where it is a holder.
     var from: Holder? { Holder(coalesced: subject) }
 
-    static func transactionSubject(_ id: String) -> String { "txn:" + id }
+    static let transactionPrefix = "txn:"
+
+    static func transactionSubject(_ id: String) -> String { transactionPrefix + id }
+
+    /// A row of the table.
+    init(
+        scope: Scope, subject: String, kind: String, target: String, second: String?, at: Int64
+    ) throws(DatabaseError) {
+        guard let kind = Kind(rawValue: kind), let target = Holder(coalesced: target) else {
+            throw .protocolViolation(reason: "a row of holder_changes cannot be read: kind \(kind)")
+        }
+        self.init(
+            scope: scope, subject: subject, kind: kind, target: target,
+            secondTarget: second.flatMap { Holder(coalesced: $0) }, at: Timestamp(milliseconds: at))
+    }
+
+    /// By which it is found.
+    var key: KnownChanges.Key {
+        let subject: KnownChanges.Subject =
+            from.map { .holder($0) } ?? .transaction(Array(subject.utf8.dropFirst(Self.transactionPrefix.utf8.count)))
+        return KnownChanges.Key(scope: scope, subject: subject, isLogin: kind == .login)
+    }
+
+    /// Whose changes after it concern what it moves.
+    var targets: [Holder] { [target] + (secondTarget.map { [$0] } ?? []) }
+}
+
+/// By time, then by what they say: never by the order of arrival. Two that say the same are one.
+extension HolderChangeRow: Comparable {
+    static func < (left: HolderChangeRow, right: HolderChangeRow) -> Bool {
+        if left.at != right.at { return left.at < right.at }
+        if left.kind != right.kind { return left.kind.rawValue < right.kind.rawValue }
+        if !left.subject.utf8.elementsEqual(right.subject.utf8) {
+            return left.subject.utf8.lexicographicallyPrecedes(right.subject.utf8)
+        }
+        if left.target != right.target { return left.target < right.target }
+        guard let mine = left.secondTarget, let other = right.secondTarget else {
+            return left.secondTarget == nil && right.secondTarget != nil
+        }
+        return mine < other
+    }
+
+    static func == (left: HolderChangeRow, right: HolderChangeRow) -> Bool { !(left < right) && !(right < left) }
 }
 
 extension HolderChangeRow {

@@ -4,7 +4,6 @@ import Vocabulary
 struct HolderKnowledge {
     struct LinkKey: Hashable {
         var scope: Scope
-        /// Anonymous.
         var holder: Holder
     }
 
@@ -44,26 +43,56 @@ struct HolderKnowledge {
         }
     }
 
+    /// A change that the batch states, and what is left of it to do.
+    struct NewChange {
+        var row: HolderChangeRow
+        /// Row of the event that states it.
+        var event: Int64
+        /// The last of the subject's purchases that it was applied to; nil: it was applied to all.
+        var appliedThrough: Identifier?
+    }
+
     /// Loaded, and learned.
     private(set) var links: [LinkKey: Link] = [:]
     private(set) var learnedLinks: Set<LinkKey> = []
-    /// What was stated of the holders of this batch and of whom it leads to, oldest first.
-    private(set) var changes: [HolderChangeRow] = []
-    private(set) var newChanges: [(row: HolderChangeRow, event: Int64)] = []
+    /// By user: at least all links that name it.
+    private var linksOfUsers: [LinkKey: Set<LinkKey>] = [:]
+    var changes = KnownChanges()
+    private(set) var newChanges: [NewChange] = []
+    /// Holders who have more purchases than were loaded: the last one that was.
+    private var loadedThrough: [LinkKey: Identifier] = [:]
+    /// By holder: stored changes that were not applied to all of its purchases yet, and since when.
+    private var unfinished: [LinkKey: [KnownChanges.Key: Timestamp]] = [:]
     private(set) var identities: [IdentityKey: Identity] = [:]
     /// Installs that this batch has registered and no event of it has claimed yet.
     private var registered: Set<LinkKey> = []
     private(set) var newIdentities: [(key: IdentityKey, install: String, event: Int64)] = []
-    /// Of purchases that an event can move without naming them: their transaction as of the newest event.
+    /// Of purchases that an event can move without naming them: their newest transaction.
     private(set) var newestTransaction: [Identifier: Transaction] = [:]
-    /// By which a restore can name a purchase. As bytes: Swift's strings take different spellings of a letter for the
-    /// same.
-    private var names: [Identifier: Set<[UInt8]>] = [:]
+    /// Purchases by what a restore can name them by.
+    private var named: [KnownChanges.Subject: Set<Identifier>] = [:]
+    /// Names under which a purchase was known before: what was stated of them was applied to it.
+    private var settledNames: [KnownChanges.Subject: Set<Identifier>] = [:]
 
-    mutating func load(_ link: Link, of key: LinkKey) { links[key] = link }
-    mutating func load(_ change: HolderChangeRow) { changes.append(change) }
+    mutating func load(_ link: Link, of key: LinkKey) { set(link, of: key) }
     mutating func load(_ identity: Identity, of key: IdentityKey) { identities[key] = identity }
     mutating func load(registered: LinkKey) { self.registered.insert(registered) }
+    mutating func load(_ holder: LinkKey, through last: Identifier) { loadedThrough[holder] = last }
+    mutating func load(unfinished change: HolderChangeRow) {
+        guard let from = change.from else { return }
+        let key = LinkKey(scope: change.scope, holder: from)
+        unfinished[key, default: [:]].merge([change.key: change.at], uniquingKeysWith: min)
+    }
+
+    /// What may not have been applied yet to a purchase that this holder had.
+    func unfinished(of holder: Holder, in scope: Scope) -> [KnownChanges.Key: Timestamp] {
+        if unfinished.isEmpty { return [:] }
+        return unfinished[LinkKey(scope: scope, holder: holder)] ?? [:]
+    }
+
+    mutating func settle(_ name: KnownChanges.Subject, of purchase: Identifier) {
+        settledNames[name, default: []].insert(purchase)
+    }
 
     // MARK: Who an anonymous holder is
 
@@ -83,7 +112,7 @@ struct HolderKnowledge {
 
     private mutating func learn(_ link: Link, of key: LinkKey) {
         if let known = links[key], !known.yields(to: link) { return }
-        links[key] = link
+        set(link, of: key)
         learnedLinks.insert(key)
         guard let user = link.userID else { return }
         let identity = IdentityKey(scope: key.scope, identity: .user(user))
@@ -93,11 +122,17 @@ struct HolderKnowledge {
         identities[identity, default: Identity()].linked.append(key.holder.id)
     }
 
+    private mutating func set(_ link: Link, of key: LinkKey) {
+        links[key] = link
+        guard let user = link.userID else { return }
+        linksOfUsers[LinkKey(scope: key.scope, holder: .user(user)), default: []].insert(key)
+    }
+
     /// Of all that are known by then. A login that comes late, after this, is not known: its own end still holds.
     mutating func endSessions(of user: String, scope: Scope, at time: Timestamp) {
-        let user = Array(user.utf8)
-        for (key, link) in links
-        where key.scope == scope && link.userID.map({ Array($0.utf8) }) == user {
+        let named = Holder.user(user)
+        for key in linksOfUsers[LinkKey(scope: scope, holder: named)] ?? [] {
+            guard let current = links[key]?.userID, Holder.user(current) == named else { continue }
             learn(Link(userID: nil, until: nil, asOf: time), of: key)
         }
     }
@@ -118,12 +153,13 @@ struct HolderKnowledge {
     }
 
     mutating func know(name: String, of purchase: Identifier) {
-        names[purchase, default: []].insert(Array(HolderChangeRow.transactionSubject(name).utf8))
+        named[.named(name), default: []].insert(purchase)
     }
 
-    /// Whether the change is about a transaction of this purchase.
-    func names(_ purchase: Identifier, in change: HolderChangeRow) -> Bool {
-        names[purchase]?.contains(Array(change.subject.utf8)) ?? false
+    func purchases(named name: KnownChanges.Subject) -> Set<Identifier> { named[name] ?? [] }
+
+    func isSettled(_ name: KnownChanges.Subject, of purchase: Identifier) -> Bool {
+        settledNames[name]?.contains(purchase) ?? false
     }
 
     // MARK: Holders as a whole
@@ -158,10 +194,10 @@ struct HolderKnowledge {
         registered.remove(LinkKey(scope: scope, holder: .anonymous(install))) != nil
     }
 
+    /// One that repeats another to the letter is not kept a second time: each is idempotent.
     mutating func add(_ change: HolderChangeRow, event: Int64) {
-        newChanges.append((change, event))
-        // Those of one time stay in the order of arrival.
-        let place = changes.firstIndex { $0.at > change.at } ?? changes.endIndex
-        changes.insert(change, at: place)
+        guard changes.add(change, of: change.key) else { return }
+        let last = change.from.flatMap { loadedThrough[LinkKey(scope: change.scope, holder: $0)] }
+        newChanges.append(NewChange(row: change, event: event, appliedThrough: last))
     }
 }

@@ -16,10 +16,9 @@ struct HolderLoading {
 
     /// Anonymous ids whose links are wanted.
     private var anonymous: Set<Key> = []
-    /// Whose changes are wanted: holders and transactions of purchases that this batch is about.
-    private var subjects: Set<Key> = []
+    private var changes = ChangeLoading()
     /// Holders all of whose purchases an event concerns.
-    private var owners: Set<Key> = []
+    private var owners = OwnerLoading()
     /// Transactions whose purchases an event concerns.
     private var restored: Set<Key> = []
     private var identities: Set<Key> = []
@@ -27,55 +26,63 @@ struct HolderLoading {
     private var registered: Set<Key> = []
     /// Users all of whose links are wanted.
     private var users: Set<Key> = []
+    /// Sources whose events can concern a holder as a whole.
+    private var sources: Set<String> = []
 
-    init(_ events: [Event], rules: [String: SourceRules]) {
-        for event in events {
+    init(_ arrivals: [RecordQuestions.Arrival], rules: [String: SourceRules]) {
+        for arrival in arrivals {
+            let event = arrival.event
             let named = [event.holder] + event.facts.flatMap { [$0.holder] + ($0.counterpart.map { [$0] } ?? []) }
             for holder in named where holder.isAnonymous { anonymous.insert(Key(event.scope, holder.id)) }
             for link in event.links { anonymous.insert(Key(event.scope, link.anonymousID)) }
-            if let change = event.change { want(change, scope: event.scope) }
+            if let change = event.change { want(change, scope: event.scope, at: event.occurredAt) }
             guard rules[event.scope.source]?.statesChanges == true else { continue }
-            if event.purchase != nil { wantChanges(of: event) }
+            sources.insert(event.scope.source)
+            if let purchase = arrival.purchase { changes.want(of: event, naming: purchase) }
         }
     }
 
-    private mutating func wantChanges(of event: Event) {
-        for fact in event.facts {
-            for holder in [fact.holder, fact.counterpart].compactMap({ $0 }) {
-                subjects.insert(Key(event.scope, holder.coalesced))
-            }
+    /// What is left to do of a change that was not applied to all purchases of its subject.
+    init(continuing change: HolderChangeRow, after last: Identifier) {
+        sources.insert(change.scope.source)
+        if let from = change.from { owners.want(from, in: change.scope, after: last) }
+        for holder in change.targets + (change.from.map { [$0] } ?? []) where holder.isAnonymous {
+            anonymous.insert(Key(change.scope, holder.id))
         }
-        let names = [
-            event.transaction?.storeTransactionID, event.transaction?.storeOriginalTransactionID, event.purchase?.key,
-        ]
-        for name in names.compactMap({ $0 }) {
-            subjects.insert(Key(event.scope, HolderChangeRow.transactionSubject(name)))
-        }
+        changes.want(change.key, from: change.at)
+        for target in change.targets { changes.want(target, in: change.scope, from: change.at) }
     }
 
-    private mutating func want(_ change: HolderChange, scope: Scope) {
+    private mutating func want(_ change: HolderChange, scope: Scope, at time: Timestamp) {
         switch change {
         case .move(let from, let to, _):
-            for holder in from + [to] {
-                owners.insert(Key(scope, holder.coalesced))
-                subjects.insert(Key(scope, holder.coalesced))
-                if holder.isAnonymous { anonymous.insert(Key(scope, holder.id)) }
+            for holder in from {
+                owners.want(holder, in: scope)
+                changes.want(holder, in: scope, from: time)
             }
+            changes.want(to, in: scope, from: time)
+            for holder in from + [to] where holder.isAnonymous { anonymous.insert(Key(scope, holder.id)) }
         case .identify(let install, let identity), .claim(let install, let identity, _):
-            owners.insert(Key(scope, Holder.anonymous(install).coalesced))
-            subjects.insert(Key(scope, Holder.anonymous(install).coalesced))
+            owners.want(.anonymous(install), in: scope)
+            changes.want(.anonymous(install), in: scope, from: time)
+            changes.want(.user(identity), in: scope, from: time)
             anonymous.insert(Key(scope, install))
             identities.insert(Key(scope, identity))
         case .register(let install): registered.insert(Key(scope, install))
         case .endSessions(let user): users.insert(Key(scope, user))
         case .restore(let install, let transactions, _):
             anonymous.insert(Key(scope, install))
-            for id in transactions { restored.insert(Key(scope, id)) }
+            changes.want(.anonymous(install), in: scope, from: time)
+            for id in transactions {
+                restored.insert(Key(scope, id))
+                changes.want(KnownChanges.Key(scope: scope, subject: .named(id), isLogin: false), from: time)
+            }
         }
     }
 
-    func ask(on session: borrowing Session) throws(DatabaseError) -> HolderAnswers {
-        var answers = HolderAnswers()
+    /// - Parameter limit: purchases of one holder; of all holders together four times as many.
+    func ask(on session: borrowing Session, purchasesMax limit: Int) throws(DatabaseError) -> HolderAnswers {
+        var answers = HolderAnswers(owners: owners)
         if !anonymous.isEmpty { answers.links.append(try session.ask(HolderStatements.links, arrays(anonymous))) }
         if !users.isEmpty { answers.links.append(try session.ask(HolderStatements.linksOfUsers, arrays(users))) }
         if !identities.isEmpty {
@@ -84,10 +91,15 @@ struct HolderLoading {
         if !registered.isEmpty {
             answers.registered = try session.ask(HolderStatements.register, arrays(registered))
         }
-        if !owners.isEmpty { answers.owned = try session.ask(HolderStatements.purchases, arrays(owners)) }
+        if !owners.isEmpty { answers.owned = try owners.ask(on: session, limit: limit) }
         if !restored.isEmpty { answers.restored = try session.ask(HolderStatements.restored, arrays(restored)) }
-        if !subjects.isEmpty { answers.changes = try session.ask(HolderStatements.changes, arrays(subjects)) }
-        if answers.owned != nil || answers.restored != nil { try answers.askForTransactions(on: session) }
+        answers.changes = try changes.ask(on: session)
+        if !sources.isEmpty {
+            answers.unfinished = try session.ask(HolderStatements.unfinishedOf, sources.sorted())
+        }
+        if answers.owned != nil || answers.restored != nil {
+            try answers.askForTransactions(on: session, purchasesMax: limit)
+        }
         return answers
     }
 
@@ -100,76 +112,49 @@ struct HolderLoading {
     }
 }
 
-/// What was asked of holders. Nil: nothing of that kind.
-struct HolderAnswers {
-    fileprivate(set) var links: [Asked<HolderStatements.LinkRow>] = []
-    fileprivate(set) var identities: Asked<HolderStatements.IdentityRow>?
-    fileprivate(set) var registered: Asked<HolderStatements.RegisteredRow>?
-    fileprivate(set) var owned: Asked<Identifier>?
-    fileprivate(set) var restored: Asked<(Identifier, String)>?
-    fileprivate(set) var changes: Asked<HolderStatements.ChangeRow>?
-    /// That events concern without naming them.
-    private(set) var purchases: Set<Identifier> = []
-    private var transactions: Asked<HolderStatements.TransactionRow>?
+/// Holders whose purchases a batch wants, in one order.
+struct OwnerLoading {
+    private(set) var holders: [HolderKnowledge.LinkKey] = []
+    private var after: [Identifier] = []
+    private var known: Set<HolderKnowledge.LinkKey> = []
 
-    /// Waits for the purchases.
-    fileprivate mutating func askForTransactions(on session: borrowing Session) throws(DatabaseError) {
-        if let owned { purchases.formUnion(try session.answer(to: owned)) }
-        if let restored { purchases.formUnion(try session.answer(to: restored).map(\.0)) }
-        guard !purchases.isEmpty else { return }
-        transactions = try session.ask(HolderStatements.newestTransactions, purchases.sorted())
+    var isEmpty: Bool { holders.isEmpty }
+
+    mutating func want(
+        _ holder: Holder, in scope: Scope, after last: Identifier = Identifier(high: 0, low: 0)
+    ) {
+        let key = HolderKnowledge.LinkKey(scope: scope, holder: holder)
+        guard known.insert(key).inserted else { return }
+        holders.append(key)
+        after.append(last)
     }
 
-    func knowledge(on session: borrowing Session) throws(DatabaseError) -> HolderKnowledge {
-        var holders = HolderKnowledge()
-        for asked in links {
-            for row in try session.answer(to: asked) {
-                let link = HolderKnowledge.Link(
-                    userID: row.4, until: row.5.map { Timestamp(milliseconds: $0) },
-                    asOf: Timestamp(milliseconds: row.6))
-                let scope = Scope(source: row.0, app: row.1, environment: row.2)
-                holders.load(link, of: HolderKnowledge.LinkKey(scope: scope, holder: .anonymous(row.3)))
-            }
-        }
-        if let identities {
-            for row in try session.answer(to: identities) {
-                let scope = Scope(source: row.1, app: row.2, environment: row.3)
-                holders.load(
-                    HolderKnowledge.Identity(first: row.4, linked: row.5, isNamed: row.6),
-                    of: HolderKnowledge.IdentityKey(scope: scope, identity: .user(row.0)))
-            }
-        }
-        if let registered {
-            for row in try session.answer(to: registered) {
-                let scope = Scope(source: row.1, app: row.2, environment: row.3)
-                holders.load(registered: HolderKnowledge.LinkKey(scope: scope, holder: .anonymous(row.0)))
-            }
-        }
-        if let restored {
-            for row in try session.answer(to: restored) { holders.know(name: row.1, of: row.0) }
-        }
-        if let transactions {
-            for row in try session.answer(to: transactions) { holders.know(Self.transaction(row), of: row.0) }
-        }
-        if let changes {
-            for row in try session.answer(to: changes) { holders.load(try Self.change(row)) }
-        }
-        return holders
+    /// One more of each than may be taken, so that it shows whether there are more.
+    func ask(on session: borrowing Session, limit: Int) throws(DatabaseError) -> Asked<(Int64, Identifier)> {
+        try session.ask(
+            HolderStatements.purchases,
+            (
+                holders.map(\.holder.coalesced), holders.map(\.scope.source), holders.map(\.scope.app),
+                holders.map(\.scope.environment), after, Int64(limit) + 1
+            ))
     }
 
-    private static func transaction(_ row: HolderStatements.TransactionRow) -> Transaction {
-        Transaction(
-            storeTransactionID: row.1, storeOriginalTransactionID: row.2,
-            purchasedAt: row.3.map { Timestamp(milliseconds: $0) },
-            effectiveNextRenewalAt: row.4.map { Timestamp(milliseconds: $0) }, offerType: row.5, status: row.6)
-    }
-
-    private static func change(_ row: HolderStatements.ChangeRow) throws(DatabaseError) -> HolderChangeRow {
-        guard let kind = HolderChangeRow.Kind(rawValue: row.4), let target = Holder(coalesced: row.5) else {
-            throw .protocolViolation(reason: "a row of holder_changes cannot be read: kind \(row.4)")
+    /// What is taken of what was found, and up to where, of holders who have more.
+    func take(
+        _ found: [(Int64, Identifier)], limit: Int
+    ) -> (purchases: Set<Identifier>, through: [(holder: HolderKnowledge.LinkKey, last: Identifier)]) {
+        var lists = [[Identifier]](repeating: [], count: holders.count)
+        for (place, purchase) in found { lists[Int(place) - 1].append(purchase) }
+        var purchases: Set<Identifier> = []
+        var through: [(holder: HolderKnowledge.LinkKey, last: Identifier)] = []
+        var left = 4 * limit
+        for index in holders.indices {
+            let list = lists[index].sorted()
+            let taken = list.prefix(min(limit, left))
+            left -= taken.count
+            purchases.formUnion(taken)
+            if taken.count < list.count { through.append((holders[index], taken.last ?? after[index])) }
         }
-        return HolderChangeRow(
-            scope: Scope(source: row.0, app: row.1, environment: row.2), subject: row.3, kind: kind, target: target,
-            secondTarget: row.6.flatMap { Holder(coalesced: $0) }, at: Timestamp(milliseconds: row.7))
+        return (purchases, through)
     }
 }

@@ -9,7 +9,6 @@ enum HolderStatements {
     typealias IdentityRow = (String, String, String, String, String?, [String], Bool)
     typealias RegisteredRow = (String, String, String, String)
     typealias TransactionRow = (Identifier, String, String?, Int64?, Int64?, String?, String?)
-    typealias ChangeRow = (String, String, String, String, String, String, String?, Int64)
 
     /// The first number ("hold" as bytes) keeps these locks apart from others.
     static let lock = Statement<Int32, ()>("holder_lock", "SELECT FROM pg_advisory_xact_lock(1752132708, $1)")
@@ -76,14 +75,21 @@ enum HolderStatements {
         RETURNING install, source, app, environment
         """)
 
-    /// All purchases that these holders ever held.
-    static let purchases = Statement<Keys, Identifier>(
+    /// So many of the purchases that each of these holders ever held, by their ids, from behind one on; with the place
+    /// of the holder in the arrays.
+    static let purchases = Statement<
+        ([String], [String], [String], [String], [Identifier], Int64), (Int64, Identifier)
+    >(
         "holder_purchases",
         """
-        SELECT p.id FROM unnest($1, $2, $3, $4) AS w (holder, source, app, environment)
-        JOIN entitlements e USING (holder)
-        JOIN purchases p ON p.id = e.purchase AND p.source = w.source AND p.app = w.app
-            AND p.environment = w.environment
+        SELECT w.place, p.id
+        FROM unnest($1, $2, $3, $4, $5) WITH ORDINALITY AS w (holder, source, app, environment, after, place)
+        CROSS JOIN LATERAL (
+            SELECT p.id FROM entitlements e
+            JOIN purchases p ON p.id = e.purchase AND p.source = w.source AND p.app = w.app
+                AND p.environment = w.environment
+            WHERE e.holder = w.holder AND e.purchase > w.after ORDER BY e.purchase LIMIT $6
+        ) AS p
         """)
 
     /// A restore may name any transaction of a purchase, or the one that is its key.
@@ -106,34 +112,82 @@ enum HolderStatements {
                t.effective_next_renewal_at_ms, t.offer_type, t.status
         FROM unnest($1) AS p (id)
         CROSS JOIN LATERAL (
-            SELECT store_transaction_id FROM events e
-            WHERE e.purchase = p.id AND e.store_transaction_id IS NOT NULL ORDER BY e.id DESC LIMIT 1
-        ) AS newest
-        JOIN transactions t ON t.store_transaction_id = newest.store_transaction_id AND t.purchase = p.id
+            SELECT * FROM transactions t WHERE t.purchase = p.id ORDER BY t.as_of_ms DESC, t.as_of_event DESC LIMIT 1
+        ) AS t
         """)
 
-    /// What was stated of them, and of whom that leads to: what passed to somebody may have passed on.
-    static let changes = Statement<Keys, ChangeRow>(
+    /// What was stated of each subject from a time on: the first page, whole times alone. With the place of the subject
+    /// in the arrays, and the time from which on it was read: of a name under which its purchase was not known before,
+    /// all; of a subject without any, one row of nulls. Steps along `holder_changes_next`.
+    static let changes = Statement<
+        ([String], [String], [String], [String], [Bool], [Int64], [Identifier?], Int64),
+        (Int64, Int64, String?, String?, String?, Int64?)
+    >(
         "holder_changes",
         """
-        WITH RECURSIVE c AS (
-            SELECT h.* FROM unnest($1, $2, $3, $4) AS w (subject, source, app, environment)
-            JOIN holder_changes h USING (subject, source, app, environment)
-            UNION
-            SELECT h.* FROM c JOIN holder_changes h ON h.subject IN (c.target, c.second_target)
-                AND h.source = c.source AND h.app = c.app AND h.environment = c.environment
-        )
-        SELECT source, app, environment, subject, kind, target, second_target, at_ms FROM c ORDER BY at_ms, id
+        SELECT w.place, w.from_ms, h.kind, h.target, h.second_target, h.at_ms
+        FROM (
+            SELECT place, subject, source, app, environment, is_login,
+                   CASE WHEN purchase IS NULL
+                       OR EXISTS (SELECT FROM purchases p WHERE p.id = purchase AND 'txn:' || p.key = subject)
+                       OR EXISTS (SELECT FROM transactions t
+                                  WHERE t.store_transaction_id = substr(subject, 5) AND t.purchase = w.purchase)
+                   THEN at_ms ELSE '-9223372036854775808'::bigint END AS from_ms
+            FROM unnest($1, $2, $3, $4, $5, $6, $7) WITH ORDINALITY
+                AS w (subject, source, app, environment, is_login, at_ms, purchase, place)
+        ) AS w
+        LEFT JOIN LATERAL (
+            SELECT kind, target, second_target, at_ms FROM holder_changes h
+            WHERE h.subject = w.subject AND h.source = w.source AND h.app = w.app AND h.environment = w.environment
+                AND (h.kind = 'login') = w.is_login AND h.at_ms >= w.from_ms
+            ORDER BY h.at_ms FETCH FIRST ($8) ROWS WITH TIES
+        ) AS h ON true
         """)
 
     static let addChanges = Statement<
-        ([String], [String], [String], [String], [String], [String], [String?], [Int64], [Int64]), ()
+        (
+            [String], [String], [String], [String], [String], [String], [String?], [Int64], [Int64], [Identifier?]
+        ), ()
     >(
         "holder_add_changes",
         """
-        INSERT INTO holder_changes (source, app, environment, subject, kind, target, second_target, at_ms, event)
-        SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9)
+        INSERT INTO holder_changes (source, app, environment, subject, kind, target, second_target, at_ms, event,
+                                    applied_through)
+        SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
         """)
+
+    /// The oldest change that is not applied to all purchases yet and that nobody is at, but for those in $1.
+    static let unfinished = Statement<
+        [Int64], (Int64, String, String, String, String, String, String, String?, Int64, Int64, Identifier)
+    >(
+        "holder_unfinished",
+        """
+        SELECT id, source, app, environment, subject, kind, target, second_target, at_ms, event, applied_through
+        FROM holder_changes WHERE applied_through IS NOT NULL AND id <> ALL ($1)
+        ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED
+        """)
+
+    /// Those of these sources that are not applied to all purchases yet: none, mostly.
+    static let unfinishedOf = Statement<
+        [String], (String, String, String, String, String, String, String?, Int64)
+    >(
+        "holder_unfinished_of",
+        """
+        SELECT source, app, environment, subject, kind, target, second_target, at_ms
+        FROM holder_changes WHERE applied_through IS NOT NULL AND source = ANY ($1)
+        """)
+
+    /// With the database's time in milliseconds.
+    static let cause = Statement<Int64, (Identifier, String?, String, String, String, [UInt8], Int64)>(
+        "holder_change_cause",
+        """
+        SELECT key, vendor_event_id, name, type, holder, body, (extract(epoch FROM now()) * 1000)::bigint
+        FROM events WHERE id = $1
+        """)
+
+    /// Null: it is applied to all.
+    static let advance = Statement<(Int64, Identifier?), ()>(
+        "holder_advance", "UPDATE holder_changes SET applied_through = $2 WHERE id = $1")
 
     static let addIdentities = Statement<([String], [String], [String], [String], [String], [Int64]), ()>(
         "holder_add_identities",

@@ -14,6 +14,8 @@ struct RecordEvents {
         case duplicate(EventTrail, differsNow: Bool)
         /// It is conditional, and its condition does not hold.
         case refused
+        /// Its purchase cannot be read: it is in quarantine. Nil: it was erased there before.
+        case setAside(source: String, quarantine: Int64?, reason: String)
     }
 
     struct Committed: Sendable {
@@ -28,6 +30,8 @@ struct RecordEvents {
         var happenings: [Observation] = []
         /// The database's time at the start of the transaction.
         var databaseTime: Timestamp?
+        /// Whether a change of a holder concerns more purchases than it was applied to.
+        var isUnfinished = false
     }
 
     /// Another batch created one of the purchases first: run this one again, as after a serialisation failure.
@@ -43,6 +47,8 @@ struct RecordEvents {
     /// taken for new and is not fails the batch with unique_violation, copied or inserted. Nil: it is tried row by
     /// row, and fails nothing.
     var copiedEventsMin: Int?
+    /// Purchases of one holder that one transaction moves; the rest is taken in further ones (`ChangeContinuation`).
+    var changePurchasesMax = Limits.changePurchasesMax
 
     /// Runs inside a transaction of `session`; the caller commits. `reserved` collects what must be given back if it
     /// does not come to that.
@@ -59,23 +65,34 @@ struct RecordEvents {
         let questions = try RecordQuestions(arrivals, of: self, on: session)
         let admitted = try session.answer(to: questions.admitted)
         let rows = Dictionary(admitted.map { ($0.0, $0.1) }, uniquingKeysWith: { first, _ in first })
-        let news = arrivals.compactMap { arrival in rows[arrival.key].map { RecordPlan.New(arrival, row: $0) } }
+        let (purchases, holders) = try questions.known(on: session)
+        let admittedNow = arrivals.filter { rows[$0.key] != nil }
+        let unreadable = admittedNow.filter { $0.purchase.map { purchases.unreadable[$0] != nil } ?? false }
+        let aside = try setAside(unreadable, purchases, on: session)
+        let news = admittedNow.compactMap { arrival in
+            aside[arrival.key] == nil ? rows[arrival.key].map { RecordPlan.New(arrival, row: $0) } : nil
+        }
         var committed = Committed()
         committed.keys = keys
         committed.databaseTime = admitted.first.map { Timestamp(milliseconds: $0.2) }
         var caused: [Identifier: (messages: Int, deliveries: Int)] = [:]
         var refused: Set<Identifier> = []
         if !news.isEmpty {
-            var plan = try questions.plan(rules: rules, on: session)
-            for new in news {
-                if plan.admits(new.event) { plan.add(new) } else { refused.insert(new.key) }
+            let plan = try purchases.plan(holders, rules: rules, on: session) { plan in
+                for new in news {
+                    if plan.admits(new.event) { plan.add(new) } else { refused.insert(new.key) }
+                }
             }
             // Seen again, after an answer that was lost, it is to be judged again.
-            if !refused.isEmpty { try session.post(RecordStatements.withdraw, refused.sorted()) }
+            if !refused.isEmpty { try session.post(RecordStatements.forget, refused.sorted()) }
             let write = RecordWrite(
-                plan: plan, recorder: self, questions: questions, createdAt: committed.databaseTime)
+                plan: plan, recorder: self, lanes: questions.lanes, createdAt: committed.databaseTime)
+            committed.isUnfinished = plan.holders.newChanges.contains { $0.appliedThrough != nil }
+            for id in questions.unnamed.intersection(purchases.unreadable.keys).sorted() {
+                committed.happenings.append(.warning(Self.leftOut(id)))
+            }
             caused = try write.run(on: session, reserved: &reserved, into: &committed)
-        } else {
+        } else if aside.isEmpty {
             // What is acknowledged again may have been committed here and not yet at a standby, where the wait for it
             // was cut short. A COMMIT that wrote nothing waits for nobody.
             try session.post(RecordStatements.wait, ())
@@ -84,10 +101,14 @@ struct RecordEvents {
             rows[keys[$0]] != nil && firstByKey[keys[$0]] == $0 && !refused.contains(keys[$0])
         }
         var differing = try differing(
-            events.indices.filter { !isNew[$0] }, keys: keys, digests: digests, on: session)
+            events.indices.filter { !isNew[$0] && aside[keys[$0]] == nil }, keys: keys, digests: digests, on: session)
         for index in events.indices {
             if refused.contains(keys[index]) {
                 committed.outcomes.append(.refused)
+                continue
+            }
+            if let outcome = aside[keys[index]] {
+                committed.outcomes.append(outcome)
                 continue
             }
             let counts = isNew[index] ? caused[keys[index]] ?? (0, 0) : (0, 0)
@@ -97,6 +118,34 @@ struct RecordEvents {
             committed.outcomes.append(isNew[index] ? .recorded(trail) : .duplicate(trail, differsNow: differsNow))
         }
         return committed
+    }
+
+    /// Keeps events in quarantine, in the transaction that runs, and takes back that they were recorded: the others of
+    /// the batch go on.
+    private func setAside(
+        _ arrivals: [RecordQuestions.Arrival], _ purchases: LoadedPurchases, on session: borrowing Session
+    ) throws(DatabaseError) -> [Identifier: Outcome] {
+        guard !arrivals.isEmpty else { return [:] }
+        try session.post(RecordStatements.forget, arrivals.map(\.key))
+        var asked: [(arrival: RecordQuestions.Arrival, reason: String, row: Asked<Int64>)] = []
+        for arrival in arrivals {
+            let reason = arrival.purchase.flatMap { purchases.unreadable[$0] } ?? ""
+            let columns = (arrival.event.scope.source, reason, arrival.digest, arrival.event.body)
+            asked.append((arrival, reason, try session.ask(RecordStatements.quarantine, columns)))
+        }
+        var outcomes: [Identifier: Outcome] = [:]
+        for (arrival, reason, row) in asked {
+            outcomes[arrival.key] = .setAside(
+                source: arrival.event.scope.source, quarantine: try session.answer(to: row).first, reason: reason)
+        }
+        return outcomes
+    }
+
+    static func leftOut(_ purchase: Identifier) -> String {
+        """
+        the stored state of purchase \(purchase.hex) cannot be read: it was left out when all purchases of its holder \
+        moved
+        """
     }
 
     private func trail(

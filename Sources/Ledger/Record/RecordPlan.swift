@@ -4,6 +4,8 @@ import Vocabulary
 /// arrival; what they mean does not depend on it (TransferResolution; I1).
 struct RecordPlan {
     var events: [New] = []
+    /// Whether its event was recorded before: what is left of a change of holders.
+    private(set) var isCauseStored = false
     var purchases: [Identifier: PurchaseRow]
     var touched: Set<Identifier> = []
     var transactions: [TransactionKey: TransactionRow] = [:]
@@ -12,8 +14,12 @@ struct RecordPlan {
     var holders: HolderKnowledge
     var messages: [MessageRow] = []
     var notes: [Observation] = []
+    /// How often a change of a holder was tried on a purchase: what the batch cost beyond its own events.
+    var changesTried = 0
+    /// Purchases by whom they ever had for a holder, of sources whose events can concern a holder as a whole.
+    private(set) var held: [HolderKnowledge.LinkKey: Set<Identifier>] = [:]
 
-    private let rules: [String: SourceRules]
+    let rules: [String: SourceRules]
 
     init(
         purchases: [Identifier: PurchaseRow], holders: HolderKnowledge = HolderKnowledge(),
@@ -22,6 +28,7 @@ struct RecordPlan {
         self.purchases = purchases
         self.holders = holders
         self.rules = rules
+        for (id, row) in purchases { index(row.state.registers.map(\.holder), of: id, row.scope) }
     }
 
     mutating func add(_ new: New) {
@@ -29,20 +36,30 @@ struct RecordPlan {
         events.append(new)
         for link in new.event.links { holders.learn(link, scope: new.event.scope, at: new.event.occurredAt) }
         if let purchase = new.event.purchase, let id = new.purchase {
-            note(purchase, id: id, of: new)
+            applyUnfinishedChanges(to: id, index: index)
+            let isFirst = purchases[id].map { $0.state == PurchaseState() } ?? true
+            note(purchase, id: id, of: new, index: index)
             note(new.event.transaction, purchase: id, of: new)
             take(new.event.facts, of: id, index: index)
+            applyStoredChanges(to: id, isFirst: isFirst, index: index)
         } else {
             passOn(index, transfer: nil)
         }
         if let change = new.event.change { take(change, index: index) }
     }
 
+    /// Goes on with a change that an event stated before, on the purchases that were loaded.
+    mutating func continueChange(_ change: HolderChangeRow, of cause: New) {
+        events = [cause]
+        isCauseStored = true
+        apply([change], index: 0)
+    }
+
     func ownership(of source: String) -> Ownership { rules[source]?.ownership ?? .exclusive }
 
     // MARK: What follows
 
-    /// What one webhook states of its purchase, and then what was stated of its holders as a whole.
+    /// What one webhook states of its purchase.
     private mutating func take(_ facts: [Fact], of id: Identifier, index: Int) {
         let scope = events[index].event.scope
         guard !facts.isEmpty, let row = purchases[id] else { return passOn(index, transfer: nil) }
@@ -60,7 +77,6 @@ struct RecordPlan {
                 follow(resolution, purchase: id, index: index)
             }
         }
-        applyChanges(to: id, index: index)
     }
 
     /// Writes down what a resolution says.
@@ -72,12 +88,18 @@ struct RecordPlan {
             if entitlements[key]?.access == access { continue }
             entitlements[key] = EntitlementRow(access: access, event: events[index].row)
         }
+        if let scope = purchases[id]?.scope { self.index(resolution.access.keys, of: id, scope) }
         tell(resolution, index: index, id: id)
+    }
+
+    private mutating func index(_ holders: some Sequence<Holder>, of id: Identifier, _ scope: Scope) {
+        guard rules[scope.source]?.statesChanges == true else { return }
+        for holder in holders { held[HolderKnowledge.LinkKey(scope: scope, holder: holder), default: []].insert(id) }
     }
 
     // MARK: What is known of purchases and transactions
 
-    private mutating func note(_ purchase: Purchase, id: Identifier, of new: New) {
+    private mutating func note(_ purchase: Purchase, id: Identifier, of new: New, index: Int) {
         touched.insert(id)
         guard let known = purchases[id] else {
             purchases[id] = PurchaseRow(
@@ -85,13 +107,19 @@ struct RecordPlan {
                 isNew: true)
             return
         }
-        // Kind is settled by the first webhook: it decides how facts are judged, so it must not flip between them.
-        guard new.event.occurredAt > known.asOf else { return }
-        purchases[id]?.asOf = new.event.occurredAt
+        let isNewer = new.event.occurredAt > known.asOf
+        let newest = isNewer ? purchase : known.purchase
+        // A webhook that says so settles it, whenever it comes: others of the same purchase may not know.
+        let becomesOneTime = purchase.kind == .oneTime && known.purchase.kind != .oneTime
+        guard isNewer || becomesOneTime else { return }
+        purchases[id]?.asOf = max(known.asOf, new.event.occurredAt)
         purchases[id]?.purchase = Purchase(
-            key: purchase.key, kind: known.purchase.kind, store: purchase.store,
-            product: purchase.product ?? known.purchase.product, plan: purchase.plan ?? known.purchase.plan,
-            subscriptionID: purchase.subscriptionID ?? known.purchase.subscriptionID)
+            key: purchase.key, kind: becomesOneTime ? .oneTime : known.purchase.kind, store: newest.store,
+            product: newest.product ?? known.purchase.product, plan: newest.plan ?? known.purchase.plan,
+            subscriptionID: newest.subscriptionID ?? known.purchase.subscriptionID)
+        if becomesOneTime, ownership(of: new.event.scope.source) == .exclusive {
+            follow(TransferResolution.oneTime(known.state), purchase: id, index: index)
+        }
     }
 
     private mutating func note(_ transaction: Transaction?, purchase: Identifier, of new: New) {

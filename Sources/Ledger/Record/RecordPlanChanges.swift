@@ -1,6 +1,15 @@
 import Vocabulary
 
 /// Events that state something of holders as a whole, and what that does to each of their purchases.
+///
+/// A change is applied where it and a purchase meet for the first time: a new one to the purchases that its subject
+/// ever held, a stored one to the purchase that an event names, from the event's time on, and to whom it led. What was
+/// stated before that time has been applied, or an older fact brings it up. So the cost is that of what moves.
+///
+/// Under exclusive ownership only the first change of a holder after each of its facts can matter: once it moved the
+/// purchase the holder has it no more, until its next gain; where a login did not because the paid period had ended,
+/// only a further fact of that holder can say that it lasted longer. A vendor's own statement asks for no period, so
+/// those are looked up apart from logins. Under shared ownership each one counts, and each restore of a transaction.
 extension RecordPlan {
     mutating func take(_ change: HolderChange, index: Int) {
         let new = events[index]
@@ -22,9 +31,25 @@ extension RecordPlan {
             of: change, ownership: ownership(of: scope.source), isFirstIdentify: isFirst, identity: identity,
             scope: scope, at: time)
         for row in rows { holders.add(row, event: new.row) }
+        apply(rows, index: index)
+    }
+
+    /// Applies new changes to all purchases of their subjects that were loaded.
+    mutating func apply(_ rows: [HolderChangeRow], index: Int) {
+        var wanted: [Identifier: [KnownChanges.Key: Timestamp]] = [:]
+        for row in rows {
+            for id in purchases(of: row) {
+                wanted[id, default: unfinishedChanges(of: id)].merge([row.key: row.at], uniquingKeysWith: min)
+            }
+        }
         // In one order, whatever order they were loaded in: it is the order of telling.
-        for id in purchases.keys.filter({ purchases[$0]?.scope == scope }).sorted() {
-            applyChanges(to: id, index: index)
+        for (id, keys) in wanted.sorted(by: { $0.key < $1.key }) { applyChanges(to: id, from: keys, index: index) }
+    }
+
+    private func purchases(of row: HolderChangeRow) -> Set<Identifier> {
+        switch row.key.subject {
+        case .holder(let holder): held[HolderKnowledge.LinkKey(scope: row.scope, holder: holder)] ?? []
+        case .transaction: holders.purchases(named: row.key.subject).filter { purchases[$0]?.scope == row.scope }
         }
     }
 
@@ -43,26 +68,111 @@ extension RecordPlan {
         entitlements.keys.contains { $0.holder == holder && purchases[$0.purchase]?.scope == scope }
     }
 
-    /// All that was stated of the holders of a purchase, oldest first: what passed to somebody may have passed on.
-    /// Each is idempotent, so it does no harm that most were applied before.
-    mutating func applyChanges(to id: Identifier, index: Int) {
-        guard let scope = purchases[id]?.scope else { return }
-        for change in holders.changes where change.scope == scope {
-            guard let row = purchases[id], concerns(change, purchase: id, row) else { continue }
-            let resolution: Resolution? =
-                switch ownership(of: scope.source) {
-                case .exclusive: TransferResolution.apply(change, to: row.state, kind: row.purchase.kind)
-                case .installAndIdentity: SharedOwnership.apply(change, to: row.state)
-                }
-            guard let resolution, resolution.state != row.state else { continue }
-            follow(resolution.derived, purchase: id, index: index)
+    /// Applies what was stated before of the holders of a purchase and has not reached it yet.
+    mutating func applyUnfinishedChanges(to id: Identifier, index: Int) {
+        applyChanges(to: id, from: unfinishedChanges(of: id), index: index)
+    }
+
+    private func unfinishedChanges(of id: Identifier) -> [KnownChanges.Key: Timestamp] {
+        guard let row = purchases[id] else { return [:] }
+        var wanted: [KnownChanges.Key: Timestamp] = [:]
+        for register in row.state.registers {
+            wanted.merge(holders.unfinished(of: register.holder, in: row.scope), uniquingKeysWith: min)
+        }
+        return wanted
+    }
+
+    /// Applies what was stated before of whom an event names, and of its transactions.
+    ///
+    /// - Parameter isFirst: nothing was known of the purchase before.
+    mutating func applyStoredChanges(to id: Identifier, isFirst: Bool, index: Int) {
+        let event = events[index].event
+        guard rules[event.scope.source]?.statesChanges == true else { return }
+        var wanted = event.wantedChanges
+        for name in event.purchaseNames {
+            let key = KnownChanges.Key(scope: event.scope, subject: name, isLogin: false)
+            // A restore may have named it before the relay knew whose transaction that is.
+            let isSettled = holders.isSettled(name, of: id) && !isFirst
+            wanted[key] = isSettled ? event.earliestFact : Timestamp(milliseconds: .min)
+            holders.settle(name, of: id)
+        }
+        applyChanges(to: id, from: wanted, index: index)
+    }
+
+    /// Applies changes oldest first: what passed to somebody may have passed on.
+    private mutating func applyChanges(
+        to id: Identifier, from wanted: [KnownChanges.Key: Timestamp], index: Int
+    ) {
+        struct Visit: Hashable {
+            let key: KnownChanges.Key
+            let at: Timestamp
+        }
+        var wanted = wanted
+        let names = wanted.keys.filter { if case .transaction = $0.subject { true } else { false } }
+        // Twice is enough for changes of one time that lead to each other, and ends every circle of them.
+        var visits: [Visit: Int] = [:]
+        while let (key, rows) = holders.changes.earliest(of: wanted), let at = rows.first?.at {
+            visits[Visit(key: key, at: at), default: 0] += 1
+            let isNew = (visits[Visit(key: key, at: at)] ?? 0) <= 2
+            wanted[key] = nil
+            for row in isNew ? rows : [] {
+                guard apply(row, to: id, index: index) else { continue }
+                let led = row.targets.flatMap { KnownChanges.Key.all(of: $0, in: row.scope) }
+                for next in led + names where next != key { wanted[next] = min(wanted[next] ?? at, at) }
+            }
+            wanted[key] = nextTime(after: at, of: key, in: id)
         }
     }
 
-    private func concerns(_ change: HolderChangeRow, purchase id: Identifier, _ row: PurchaseRow) -> Bool {
-        if let from = change.from { return row.state.registers.contains { $0.holder == from } }
-        return holders.names(id, in: change)
+    /// From when on the next change of a subject can matter; nil: none can.
+    private func nextTime(after time: Timestamp, of key: KnownChanges.Key, in id: Identifier) -> Timestamp? {
+        guard case .holder(let holder) = key.subject, ownership(of: key.scope.source) == .exclusive else {
+            return time.advanced(byMilliseconds: 1)
+        }
+        guard let state = purchases[id]?.state else { return nil }
+        let fact = state.facts.first { $0.at > time && $0.holder == holder }?.at
+        let register = state.registers.first { $0.at > time && $0.holder == holder }?.at
+        guard let fact, let register else { return fact ?? register }
+        return min(fact, register)
     }
+
+    /// - Returns: whether it changed what is known of the purchase.
+    private mutating func apply(_ change: HolderChangeRow, to id: Identifier, index: Int) -> Bool {
+        guard let row = purchases[id] else { return false }
+        changesTried += 1
+        let resolution: Resolution? =
+            switch ownership(of: row.scope.source) {
+            case .exclusive: TransferResolution.apply(change, to: row.state, kind: row.purchase.kind)
+            case .installAndIdentity: SharedOwnership.apply(change, to: row.state)
+            }
+        guard let resolution, resolution.state != row.state else { return false }
+        follow(resolution.derived, purchase: id, index: index)
+        return true
+    }
+}
+
+extension Event {
+    /// Whose changes can concern the purchase that it names, and from when on.
+    var wantedChanges: [KnownChanges.Key: Timestamp] {
+        var wanted: [KnownChanges.Key: Timestamp] = [:]
+        for fact in facts {
+            for holder in [fact.holder] + (fact.counterpart.map { [$0] } ?? []) {
+                for key in KnownChanges.Key.all(of: holder, in: scope) {
+                    wanted[key] = min(wanted[key] ?? fact.at, fact.at)
+                }
+            }
+        }
+        return wanted
+    }
+
+    /// What a restore can name its purchase by.
+    var purchaseNames: Set<KnownChanges.Subject> {
+        guard let purchase else { return [] }
+        let names = [purchase.key, transaction?.storeTransactionID, transaction?.storeOriginalTransactionID]
+        return Set(names.compactMap { $0.map { .named($0) } })
+    }
+
+    var earliestFact: Timestamp { facts.map(\.at).min() ?? occurredAt }
 }
 
 extension Resolution {

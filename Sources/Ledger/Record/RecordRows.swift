@@ -17,6 +17,14 @@ extension RecordPlan {
             event = arrival.event
             purchase = arrival.purchase
         }
+
+        /// One that is stored.
+        init(_ event: Event, key: Identifier, row: Int64) {
+            self.row = row
+            self.key = key
+            self.event = event
+            purchase = nil
+        }
     }
 
     /// A purchase as the table has it; of a new one everything is empty.

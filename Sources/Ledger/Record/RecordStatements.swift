@@ -38,9 +38,8 @@ enum RecordStatements {
         ON CONFLICT (key) DO NOTHING RETURNING key, event, (extract(epoch FROM now()) * 1000)::bigint
         """)
 
-    /// Forgets identities that `admit` has just let through.
-    static let withdraw = Statement<[Identifier], ()>(
-        "record_withdraw", "DELETE FROM identities WHERE key = ANY ($1)")
+    /// Takes back that these were admitted, in the same transaction.
+    static let forget = Statement<[Identifier], ()>("record_forget", "DELETE FROM identities WHERE key = ANY ($1)")
 
     /// Known identities that came with other bytes, each reported once, and which bytes they were.
     static let differing = Statement<([Identifier], [Identifier]), (Identifier, Identifier)>(
@@ -112,14 +111,14 @@ enum RecordStatements {
         """)
 
     static let updatePurchases = Statement<
-        ([Identifier], [String?], [String?], [String?], [Int64], [[UInt8]]), ()
+        ([Identifier], [String], [String?], [String?], [String?], [Int64], [[UInt8]]), ()
     >(
         "record_update_purchases",
         """
         UPDATE purchases p
-        SET product = n.product, plan = n.plan, subscription_id = n.subscription_id, as_of_ms = n.as_of_ms,
-            state = n.state
-        FROM unnest($1, $2, $3, $4, $5, $6) AS n (id, product, plan, subscription_id, as_of_ms, state)
+        SET kind = n.kind, product = n.product, plan = n.plan, subscription_id = n.subscription_id,
+            as_of_ms = n.as_of_ms, state = n.state
+        FROM unnest($1, $2, $3, $4, $5, $6, $7) AS n (id, kind, product, plan, subscription_id, as_of_ms, state)
         WHERE p.id = n.id
         """)
 

@@ -6,7 +6,7 @@ import Vocabulary
 struct RecordWrite {
     let plan: RecordPlan
     let recorder: RecordEvents
-    let questions: RecordQuestions
+    let lanes: LaneQuestions
     let createdAt: Timestamp?
 
     private var isCareful: Bool { recorder.copiedEventsMin == nil }
@@ -17,7 +17,7 @@ struct RecordWrite {
         on session: borrowing Session, reserved: inout Reservations, into committed: inout RecordEvents.Committed
     ) throws(DatabaseError) -> [Identifier: (messages: Int, deliveries: Int)] {
         let planned = try fanOut(on: session, into: &committed)
-        let (messageRows, deliveryRows) = try questions.rowIDs(
+        let (messageRows, deliveryRows) = try lanes.rowIDs(
             messages: plan.messages.count, deliveries: planned.count, on: session)
         try writePurchases(on: session)
         try writeEvents(on: session)
@@ -40,7 +40,7 @@ struct RecordWrite {
         on session: borrowing Session, into committed: inout RecordEvents.Committed
     ) throws(DatabaseError) -> [FanOut.Planned] {
         let known = plan.touched.filter { plan.purchases[$0]?.isNew == false }.sorted()
-        var heads = try questions.heads(of: known, on: session)
+        var heads = try lanes.heads(of: known, on: session)
         var fanOut = FanOut(routes: recorder.routes, occupied: Set(heads.keys))
         let planned = plan.messages.indices.flatMap { index in
             let message = plan.messages[index]
@@ -74,6 +74,7 @@ struct RecordWrite {
     }
 
     private func writeEvents(on session: borrowing Session) throws(DatabaseError) {
+        if plan.isCauseStored { return }
         if isCopied { return try session.copy(RecordCopies.events, plan.events) }
         let events = plan.events.map(\.event)
         try session.post(
@@ -164,7 +165,8 @@ struct RecordWrite {
             try session.post(
                 RecordStatements.updatePurchases,
                 (
-                    known.map(\.0), known.map(\.1.purchase.product), known.map(\.1.purchase.plan),
+                    known.map(\.0), known.map(\.1.purchase.kind.rawValue), known.map(\.1.purchase.product),
+                    known.map(\.1.purchase.plan),
                     known.map(\.1.purchase.subscriptionID), known.map(\.1.asOf.milliseconds),
                     known.map { $0.1.state.bytes }
                 ))

@@ -40,7 +40,7 @@ extension RecordWrite {
                     changes.map(\.row.scope.source), changes.map(\.row.scope.app), changes.map(\.row.scope.environment),
                     changes.map(\.row.subject), changes.map(\.row.kind.rawValue), changes.map(\.row.target.coalesced),
                     changes.map { $0.row.secondTarget?.coalesced }, changes.map(\.row.at.milliseconds),
-                    changes.map(\.event)
+                    changes.map(\.event), changes.map(\.appliedThrough)
                 ))
         }
         let identities = plan.holders.newIdentities

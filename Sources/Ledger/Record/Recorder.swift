@@ -4,10 +4,11 @@ package import Vocabulary
 /// Group commit: what arrives while one batch is being committed forms the next. `Limits.recordWriters` batches are
 /// under way at once, each on a connection of its own.
 ///
-/// What can fail: the database may be gone (everybody is told to come back), two batches may collide (run again), one
-/// event may be impossible to store (the batch falls back to one transaction an event, and that one is quarantined).
+/// What can fail: the database may be gone (all are answered 503), two batches may collide (run again), one event may be
+/// impossible to store (the batch is halved until that event is alone, which is quarantined), or end every batch by a
+/// time-out (halved as well; alone it is answered 503, for a slow database looks the same).
 package struct Recorder: Sendable {
-    /// How often a batch that collided with another is run again before its events are told to come back.
+    /// How often a batch that collided with another is run again before its events are answered 503.
     static let collisionsMax = 10
 
     let queue: RecordQueue
@@ -20,12 +21,15 @@ package struct Recorder: Sendable {
     let observe: Observer
     /// Events of a batch from which on it is copied (`RecordWrite`).
     let copiedEventsMin: Int
+    /// Purchases of one holder that one transaction moves.
+    let changePurchasesMax: Int
+    let unfinished = UnfinishedChanges()
     package let figures = RecordFigures()
 
     package init(
         queue: RecordQueue, pool: Pool, handOver: HandOver, registration: Registration, routes: Routes,
         rules: SourceRuleBook, clock: DatabaseClock, copiedEventsMin: Int = Limits.recordCopiedEventsMin,
-        observe: @escaping Observer
+        changePurchasesMax: Int = Limits.changePurchasesMax, observe: @escaping Observer
     ) {
         self.queue = queue
         self.pool = pool
@@ -35,19 +39,24 @@ package struct Recorder: Sendable {
         self.rules = rules
         self.clock = clock
         self.copiedEventsMin = copiedEventsMin
+        self.changePurchasesMax = changePurchasesMax
         self.observe = observe
     }
 
     /// Records until the queue is closed and empty.
     package func run() async {
         await withTaskGroup { group in
-            for writer in 0..<queue.writers {
-                group.addTask {
-                    while let batch = await queue.next(for: writer, upTo: Limits.recordBatchEventsMax) {
-                        await record(batch)
+            group.addTask { await continueChanges() }
+            await withTaskGroup { writers in
+                for writer in 0..<queue.writers {
+                    writers.addTask {
+                        while let batch = await queue.next(for: writer, upTo: Limits.recordBatchEventsMax) {
+                            await record(batch)
+                        }
                     }
                 }
             }
+            group.cancelAll()
         }
     }
 
@@ -71,29 +80,39 @@ package struct Recorder: Sendable {
         if !events.isEmpty { await record(events) }
     }
 
-    private func record(_ events: [Entry]) async {
+    /// - Parameter deadline: a time-out ended the batch that these are of, and they are tried apart until then.
+    private func record(_ events: [Entry], apartUntil deadline: ContinuousClock.Instant? = nil) async {
+        if let deadline, .now > deadline { return refuse(events, "its batch could not be committed in time") }
         do {
-            let committed = try await commit(events.map(\.event))
+            let committed = try await commit(events.map(\.event), isApart: deadline != nil)
             acknowledge(events, committed)
             #if DEBUG
                 Failpoint.reach(.webhookAnswered)
             #endif
             await releaseBlocked(committed.behind)
+            if committed.isUnfinished { unfinished.wake() }
             for outcome in committed.outcomes { observe(outcome) }
             for happening in committed.happenings { observe(happening) }
-        } catch let error as DatabaseError where Self.mayBeOneEvent(error) && events.count > 1 {
-            for event in events { await record([event]) }
-        } catch let error as DatabaseError where Self.isOfTheEvent(error) {
+        } catch let error as DatabaseError where events.count > 1 && (error.mayBeOneEvent || error.isStatementTimeout) {
+            let deadline = error.isStatementTimeout ? deadline ?? .now + Limits.isolationTimeout : deadline
+            let middle = events.count / 2
+            await record(Array(events[..<middle]), apartUntil: deadline)
+            await record(Array(events[middle...]), apartUntil: deadline)
+        } catch let error as DatabaseError where error.isOfTheEvent {
             if let (event, _, completion) = events.first {
                 let reason = "the database cannot store it: \(error)"
                 let body = QuarantinedBody(source: event.scope.source, reason: reason, body: event.body)
                 await quarantine(body, completion: completion)
             }
         } catch {
-            for (event, _, completion) in events {
-                completion(.unavailable)
-                observe(.refused(source: event.scope.source, status: 503, reason: "\(error)"))
-            }
+            refuse(events, "\(error)")
+        }
+    }
+
+    private func refuse(_ events: [Entry], _ reason: String) {
+        for (event, _, completion) in events {
+            completion(.unavailable)
+            observe(.refused(source: event.scope.source, status: 503, reason: reason))
         }
     }
 
@@ -112,74 +131,58 @@ package struct Recorder: Sendable {
         }
     }
 
-    /// What one event of many can be the cause of; all else is the database's trouble and passes.
-    private static func mayBeOneEvent(_ error: DatabaseError) -> Bool {
-        switch error {
-        case .refused, .protocolViolation: !error.isConnectionLevel && !error.isRetryable
-        case .connectFailed, .connectionLost, .timedOut, .commitUnknown: false
-        }
-    }
-
-    /// What the event's own content causes whenever it is tried: its data, or a size that exceeds the server's limits
-    /// (class 54, as of an index row).
-    private static func isOfTheEvent(_ error: DatabaseError) -> Bool {
-        guard case .refused(let refusal) = error else { return false }
-        return refusal.sqlState.isDataError || refusal.sqlState.conditionClass == "54"
-    }
-
-    private func commit(_ events: [Event]) async throws -> RecordEvents.Committed {
+    private func commit(_ events: [Event], isApart: Bool) async throws -> RecordEvents.Committed {
         var isCareful = false
         for attempt in 1... {
-            let lease = try registration.forRecording()
-            let recorder = RecordEvents(
-                routes: routes.current, rules: rules.current, handOver: handOver, daemon: lease,
-                copiedEventsMin: isCareful ? nil : copiedEventsMin)
+            let recorder = try recorder(copiedEventsMin: isCareful ? nil : copiedEventsMin)
             do {
-                return try await run(recorder, events)
-            } catch let error as DatabaseError where !isCareful && Self.isThereAlready(error) {
+                return try await transact(recorder, events: events.count) { session, reserved throws(DatabaseError) in
+                    if isApart { try session.script(Self.apartTimeout) }
+                    return try recorder.run(events, on: session, reserved: &reserved)
+                }
+            } catch let error as DatabaseError where !isCareful && error.isThereAlready {
                 isCareful = true
-            } catch let error as DatabaseError where Self.mayRunAgain(error, after: attempt) {
+            } catch let error as DatabaseError where error.mayRunAgain(after: attempt, isApart: isApart) {
                 continue
             }
         }
         preconditionFailure("the loop ends by returning or throwing")
     }
 
-    /// A row that was taken for new was not (unique_violation).
-    private static func isThereAlready(_ error: DatabaseError) -> Bool {
-        guard case .refused(let refusal) = error else { return false }
-        return refusal.sqlState.code == "23505"
+    private static let apartTimeout =
+        "SET LOCAL statement_timeout = \(Limits.isolationStatementTimeout.wholeMilliseconds)"
+
+    func recorder(copiedEventsMin: Int?) throws -> RecordEvents {
+        RecordEvents(
+            routes: routes.current, rules: rules.current, handOver: handOver, daemon: try registration.forRecording(),
+            copiedEventsMin: copiedEventsMin, changePurchasesMax: changePurchasesMax)
     }
 
-    /// After a collision, and once after a connection was lost under a batch: a buyer waits for each answer, and what
-    /// was committed after all is known as a duplicate the second time.
-    private static func mayRunAgain(_ error: DatabaseError, after attempt: Int) -> Bool {
-        if error.isRetryable { return attempt < collisionsMax }
-        return switch error {
-        case .connectionLost, .commitUnknown: attempt == 1
-        case .refused: error.isConnectionLevel && attempt == 1
-        case .connectFailed, .timedOut, .protocolViolation: false
-        }
-    }
-
-    private func run(_ recorder: RecordEvents, _ events: [Event]) async throws -> RecordEvents.Committed {
+    /// One transaction of `recorder`; what it leased is handed on.
+    /// - Parameter events: of the batch; none: it goes on with a change.
+    func transact(
+        _ recorder: RecordEvents, events: Int,
+        _ body:
+            @escaping @Sendable (borrowing Session, inout Reservations) throws(DatabaseError)
+            -> RecordEvents.Committed
+    ) async throws -> RecordEvents.Committed {
         let (result, reserved) = try await pool.withSession { [figures] session throws(DatabaseError) in
             let began = ContinuousClock.now
             var reserved = Reservations()
             do throws(DatabaseError) {
                 let committed = try session.transaction(planning: .onceByIndex) { session throws(DatabaseError) in
-                    let committed = try recorder.run(events, on: session, reserved: &reserved)
+                    let committed = try body(session, &reserved)
                     #if DEBUG
                         // What was posted would travel with COMMIT: a crash here is to leave it on the server.
                         if Failpoint.isArmed(.recordBeforeCommit) { try session.script("SELECT 1") }
-                        Failpoint.reach(.recordBeforeCommit)
+                        if events > 0 { Failpoint.reach(.recordBeforeCommit) }
                     #endif
                     return committed
                 }
                 #if DEBUG
-                    Failpoint.reach(.recordAfterCommit)
+                    if events > 0 { Failpoint.reach(.recordAfterCommit) }
                 #endif
-                figures.note(events: events.count, took: .now - began)
+                if events > 0 { figures.note(events: events, took: .now - began) }
                 return (Result<RecordEvents.Committed, DatabaseError>.success(committed), reserved)
             } catch {
                 return (.failure(error), reserved)
@@ -202,7 +205,7 @@ package struct Recorder: Sendable {
 
     /// Looks again at what was put behind a delivery that may have been settled before this batch was committed. One
     /// that this daemon holds is not settled yet: its settling will look.
-    private func releaseBlocked(_ behind: [(lane: FanOut.Lane, head: Int64)]) async {
+    func releaseBlocked(_ behind: [(lane: FanOut.Lane, head: Int64)]) async {
         let lanes = behind.filter { !handOver.holds($0.head) }.map(\.lane)
         guard !lanes.isEmpty else { return }
         guard let lease = registration.known else { return handOver.wantSweeps() }
@@ -251,6 +254,8 @@ package struct Recorder: Sendable {
             observe(.eventRecorded(trail, duplicate: true))
             if differsNow { observe(.duplicateDiffers(trail)) }
         case .refused: break
+        case .setAside(let source, let row, let reason):
+            if let row { observe(.quarantined(source: source, quarantine: row, reason: reason)) }
         }
     }
 }

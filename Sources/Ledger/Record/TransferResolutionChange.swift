@@ -58,4 +58,24 @@ extension TransferResolution {
     private static func soleHolder(of state: PurchaseState, at time: Timestamp) -> Holder? {
         state.facts.last { $0.kind == .gain && $0.at < time }?.holder
     }
+
+    /// What is known of a purchase once a webhook says that it is a one-time purchase, after others were taken for those
+    /// of a subscription: no tenures, and every register stands for itself. The same as if it had been said first (I1),
+    /// but for transfers that followed from tenures and were announced: those are void, and the journal says so.
+    static func oneTime(_ state: PurchaseState) -> Resolution {
+        var next = state
+        let before = Timeline(state.facts)
+        next.facts = []
+        for index in next.registers.indices { next.registers[index].isTenureFree = true }
+        var notes: [Note] = []
+        if let newest = state.facts.last {
+            let reading = FactReading(Fact(kind: .gain, holder: newest.holder, at: newest.at), kind: .oneTime)
+            notes = next.count(before: before, after: Timeline([]), reading: reading).notes
+        }
+        var access: [Holder: Access] = [:]
+        for register in next.registers {
+            access[register.holder] = Access(isActive: register.isOn, asOf: register.at)
+        }
+        return Resolution(state: next, told: [], isPassedOn: true, access: access, notes: notes)
+    }
 }

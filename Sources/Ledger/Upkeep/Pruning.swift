@@ -16,7 +16,7 @@ extension Upkeep {
     /// - Throws: the first failure, once everything was tried.
     package func prune() async throws {
         var failure: (any Error)?
-        for step in [dropDays, pruneErased, pruneEvents, pruneBreakers] {
+        for step in [dropDays, pruneErased, pruneEvents, pruneBreakers, pruneChanges] {
             do { try await step() } catch { failure = failure ?? error }
         }
         if let failure { throw failure }
@@ -76,6 +76,22 @@ extension Upkeep {
         }
     }
 
+    /// Changes of holders that no webhook can come late enough for, by event time and by arrival.
+    private func pruneChanges() async throws {
+        var after: Int64 = -1
+        while true {
+            let from = after
+            let step = try await pool.withSession { session throws(DatabaseError) in
+                try session.run(
+                    PruneStatements.changes, (from, Limits.retryHorizonMilliseconds, Self.pruneStep)
+                ).first
+            }
+            guard let (last, count) = step, let last else { return }
+            after = last
+            if count < Int64(Self.pruneStep) { return }
+        }
+    }
+
     /// Breakers that nobody has anything to try for: of integrations that were removed, and discarded.
     private func pruneBreakers() async throws {
         try await pool.withSession { session throws(DatabaseError) in
@@ -112,6 +128,21 @@ enum PruneStatements {
         messages_gone AS (DELETE FROM messages m USING old WHERE m.event = old.id),
         events_gone AS (DELETE FROM events e USING old WHERE e.id = old.id)
         SELECT max(id), count(*) FROM page
+        """)
+
+    /// After an id, older than so many milliseconds, at most so many: the last id of those looked at and their number.
+    /// Rows come in the order of their ids, so none is looked at behind the first that came lately.
+    static let changes = Statement<(Int64, Int64, Int32), (Int64?, Int64)>(
+        "prune_changes",
+        """
+        WITH horizon AS (SELECT now() - $2 * interval '1 millisecond' AS at),
+        page AS (SELECT id, received_at, at_ms, applied_through FROM holder_changes WHERE id > $1 ORDER BY id LIMIT $3),
+        past AS (SELECT id, at_ms, applied_through FROM page WHERE received_at < (SELECT at FROM horizon)),
+        gone AS (
+            DELETE FROM holder_changes c USING past
+            WHERE c.id = past.id AND past.applied_through IS NULL
+                AND past.at_ms < extract(epoch FROM (SELECT at FROM horizon)) * 1000)
+        SELECT max(id), count(*) FROM past
         """)
 
     static let identityPages = Statement<(), Int64>(

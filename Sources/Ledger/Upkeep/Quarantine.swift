@@ -83,6 +83,8 @@ package enum Quarantine {
         switch committed.outcomes.first {
         case .recorded(let trail): return .recorded(trail)
         case .duplicate(let trail, _): return .duplicate(trail)
+        // Nothing of it is kept but the row that it is in.
+        case .setAside(_, _, let reason): throw .protocolViolation(reason: reason)
         case .refused, nil: throw .protocolViolation(reason: "recording one event came to nothing")
         }
     }

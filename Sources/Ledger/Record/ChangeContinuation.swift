@@ -1,0 +1,86 @@
+import Postgres
+import Vocabulary
+
+/// What is left to do of a change that concerns more purchases of its holder than one transaction moves: the next so
+/// many of them, in a transaction of their own. The change's row says how far it is; a step that is run twice changes
+/// nothing the second time, because each change is idempotent.
+///
+/// A webhook of a purchase that was not moved yet moves it first (`RecordPlan.applyUnfinishedChanges`).
+struct ChangeContinuation {
+    /// A change that was not applied to all purchases.
+    private struct Unfinished {
+        let row: Int64
+        let change: HolderChangeRow
+        /// Row of the event that stated it.
+        let event: Int64
+        let appliedThrough: Identifier
+    }
+
+    /// The event again, as far as messages quote it.
+    private struct Cause {
+        let event: RecordPlan.New
+        /// The database's time.
+        let now: Timestamp
+    }
+
+    let recorder: RecordEvents
+
+    /// Order of locks: the change, the source, purchases. The source's lock is shared with webhooks: only a batch that
+    /// states a change must not be under way at once, for the two would not see each other's purchases.
+    /// - Parameters:
+    ///   - skipped: rows of changes that failed.
+    ///   - row: becomes the row of the change that is gone on with.
+    /// - Returns: nil where nothing is left, or somebody else is at it.
+    func run(
+        without skipped: Set<Int64>, on session: borrowing Session, row: inout Int64?, reserved: inout Reservations
+    ) throws(DatabaseError) -> RecordEvents.Committed? {
+        guard let unfinished = try find(without: skipped, on: session) else { return nil }
+        row = unfinished.row
+        let change = unfinished.change
+        try session.post(HolderStatements.lockShared, Identity.lock(ofSource: change.scope.source))
+        var committed = RecordEvents.Committed()
+        guard let cause = try cause(of: unfinished, on: session) else {
+            try session.post(HolderStatements.advance, (unfinished.row, nil))
+            committed.happenings.append(
+                .warning("a change of holder \(change.subject) is not applied further: its event is not kept any more"))
+            return committed
+        }
+        let answers = try HolderLoading(continuing: change, after: unfinished.appliedThrough)
+            .ask(on: session, purchasesMax: recorder.changePurchasesMax)
+        let locked = try session.ask(RecordStatements.lockPurchases, answers.purchases.sorted())
+        let purchases = LoadedPurchases(try session.answer(to: locked))
+        let plan = try purchases.plan(
+            try answers.knowledge(on: session), rules: recorder.rules, on: session
+        ) { $0.continueChange(change, of: cause.event) }
+        let write = RecordWrite(
+            plan: plan, recorder: recorder, lanes: LaneQuestions(recorder.routes), createdAt: cause.now)
+        _ = try write.run(on: session, reserved: &reserved, into: &committed)
+        for id in purchases.unreadable.keys.sorted() {
+            committed.happenings.append(.warning(RecordEvents.leftOut(id)))
+        }
+        try session.post(HolderStatements.advance, (unfinished.row, answers.through.first?.last))
+        return committed
+    }
+
+    private func find(
+        without skipped: Set<Int64>, on session: borrowing Session
+    ) throws(DatabaseError) -> Unfinished? {
+        guard let row = try session.run(HolderStatements.unfinished, skipped.sorted()).first else { return nil }
+        let change = try HolderChangeRow(
+            scope: Scope(source: row.1, app: row.2, environment: row.3), subject: row.4, kind: row.5, target: row.6,
+            second: row.7, at: row.8)
+        return Unfinished(row: row.0, change: change, event: row.9, appliedThrough: row.10)
+    }
+
+    private func cause(of unfinished: Unfinished, on session: borrowing Session) throws(DatabaseError) -> Cause? {
+        guard let row = try session.run(HolderStatements.cause, unfinished.event).first else { return nil }
+        guard let holder = Holder(coalesced: row.4) else {
+            throw .protocolViolation(reason: "the holder of event \(unfinished.event) cannot be read")
+        }
+        let event = Event(
+            scope: unfinished.change.scope, vendorEventID: row.1, name: row.2, type: row.3, holder: holder,
+            occurredAt: unfinished.change.at, purchase: nil, transaction: nil, body: row.5)
+        return Cause(
+            event: RecordPlan.New(event, key: row.0, row: unfinished.event), now: Timestamp(milliseconds: row.6))
+    }
+}

@@ -1,0 +1,93 @@
+import Postgres
+import Vocabulary
+
+/// Which stored changes a batch wants: of each subject, from a time on.
+struct ChangeLoading {
+    private struct Wish: Hashable {
+        let key: KnownChanges.Key
+        /// Of a name: what it is a name of.
+        let purchase: Identifier?
+    }
+
+    /// Changes of one subject that are read at first: of one the first alone matters mostly.
+    private static let firstPage: Int64 = 8
+    /// Where that was not enough.
+    private static let furtherPage: Int64 = 1_000
+
+    private var wishes: [Wish: Timestamp] = [:]
+    private var page = Self.firstPage
+
+    init() {}
+
+    /// What a plan looked for and did not know.
+    init(missing changes: KnownChanges) {
+        for (key, time) in changes.missing {
+            want(key, from: time)
+            if changes.isContinued(key) { page = Self.furtherPage }
+        }
+    }
+
+    mutating func want(_ key: KnownChanges.Key, from time: Timestamp, naming purchase: Identifier? = nil) {
+        let wish = Wish(key: key, purchase: purchase)
+        wishes[wish] = min(wishes[wish] ?? time, time)
+    }
+
+    mutating func want(_ holder: Holder, in scope: Scope, from time: Timestamp) {
+        for key in KnownChanges.Key.all(of: holder, in: scope) { want(key, from: time) }
+    }
+
+    /// Of whom an event names, and of the names of its purchase.
+    mutating func want(of event: Event, naming purchase: Identifier) {
+        for (key, time) in event.wantedChanges { want(key, from: time) }
+        for name in event.purchaseNames {
+            let key = KnownChanges.Key(scope: event.scope, subject: name, isLogin: false)
+            want(key, from: event.earliestFact, naming: purchase)
+        }
+    }
+
+    func ask(on session: borrowing Session) throws(DatabaseError) -> ChangeAnswers? {
+        guard !wishes.isEmpty else { return nil }
+        let wishes = Array(wishes)
+        let keys = wishes.map(\.key.key)
+        let asked = try session.ask(
+            HolderStatements.changes,
+            (
+                keys.map(\.subject.text), keys.map(\.scope.source), keys.map(\.scope.app),
+                keys.map(\.scope.environment), keys.map(\.isLogin), wishes.map(\.value.milliseconds),
+                wishes.map(\.key.purchase), page
+            ))
+        return ChangeAnswers(wishes: wishes.map { ($0.key.key, $0.key.purchase, $0.value) }, page: page, asked: asked)
+    }
+}
+
+/// The stored changes that were asked for.
+struct ChangeAnswers {
+    fileprivate let wishes: [(key: KnownChanges.Key, purchase: Identifier?, from: Timestamp)]
+    fileprivate let page: Int64
+    fileprivate let asked: Asked<(Int64, Int64, String?, String?, String?, Int64?)>
+
+    /// Adds them to what a batch knows.
+    func add(to holders: inout HolderKnowledge, on session: borrowing Session) throws(DatabaseError) {
+        var rows = [[HolderChangeRow]](repeating: [], count: wishes.count)
+        var starts = wishes.map(\.from)
+        for (place, start, kind, target, second, time) in try session.answer(to: asked) {
+            let index = Int(place) - 1
+            starts[index] = Timestamp(milliseconds: start)
+            guard let kind, let target, let time else { continue }
+            let key = wishes[index].key
+            rows[index].append(
+                try HolderChangeRow(
+                    scope: key.scope, subject: key.subject.text, kind: kind, target: target, second: second, at: time))
+        }
+        for (index, wish) in wishes.enumerated() {
+            let isWhole = Int64(rows[index].count) < page
+            let last = rows[index].map(\.at).max()
+            let end = isWhole ? nil : last
+            holders.changes.load(
+                rows[index], of: wish.key, from: starts[index], through: end ?? Timestamp(milliseconds: .max))
+            if let purchase = wish.purchase, starts[index] == wish.from {
+                holders.settle(wish.key.subject, of: purchase)
+            }
+        }
+    }
+}

@@ -1,0 +1,80 @@
+import Postgres
+import Vocabulary
+
+/// What was asked of holders. Nil: nothing of that kind.
+struct HolderAnswers {
+    let owners: OwnerLoading
+    var links: [Asked<HolderStatements.LinkRow>] = []
+    var identities: Asked<HolderStatements.IdentityRow>?
+    var registered: Asked<HolderStatements.RegisteredRow>?
+    var owned: Asked<(Int64, Identifier)>?
+    var restored: Asked<(Identifier, String)>?
+    var changes: ChangeAnswers?
+    var unfinished: Asked<(String, String, String, String, String, String, String?, Int64)>?
+    /// That events concern without naming them.
+    private(set) var purchases: Set<Identifier> = []
+    /// Holders who have more purchases than are taken: the last one that is.
+    private(set) var through: [(holder: HolderKnowledge.LinkKey, last: Identifier)] = []
+    private var transactions: Asked<HolderStatements.TransactionRow>?
+
+    init(owners: OwnerLoading) { self.owners = owners }
+
+    /// Waits for the purchases.
+    mutating func askForTransactions(on session: borrowing Session, purchasesMax limit: Int) throws(DatabaseError) {
+        if let owned { (purchases, through) = owners.take(try session.answer(to: owned), limit: limit) }
+        if let restored { purchases.formUnion(try session.answer(to: restored).map(\.0)) }
+        guard !purchases.isEmpty else { return }
+        transactions = try session.ask(HolderStatements.newestTransactions, purchases.sorted())
+    }
+
+    func knowledge(on session: borrowing Session) throws(DatabaseError) -> HolderKnowledge {
+        var holders = HolderKnowledge()
+        for asked in links {
+            for row in try session.answer(to: asked) {
+                let link = HolderKnowledge.Link(
+                    userID: row.4, until: row.5.map { Timestamp(milliseconds: $0) },
+                    asOf: Timestamp(milliseconds: row.6))
+                let scope = Scope(source: row.0, app: row.1, environment: row.2)
+                holders.load(link, of: HolderKnowledge.LinkKey(scope: scope, holder: .anonymous(row.3)))
+            }
+        }
+        if let identities {
+            for row in try session.answer(to: identities) {
+                let scope = Scope(source: row.1, app: row.2, environment: row.3)
+                holders.load(
+                    HolderKnowledge.Identity(first: row.4, linked: row.5, isNamed: row.6),
+                    of: HolderKnowledge.IdentityKey(scope: scope, identity: .user(row.0)))
+            }
+        }
+        if let registered {
+            for row in try session.answer(to: registered) {
+                let scope = Scope(source: row.1, app: row.2, environment: row.3)
+                holders.load(registered: HolderKnowledge.LinkKey(scope: scope, holder: .anonymous(row.0)))
+            }
+        }
+        for (holder, last) in through { holders.load(holder, through: last) }
+        if let restored {
+            for row in try session.answer(to: restored) { holders.know(name: row.1, of: row.0) }
+        }
+        if let transactions {
+            for row in try session.answer(to: transactions) { holders.know(Self.transaction(row), of: row.0) }
+        }
+        try changes?.add(to: &holders, on: session)
+        if let unfinished {
+            for row in try session.answer(to: unfinished) {
+                let scope = Scope(source: row.0, app: row.1, environment: row.2)
+                holders.load(
+                    unfinished: try HolderChangeRow(
+                        scope: scope, subject: row.3, kind: row.4, target: row.5, second: row.6, at: row.7))
+            }
+        }
+        return holders
+    }
+
+    private static func transaction(_ row: HolderStatements.TransactionRow) -> Transaction {
+        Transaction(
+            storeTransactionID: row.1, storeOriginalTransactionID: row.2,
+            purchasedAt: row.3.map { Timestamp(milliseconds: $0) },
+            effectiveNextRenewalAt: row.4.map { Timestamp(milliseconds: $0) }, offerType: row.5, status: row.6)
+    }
+}

@@ -1,0 +1,67 @@
+import Postgres
+import Vocabulary
+
+/// What a batch asks of the queue: what waits in front of its purchases, and row ids for what it may cause. Of a small
+/// batch both are asked ahead; a wide one asks when it knows for what, because that is less, and one wait in so many
+/// events is nothing.
+struct LaneQuestions {
+    /// Messages beyond one an event for which row ids are drawn in advance: a transfer tells two.
+    private static let messagesBeyondEvents = 4
+    /// Row ids of deliveries that are drawn in advance at most: of many integrations few may want the event.
+    private static let deliveryIDsMax = 64
+
+    private let ordered: [Int32]
+    private let occupied: Asked<(Identifier, Int32, Int64)>?
+    private let rowIDs: Asked<([Int64], [Int64])>?
+
+    /// Nothing is asked ahead.
+    init(_ routes: [RoutedIntegration]) {
+        ordered = routes.filter { $0.integration.order == .purchase }.map(\.row)
+        occupied = nil
+        rowIDs = nil
+    }
+
+    init(
+        _ routes: [RoutedIntegration], askingAheadFor events: Int, of purchases: [Identifier],
+        on session: borrowing Session
+    ) throws(DatabaseError) {
+        ordered = routes.filter { $0.integration.order == .purchase }.map(\.row)
+        occupied =
+            !purchases.isEmpty && !ordered.isEmpty
+            ? try session.ask(RecordStatements.occupied, (purchases, ordered)) : nil
+        let messages = events + Self.messagesBeyondEvents
+        let deliveries = messages * routes.count
+        rowIDs =
+            deliveries <= Self.deliveryIDsMax
+            ? try session.ask(RecordStatements.rowIDs, (Int32(messages), Int32(deliveries))) : nil
+    }
+
+    /// The last unsettled delivery of each lane of these purchases that has one.
+    func heads(
+        of purchases: [Identifier], on session: borrowing Session
+    ) throws(DatabaseError) -> [FanOut.Lane: Int64] {
+        if purchases.isEmpty || ordered.isEmpty { return [:] }
+        let rows =
+            if let occupied {
+                try session.answer(to: occupied)
+            } else {
+                try session.run(RecordStatements.occupied, (purchases, ordered))
+            }
+        return Dictionary(
+            rows.map { (FanOut.Lane(purchase: $0.0, integration: $0.1), $0.2) }, uniquingKeysWith: { first, _ in first }
+        )
+    }
+
+    /// Row ids, ascending: those drawn in advance, or as many as there must be.
+    func rowIDs(
+        messages: Int, deliveries: Int, on session: borrowing Session
+    ) throws(DatabaseError) -> (messages: [Int64], deliveries: [Int64]) {
+        if messages == 0 { return ([], []) }
+        if let rowIDs, let drawn = try session.answer(to: rowIDs).first,
+            drawn.0.count >= messages, drawn.1.count >= deliveries
+        {
+            return (Array(drawn.0.prefix(messages)), Array(drawn.1.prefix(deliveries)))
+        }
+        return try session.run(RecordStatements.rowIDs, (Int32(messages), Int32(deliveries))).first ?? ([], [])
+    }
+}

@@ -1,0 +1,48 @@
+import Postgres
+import Vocabulary
+
+/// The locked purchases of a batch.
+struct LoadedPurchases {
+    private(set) var rows: [Identifier: RecordPlan.PurchaseRow] = [:]
+    /// Those whose stored state is damaged, and why. Whoever names one waits in quarantine.
+    private(set) var unreadable: [Identifier: String] = [:]
+
+    init(_ answer: [RecordStatements.PurchaseRow]) {
+        for row in answer {
+            do throws(PurchaseState.Unreadable) {
+                rows[row.0] = Self.purchase(row, try PurchaseState(bytes: row.11))
+            } catch {
+                unreadable[row.0] = """
+                    the stored state of its purchase \(row.5) cannot be read (\(error)): once the purchase is repaired \
+                    this can be tried again
+                    """
+            }
+        }
+    }
+
+    private static func purchase(
+        _ row: RecordStatements.PurchaseRow, _ state: PurchaseState
+    ) -> RecordPlan.PurchaseRow {
+        RecordPlan.PurchaseRow(
+            scope: Scope(source: row.1, app: row.2, environment: row.3),
+            purchase: Purchase(
+                key: row.5, kind: Purchase.Kind(rawValue: row.6) ?? .subscription, store: row.4, product: row.7,
+                plan: row.8, subscriptionID: row.9),
+            asOf: Timestamp(milliseconds: row.10), state: state, isNew: false)
+    }
+
+    /// What `build` makes of them, with all that it looks for: where it misses stored changes they are read, and it
+    /// begins anew. Each round reads further, so there are no more rounds than a purchase has passed on.
+    func plan(
+        _ known: HolderKnowledge, rules: [String: SourceRules], on session: borrowing Session,
+        _ build: (inout RecordPlan) -> Void
+    ) throws(DatabaseError) -> RecordPlan {
+        var known = known
+        while true {
+            var plan = RecordPlan(purchases: rows, holders: known, rules: rules)
+            build(&plan)
+            guard let answers = try ChangeLoading(missing: plan.holders.changes).ask(on: session) else { return plan }
+            try answers.add(to: &known, on: session)
+        }
+    }
+}
