@@ -5,17 +5,6 @@ internal import Vocabulary
 
 /// Whether somebody may have an offer: from the ledger, or from a receipt.
 extension Backend {
-    /// What the ledger's words mean for an offer (posthouse-sources(7), "Vocabulary").
-    private enum Word {
-        static let refunded = "SUBSCRIPTION_REFUNDED_REVOKED"
-        static let trialStarted = "TRIAL_STARTED"
-        static let introductoryStarted = "INTRO_OFFER_STARTED"
-        static let revoked = "REVOKED"
-        static let inGrace = "IN_GRACE_PERIOD"
-        static let freeTrial = "FREE_TRIAL"
-        static let introductory = "INTRO_OFFER"
-    }
-
     func readEligibility(_ call: Call) async throws(APIFailure) -> FrontAnswer {
         let parameters = try call.parameters()
         let subject = try parameters.subject(of: call.operation)
@@ -25,7 +14,8 @@ extension Backend {
         let held = try await gate.pass { () async throws(LookupFailure) in
             try await lookup.transactions(
                 of: subject, in: scope, products: products,
-                eventTypes: [Word.refunded, Word.trialStarted, Word.introductoryStarted])
+                eventTypes: [LedgerWord.refunded] + LedgerWord.ofTrials + LedgerWord.ofIntroductoryOffers,
+                stating: LedgerWord.previousOffer)
         }
         let now = try clock.now()
         let answers = asked.map { group in
@@ -69,21 +59,40 @@ extension Backend {
     private func decide(_ group: String, _ offer: Offer, _ held: [HeldTransaction], _ now: Timestamp) -> Eligibility {
         let products = Set(groups[group] ?? [])
         let ofGroup = held.filter { $0.kind == .subscription && products.contains($0.product) }
-        let transactions = ofGroup.map { item in
-            StoreTransaction(
-                product: item.product, expiresAt: item.until,
-                isRefunded: item.status == Word.revoked || item.eventTypes.contains(Word.refunded),
-                isTrial: item.offerType == Word.freeTrial || item.eventTypes.contains(Word.trialStarted),
-                isIntroductory: item.offerType == Word.introductory
-                    || item.eventTypes.contains(Word.introductoryStarted))
-        }
+        let transactions = ofGroup.map(StoreTransaction.init)
         // Each subscription stands for the entry that the store keeps of it, active or expired.
         let renewals = ofGroup.map { item in
-            PendingRenewal(product: item.product, graceExpiresAt: item.status == Word.inGrace ? item.until : nil)
+            PendingRenewal(product: item.product, graceExpiresAt: item.status == LedgerWord.inGrace ? item.until : nil)
         }
         return Eligibility.decide(
             EligibilityQuestion(group: group, products: products, offer: offer), transactions: transactions,
             renewals: renewals, now: now)
+    }
+}
+
+/// What the ledger's words mean for an offer: types of messages, states and offers of transactions, all Purchasely's.
+private enum LedgerWord {
+    static let refunded = "SUBSCRIPTION_REFUNDED_REVOKED"
+    /// Each says that there was one, also where the webhook of its start never came.
+    static let ofTrials = ["TRIAL_STARTED", "TRIAL_CONVERTED", "TRIAL_NOT_CONVERTED"]
+    static let ofIntroductoryOffers = ["INTRO_OFFER_STARTED", "INTRO_OFFER_CONVERTED", "INTRO_OFFER_NOT_CONVERTED"]
+    /// Under which offer the period before was bought: a member of Purchasely's bodies.
+    static let previousOffer = "previous_offer_type"
+    static let revoked = "REVOKED"
+    static let inGrace = "IN_GRACE_PERIOD"
+    static let freeTrial = "FREE_TRIAL"
+    static let introductory = "INTRO_OFFER"
+}
+
+extension StoreTransaction {
+    init(_ held: HeldTransaction) {
+        let offers = held.stated.union(held.offerType.map { [$0] } ?? [])
+        self.init(
+            product: held.product, expiresAt: held.until,
+            isRefunded: held.status == LedgerWord.revoked || held.eventTypes.contains(LedgerWord.refunded),
+            isTrial: offers.contains(LedgerWord.freeTrial) || !held.eventTypes.isDisjoint(with: LedgerWord.ofTrials),
+            isIntroductory: offers.contains(LedgerWord.introductory)
+                || !held.eventTypes.isDisjoint(with: LedgerWord.ofIntroductoryOffers))
     }
 }
 

@@ -33,7 +33,7 @@ extension Check {
         guard let name, let kind else { return nil }
         return Source(
             name: name, kind: kind, authentication: authentication, secrets: secrets, app: app?.value,
-            defaultEnvironment: environment?.value ?? Environments.standard, freshness: freshness,
+            defaultEnvironment: environment?.value, freshness: freshness,
             ownership: policy.ownership, restore: policy.restore ?? .transfer, merges: policy.merges ?? false,
             renamedEvents: policy.renamedEvents)
     }
@@ -97,7 +97,5 @@ extension Check {
 
 /// What the sources write into `environment`.
 enum Environments {
-    /// Of a source whose events name none.
-    static let standard = "PRODUCTION"
-    static let known = [standard, "SANDBOX"]
+    static let known = [Source.usualEnvironment, "SANDBOX"]
 }

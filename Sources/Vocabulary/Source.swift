@@ -77,8 +77,8 @@ package struct Source: Sendable, Hashable {
     package let secrets: [Secret]
     /// Replaces the vendor's bundle id in every identity.
     package let app: String?
-    /// For events that name no environment.
-    package let defaultEnvironment: String
+    /// What the configuration says of events that name no environment; nil: nothing.
+    package let environment: String?
     /// Webhooks whose signed timestamp is further than this from now are refused; nil: off, for retries may be old.
     package let freshness: Duration?
     package let ownership: Ownership
@@ -91,7 +91,7 @@ package struct Source: Sendable, Hashable {
 
     package init(
         name: String, kind: SourceKind, authentication: Authentication, secrets: [Secret], app: String?,
-        defaultEnvironment: String, freshness: Duration?, ownership: Ownership? = nil,
+        defaultEnvironment: String?, freshness: Duration?, ownership: Ownership? = nil,
         restore: RestoreStrategy = .transfer, merges: Bool = false, renamedEvents: [String: String] = [:]
     ) {
         self.name = name
@@ -99,7 +99,7 @@ package struct Source: Sendable, Hashable {
         self.authentication = authentication
         self.secrets = secrets
         self.app = app
-        self.defaultEnvironment = defaultEnvironment
+        self.environment = defaultEnvironment
         self.freshness = freshness
         self.ownership = ownership ?? kind.traits.ownerships.first ?? .exclusive
         self.restore = restore
@@ -110,6 +110,11 @@ package struct Source: Sendable, Hashable {
     /// Whether a login that the app's backend states moves what the anonymous holder holds: always, unless the kind
     /// leaves that to the key `merge`.
     package var loginMoves: Bool { merges || !kind.traits.merges }
+
+    /// Of events that name none where the configuration does not say it either.
+    package static let usualEnvironment = "PRODUCTION"
+
+    package var defaultEnvironment: String { environment ?? Self.usualEnvironment }
 }
 
 /// A derived transfer message, as the source itself would have sent it.

@@ -24,7 +24,8 @@ extension Event {
         _ name: String = "ACTIVATE", of holders: Holder..., kind: Fact.Kind? = .gain, at time: Timestamp = at(0),
         purchase: String = "p1", transaction: String? = nil, product: String = "gold", source: String = "shop",
         app: String = "", environment: String = "PRODUCTION", until: Timestamp? = farAway, status: String? = nil,
-        offerType: String? = "NONE", isOneTime: Bool = false, change: HolderChange? = nil, links: [HolderLink] = []
+        offerType: String? = "NONE", isOneTime: Bool = false, change: HolderChange? = nil, links: [HolderLink] = [],
+        body: String? = nil
     ) -> Event {
         Event(
             scope: Scope(source: source, app: app, environment: environment), vendorEventID: nil, name: name,
@@ -36,7 +37,7 @@ extension Event {
                 storeTransactionID: transaction ?? "t-" + purchase, storeOriginalTransactionID: nil,
                 purchasedAt: time, effectiveNextRenewalAt: until, offerType: offerType, status: status),
             facts: kind.map { kind in holders.map { Fact(kind: kind, holder: $0, at: time, until: until) } } ?? [],
-            change: change, links: links, body: Array("{\"event_name\":\"\(name)\"}".utf8))
+            change: change, links: links, body: Array((body ?? "{\"event_name\":\"\(name)\"}").utf8))
     }
 
     /// A webhook about holders alone.

@@ -2,6 +2,7 @@ import Testing
 import Vocabulary
 
 @testable import API
+@testable import Ledger
 
 /// Oracle: the corrected order of the eligibility rules, told with events of the ledger.
 @Suite("Eligibility over the API", .serialized)
@@ -36,6 +37,46 @@ struct EligibilityAnswerTests {
                     offerType: offerType))
             #expect(await ask(bench) == expected, "\(name)")
             #expect(await ask(bench, "user_id=other&group=premium") == "ELIGIBLE")
+        }
+    }
+
+    @Test("Each word that says that there was a trial or an introductory price")
+    func used() {
+        func transaction(_ types: Set<String> = [], offer: String? = "NONE", stated: Set<String> = [])
+            -> StoreTransaction
+        {
+            StoreTransaction(
+                HeldTransaction(
+                    purchase: Identifier(high: 0, low: 0), kind: .subscription, product: "gold", until: Self.past,
+                    offerType: offer, status: nil, eventTypes: types, stated: stated))
+        }
+        for end in ["STARTED", "CONVERTED", "NOT_CONVERTED"] {
+            #expect(transaction(["TRIAL_" + end]).isTrial && !transaction(["TRIAL_" + end]).isIntroductory)
+            #expect(transaction(["INTRO_OFFER_" + end]).isIntroductory && !transaction(["INTRO_OFFER_" + end]).isTrial)
+        }
+        #expect(transaction(stated: ["FREE_TRIAL"]).isTrial && transaction(offer: "FREE_TRIAL").isTrial)
+        #expect(transaction(stated: ["NONE", "INTRO_OFFER"]).isIntroductory)
+        let regular = transaction(["SUBSCRIPTION_RENEWED", "PROMO_CODE_CONVERTED"], stated: ["NONE", "PROMO_CODE"])
+        #expect(!regular.isTrial && !regular.isIntroductory && !regular.isRefunded)
+    }
+
+    @Test("The end of a trial and the offer before say that one was used, where the start never came")
+    func endings() async throws {
+        try await APIBench.run { bench in
+            func record(_ user: String, _ type: String, _ body: String? = nil) async {
+                await bench.record(
+                    .stating(
+                        type, of: .user(user), purchase: "p-" + user, until: Self.past, status: "DEACTIVATED",
+                        body: body))
+            }
+            await record("converted", "TRIAL_CONVERTED")
+            await record("lapsed", "INTRO_OFFER_NOT_CONVERTED")
+            await record("before", "SUBSCRIPTION_RENEWED", #"{"n":"é\"", "previous_offer_type" : "FREE_TRIAL"}"#)
+            await record("none", "SUBSCRIPTION_RENEWED", #"{"previous_offer_type":"NONE","x":"\u00e9"}"#)
+            for user in ["converted", "lapsed", "before"] {
+                #expect(await ask(bench, "user_id=\(user)&group=premium") == "NOT_ELIGIBLE", "\(user)")
+            }
+            #expect(await ask(bench, "user_id=none&group=premium") == "ELIGIBLE")
         }
     }
 

@@ -54,7 +54,7 @@ enum ApphudFixtures {
 
     static func source(
         authentication: Source.Authentication = .token, secrets: [String] = ["abc"], app: String? = nil,
-        defaultEnvironment: String = "PRODUCTION"
+        defaultEnvironment: String? = "PRODUCTION"
     ) -> Source {
         Source(
             name: "apphud", kind: .apphud, authentication: authentication,

@@ -145,6 +145,38 @@ import Vocabulary
         #expect(try Self.key(unknown) == nil, "of a name that is not known, a product says nothing")
     }
 
+    private static func purchase(_ environments: [String?], of source: Source) throws -> Event {
+        let lines = environments.enumerated().map { index, environment in
+            let member = environment.map { #","environment":"\#($0)""# } ?? ""
+            return #"{"original_transaction_id":"line-\#(index)"\#(member)}"#
+        }
+        let body = ApphudFixtures.user(
+            [("subscriptions", "[" + lines.joined(separator: ",") + "]")],
+            of: ApphudFixtures.named("non_renewing_purchase"))
+        return try event(body, from: source)
+    }
+
+    /// A line of its own is what a one-time purchase never has.
+    @Test func withoutALineTheEnvironmentIsTheOneThatAllLinesAgreeOn() throws {
+        let silent = ApphudFixtures.source(defaultEnvironment: nil)
+        for source in [Self.source, silent] {
+            for lines in [["sandbox"], ["sandbox", "SANDBOX", nil]] {
+                let event = try Self.purchase(lines, of: source)
+                #expect(event.scope.environment == "SANDBOX" && event.facts.map(\.kind) == [.gain])
+            }
+        }
+    }
+
+    @Test(arguments: [[], [nil], ["sandbox", "production"]] as [[String?]])
+    func whereNothingSaysItTheConfigurationDoesOrThereIsNoAccess(_ lines: [String?]) throws {
+        let silent = try Self.purchase(lines, of: ApphudFixtures.source(defaultEnvironment: nil))
+        #expect(silent.facts.isEmpty && silent.purchase != nil && silent.type == "PURCHASE_VALIDATED")
+        for environment in ["PRODUCTION", "SANDBOX"] {
+            let event = try Self.purchase(lines, of: ApphudFixtures.source(defaultEnvironment: environment))
+            #expect(event.scope.environment == environment && event.facts.map(\.kind) == [.gain])
+        }
+    }
+
     private static func key(_ body: String) throws -> String? { try event(body, from: source).purchase?.key }
 
     @Test(

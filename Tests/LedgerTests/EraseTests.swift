@@ -122,6 +122,7 @@ struct EraseTests {
             #expect(done.inHand == 0 && done.quarantined == 1 && done.events == 5 && dry.events == 5)
             #expect(dry.messages == done.messages && dry.deliveries == done.deliveries && done.deliveries > 0)
             #expect(dry.purchases == done.purchases && done.purchases == 2 && dry.mentions == done.mentions)
+            #expect(dry.records == done.records && done.records > 0)
             let proof = try await Erasure(
                 ids: Erasure.start(Self.jeff, source: nil, isDry: true, in: daemon.pool).ids
                     + [ErasedID(holder: Self.device, standIn: .anonymous("x"))], source: nil, isDry: true
@@ -165,6 +166,109 @@ struct EraseTests {
             ])
             #expect(daemon.log.transfers.count == transfers && daemon.log.warnings == [])
             #expect(try bench.psql(active) == "subs_2:user:bob")
+        }
+    }
+
+    @Test(
+        "Erased, named again by a late webhook, erased again: the purchase stays readable",
+        arguments: ["shop", "shared"])
+    func twice(source: String) async throws {
+        try await Bench.run { bench in
+            let daemon = try await bench.daemon([.named("a")])
+            func record(_ holder: Holder, at: Int64) async {
+                let fact = Fact.activate(holder, seconds(at), until: seconds(100_000))
+                await daemon.record([
+                    .stating(fact, purchase: "subs_2", transaction: "tx_2", source: source),
+                    .stating(
+                        .transferred(holder, to: Self.bob, seconds(at + 50), until: seconds(100_000)),
+                        purchase: "subs_2", transaction: "tx_2", source: source),
+                ])
+            }
+            for (round, holder) in [Self.jeff, Self.ann, Self.jeff].enumerated() {
+                await record(holder, at: Int64(round) * 100)
+                if holder == Self.ann { continue }
+                let erasure = try await Erasure.start(Self.jeff, source: nil, isDry: false, in: daemon.pool)
+                _ = try await erasure.run(in: daemon.pool) { _ in }
+                #expect(try await erasure.proof.run(in: daemon.pool) { _ in }.total == 0)
+            }
+            #expect(try places(bench) == [])
+            #expect(
+                await daemon.record([
+                    .stating(
+                        .activate(Self.bob, seconds(5_000), until: seconds(100_000)), purchase: "subs_2",
+                        transaction: "tx_2",
+                        source: source)
+                ]) == [.stored])
+            #expect(
+                try bench.psql("SELECT string_agg(holder, ' ' ORDER BY holder) FROM entitlements WHERE active")
+                    == (source == "shared" ? "user:ann user:bob" : "user:bob"))
+            #expect(daemon.log.warnings == [])
+        }
+    }
+
+    @Test("Names that become one are merged: registers, facts, natives and pairs, in order, each once")
+    func merged() throws {
+        var dice = Dice(state: 71)
+        let people = (0..<6).map { Holder.user("u\($0)") }
+        for round in 0..<200 {
+            let isShared = round % 2 == 1
+            var state = PurchaseState()
+            for step in 0..<Int.random(in: 1...40, using: &dice) {
+                let at = seconds(Int64(step) * 1_000)
+                let (one, two) = (people.randomElement(using: &dice)!, people.randomElement(using: &dice)!)
+                let fact = dice.chance(50) ? Fact.activate(one, at) : .transferred(one, to: two, at)
+                if isShared {
+                    state = SharedOwnership.resolve(state, [fact]).state
+                    let restore = HolderChangeRow.sample(
+                        .transfer, "txn:t", to: two, at: at.advanced(byMilliseconds: 1))
+                    state = SharedOwnership.apply(restore, to: state)?.state ?? state
+                } else {
+                    state = TransferResolution.resolve(state, fact, kind: .subscription).state
+                }
+            }
+            let one = [0, 1, 2].map { ErasedID(holder: people[$0], standIn: .anonymous("erased-1")) }
+            let renamed = state.renaming(one)
+            #expect(try PurchaseState(bytes: renamed.bytes) == renamed)
+            #expect(renamed.renaming(one) == renamed)
+            #expect(renamed.holders.isDisjoint(with: people.prefix(3)))
+            // Nothing is told again for what has another name now.
+            let next = Fact.activate(people[5], seconds(100_000))
+            if !isShared {
+                let told = TransferResolution.resolve(renamed, next, kind: .subscription)
+                #expect(told.told.count <= 1 && told.notes == [], "\(renamed) \(told)")
+            }
+        }
+    }
+
+    @Test("An install's id does not survive inside a key")
+    func insideKeys() async throws {
+        try await Bench.run { bench in
+            let daemon = try await bench.daemon([.named("a")])
+            daemon.open("a")
+            let key = "manual:\(Self.device.id.utf8.count):\(Self.device.id):pro"
+            for (holder, at) in [(Self.device, 0), (Self.bob, 10)] {
+                await daemon.record([
+                    .stating(
+                        .activate(holder, seconds(Int64(at))), purchase: key, kind: .oneTime, transaction: "m1",
+                        source: "shared")
+                ])
+            }
+            #expect(try places(bench).isSuperset(of: ["purchases.key", "messages.envelope"]))
+            _ = daemon.inbox.take()
+            try bench.psql("DELETE FROM deliveries")
+            let erasure = try await Erasure.start(Self.device, source: nil, isDry: false, in: daemon.pool)
+            let dry = try await erasure.proof.run(in: daemon.pool) { _ in }
+            let done = try await erasure.run(in: daemon.pool) { _ in }
+            #expect(dry.purchases == 1 && done.purchases == 1 && dry.mentions == done.mentions)
+            #expect(try places(bench) == [])
+            #expect(try await erasure.proof.run(in: daemon.pool) { _ in }.total == 0)
+            // A later grant is of the same purchase.
+            await daemon.record([
+                .stating(
+                    .deactivate(Self.bob, seconds(20)), purchase: key, kind: .oneTime, transaction: "m1",
+                    source: "shared")
+            ])
+            #expect(try bench.psql("SELECT count(*) FROM purchases") == "1")
         }
     }
 

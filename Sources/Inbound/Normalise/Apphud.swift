@@ -33,11 +33,11 @@ package struct Apphud: SourceAdapter {
         let holder = Holder.user(try user.requiredText("user_id"))
         let occurredAt = try event.requiredTime(.iso8601("created_at"))
         let statement = try ApphudStatement(name: name, event: event, user: user)
-        let environment = try statement.line?.text("environment").map(SharedWords.environment)
+        let environment = statement.environment ?? source.environment
         return Event(
             scope: Scope(
                 source: source.name, app: try app(in: fields, statement: statement, source: source),
-                environment: environment ?? source.defaultEnvironment),
+                environment: environment ?? Source.usualEnvironment),
             vendorEventID: try event.text("id"),
             name: name,
             type: statement.type,
@@ -45,7 +45,8 @@ package struct Apphud: SourceAdapter {
             occurredAt: occurredAt,
             purchase: try statement.purchase(),
             transaction: try statement.transaction(),
-            facts: statement.facts(of: holder, at: occurredAt),
+            // Of an environment that nobody knows nothing can be said: a test purchase would grant access for good.
+            facts: environment == nil ? [] : statement.facts(of: holder, at: occurredAt),
             body: body)
     }
 

@@ -13,6 +13,8 @@ struct ApphudStatement {
     let store: String
     private let key: String?
     private let product: String?
+    /// The line's; where there is none, the one that all lines of the user agree on: a build of the app is of one.
+    let environment: String?
 
     init(name: String, event: BodyFields, user: BodyFields) throws(Unreadable) {
         self.name = name
@@ -35,6 +37,21 @@ struct ApphudStatement {
         store = (eventStore ?? lineStore).map(SharedWords.store) ?? ""
         let lineProduct = try line?.text("product_id")
         self.product = product ?? lineProduct
+        let lineEnvironment = try line?.text("environment").map(SharedWords.environment)
+        if let lineEnvironment {
+            environment = lineEnvironment
+        } else {
+            environment = try Self.environment(ofAllLinesOf: user)
+        }
+    }
+
+    private static func environment(ofAllLinesOf user: BodyFields) throws(Unreadable) -> String? {
+        var environments: Set<String> = []
+        for line in user.objects("subscriptions") {
+            guard let environment = try line.text("environment") else { continue }
+            environments.insert(SharedWords.environment(environment))
+        }
+        return environments.count == 1 ? environments.first : nil
     }
 
     /// The line whose first transaction is `original`. An event that carries no receipt names its product alone: then

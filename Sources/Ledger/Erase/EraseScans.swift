@@ -32,10 +32,12 @@ enum EraseScans {
         FROM quarantine WHERE id > $2 ORDER BY id LIMIT $3
         """)
 
-    static let purchases = Statement<([[UInt8]], Identifier, Int32, String?), (Identifier, Bool)>(
+    /// In the state ($1) or in the key ($5).
+    static let purchases = Statement<([[UInt8]], Identifier, Int32, String?, [String]), (Identifier, Bool)>(
         "erase_scan_purchases",
         """
-        SELECT id, EXISTS (SELECT FROM unnest($1) AS w (needle) WHERE position(w.needle IN state) > 0)
+        SELECT id, (EXISTS (SELECT FROM unnest($1) AS w (needle) WHERE position(w.needle IN state) > 0)
+                    OR EXISTS (SELECT FROM unnest($5) AS w (needle) WHERE position(w.needle IN key) > 0))
                AND ($4 IS NULL OR source = $4)
         FROM purchases WHERE id > $2 ORDER BY id LIMIT $3
         """)

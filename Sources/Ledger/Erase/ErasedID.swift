@@ -25,9 +25,18 @@ struct ErasedID: Sendable {
         }
         func quoted(_ text: [UInt8], _ quote: String) -> [UInt8] { Array(quote.utf8) + text + Array(quote.utf8) }
         let replacement = Array(Self.replacement.utf8)
+        let inKey = Self.escaped(keyPart.replacement, isASCII: true, escapesSlash: false, isUpper: false)
         return texts.sorted { $0.lexicographicallyPrecedes($1) }.flatMap { text in
             [#"""#, #"\""#].map { (quoted(text, $0), quoted(replacement, $0)) }
+                + [(Array(":\(id.utf8.count):".utf8) + text + Array(":".utf8), inKey)]
         }
+    }
+
+    /// Inside a purchase's key, where it stands behind its length: what the app's backend grants has a key of its own
+    /// for each install.
+    var keyPart: (found: String, replacement: String) {
+        func part(_ id: String) -> String { ":\(id.utf8.count):\(id):" }
+        return (part(holder.id), part(standIn.id))
     }
 
     /// Digits alone, as vendors that number their users write it without quotation marks.
@@ -111,6 +120,16 @@ extension [ErasedID] {
         return out == bytes ? nil : out
     }
 
+    /// A purchase's key with every id in it replaced.
+    func renaming(key: String) -> String {
+        var bytes = Array<UInt8>(key.utf8)
+        for id in self {
+            let (found, replacement) = id.keyPart
+            bytes = bytes.replacing(Array<UInt8>(found.utf8), with: Array<UInt8>(replacement.utf8))
+        }
+        return String(decoding: bytes, as: UTF8.self)
+    }
+
     /// Whether one stands in text of any kind, not as a part of a longer word.
     func stand(in text: [UInt8]) -> Bool {
         contains { id in
@@ -151,26 +170,45 @@ extension PurchaseState {
                 + told.flatMap { [$0.from, $0.to] })
     }
 
-    /// The same knowledge of somebody without a name, in its canonical order: who held it in between decides who holds
-    /// it now, and what was told is told no second time.
+    /// The same knowledge of somebody without a name: who held it in between decides who holds it now, and what was
+    /// told is told no second time. Whoever is erased again has the same name as before, so what was two is merged by
+    /// the rules that everything else is recorded by.
     func renaming(_ ids: [ErasedID]) -> PurchaseState {
         let standIns = Dictionary(ids.map { ($0.holder, $0.standIn) }, uniquingKeysWith: { first, _ in first })
         func name(_ holder: Holder) -> Holder { standIns[holder] ?? holder }
-        var state = self
-        state.facts = facts.map {
-            KeptFact(at: $0.at, holder: name($0.holder), isRevoked: $0.isRevoked, kind: $0.kind, until: $0.until)
-        }.sorted()
-        state.natives = natives.map { KeptNative(at: $0.at, kind: $0.kind, from: name($0.from), to: name($0.to)) }
-            .sorted()
-        state.registers = registers.map {
-            Register(holder: name($0.holder), at: $0.at, isOn: $0.isOn, isTenureFree: $0.isTenureFree)
-        }.sorted { $0.holder < $1.holder }
-        state.told = told.map {
-            ToldPair(
-                from: name($0.from), to: name($0.to), number: $0.number, voided: $0.voided,
-                settledChanges: $0.settledChanges, settledTransferred: $0.settledTransferred,
-                settledReceived: $0.settledReceived)
-        }.sorted { ($0.from, $0.to) < ($1.from, $1.to) }
+        var state = PurchaseState()
+        state.period = period
+        state.forgottenNumber = forgottenNumber
+        for fact in facts {
+            state.insert(
+                KeptFact(
+                    at: fact.at, holder: name(fact.holder), isRevoked: fact.isRevoked, kind: fact.kind,
+                    until: fact.until))
+        }
+        if period != nil { state.keepFirstGains() }
+        for native in natives where name(native.from) != name(native.to) {
+            state.insert(KeptNative(at: native.at, kind: native.kind, from: name(native.from), to: name(native.to)))
+        }
+        for register in registers {
+            state.write(
+                Register(
+                    holder: name(register.holder), at: register.at, isOn: register.isOn,
+                    isTenureFree: register.isTenureFree))
+        }
+        for pair in told where name(pair.from) != name(pair.to) {
+            state.merge(
+                ToldPair(
+                    from: name(pair.from), to: name(pair.to), number: pair.number, voided: pair.voided,
+                    settledChanges: pair.settledChanges, settledTransferred: pair.settledTransferred,
+                    settledReceived: pair.settledReceived))
+        }
+        state.settleNumbers()
         return state
+    }
+
+    /// Of shared ownership, where each holder has one fact.
+    private mutating func keepFirstGains() {
+        var holders: Set<Holder> = []
+        facts = facts.filter { holders.insert($0.holder).inserted }
     }
 }

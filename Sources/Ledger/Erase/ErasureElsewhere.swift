@@ -3,38 +3,41 @@ import Vocabulary
 
 /// Beyond the person's own webhooks: rows that name the person, purchases, and mentions in what is others'.
 extension Erasure {
-    func eraseRecords(in pool: Pool) async throws(DatabaseError) -> Int {
-        let (holders, standIns) = (coalesced, ids.map(\.standIn.coalesced))
-        let (anonymous, users) = (anonymousIDs, userIDs)
-        return try await pool.retriedTransaction { session throws(DatabaseError) in
-            if isDry {
-                return Int(
-                    try session.run(EraseRecordStatements.found, (holders, anonymous, users, source)).first ?? 0)
-            }
-            return try session.run(EraseStatements.transfers, (holders, source)).count
-                + session.run(EraseStatements.entitlements, (holders, source)).count
-                + session.run(EraseStatements.installs, (anonymous, source)).count
-                + session.run(EraseStatements.changes, (holders, source)).count
-                + session.run(EraseStatements.changeTargets, (holders, standIns, source)).count
+    func countRecords(in pool: Pool) async throws(DatabaseError) -> Int {
+        let wanted = (coalesced, anonymousIDs, userIDs, source)
+        return try await pool.withSession { session throws(DatabaseError) in
+            Int(try session.run(EraseRecordStatements.found, wanted).first ?? 0)
         }
     }
 
-    /// What makes one person of several ids. A dry run has counted it with the other rows.
-    func eraseLinks(in pool: Pool) async throws(DatabaseError) -> Int {
-        if isDry { return 0 }
-        let (anonymous, users) = (anonymousIDs, userIDs)
-        return try await pool.retriedTransaction { session throws(DatabaseError) in
-            try session.run(EraseStatements.links, (anonymous, users, source)).count
-                + session.run(EraseStatements.installIdentities, (anonymous, users, source)).count
+    func eraseRecords(in pool: Pool) async throws(DatabaseError) {
+        if isDry { return }
+        let (holders, standIns, anonymous) = (coalesced, ids.map(\.standIn.coalesced), anonymousIDs)
+        try await pool.retriedTransaction { session throws(DatabaseError) in
+            _ = try session.execute(EraseStatements.transfers, (holders, source))
+            _ = try session.execute(EraseStatements.entitlements, (holders, source))
+            _ = try session.execute(EraseStatements.installs, (anonymous, source))
+            _ = try session.execute(EraseStatements.changes, (holders, source))
+            _ = try session.execute(EraseStatements.changeTargets, (holders, standIns, source))
         }
     }
 
-    /// Those whose state names the person, whoever's webhooks are still there.
+    /// What makes one person of several ids.
+    func eraseLinks(in pool: Pool) async throws(DatabaseError) {
+        if isDry { return }
+        let (anonymous, users) = (anonymousIDs, userIDs)
+        try await pool.retriedTransaction { session throws(DatabaseError) in
+            _ = try session.execute(EraseStatements.links, (anonymous, users, source))
+            _ = try session.execute(EraseStatements.installIdentities, (anonymous, users, source))
+        }
+    }
+
+    /// Those whose state or key names the person, whoever's webhooks are still there.
     func erasePurchases(in pool: Pool) async throws(DatabaseError) -> Set<Identifier> {
         let needles = ids.map(\.stateNeedle)
         var (after, erased): (Identifier, Set<Identifier>) = (Identifier(high: 0, low: 0), [])
         while true {
-            let wanted = (needles, after, EraseScans.pageRows, source)
+            let wanted = (needles, after, EraseScans.pageRows, source, ids.map(\.keyPart.found))
             let page = try await pool.withSession { session throws(DatabaseError) in
                 try session.run(EraseScans.purchases, wanted)
             }
@@ -62,7 +65,8 @@ extension Erasure {
             throw .protocolViolation(reason: "the state of purchase \(row.0.hex) cannot be read: \(error)")
         }
         let erased = Set(holders)
-        let isNamed = !state.holders.isDisjoint(with: erased)
+        let key = ids.renaming(key: row.5)
+        let isNamed = !state.holders.isDisjoint(with: erased) || !key.utf8.elementsEqual(row.5.utf8)
         let (hasOthers, hasOwn) =
             try session.run(EraseStatements.purchaseOthers, (purchase, coalesced)).first ?? (true, true)
         let isAlone = !hasOthers && state.holders.isSubset(of: erased)
@@ -72,7 +76,7 @@ extension Erasure {
         if isAlone {
             _ = try session.execute(EraseStatements.deletePurchase, purchase)
         } else {
-            _ = try session.execute(EraseStatements.rewritePurchase, (purchase, state.renaming(ids).bytes))
+            _ = try session.execute(EraseStatements.rewritePurchase, (purchase, state.renaming(ids).bytes, key))
         }
         return true
     }

@@ -12,6 +12,8 @@ package struct HeldTransaction: Sendable {
     package let status: String?
     /// The types of its events, each once, of those that were asked for.
     package let eventTypes: Set<String>
+    /// What its events' bodies state under the member that was asked for, each value once.
+    package let stated: Set<String>
 }
 
 extension HolderLookup {
@@ -20,9 +22,12 @@ extension HolderLookup {
 
     /// The transactions of all purchases of `products` that the subject has or had; nil: more than `transactionsMax`.
     ///
-    /// - Parameter eventTypes: the types of event that are looked for on each of them.
+    /// - Parameters:
+    ///   - eventTypes: the types of event that are looked for on each of them.
+    ///   - member: a member of their bodies whose value is a plain word.
     package func transactions(
-        of subject: LookupSubject, in scope: LookupScope, products: [String], eventTypes: [String]
+        of subject: LookupSubject, in scope: LookupScope, products: [String], eventTypes: [String],
+        stating member: String
     ) async throws(LookupFailure) -> [HeldTransaction]? {
         let found = try await read { session throws(DatabaseError) in
             let meant = try MeantHolders(subject, in: scope, on: session)
@@ -30,7 +35,7 @@ extension HolderLookup {
                 HolderTransactionStatements.transactions,
                 (
                     meant.holders, meant.sources, meant.apps, scope.environment, scope.source, products, eventTypes,
-                    Int32(Self.transactionsMax + 1)
+                    Int32(Self.transactionsMax + 1), #""\#(member)"\s*:\s*"([A-Z_]+)""#
                 )
             ).map { HeldTransaction(row: $0) }
         }
@@ -39,17 +44,19 @@ extension HolderLookup {
 }
 
 enum HolderTransactionStatements {
-    typealias Row = (Identifier, String, String, Int64?, String?, String?, [String])
+    typealias Row = (Identifier, String, String, Int64?, String?, String?, [String], [String])
 
     static let transactions = Statement<
-        ([String], [String?], [String?], String, String?, [String], [String], Int32), Row
+        ([String], [String?], [String?], String, String?, [String], [String], Int32, String), Row
     >(
         "lookup_transactions",
         """
         SELECT p.id, p.kind, p.product, t.effective_next_renewal_at_ms, t.offer_type, t.status,
                ARRAY (SELECT DISTINCT e.type FROM events e
                       WHERE e.store_transaction_id = t.store_transaction_id AND e.purchase = p.id
-                        AND e.type = ANY ($7))
+                        AND e.type = ANY ($7)),
+               ARRAY (SELECT DISTINCT v FROM events e, substring(encode(e.body, 'escape') FROM $9) AS v
+                      WHERE e.store_transaction_id = t.store_transaction_id AND e.purchase = p.id AND v IS NOT NULL)
         FROM (
             SELECT DISTINCT e.purchase FROM unnest($1, $2, $3) AS w (holder, source, app)
             JOIN entitlements e ON e.holder = w.holder
@@ -71,5 +78,6 @@ extension HeldTransaction {
         offerType = row.4
         status = row.5
         eventTypes = Set(row.6)
+        stated = Set(row.7)
     }
 }

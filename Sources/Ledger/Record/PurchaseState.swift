@@ -3,15 +3,19 @@ package import Vocabulary
 /// What the relay must remember of one purchase to judge the next webhook: a handful of facts, not its history.
 ///
 /// Every list is kept in one canonical order and without repetition, so that equal knowledge is equal (`==`), whatever
-/// order it came in. `TransferResolution` is the only writer.
+/// order it came in. Two rules write it, as the source's ownership policy says: `TransferResolution` (exclusive) and
+/// `SharedOwnership` (shared); an erasure renames people in it.
 package struct PurchaseState: Sendable, Equatable {
-    /// Gains and losses that make tenures; family-shared and one-time facts make none and are not here.
+    /// Exclusive: gains and losses that make tenures; family-shared and one-time facts make none and are not here.
+    /// Shared: the first gain of each holder that has a register.
     package internal(set) var facts: [KeptFact] = []
-    /// Distinct native transfer webhooks that name two holders.
+    /// Exclusive: distinct native transfer webhooks that name two holders. Shared: the relay's own, one for each holder
+    /// that a restore took the running purchase from.
     package internal(set) var natives: [KeptNative] = []
-    /// One last-writer-wins register for each holder ever named.
+    /// One last-writer-wins register for each holder ever named. Both.
     package internal(set) var registers: [Register] = []
-    /// What was told, for each ordered pair of holders.
+    /// What was told, for each ordered pair of holders. Exclusive: the largest of three counts and the voids. Shared:
+    /// the natives.
     package internal(set) var told: [ToldPair] = []
     /// The highest number told of any pair that had to be forgotten (`pairsMax`): a new pair is numbered above it, so
     /// that no transfer id is ever used twice.
@@ -26,7 +30,8 @@ package struct PurchaseState: Sendable, Equatable {
     /// Facts kept for one purchase. Beyond it the oldest is settled: what it gave rise to stays counted, but no later
     /// webhook can pair with it any more. A life of transfers in every billing period stays under it for years.
     package static let factsMax = 64
-    /// Native webhooks kept for one purchase. Beyond it the oldest is only counted, no longer recognised.
+    /// Native webhooks kept for one purchase. Beyond it the oldest is only counted, and neither it nor what would come
+    /// before it is told any more.
     package static let nativesMax = 32
     /// Holders of one purchase with a register. Beyond it the oldest without access goes, else the oldest.
     package static let registersMax = 256
@@ -34,6 +39,9 @@ package struct PurchaseState: Sendable, Equatable {
     package static let pairsMax = 256
     /// Voided transfers remembered by time for one pair, so that a fact which restores one tells it no second time.
     package static let voidedMax = 8
+    /// Bytes of a stored state whose holders' ids have 64 bytes or less, whatever its history: what the limits above
+    /// add up to.
+    package static let bytesMax = 192 << 10
 }
 
 extension PurchaseState {

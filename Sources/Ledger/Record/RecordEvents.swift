@@ -79,6 +79,8 @@ struct RecordEvents {
         var refused: Set<Identifier> = []
         if !news.isEmpty {
             let plan = try purchases.plan(holders, rules: rules, on: session) { plan in
+                // It may be built more than once.
+                refused = []
                 for new in news {
                     if plan.admits(new.event) { plan.add(new) } else { refused.insert(new.key) }
                 }

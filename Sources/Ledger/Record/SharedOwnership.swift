@@ -8,26 +8,38 @@ import Vocabulary
 /// that the install holds; a restore makes the install and its identity holders, alone ("transfer") or beside the
 /// others ("copy"). What ends is the purchase, for all of its holders at once.
 ///
-/// State: `registers`, one for each holder ever; `period`, whether the purchase is running; `facts`, of each holder the
-/// first gain, for a change of holders that comes late; `natives` and `told`, the transfers told.
+/// State: `registers`, one for each holder; `period`, whether the purchase is running; `facts`, of each holder the
+/// first gain, for a change of holders that comes late; `natives`, one for each holder that a restore took the purchase
+/// from while it ran, and `told`, how many those were for each pair. A pair's number is what was settled and one for
+/// each native that is kept: nothing but a new native raises it, and by one.
+///
+/// A restore is announced once, however often it is applied. While `natives` has room all are remembered; once it is
+/// full (it stays full), whatever comes before the first of them was announced and settled, or comes too late.
 enum SharedOwnership {
     static func resolve(_ state: PurchaseState, _ facts: [Fact]) -> Resolution {
         var next = state
+        var told: [ToldTransfer] = []
         for fact in facts {
             switch fact.kind {
             case .gain, .received:
-                next.gain(fact.holder, at: fact.at)
+                told += next.gain(fact.holder, at: fact.at)
                 next.write(period: PurchaseState.Period(at: fact.at, isOn: true))
             case .loss, .transferred:
                 next.write(period: PurchaseState.Period(at: fact.at, isOn: false))
             }
         }
-        return Resolution(state: next, told: [], isPassedOn: true, access: next.sharedAccess, notes: [])
+        return next.resolution(telling: told)
     }
 
     /// Nil where the purchase is not concerned.
     static func apply(_ change: HolderChangeRow, to state: PurchaseState) -> Resolution? {
-        switch change.kind {
+        // What is older than any retry was applied when it came.
+        if let newest = state.newestTime,
+            change.at < newest.advanced(byMilliseconds: -Limits.retryHorizonMilliseconds)
+        {
+            return nil
+        }
+        return switch change.kind {
         case .share, .native, .login: share(change, state)
         case .copy, .transfer: restore(change, state)
         }
@@ -36,49 +48,81 @@ enum SharedOwnership {
     private static func share(_ change: HolderChangeRow, _ state: PurchaseState) -> Resolution? {
         guard let from = change.from, state.isHeld(by: from, at: change.at) else { return nil }
         var next = state
-        next.gain(change.target, at: change.at)
-        return Resolution(state: next, told: [], isPassedOn: true, access: next.sharedAccess, notes: [])
+        let told = next.gain(change.target, at: change.at)
+        return next.resolution(telling: told)
     }
 
     private static func restore(_ change: HolderChangeRow, _ state: PurchaseState) -> Resolution? {
         guard !state.registers.isEmpty || state.period != nil else { return nil }
         var next = state
-        let targets = [change.target] + (change.secondTarget.map { [$0] } ?? [])
-        for target in targets { next.gain(target, at: change.at) }
         var told: [ToldTransfer] = []
+        let targets = [change.target] + (change.secondTarget.map { [$0] } ?? [])
         if change.kind == .transfer {
-            for register in state.registers where !targets.contains(register.holder) && register.at <= change.at {
-                if register.isOn, state.period?.isOn == true {
-                    told += next.tell(from: register.holder, to: targets[targets.endIndex - 1], at: change.at)
+            let isRunning = state.isRunning(at: change.at)
+            for holder in state.registers.map(\.holder) where !targets.contains(holder) {
+                if isRunning, state.isHeld(by: holder, at: change.at) {
+                    told += next.tell(from: holder, to: targets[targets.endIndex - 1], at: change.at)
                 }
-                next.write(Register(holder: register.holder, at: change.at, isOn: false, isTenureFree: true))
+                next.write(Register(holder: holder, at: change.at, isOn: false, isTenureFree: true))
             }
         }
-        return Resolution(state: next, told: told, isPassedOn: true, access: next.sharedAccess, notes: [])
+        for target in targets { told += next.gain(target, at: change.at) }
+        return next.resolution(telling: told)
     }
 }
 
 extension PurchaseState {
-    /// A register is on while its holder was last given the purchase; all access ends and begins with its period.
-    fileprivate var sharedAccess: [Holder: Access] {
+    fileprivate mutating func resolution(telling told: [ToldTransfer]) -> Resolution {
+        let forgotten = compactShared()
         var access: [Holder: Access] = [:]
-        for register in registers {
-            let isActive = register.isOn && period?.isOn ?? true
-            access[register.holder] = Access(isActive: isActive, asOf: max(register.at, period?.at ?? register.at))
-        }
-        return access
+        for register in forgotten { access[register.holder] = sharedAccess(of: register, isForgotten: true) }
+        for register in registers { access[register.holder] = sharedAccess(of: register, isForgotten: false) }
+        return Resolution(state: self, told: told, isPassedOn: true, access: access, notes: [])
     }
 
-    /// By the register where it is as old as that; where it is newer, by the holder's first gain.
+    /// A register is on while its holder was last given the purchase; all access ends and begins with its period.
+    private func sharedAccess(of register: Register, isForgotten: Bool) -> Access {
+        let isActive = !isForgotten && register.isOn && period?.isOn ?? true
+        return Access(isActive: isActive, asOf: max(register.at, period?.at ?? register.at))
+    }
+
+    fileprivate var newestTime: Timestamp? {
+        (registers.map(\.at) + (period.map { [$0.at] } ?? [])).max()
+    }
+
+    /// Before what is last known of it the purchase ran, or it could not have ended then.
+    fileprivate func isRunning(at time: Timestamp) -> Bool { period.map { $0.isOn || $0.at > time } ?? true }
+
+    /// By the register where it is as old as that. Where it is newer, by the first gain and by the transfers from the
+    /// holder since, as far as all of these are remembered.
     fileprivate func isHeld(by holder: Holder, at time: Timestamp) -> Bool {
         guard let register = registers.first(where: { $0.holder == holder }) else { return false }
         if register.at <= time { return register.isOn }
-        return facts.contains { $0.holder == holder && $0.at <= time }
+        return facts.contains { $0.holder == holder && $0.at <= time && isRemembered(since: $0.at) }
+            && !natives.contains { $0.from == holder && $0.at <= time }
     }
 
-    fileprivate mutating func gain(_ holder: Holder, at time: Timestamp) {
-        write(Register(holder: holder, at: time, isOn: true, isTenureFree: true))
-        while registers.count > Self.registersMax { forgetOldestRegister() }
+    /// Whether every transfer since then is in `natives`.
+    private func isRemembered(since time: Timestamp) -> Bool {
+        guard natives.count >= Self.nativesMax, let first = natives.first else { return true }
+        return time >= first.at
+    }
+
+    /// Gives it to a holder. If that comes late, the next transfer after it took it away again.
+    fileprivate mutating func gain(_ holder: Holder, at time: Timestamp) -> [ToldTransfer] {
+        let register = write(Register(holder: holder, at: time, isOn: true, isTenureFree: true))
+        noteGain(of: holder, at: time)
+        // The holders that the newest transfer went to have registers of its time at least.
+        guard let newest = natives.last, register.at < newest.at else { return [] }
+        var told: [ToldTransfer] = []
+        if register.isOn, isRemembered(since: register.at), let next = natives.first(where: { $0.at > register.at }) {
+            told = tell(from: holder, to: next.to, at: next.at)
+        }
+        write(Register(holder: holder, at: newest.at, isOn: false, isTenureFree: true))
+        return told
+    }
+
+    private mutating func noteGain(of holder: Holder, at time: Timestamp) {
         if let index = facts.firstIndex(where: { $0.holder == holder }) {
             guard time < facts[index].at else { return }
             facts.remove(at: index)
@@ -87,24 +131,23 @@ extension PurchaseState {
         facts.insert(fact, at: facts.firstIndex { fact < $0 } ?? facts.endIndex)
     }
 
-    private mutating func forgetOldestRegister() {
-        let idle = registers.indices.filter { !registers[$0].isOn }
-        let candidates = idle.isEmpty ? Array(registers.indices) : idle
-        guard let oldest = candidates.min(by: { registers[$0].at < registers[$1].at }) else { return }
-        let holder = registers.remove(at: oldest).holder
-        facts.removeAll { $0.holder == holder }
-    }
-
     /// Once for each restore, however often it is applied.
     fileprivate mutating func tell(from: Holder, to: Holder, at time: Timestamp) -> [ToldTransfer] {
         let native = KeptNative(at: time, kind: .transferred, from: from, to: to)
-        let place = natives.firstIndex { $0 >= native } ?? natives.endIndex
-        if place < natives.endIndex, natives[place] == native { return [] }
-        natives.insert(native, at: place)
-        if natives.count > Self.nativesMax { natives.removeFirst() }
-        let index = indexOfEntry(Timeline.Pair(from: from, to: to))
+        if from == to || isSettled(native) || natives.contains(native) { return [] }
+        insert(native)
+        let index = indexOfEntry(native.pair)
         told[index].number += 1
-        return [ToldTransfer(from: from, to: to, n: told[index].number, native: nil)]
+        let number = told[index].number
+        settleNatives(of: native.pair)
+        while natives.count > Self.nativesMax { settleNatives(of: natives.removeFirst().pair) }
+        return [ToldTransfer(from: from, to: to, n: number, native: nil)]
+    }
+
+    /// What is not kept of a pair's number is settled.
+    private mutating func settleNatives(of pair: Timeline.Pair) {
+        let index = indexOfEntry(pair)
+        told[index].settledTransferred = told[index].number - natives.count { $0.pair == pair }
     }
 
     /// The later event time wins; on equal times the end.

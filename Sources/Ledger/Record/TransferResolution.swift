@@ -26,7 +26,7 @@ package enum TransferResolution {
     /// - Returns: the new state, and what follows.
     package static func resolve(_ state: PurchaseState, _ fact: Fact, kind: Purchase.Kind) -> Resolution {
         let reading = FactReading(fact, kind: kind)
-        if reading.isIgnored {
+        if reading.isIgnored || reading.native.map(state.isSettled) ?? false {
             let access = access(of: state, newest: Timeline(state.facts).newestGranted)
             return Resolution(state: state, told: [], isPassedOn: false, access: access, notes: [])
         }

@@ -12,8 +12,21 @@ extension PurchaseState {
         dropOldestFacts()
         if facts.count != count { settleChanges(timeline) }
         settleNatives()
-        forgetPairs()
-        return forgetRegisters(newest: timeline.newestGranted)
+        forgetPairs { Timeline($0.facts).changes }
+        return forgetRegisters { $0.isOn && ($0.isTenureFree || $0.holder == timeline.newestGranted) }
+    }
+
+    /// The same for a purchase that several hold together, which has no tenures.
+    ///
+    /// - Returns: the registers that had to go.
+    mutating func compactShared() -> [Register] {
+        forgetPairs { _ in [] }
+        let forgotten = forgetRegisters(whereActive: \.isOn)
+        if !forgotten.isEmpty {
+            let holders = Set(registers.map(\.holder))
+            facts.removeAll { !holders.contains($0.holder) }
+        }
+        return forgotten
     }
 
     /// Between two facts of one holder with nobody else's in between, a third says nothing more, once no webhook can
@@ -68,10 +81,12 @@ extension PurchaseState {
         }
     }
 
-    private mutating func forgetPairs() {
+    /// - Parameter neighbours: changes of holder that the kept facts show; asked for where there are too many pairs.
+    private mutating func forgetPairs(neighbours: (PurchaseState) -> [Timeline.Change]) {
+        guard told.count > Self.pairsMax else { return }
+        let changes = neighbours(self)
         while told.count > Self.pairsMax {
             // There is one: fewer than `pairsMax` pairs have a kept native or two neighbouring tenures.
-            let changes = Timeline(facts).changes
             let index = told.firstIndex { entry in
                 !natives.contains { $0.pair == entry.pair } && !changes.contains { $0.pair == entry.pair }
             }
@@ -80,12 +95,11 @@ extension PurchaseState {
         }
     }
 
-    private mutating func forgetRegisters(newest: Holder?) -> [Register] {
+    /// The oldest of those without access, else the oldest.
+    private mutating func forgetRegisters(whereActive isActive: (Register) -> Bool) -> [Register] {
         var forgotten: [Register] = []
         while registers.count > Self.registersMax {
-            let idle = registers.indices.filter { index in
-                !registers[index].isOn || !(registers[index].isTenureFree || registers[index].holder == newest)
-            }
+            let idle = registers.indices.filter { !isActive(registers[$0]) }
             let candidates = idle.isEmpty ? Array(registers.indices) : idle
             guard let oldest = candidates.min(by: { registers[$0].at < registers[$1].at }) else { break }
             forgotten.append(registers.remove(at: oldest))

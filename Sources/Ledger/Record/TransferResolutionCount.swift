@@ -74,16 +74,14 @@ extension PurchaseState {
         var gone = before.changes.filter { change in
             change.pair == entry.pair && !after.changes.contains(change)
         }.map(\.at)
-        while gone.count < missing { gone.append(reading.at) }
+        // Of those that no change shows, more than can be kept are settled at once: a count has no other bound.
+        let unshown = max(missing - gone.count, 0)
+        gone += Array(repeating: reading.at, count: min(unshown, Self.voidedMax))
         let voided = gone.suffix(missing)
-        told[index].voided = (entry.voided + voided).sorted()
-        while told[index].voided.count > Self.voidedMax {
-            // Counted for good: no fact will bring it back.
-            told[index].voided.removeFirst()
-            told[index].settledChanges += 1
-            told[index].settledTransferred += 1
-            told[index].settledReceived += 1
-        }
+        let all = (entry.voided + voided).sorted()
+        told[index].voided = all.suffix(Self.voidedMax)
+        // Counted for good: no fact will bring it back.
+        told[index].settle(missing - voided.count + all.count - told[index].voided.count)
         let reason = reason(from: entry.from, to: entry.to, at: voided.last ?? reading.at, after, reading)
         return Note(reason: reason, from: entry.from, to: entry.to, count: missing)
     }
@@ -95,6 +93,32 @@ extension PurchaseState {
             return .thirdHolder(between)
         }
         return reading.isRevoked ? .revoked : .rearranged
+    }
+
+    // MARK: Merging
+
+    /// Adds a pair that may be there already, under another's former name: numbered on from the higher of the two.
+    mutating func merge(_ other: ToldPair) {
+        let count = told.count
+        let index = indexOfEntry(other.pair)
+        guard told.count == count else { return told[index] = other }
+        let known = told[index]
+        told[index] = ToldPair(
+            from: known.from, to: known.to, number: max(known.number, other.number),
+            voided: (known.voided + other.voided).sorted().suffix(Self.voidedMax),
+            settledChanges: known.settledChanges + other.settledChanges,
+            settledTransferred: known.settledTransferred + other.settledTransferred,
+            settledReceived: known.settledReceived + other.settledReceived)
+    }
+
+    /// Makes what is shown of each pair equal to its number, so that what facts of new names show is told neither again
+    /// nor voided.
+    mutating func settleNumbers() {
+        let timeline = Timeline(period == nil ? facts : [])
+        for change in timeline.changes { _ = indexOfEntry(change.pair) }
+        for index in told.indices {
+            told[index].settle(told[index].number - told[index].voided.count - number(at: index, timeline))
+        }
     }
 
     // MARK: Pairs
@@ -124,6 +148,13 @@ extension PurchaseState {
 
 extension ToldPair {
     var pair: Timeline.Pair { Timeline.Pair(from: from, to: to) }
+
+    /// Adds to what each of the three counts shows.
+    mutating func settle(_ count: Int) {
+        settledChanges += count
+        settledTransferred += count
+        settledReceived += count
+    }
 }
 
 extension KeptNative {

@@ -67,14 +67,17 @@ extension PurchaseState {
     /// Adds what a webhook states. Commutative and idempotent: the heart of confluence.
     mutating func record(_ reading: FactReading) {
         for fact in reading.facts { insert(fact) }
-        if let native = reading.native {
-            let index = natives.firstIndex { $0 >= native } ?? natives.endIndex
-            if index == natives.endIndex || natives[index] != native { natives.insert(native, at: index) }
-        }
+        if let native = reading.native { insert(native) }
         for register in reading.registers { write(register) }
     }
 
-    private mutating func insert(_ fact: KeptFact) {
+    /// Whether it comes before all of a full list of natives: such a one was settled, or comes too late to be told from
+    /// those that were.
+    func isSettled(_ native: KeptNative) -> Bool {
+        natives.count >= Self.nativesMax && natives.first.map { native < $0 } ?? false
+    }
+
+    mutating func insert(_ fact: KeptFact) {
         let index = facts.firstIndex { !($0 < fact) } ?? facts.endIndex
         if index < facts.endIndex, facts[index].isSameStatement(as: fact) {
             facts[index].until = max(facts[index].until, fact.until)
@@ -83,12 +86,20 @@ extension PurchaseState {
         }
     }
 
+    mutating func insert(_ native: KeptNative) {
+        let index = natives.firstIndex { $0 >= native } ?? natives.endIndex
+        if index == natives.endIndex || natives[index] != native { natives.insert(native, at: index) }
+    }
+
     /// The later event time wins; on equal times the loss, then the one that is free of tenures.
-    mutating func write(_ register: Register) {
+    ///
+    /// - Returns: the one that won.
+    @discardableResult
+    mutating func write(_ register: Register) -> Register {
         let index = registers.firstIndex { !($0.holder < register.holder) } ?? registers.endIndex
         guard index < registers.endIndex, registers[index].holder == register.holder else {
             registers.insert(register, at: index)
-            return
+            return register
         }
         let known = registers[index]
         if register.at != known.at {
@@ -98,5 +109,6 @@ extension PurchaseState {
         } else if register.isTenureFree {
             registers[index] = register
         }
+        return registers[index]
     }
 }

@@ -51,6 +51,7 @@ extension PurchaseState {
         self.init()
         var number = 0
         var rank = 0
+        var unshown: Int?
         var rest = bytes[...]
         while !rest.isEmpty {
             number += 1
@@ -65,10 +66,14 @@ extension PurchaseState {
                 let kind = try read(&fields)
                 if kind < rank { throw Unreadable(line: number, reason: "out of order") }
                 rank = kind
+                if kind == 4, let pair = told.last, unshown == nil, !isShown(pair) { unshown = number }
             }
             try fields.end()
         }
         if number == 0 { throw Unreadable(line: 1, reason: "empty") }
+        if let unshown, !isSharedCount {
+            throw Unreadable(line: unshown, reason: "a number of transfers that nothing shows")
+        }
     }
 
     /// Reads one line after the first; the result is the rank of its kind.
@@ -92,7 +97,7 @@ extension PurchaseState {
         case "told":
             let pair = try fields.pair()
             try fields.check(told.last.map { ($0.from, $0.to) < (pair.from, pair.to) } ?? true)
-            guard isAccountedFor(pair) else { throw fields.unreadable("a number of transfers that nothing shows") }
+            guard pair.isCount else { throw fields.unreadable("a number of transfers that nothing shows") }
             told.append(pair)
             return 4
         case "forgotten":
@@ -117,11 +122,21 @@ extension PurchaseState {
 
     /// What was told is what was settled, and at most one more for each fact, native webhook and void that is kept.
     /// A count that a damaged row makes up would be told, webhook by webhook and message by message.
-    private func isAccountedFor(_ pair: ToldPair) -> Bool {
-        let settled = [pair.settledChanges, pair.settledTransferred, pair.settledReceived]
-        let counts = -Self.transfersMax...Self.transfersMax
-        guard counts.contains(pair.number), settled.allSatisfy(counts.contains) else { return false }
-        return abs(pair.number - (settled.max() ?? 0)) <= facts.count + natives.count + pair.voided.count
+    private func isShown(_ pair: ToldPair) -> Bool {
+        abs(pair.number - pair.settledMost) <= facts.count + natives.count + pair.voided.count
+    }
+
+    /// Version 0.1.0 kept no account of what was settled of a shared purchase. Its numbers need none, for nothing but
+    /// a new native raises one, and by one; but nothing is settled that was not told.
+    private var isSharedCount: Bool { period != nil && told.allSatisfy { $0.settledMost <= $0.number } }
+}
+
+extension ToldPair {
+    fileprivate var settledMost: Int { max(settledChanges, settledTransferred, settledReceived) }
+
+    fileprivate var isCount: Bool {
+        let counts = -PurchaseState.transfersMax...PurchaseState.transfersMax
+        return [number, settledChanges, settledTransferred, settledReceived].allSatisfy(counts.contains)
     }
 }
 
