@@ -40,7 +40,7 @@ struct StatementCatalogueTests {
         ] + recording + holders + lookups + queueing + operating + erasing
 
     private static let recording: [Entry] = [
-        Entry(RecordStatements.eventIDs), Entry(RecordStatements.admit), Entry(RecordStatements.withdraw),
+        Entry(RecordStatements.eventIDs), Entry(RecordStatements.admit),
         Entry(RecordStatements.differing),
         Entry(RecordStatements.lockPurchases), Entry(RecordStatements.rowIDs),
         Entry(RecordStatements.occupied), Entry(RequeueStatements.occupied), Entry(RecordStatements.events),
