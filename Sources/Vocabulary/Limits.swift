@@ -48,7 +48,7 @@ package enum Limits {
     package static let recordWriters = 2
 
     /// Purchases of one holder that one transaction moves; the rest follows in further ones, after the answer.
-    package static let changePurchasesMax = 1_000
+    package static let changePurchasesMax = 250
     /// How often changes are looked for that a daemon left unfinished when it ended.
     package static let changePollInterval: Duration = .seconds(30)
     /// Statements of a batch that a time-out ended are given this long when its events are tried apart.

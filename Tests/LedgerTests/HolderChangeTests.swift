@@ -200,6 +200,26 @@ struct HolderChangeTests {
             ], ("", "o1:a o1:b s1:a"))
     }
 
+    @Test("A transfer names the purchase's newest transaction though its events are pruned; a damaged one is left out")
+    func newestTransaction() async throws {
+        try await Bench.run { bench in
+            let daemon = try await bench.daemon()
+            let bought = [
+                gain(Self.a, "s1", at: 50, transaction: "second")("E"),
+                gain(Self.a, "s1", at: 0, transaction: "first")("E"),
+                gain(Self.a, "s2", at: 0)("E"),
+            ]
+            await daemon.record(bought)
+            try bench.psql("DELETE FROM events")
+            try bench.psql(#"UPDATE purchases SET state = '\xff' WHERE key = 's2'"#)
+            let moved = change(.move(from: [Self.a], to: Self.b, isNative: true), at: 100)("E")
+            #expect(await daemon.record([moved]) == [.stored])
+            #expect(try bench.psql("SELECT store_transaction_id FROM transfers") == "second")
+            #expect(daemon.log.warnings.count == 1)
+            #expect(daemon.log.warnings.first?.hasPrefix("the stored state of purchase ") == true)
+        }
+    }
+
     @Test("The first identify shares, a later one does not, a restore takes away or adds")
     func shared() async throws {
         let (one, two) = (Holder.anonymous("i1"), Holder.anonymous("i2"))

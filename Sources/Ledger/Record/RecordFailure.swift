@@ -16,6 +16,9 @@ extension DatabaseError {
         return refusal.sqlState.code == "57014"
     }
 
+    /// Another transaction was in the way.
+    var isCollision: Bool { isRetryable && !isStatementTimeout }
+
     /// What the event's own content causes whenever it is tried: its data, or a size that exceeds the server's limits
     /// (class 54, as of an index row).
     var isOfTheEvent: Bool {
@@ -34,7 +37,7 @@ extension DatabaseError {
     /// tried apart because of one.
     func mayRunAgain(after attempt: Int, isApart: Bool) -> Bool {
         if isStatementTimeout { return attempt == 1 && !isApart }
-        if isRetryable { return attempt < Recorder.collisionsMax }
+        if isCollision { return attempt < Recorder.collisionsMax }
         return switch self {
         case .connectionLost, .commitUnknown: attempt == 1
         case .refused: isConnectionLevel && attempt == 1

@@ -149,8 +149,11 @@ package struct Recorder: Sendable {
         preconditionFailure("the loop ends by returning or throwing")
     }
 
-    private static let apartTimeout =
-        "SET LOCAL statement_timeout = \(Limits.isolationStatementTimeout.wholeMilliseconds)"
+    /// Shorter than the session's time-out, if that is longer.
+    private static let apartTimeout = """
+        SELECT set_config('statement_timeout', least(setting::bigint, \(Limits.isolationStatementTimeout.wholeMilliseconds))::text, true)
+        FROM pg_settings WHERE name = 'statement_timeout'
+        """
 
     func recorder(copiedEventsMin: Int?) throws -> RecordEvents {
         RecordEvents(

@@ -47,6 +47,9 @@ extension Recorder {
                     .warning("a change of a holder (row \(row) of holder_changes) is not applied further: \(error)"))
                 return true
             }
+        } catch let error as DatabaseError where !error.isConnectionLevel && !error.isCollision {
+            observe(.warning("a change of a holder is applied further later: \(error)"))
+            return false
         } catch {
             // The database's trouble passes; the next wake-up goes on.
             return false
