@@ -64,7 +64,8 @@ import Testing
         (
             "[server]\nlisten = \"localhost\"",
             "12:10 `listen` must be an address such as \"127.0.0.1:8080\", \"[::1]:8080\" or "
-                + "\"unix:/run/posthouse/http\", not `localhost`"
+                + "\"unix:/run/posthouse/http\": `localhost` has no port: write an address and a port such as "
+                + "127.0.0.1:8080"
         ),
         (
             "[server]\nmax_body = \"1XB\"",

@@ -89,8 +89,11 @@ import Vocabulary
         let other = try Socket.freePort()
         let child = try relay.launch(by: activation(["127.0.0.1:\(relay.port)", "[::1]:\(api)", "[::1]:\(other)"]))
         // It is started by the first connection, and ends without an answer.
-        _ = try status("http://127.0.0.1:\(relay.port)/readyz")
-        #expect(child.waitForEnd(30) == .exited(78))
+        let hasEnded = try eventually(within: 60) {
+            _ = try status("http://127.0.0.1:\(relay.port)/readyz")
+            return !child.isRunning
+        }
+        #expect(hasEnded && child.waitForEnd(30) == .exited(78))
         #expect(
             child.errors.contains { $0.contains("[::1]:\(other)") && $0.contains("127.0.0.1:\(relay.port)") },
             "\(child.errors)")
