@@ -46,6 +46,9 @@ class Histories:
         self.one_time = {name for name in self.purchases if self.has("one-time", 0.15)}
         self.times = sorted(self.rng.sample(LINE, 60))
         steps = [step for _ in range(self.rng.randint(2, 9)) for step in self.some()]
+        if not steps:
+            # All that was drawn is left out.
+            return self.next()
         if self.source == "purchasely" and self.has("erasures", 0.15):
             steps += [self.step("erase", user=self.rng.choice(self.users)) for _ in range(self.rng.choice((1, 2)))]
         return self.with_environments(steps)
