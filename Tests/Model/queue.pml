@@ -62,9 +62,9 @@ bool hasTwin;
 #endif
 
 /* In truth a number is never used again. One that nobody speaks of any more may as well be: fewer states. */
-#define isSpokenOf(n) (registered[n] || lease[0] == n || lease[1] == n                                              \
-    || leased[0] == n || leased[1] == n || leased[2] == n                                                           \
-    || stale[0] == n || stale[1] == n || stale[2] == n || stale[3] == n || stale[4] == n || stale[5] == n           \
+#define isSpokenOf(n) (registered[n] || lease[0] == n || lease[1] == n \
+    || leased[0] == n || leased[1] == n || leased[2] == n \
+    || stale[0] == n || stale[1] == n || stale[2] == n || stale[3] == n || stale[4] == n || stale[5] == n \
     || under[0] == n || under[1] == n || under[2] == n || under[3] == n || under[4] == n || under[5] == n)
 
 inline register(d) {
@@ -110,47 +110,47 @@ inline reclaim() {
 
 #define claimable(i) (recorded[i] && !settled[i] && !blocked[i] && leased[i] == 0 && configured)
 
-#define STEPS(d, i)                                                                                                 \
-    :: atomic { life[d] == running && claimable(i) && hand[at(d, i)] == none ->                                     \
-        leased[i] = lease[d]; hand[at(d, i)] = held; under[at(d, i)] = lease[d] }                                   \
-    /* The answer is lost: leased, and nobody knows. */                                                             \
-    :: atomic { life[d] == running && claimable(i) && faults < FAULTS -> faults++; leased[i] = lease[d] }           \
-    /* The sweep finds it. */                                                                                       \
-    :: atomic { life[d] == running && leased[i] == lease[d]                                                         \
-            && !(hand[at(d, i)] != none && under[at(d, i)] == lease[d]) -> leased[i] = 0 }                          \
-    /* An attempt, while the lease lasts by this machine's clock. */                                                \
-    :: atomic { life[d] == running && hand[at(d, i)] == held && configured && !expired[lease[d]] ->                 \
-        assert(!(hand[at(other(d), i)] == sent && !expired[under[at(other(d), i)]]));    /* once */                 \
-        assert(i != 1 || settled[0]);                                                    /* order */                \
-        hand[at(d, i)] = sent }                                                                                     \
-    /* Removed: given back. */                                                                                      \
-    :: atomic { life[d] == running && hand[at(d, i)] == held && !configured ->                                      \
-        if :: leased[i] == under[at(d, i)] -> leased[i] = 0 :: else fi; drop(d, i) }                     \
-    /* Settled: accepted. */                                                                                        \
-    :: atomic { life[d] == running && hand[at(d, i)] == sent ->                                                     \
-        if                                                                                                          \
-        :: leased[i] == settledUnder(d, under[at(d, i)]) ->                                                         \
-            assert(!settled[i]);                                                         /* fenced */               \
-            assert(!(hand[at(other(d), i)] == sent && under[at(other(d), i)] == leased[i]));                        \
-            settled[i] = true; leased[i] = 0;                                                                       \
-            if :: i == 0 && looksBehind -> mustLook[d] = true :: else fi                                            \
-        :: else                                                                                                     \
-        fi;                                                                                                         \
-        drop(d, i) }                                                                                                \
-    /* Settled: to be sent again. */                                                                                \
-    :: atomic { life[d] == running && hand[at(d, i)] == sent && !wasRetried ->                                      \
-        wasRetried = true;                                                                                          \
-        if :: leased[i] == settledUnder(d, under[at(d, i)]) -> leased[i] = 0 :: else fi;                            \
-        drop(d, i) }                                                                                                \
-    /* The end of an attempt of a lost lease. */                                                                    \
-    :: atomic { life[d] == running && stale[at(d, i)] ->                                                            \
-        if                                                                                                          \
-        :: leased[i] == settledUnder(d, stale[at(d, i)]) ->                                                         \
-            assert(!settled[i] && hand[at(d, i)] != sent);                               /* fenced */               \
-            settled[i] = true; leased[i] = 0;                                                                       \
-            if :: i == 0 && looksBehind -> mustLook[d] = true :: else fi                                            \
-        :: else                                                                                                     \
-        fi;                                                                                                         \
+#define STEPS(d, i) \
+    :: atomic { life[d] == running && claimable(i) && hand[at(d, i)] == none -> \
+        leased[i] = lease[d]; hand[at(d, i)] = held; under[at(d, i)] = lease[d] } \
+    /* The answer is lost: leased, and nobody knows. */ \
+    :: atomic { life[d] == running && claimable(i) && faults < FAULTS -> faults++; leased[i] = lease[d] } \
+    /* The sweep finds it. */ \
+    :: atomic { life[d] == running && leased[i] == lease[d] \
+            && !(hand[at(d, i)] != none && under[at(d, i)] == lease[d]) -> leased[i] = 0 } \
+    /* An attempt, while the lease lasts by this machine's clock. */ \
+    :: atomic { life[d] == running && hand[at(d, i)] == held && configured && !expired[lease[d]] -> \
+        assert(!(hand[at(other(d), i)] == sent && !expired[under[at(other(d), i)]]));    /* once */ \
+        assert(i != 1 || settled[0]);                                                    /* order */ \
+        hand[at(d, i)] = sent } \
+    /* Removed: given back. */ \
+    :: atomic { life[d] == running && hand[at(d, i)] == held && !configured -> \
+        if :: leased[i] == under[at(d, i)] -> leased[i] = 0 :: else fi; drop(d, i) } \
+    /* Settled: accepted. */ \
+    :: atomic { life[d] == running && hand[at(d, i)] == sent -> \
+        if \
+        :: leased[i] == settledUnder(d, under[at(d, i)]) -> \
+            assert(!settled[i]);                                                         /* fenced */ \
+            assert(!(hand[at(other(d), i)] == sent && under[at(other(d), i)] == leased[i])); \
+            settled[i] = true; leased[i] = 0; \
+            if :: i == 0 && looksBehind -> mustLook[d] = true :: else fi \
+        :: else \
+        fi; \
+        drop(d, i) } \
+    /* Settled: to be sent again. */ \
+    :: atomic { life[d] == running && hand[at(d, i)] == sent && !wasRetried -> \
+        wasRetried = true; \
+        if :: leased[i] == settledUnder(d, under[at(d, i)]) -> leased[i] = 0 :: else fi; \
+        drop(d, i) } \
+    /* The end of an attempt of a lost lease. */ \
+    :: atomic { life[d] == running && stale[at(d, i)] -> \
+        if \
+        :: leased[i] == settledUnder(d, stale[at(d, i)]) -> \
+            assert(!settled[i] && hand[at(d, i)] != sent);                               /* fenced */ \
+            settled[i] = true; leased[i] = 0; \
+            if :: i == 0 && looksBehind -> mustLook[d] = true :: else fi \
+        :: else \
+        fi; \
         stale[at(d, i)] = 0 }
 
 #ifdef PLACE
@@ -197,19 +197,19 @@ active proctype Recorder() {
     atomic { unblock() }
 }
 
-#define FATE(d)                                                                                                     \
-    :: atomic { faults < FAULTS && life[d] == running -> faults++; life[d] = frozen }                               \
-    :: atomic { life[d] == frozen -> life[d] = running }                                                            \
-    :: atomic { faults < FAULTS && life[d] == running -> faults++; life[d] = dead; mustLook[d] = false;             \
-        drop(d, 0); drop(d, 1); drop(d, 2);                                                                         \
-        stale[at(d, 0)] = 0; stale[at(d, 1)] = 0; stale[at(d, 2)] = 0 }                                                                        \
-    /* It returns without a lock of its state directory: its old lease has to run out. */                           \
-    :: atomic { life[d] == dead && expired[lease[d]] ->                                                             \
-        registered[lease[d]] = false; life[d] = running; register(d); reclaim() }                                   \
-    /* With the lock: it knows that its predecessor is dead. */                                                     \
-    :: atomic { life[d] == dead && !expired[lease[d]] ->                                                            \
-        registered[lease[d]] = false; life[d] = running; register(d); reclaim() }                                   \
-    /* Time passes, and a lease that nobody renews runs out. */                                                     \
+#define FATE(d) \
+    :: atomic { faults < FAULTS && life[d] == running -> faults++; life[d] = frozen } \
+    :: atomic { life[d] == frozen -> life[d] = running } \
+    :: atomic { faults < FAULTS && life[d] == running -> faults++; life[d] = dead; mustLook[d] = false; \
+        drop(d, 0); drop(d, 1); drop(d, 2); \
+        stale[at(d, 0)] = 0; stale[at(d, 1)] = 0; stale[at(d, 2)] = 0 } \
+    /* It returns without a lock of its state directory: its old lease has to run out. */ \
+    :: atomic { life[d] == dead && expired[lease[d]] -> \
+        registered[lease[d]] = false; life[d] = running; register(d); reclaim() } \
+    /* With the lock: it knows that its predecessor is dead. */ \
+    :: atomic { life[d] == dead && !expired[lease[d]] -> \
+        registered[lease[d]] = false; life[d] = running; register(d); reclaim() } \
+    /* Time passes, and a lease that nobody renews runs out. */ \
     :: atomic { life[d] != running && registered[lease[d]] && !expired[lease[d]] -> expired[lease[d]] = true }
 
 active proctype World() {
