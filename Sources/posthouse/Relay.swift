@@ -48,8 +48,8 @@ final class Relay: Sendable {
         let pool = Self.pool(configuration, settings, observe)
         self.pool = pool
         let clock = DatabaseClock()
-        let identity = ThisProcess.identity()
-        let registration = Registration(pool: pool, identity: identity, version: Posthouse.version, clock: clock)
+        let lock = ThisProcess.stateLock(configuration)
+        let registration = Registration(pool: pool, key: lock?.own.key, version: Posthouse.version, clock: clock)
         self.registration = registration
         let routes = Routes()
         handOver = HandOver()
@@ -60,16 +60,17 @@ final class Relay: Sendable {
             observe(.warning("the partitions of the coming days were put off for an hour: \(error)"))
         }
         try await SourceNames.remember(configuration.sources.map(\.name), in: pool)
+        if let former = lock?.former { try await queue.takeOver(fromPredecessor: former.key) }
+        lock?.leaveMark()
         try await registration.register()
-        try await queue.bury(place: identity.place, isAlive: ThisProcess.isAlive)
         let plans = try LanePlan.make(configuration.integrations, version: Posthouse.version)
         let routed = try await queue.route(configuration.integrations)
 
         let rules = SourceRuleBook(SourceRules.byName(configuration.sources))
         let signings = SourceSignings(SourceSigning.byName(configuration.sources))
         dispatcher = Dispatcher(
-            queue: queue, handOver: handOver, registration: registration, clock: clock, place: identity.place,
-            isAlive: ThisProcess.isAlive, sources: signings, group: group, observe: observe)
+            queue: queue, handOver: handOver, registration: registration, clock: clock, sources: signings,
+            group: group, observe: observe)
         // A look-up can hang for as long as the resolver likes: threads of their own.
         resolverThreads = NIOThreadPool(numberOfThreads: DeliverLimits.resolverThreads)
         resolverThreads.start()

@@ -165,7 +165,9 @@ final class Relay: Sendable {
     func launch() throws -> ChildProcess {
         guard !(process.read { $0?.isRunning ?? false }) else { throw HarnessFailure("the daemon runs already") }
         let child = try ChildProcess(
-            [try Self.binary.get(), "serve", "--config", configuration], environment: Self.environment)
+            [try Self.binary.get(), "serve", "--config", configuration],
+            // Of its own: there lies the lock by which it takes over from its predecessor.
+            environment: Self.environment.merging(["STATE_DIRECTORY": directory.path]) { $1 })
         process.change { $0 = child }
         return child
     }
