@@ -6,6 +6,7 @@ import NIOPosix
 import Observing
 import Outbound
 import Postgres
+import Systemd
 import Vocabulary
 
 /// The running relay: the only place where its parts are built and joined.
