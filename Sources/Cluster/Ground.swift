@@ -75,7 +75,7 @@ struct Ground: Sendable {
         for ancestor in Files.ancestors(of: directory).dropLast() where await !Self.canSearch(ancestor, account) {
             throw .unsearchable(directory: ancestor, account: account.name)
         }
-        let isOurs = (Files.entries(directory) ?? [""]).allSatisfy { $0.hasPrefix("cluster") }
+        let isOurs = (Files.entries(directory) ?? [""]).allSatisfy { $0.hasPrefix("cluster") || $0 == "daemon.lock" }
         guard isOurs, lchown(directory, account.userID, account.groupID) == 0,
             await Self.canSearch(directory, account)
         else { throw .unsearchable(directory: directory, account: account.name) }

@@ -116,8 +116,6 @@ struct OutboundPath {
     /// What the receiver said goes into the ledger, not into the journal: it may quote what it was sent.
     private func withExcerpt(_ failure: String, of result: Result<EndpointAnswer, DeliveryFailure>) -> String {
         guard case .success(let answer) = result, !answer.excerpt.isEmpty else { return failure }
-        // PostgreSQL keeps no NUL in text.
-        let text = String(decoding: answer.excerpt.filter { $0 != 0 }, as: UTF8.self)
-        return "\(failure): \(text)"
+        return "\(failure): \(String(decoding: answer.excerpt, as: UTF8.self))"
     }
 }

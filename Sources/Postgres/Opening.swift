@@ -63,13 +63,15 @@ extension Wire {
     private func prepareSession() throws(DatabaseError) {
         // A transaction that this process leaves open (frozen, say) must not hold its locks for longer than a
         // statement. A generic plan made while a table was small (a sequential scan) would stay while it grows;
-        // planning anew costs some 50 µs a statement, and our statements are few and wide. A warning at COMMIT must
+        // planning anew costs some 50 µs a statement, and our statements are few and wide. A single statement is a
+        // transaction, too, and READ COMMITTED like those that BEGIN says it of. A warning at COMMIT must
         // reach us whatever role or database say of client_min_messages. Compiling a statement costs more than any of
         // ours takes, and is done by the cost that the planner gives it: a way that it was told not to go costs 10^10.
         let sql = """
             SET statement_timeout = \(milliseconds(settings.statementTimeout));
             SET idle_in_transaction_session_timeout = \(max(1, milliseconds(settings.statementDeadline)));
             SET plan_cache_mode = force_custom_plan;
+            SET default_transaction_isolation = 'read committed';
             SET jit = off;
             SET client_min_messages = warning
             """

@@ -10,7 +10,9 @@ extension TransactionVerdict: Sendable where Value: Sendable {}
 
 /// Posted, the first travels with what comes after it, the second with what was posted before.
 private enum Bounds {
-    static let begin = Statement<(), ()>("begin", "BEGIN")
+    /// A server, a database or a role may have another default: under a stricter one, what waited for another's lock is
+    /// refused instead of looking again.
+    static let begin = Statement<(), ()>("begin", "BEGIN ISOLATION LEVEL READ COMMITTED")
     static let commit = Statement<(), ()>("commit", "COMMIT")
 }
 

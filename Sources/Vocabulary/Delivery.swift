@@ -52,6 +52,8 @@ package final class Message: Sendable {
 package struct Delivery: Sendable {
     /// Row of `deliveries`.
     package let id: Int64
+    /// The row of `daemons` that it is leased under. What becomes of it is written under this lease alone.
+    package let lease: Int64
     package let integration: Int32
     package let message: Message
     /// Attempts that were made before.
@@ -59,8 +61,11 @@ package struct Delivery: Sendable {
     /// Of the message: `give_up_after` counts from here.
     package let createdAt: Timestamp
 
-    package init(id: Int64, integration: Int32, message: Message, attemptsMade: Int, createdAt: Timestamp) {
+    package init(
+        id: Int64, lease: Int64, integration: Int32, message: Message, attemptsMade: Int, createdAt: Timestamp
+    ) {
         self.id = id
+        self.lease = lease
         self.integration = integration
         self.message = message
         self.attemptsMade = attemptsMade
@@ -71,6 +76,7 @@ package struct Delivery: Sendable {
 /// What settling needs of a delivery: no body, for settles may pile up while the database is away.
 package struct SettledDelivery: Sendable {
     package let id: Int64
+    package let lease: Int64
     package let integration: Int32
     /// Row of `messages`.
     package let message: Int64
@@ -80,6 +86,7 @@ package struct SettledDelivery: Sendable {
 
     init(_ delivery: Delivery) {
         id = delivery.id
+        lease = delivery.lease
         integration = delivery.integration
         message = delivery.message.row
         purchase = delivery.message.purchase
@@ -99,6 +106,14 @@ package struct Settlement: Sendable {
         case dead(reason: String)
         /// 410: the integration is paused and the delivery waits; uses up no attempt of the schedule.
         case paused(reason: String)
+
+        /// Whether it brings a text that is written.
+        package var hasText: Bool {
+            switch self {
+            case .dead, .paused: true
+            case .accepted, .retry, .kept: false
+            }
+        }
     }
 
     package let delivery: SettledDelivery
@@ -111,10 +126,41 @@ package struct Settlement: Sendable {
     package init(
         delivery: Delivery, verdict: Verdict, httpStatus: Int?, latencyMilliseconds: Int, failure: String?
     ) {
-        self.delivery = SettledDelivery(delivery)
+        let given = Settlement(SettledDelivery(delivery), verdict, httpStatus, latencyMilliseconds, failure)
+        self = given.changingTexts(Self.withoutNUL)
+    }
+
+    private init(
+        _ delivery: SettledDelivery, _ verdict: Verdict, _ httpStatus: Int?, _ latencyMilliseconds: Int,
+        _ failure: String?
+    ) {
+        self.delivery = delivery
         self.verdict = verdict
         self.httpStatus = httpStatus
         self.latencyMilliseconds = latencyMilliseconds
         self.failure = failure
+    }
+
+    // MARK: Texts
+
+    /// PostgreSQL keeps no NUL in text.
+    private static func withoutNUL(_ text: String) -> String {
+        text.utf8.contains(0) ? String(String.UnicodeScalarView(text.unicodeScalars.filter { $0 != "\0" })) : text
+    }
+
+    /// With each text that it brings (of the failure, and the reasons of its verdict) as `change` makes it.
+    package func changingTexts(_ change: (String) -> String) -> Settlement {
+        let changed: Verdict =
+            switch verdict {
+            case .accepted, .retry, .kept: verdict
+            case .dead(let reason): .dead(reason: change(reason))
+            case .paused(let reason): .paused(reason: change(reason))
+            }
+        return Settlement(delivery, changed, httpStatus, latencyMilliseconds, failure.map(change))
+    }
+
+    /// With nothing of what a receiver may have said: for a database that refuses it.
+    package var withoutTexts: Settlement {
+        changingTexts { _ in "the database refused the text of this failure" }
     }
 }

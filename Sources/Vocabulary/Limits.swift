@@ -58,8 +58,8 @@ package enum Limits {
 
     // MARK: Queue
 
-    /// Deliveries of one integration held in memory, leased by this daemon. What finds no place is claimed from the
-    /// table later, at three times the cost.
+    /// Deliveries of one integration held in memory, leased by this daemon; an eighth more of those that are claimed.
+    /// What finds no place is claimed from the table later, at three times the cost.
     package static let laneDeliveriesMax = 8_192
     /// Bytes of bodies held in memory by one lane: its equal part of what all lanes may hold, within these bounds.
     package static let laneBytesMax = 16 << 20
@@ -70,12 +70,16 @@ package enum Limits {
     package static let claimDeliveriesMax = 256
     /// The poll that backs the wake-ups up.
     package static let pollInterval: Duration = .seconds(1)
-    /// A daemon that has not renewed its lease for this long is dead: its deliveries are taken over.
+    /// A daemon that has not renewed its lease for this long, by the database's time, is dead: its deliveries are taken
+    /// over.
     package static let leaseDuration: Duration = .seconds(15)
     /// How often a daemon renews its lease.
     package static let leaseRenewal: Duration = .seconds(4)
     /// A daemon stops starting attempts when its lease has less than this left.
     package static let leaseMargin: Duration = .seconds(5)
+    /// A daemon that has reached the database ends nobody's lease for this long: longer than `reconnectBackoff`, so that
+    /// a database that was away has all of them back first.
+    package static let leaseExpiryGrace: Duration = .seconds(6)
 
     // MARK: Delivery
 
@@ -129,6 +133,8 @@ package enum Limits {
     package static let rateMarginPercent = 5
     /// Slots are reserved for this long at most, the first one excepted.
     package static let rateLookAhead: Duration = .milliseconds(250)
+    /// Slots are asked for ahead of a database that takes so long to answer at most.
+    package static let rateLeadMax: Duration = .seconds(2)
     /// A slot is lost so long after its time.
     package static let rateLateness: Duration = .milliseconds(25)
     /// A request that was sent is taken for arrived after this, answered or not.
@@ -144,6 +150,13 @@ package enum Limits {
     package static let settleBufferMax = 20_000
     /// Settling transactions under way at once.
     package static let settleWriters = 2
+    /// Settlements that the database refuses, kept aside and tried again; at this number no lane starts another attempt.
+    package static let settleRefusedMax = 1_000
+    /// Refusals after which a batch is no longer cut in parts: what of it was not tried is kept aside. One settlement in
+    /// a full batch is found with 11, three are with 30.
+    package static let settleRefusalsMax = 32
+    /// How often it is looked whether what is kept aside is due.
+    package static let settleRefusedTick: Duration = .milliseconds(100)
     /// How often a leak is looked for (`Queue.sweep`).
     package static let sweepInterval: Duration = .seconds(30)
     /// At least so many times what a sweep took lies between it and the next: with a long queue, 1 % of one connection.

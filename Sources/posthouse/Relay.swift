@@ -6,6 +6,7 @@ import NIOPosix
 import Observing
 import Outbound
 import Postgres
+import Systemd
 import Vocabulary
 
 /// The running relay: the only place where its parts are built and joined.
@@ -67,8 +68,8 @@ final class Relay: Sendable {
         self.pool = pool
         undo.add { await pool.close() }
         let clock = DatabaseClock()
-        let identity = ThisProcess.identity()
-        let registration = Registration(pool: pool, identity: identity, version: Posthouse.version, clock: clock)
+        let lock = ThisProcess.stateLock(configuration)
+        let registration = Registration(pool: pool, key: lock?.own.key, version: Posthouse.version, clock: clock)
         self.registration = registration
         let routes = Routes()
         handOver = HandOver()
@@ -81,8 +82,9 @@ final class Relay: Sendable {
             observe(.warning("the partitions of the coming days were put off for an hour: \(error)"))
         }
         try await SourceNames.remember(configuration.sources.map(\.name), in: pool)
+        if let former = lock?.former { try await queue.takeOver(fromPredecessor: former.key) }
+        lock?.leaveMark()
         try await registration.register()
-        try await queue.bury(place: identity.place, isAlive: ThisProcess.isAlive)
         let plans = try LanePlan.make(configuration.integrations, version: Posthouse.version)
         let routed = try await queue.route(configuration.integrations)
         let lanes = try PlannedLane.join(routed, plans)
@@ -90,8 +92,8 @@ final class Relay: Sendable {
         let rules = SourceRuleBook(SourceRules.byName(configuration))
         let signings = SourceSignings(SourceSigning.byName(configuration.sources))
         dispatcher = Dispatcher(
-            queue: queue, handOver: handOver, registration: registration, clock: clock, place: identity.place,
-            isAlive: ThisProcess.isAlive, sources: signings, group: group, observe: observe)
+            queue: queue, handOver: handOver, registration: registration, clock: clock, sources: signings,
+            group: group, observe: observe)
         names = NameResolver()
 
         recordQueue = RecordQueue()

@@ -38,9 +38,7 @@ final class APIBench: Sendable {
             backoff: .milliseconds(20)...(.milliseconds(200)))
         pool.start()
         self.pool = pool
-        let registration = Registration(
-            pool: pool, identity: ProcessIdentity(place: "here", processID: 1, startedTicks: 7), version: "test",
-            clock: clock)
+        let registration = Registration(pool: pool, key: nil, version: "test", clock: clock)
         try await registration.register()
         let recorder = Recorder(
             queue: queue, pool: pool, handOver: HandOver(), registration: registration, routes: Routes(),

@@ -14,9 +14,16 @@ final class Bench: Sendable {
     private let cluster: TestCluster
     private let daemons = Mutex<[Daemon]>([])
 
-    init(on cluster: TestCluster? = nil, isMigrated: Bool = true) async throws {
+    init(on cluster: TestCluster? = nil, isMigrated: Bool = true, encoding: String? = nil) async throws {
         self.cluster = try cluster ?? TestCluster.shared
-        connectionString = try self.cluster.createDatabase()
+        if let encoding {
+            let name = "encoded_\(encoding.lowercased())"
+            try self.cluster.psql(
+                "CREATE DATABASE \(name) ENCODING '\(encoding)' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
+            connectionString = self.cluster.connectionString(database: name)
+        } else {
+            connectionString = try self.cluster.createDatabase()
+        }
         database = String(connectionString.split(separator: "=").last ?? "")
         guard isMigrated else { return }
         let connection = try await connect()
@@ -26,8 +33,10 @@ final class Bench: Sendable {
     }
 
     /// Runs `body` and closes every pool, however it ends.
-    static func run(on cluster: TestCluster? = nil, _ body: (Bench) async throws -> Void) async throws {
-        let bench = try await Bench(on: cluster)
+    static func run(
+        on cluster: TestCluster? = nil, encoding: String? = nil, _ body: (Bench) async throws -> Void
+    ) async throws {
+        let bench = try await Bench(on: cluster, encoding: encoding)
         let result: Result<Void, any Error>
         do { result = .success(try await body(bench)) } catch { result = .failure(error) }
         for daemon in bench.daemons.withLock({ $0 }) { await daemon.pool.close() }
@@ -75,18 +84,23 @@ final class Bench: Sendable {
         return try await running.value
     }
 
-    /// A daemon that has registered and routes to `integrations`; all of one bench are neighbours of one place.
+    /// A daemon that has registered and routes to `integrations`.
     func daemon(
-        _ integrations: [Integration] = [], processID: Int32 = 1, slotsPerLane: Int = Limits.laneDeliveriesMax,
+        _ integrations: [Integration] = [], key: Identifier? = nil, slotsPerLane: Int = Limits.laneDeliveriesMax,
         bytesPerLane: Int = Limits.laneBytesMax, copiedEventsMin: Int = 1,
         changePurchasesMax: Int = Limits.changePurchasesMax, settings: ConnectionSettings? = nil
     ) async throws -> Daemon {
         let daemon = try await Daemon(
-            settings ?? Self.settings(connectionString), integrations: integrations, processID: processID,
+            settings ?? Self.settings(connectionString), integrations: integrations, key: key,
             slotsPerLane: slotsPerLane, bytesPerLane: bytesPerLane, copiedEventsMin: copiedEventsMin,
             changePurchasesMax: changePurchasesMax)
         daemons.withLock { $0.append(daemon) }
         return daemon
+    }
+
+    /// As if the daemon had not renewed its lease in time.
+    func expire(_ daemon: Daemon) throws {
+        try psql("UPDATE daemons SET expires_at = now() - interval '1 second' WHERE id = \(daemon.lease)")
     }
 
     /// Asks psql, which is not ours: rows by lines, columns by `|`.
@@ -96,8 +110,6 @@ final class Bench: Sendable {
 
 /// What one process of the relay has of the ledger, without its clockwork: the tests turn every wheel by hand.
 final class Daemon: Sendable {
-    static let place = "here"
-
     let pool: Pool
     let clock = DatabaseClock()
     let registration: Registration
@@ -114,7 +126,7 @@ final class Daemon: Sendable {
     private let changePurchasesMax: Int
 
     init(
-        _ settings: ConnectionSettings, integrations: [Integration], processID: Int32, slotsPerLane: Int,
+        _ settings: ConnectionSettings, integrations: [Integration], key: Identifier?, slotsPerLane: Int,
         bytesPerLane: Int, copiedEventsMin: Int, changePurchasesMax: Int
     ) async throws {
         self.copiedEventsMin = copiedEventsMin
@@ -125,9 +137,7 @@ final class Daemon: Sendable {
             settings, size: 3, waiting: Pool.Waiting(waitersMax: 100, limit: .seconds(20)),
             backoff: .milliseconds(20)...(.milliseconds(200)), onStateChange: { told.yield($0) })
         pool.start()
-        registration = Registration(
-            pool: pool, identity: ProcessIdentity(place: Self.place, processID: processID, startedTicks: 7),
-            version: "test", clock: clock)
+        registration = Registration(pool: pool, key: key, version: "test", clock: clock)
         handOver = HandOver(slotsPerLane: slotsPerLane, bytesPerLane: bytesPerLane)
         let log = log
         queue = Queue(

@@ -10,7 +10,7 @@ struct BreakerTests {
     @Test("Opened once, seen by all, closed once")
     func openAndClosed() async throws {
         try await Bench.run { bench in
-            let (one, other) = (try await bench.daemon([.named("all")]), try await bench.daemon(processID: 2))
+            let (one, other) = (try await bench.daemon([.named("all")]), try await bench.daemon())
             let row = one.row("all")
             #expect(try await one.queue.readBreakers().isEmpty)
             #expect(try await one.queue.openBreaker(row, reason: "answered 503"))
@@ -31,7 +31,7 @@ struct BreakerTests {
     @Test("A probe is one daemon's; the next is due an interval later, or when that one cannot last any longer")
     func probes() async throws {
         try await Bench.run { bench in
-            let (one, other) = (try await bench.daemon([.named("all")]), try await bench.daemon(processID: 2))
+            let (one, other) = (try await bench.daemon([.named("all")]), try await bench.daemon())
             let row = one.row("all")
             #expect(try await one.queue.openBreaker(row, reason: "answered 503"))
             func claim(_ daemon: Daemon) async throws -> Bool {
@@ -59,10 +59,33 @@ struct BreakerTests {
         }
     }
 
+    @Test("A daemon that dies while it probes: the next probe is another's as soon as its lease has ended")
+    func diedProbing() async throws {
+        try await Bench.run { bench in
+            let (dead, other) = (try await bench.daemon([.named("all")]), try await bench.daemon())
+            let row = dead.row("all")
+            #expect(try await dead.queue.openBreaker(row, reason: "answered 503"))
+            try bench.psql("UPDATE breakers SET next_probe_at = now()")
+            #expect(try await dead.queue.claimProbe(row, lasting: .seconds(120)))
+            #expect(try await other.queue.readBreakers() == [row: false])
+            #expect(try await !other.queue.claimProbe(row, lasting: .seconds(15)), "it may still be answered")
+            try bench.expire(dead)
+            try await other.queue.endExpiredLeases()
+            #expect(try await other.queue.readBreakers() == [row: true])
+            #expect(try await other.queue.claimProbe(row, lasting: .seconds(15)))
+            #expect(try await other.queue.readBreakers() == [row: false], "it has a new owner, who lives")
+            // Slots that it had reserved go unused: nobody waits for them.
+            _ = try await dead.queue.reserveSlots(row, count: 5, interval: .milliseconds(10), notBefore: .zero)
+            let next = try await other.queue.reserveSlots(
+                row, count: 1, interval: .milliseconds(10), notBefore: .zero)
+            #expect(next.firstMicroseconds - next.nowMicroseconds <= 50_000)
+        }
+    }
+
     @Test("Two who ask for one probe at once: one gets it")
     func race() async throws {
         try await Bench.run { bench in
-            let (one, other) = (try await bench.daemon([.named("all")]), try await bench.daemon(processID: 2))
+            let (one, other) = (try await bench.daemon([.named("all")]), try await bench.daemon())
             let row = one.row("all")
             #expect(try await one.queue.openBreaker(row, reason: "answered 503"))
             for _ in 0..<20 {
@@ -84,7 +107,8 @@ struct BreakerTests {
             let handed = daemon.inbox.take()
             try bench.psql("UPDATE deliveries SET attempts = 2")
             let probe = Delivery(
-                id: handed[0].id, integration: handed[0].integration, message: handed[0].message, attemptsMade: 2,
+                id: handed[0].id, lease: handed[0].lease, integration: handed[0].integration,
+                message: handed[0].message, attemptsMade: 2,
                 createdAt: handed[0].createdAt)
             try await daemon.queue.release([handed[1]])
             _ = try await daemon.queue.settle([
@@ -101,7 +125,7 @@ struct BreakerTests {
     @Test("Slots of two daemons never meet, and lie an interval apart")
     func slots() async throws {
         try await Bench.run { bench in
-            let (one, other) = (try await bench.daemon([.named("all")]), try await bench.daemon(processID: 2))
+            let (one, other) = (try await bench.daemon([.named("all")]), try await bench.daemon())
             let row = one.row("all")
             let interval = Duration.milliseconds(400)
             func reserve(_ daemon: Daemon, _ count: Int, notBefore: Duration = .zero) async throws -> Duration {

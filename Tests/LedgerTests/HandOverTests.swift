@@ -69,7 +69,7 @@ struct HandOverTests {
     func replacedWhileClaiming() throws {
         let handOver = HandOver(slotsPerLane: 3, bytesPerLane: 1_000)
         handOver.open(1) { _ in }
-        let (slots, opening) = try #require(handOver.reserveFromOpening(1, upTo: 2))
+        let (slots, opening) = try #require(handOver.reserveForClaim(1, upTo: 2))
         #expect(slots == 2)
         handOver.close(1)
         handOver.charge([.sample(1, bytes: 900)], of: opening)
@@ -79,9 +79,9 @@ struct HandOverTests {
         #expect(handOver.room(1) == 1_000)
         handOver.free(1, 2, of: opening)
         #expect(handOver.reserve(1, upTo: 9) == 1)
-        #expect(handOver.reserveFromOpening(1, upTo: 1) == nil, "full")
+        #expect(handOver.reserveForClaim(1, upTo: 1) == nil, "full")
         handOver.free(1, 1)
-        let (_, new) = try #require(handOver.reserveFromOpening(1, upTo: 1))
+        let (_, new) = try #require(handOver.reserveForClaim(1, upTo: 1))
         handOver.charge([.sample(1, bytes: 900)], of: new)
         #expect(handOver.room(1) == 100 && new != opening)
     }

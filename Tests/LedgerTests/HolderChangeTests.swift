@@ -242,7 +242,7 @@ struct HolderChangeTests {
     func concurrent() async throws {
         try await Bench.run { bench in
             let first = try await bench.daemon()
-            let second = try await bench.daemon(processID: 2)
+            let second = try await bench.daemon()
             for round in 0..<40 {
                 let environment = "round\(round)"
                 let bought = gain(Self.a, "s1", at: 0)(environment)

@@ -13,15 +13,14 @@ struct LeaseTests {
     @Test("Settled under a lost lease: nothing changes, the attempt is history")
     func lostLease() async throws {
         try await Bench.run { bench in
-            let frozen = try await bench.daemon([.named("all")], processID: 1)
-            let other = try await bench.daemon([.named("all")], processID: 2)
+            let (frozen, other) = (try await bench.daemon([.named("all")]), try await bench.daemon([.named("all")]))
             frozen.open("all")
             await frozen.record([
                 .sample("A", purchase: "subs_1"), .sample("B", purchase: "subs_2"), .sample("C", purchase: "subs_2"),
             ])
             let held = frozen.inbox.take()
-            try bench.psql("UPDATE daemons SET expires_at = now() - interval '1 second' WHERE id = \(frozen.lease)")
-            try await other.queue.bury(place: "elsewhere") { _, _ in true }
+            try bench.expire(frozen)
+            try await other.queue.endExpiredLeases()
             #expect(other.log.rescued == [2])
             #expect(try bench.psql(Self.leases) == "0|3")
             let before = try bench.psql("SELECT * FROM deliveries ORDER BY id")
@@ -37,34 +36,104 @@ struct LeaseTests {
                     == "accepted dead retry")
             // It wakes up, learns it, and works on under another id.
             let old = frozen.lease
-            #expect(try await !frozen.queue.keepAlive(place: Daemon.place) { _, _ in true })
+            #expect(try await !frozen.queue.keepAlive())
             #expect(frozen.lease > old && frozen.handOver.heldCount == 0)
             #expect(frozen.log.all { if case .leaseLost(let id) = $0 { id } else { nil } } == [old])
-            #expect(try await frozen.queue.keepAlive(place: Daemon.place) { _, _ in true })
+            #expect(try await frozen.queue.keepAlive())
             #expect(try await frozen.claimAll("all").map(\.message.type) == ["A", "B"])
         }
     }
 
-    @Test("A neighbour whose process is gone is dead at once; one that runs, or is elsewhere, is not")
-    func deadNeighbour() async throws {
+    @Test("An attempt of a lost lease settles nothing of the next one, in one batch with an attempt of that")
+    func twoLeases() async throws {
+        try await Bench.run { bench in
+            let daemon = try await bench.daemon([.named("all")])
+            daemon.open("all")
+            await daemon.record((1...3).map { .sample("E\($0)", purchase: "subs_\($0)") })
+            let before = daemon.inbox.take()
+            try bench.psql("DELETE FROM daemons")
+            #expect(try await !daemon.queue.keepAlive())
+            let after = try await daemon.claimAll("all")
+            #expect(after.map(\.id) == before.map(\.id) && after.map(\.lease) != before.map(\.lease))
+            // The first two are under way once more; the third has ended under both.
+            _ = try await daemon.queue.settle([
+                before[0].settled(.accepted), before[1].settled(.retry(after: .seconds(60))),
+                before[2].settled(.accepted), after[2].settled(.retry(after: .seconds(60))),
+            ])
+            #expect(
+                try bench.psql("SELECT attempts, leased_by FROM deliveries ORDER BY id")
+                    == "0|\(daemon.lease)\n0|\(daemon.lease)\n1|")
+            #expect(daemon.handOver.heldCount == 2, "still to be settled")
+            #expect(try await daemon.queue.sweep(suspects: []) == [])
+            try await daemon.queue.release([before[0]])
+            #expect(try bench.psql(Self.leases) == "2|3", "given back under the lease that it was taken under")
+            _ = try await daemon.queue.settle(after.prefix(2).map { $0.settled(.accepted) })
+            #expect(try bench.psql(Self.leases) == "0|1")
+        }
+    }
+
+    @Test("A lease ends by the database's time alone, whatever another daemon says of its place and process")
+    func byTimeAlone() async throws {
         try await Bench.run { bench in
             var daemons: [Daemon] = []
-            for processID in 1...3 {
-                daemons.append(try await bench.daemon([.named("all")], processID: Int32(processID)))
-            }
+            for _ in 1...3 { daemons.append(try await bench.daemon([.named("all")])) }
             for (index, daemon) in daemons.enumerated() {
                 daemon.open("all")
                 await daemon.record([.sample(purchase: "subs_\(index)")])
             }
-            try bench.psql("UPDATE daemons SET place = 'elsewhere' WHERE id = \(daemons[2].lease)")
-            try await daemons[0].queue.bury(place: Daemon.place) { processID, ticks in processID == 1 && ticks == 7 }
-            #expect(
-                try bench.psql("SELECT string_agg(process_id::text, ',' ORDER BY 1) FROM daemons") == "1,3")
+            #expect(try bench.psql("SELECT count(DISTINCT place) FROM daemons") == "3", "no older daemon's neighbour")
+            // As a daemon of the version before registers, on this machine or another.
+            try bench.psql(
+                """
+                INSERT INTO daemons (place, process_id, process_started, version, expires_at)
+                VALUES ('unknown ', 1, 0, 'older', now() + interval '15 seconds')
+                """)
+            try await daemons[0].queue.endExpiredLeases()
+            #expect(try bench.psql("SELECT count(*) FROM daemons") == "4")
+            try bench.expire(daemons[1])
+            try bench.psql("UPDATE daemons SET expires_at = now() - interval '1 second' WHERE version = 'older'")
+            try await daemons[0].queue.endExpiredLeases()
+            #expect(try bench.psql("SELECT count(*) FROM daemons") == "2")
             #expect(daemons[0].log.rescued == [1])
             #expect(try bench.psql(Self.leases) == "2|3")
-            // The same process id, started at another time, is another process.
-            try await daemons[0].queue.bury(place: Daemon.place) { _, ticks in ticks == 8 }
-            #expect(try bench.psql("SELECT string_agg(process_id::text, ',') FROM daemons") == "3")
+        }
+    }
+
+    @Test("A daemon ends nobody's lease before all had the time to reach a database that was away, and never its own")
+    func grace() async throws {
+        try await Bench.run { bench in
+            let (one, other) = (try await bench.daemon(), try await bench.daemon())
+            try bench.psql("UPDATE daemons SET expires_at = now() - interval '1 minute'")
+            #expect(!one.registration.mayExpireOthers, "it has only just reached the database")
+            try await one.queue.expireLeases()
+            #expect(try bench.psql("SELECT count(*) FROM daemons") == "2")
+            try await one.queue.endExpiredLeases()
+            #expect(try bench.psql("SELECT id FROM daemons") == "\(one.lease)", "its own it renews")
+            #expect(try await one.queue.keepAlive())
+            #expect(try await !other.queue.keepAlive())
+        }
+    }
+
+    @Test("A successor takes over at once from the daemon that had its predecessor's key, and from no other")
+    func predecessor() async throws {
+        try await Bench.run { bench in
+            func key(_ token: String) -> Identifier {
+                Identity.daemon(machine: [UInt8](repeating: 7, count: 16), device: 1, inode: 2, token: token)
+            }
+            let dead = try await bench.daemon([.named("all")], key: key("a"))
+            let (living, keyless) = (try await bench.daemon(key: key("b")), try await bench.daemon())
+            dead.open("all")
+            await dead.record([.sample("A")])
+            let successor = try await bench.daemon([.named("all")], key: key("c"))
+            try await successor.queue.takeOver(fromPredecessor: key("elsewhere"))
+            #expect(try bench.psql("SELECT count(*) FROM daemons") == "4")
+            try await successor.queue.takeOver(fromPredecessor: key("a"))
+            #expect(
+                try bench.psql("SELECT string_agg(id::text, ' ' ORDER BY id) FROM daemons")
+                    == [living, keyless, successor].map { "\($0.lease)" }.joined(separator: " "))
+            #expect(successor.log.rescued == [1])
+            successor.open("all")
+            #expect(try await successor.claimAll("all").map(\.message.type) == ["A"])
         }
     }
 

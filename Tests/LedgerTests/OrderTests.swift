@@ -104,17 +104,18 @@ struct OrderTests {
         }
     }
 
-    @Test("One that died between settling a head and the look at what was behind it: whoever buries it looks")
+    @Test("One that died between settling a head and the look at what was behind it: whoever ends its lease looks")
     func diedMeanwhile() async throws {
         try await Bench.run { bench in
-            let dead = try await bench.daemon([.named("all")], processID: 1)
-            let living = try await bench.daemon([.named("all")], processID: 2)
+            let dead = try await bench.daemon([.named("all")])
+            let living = try await bench.daemon([.named("all")])
             dead.open("all")
             await dead.record([.sample("A"), .sample("B")])
             let head = try #require(dead.inbox.take().first)
             try bench.psql("DELETE FROM deliveries WHERE id = \(head.id)")
             #expect(try bench.psql("SELECT blocked FROM deliveries") == "t")
-            try await living.queue.bury(place: Daemon.place) { process, _ in process == 2 }
+            try bench.expire(dead)
+            try await living.queue.endExpiredLeases()
             living.open("all")
             #expect(try await living.claimAll("all").map(\.message.type) == ["B"])
         }
@@ -153,8 +154,8 @@ struct OrderTests {
     @Test("Settling and recording the same purchases at once: nothing is left behind, nothing overtakes")
     func race() async throws {
         try await Bench.run { bench in
-            let settler = try await bench.daemon([.named("a"), .named("b")], processID: 1)
-            let recorder = try await bench.daemon([.named("a"), .named("b")], processID: 2)
+            let settler = try await bench.daemon([.named("a"), .named("b")])
+            let recorder = try await bench.daemon([.named("a"), .named("b")])
             settler.open("a", "b")
             let purchases = (0..<12).map { "subs_\($0)" }
             func events(_ round: Int) -> [Event] {

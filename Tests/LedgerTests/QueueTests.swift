@@ -123,8 +123,8 @@ struct QueueTests {
     @Test("Two daemons at one lane share it out, and neither waits for the other's locks")
     func skipLocked() async throws {
         try await Bench.run { bench in
-            let left = try await bench.daemon([.named("all")], processID: 1)
-            let right = try await bench.daemon([.named("all")], processID: 2)
+            let left = try await bench.daemon([.named("all")])
+            let right = try await bench.daemon([.named("all")])
             await left.record((0..<400).map { .sample(purchase: "subs_\($0)") })
             left.open("all")
             right.open("all")

@@ -239,8 +239,8 @@ struct RecorderTests {
     @Test("Two daemons that meet on the same new purchases: one purchase, the whole truth, again and again")
     func race() async throws {
         try await Bench.run { bench in
-            let left = try await bench.daemon([.named("all")], processID: 1)
-            let right = try await bench.daemon([.named("all")], processID: 2)
+            let left = try await bench.daemon([.named("all")])
+            let right = try await bench.daemon([.named("all")])
             let rounds = 40
             let together = login + [Fact.transferred(anonymous, to: user, seconds(100), until: seconds(10_000))]
             for round in 0..<rounds {

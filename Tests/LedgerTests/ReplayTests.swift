@@ -160,7 +160,7 @@ struct ReplayTests {
             try bench.psql(
                 "UPDATE messages SET created_at = now() - interval '2 days' WHERE type IN ('WANTED_1', 'OTHER')")
             let new = Integration.named("new", events: ["WANTED*"], environments: ["PRODUCTION"])
-            let daemon = try await bench.daemon([old, new], processID: 2)
+            let daemon = try await bench.daemon([old, new])
             let route = try #require(daemon.routes.current.first { $0.integration.name == "new" })
             let now = try #require(Timestamp(iso8601: "2026-01-01T00:00:00Z"))
             func run(since: Timestamp, isDry: Bool = false) async throws -> Int {

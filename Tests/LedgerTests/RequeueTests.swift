@@ -48,7 +48,7 @@ struct RequeueTests {
         try await Bench.run { bench in
             let before = try await bench.daemon([])
             await before.record((0..<3).map { .sample("E\($0)", purchase: $0 == 0 ? nil : "p\($0)", transaction: nil) })
-            let daemon = try await bench.daemon([.named("new")], processID: 2)
+            let daemon = try await bench.daemon([.named("new")])
             let route = try #require(daemon.routes.current.first)
             let backfill = try await Backfill.start(
                 route, since: Timestamp(milliseconds: 0), until: nil, in: daemon.pool)
@@ -110,7 +110,7 @@ struct RequeueTests {
             let before = try await bench.daemon([])
             await before.record([.sample("OLD", purchase: "p1"), .sample("YOUNG", purchase: "p2")])
             try bench.psql("UPDATE messages SET created_at = now() - interval '60 days' WHERE type = 'OLD'")
-            let daemon = try await bench.daemon([.named("new"), .named("old"), .named("older")], processID: 2)
+            let daemon = try await bench.daemon([.named("new"), .named("old"), .named("older")])
             let today = Int32(try bench.psql("SELECT (now() AT TIME ZONE 'UTC')::date - date '1970-01-01'")) ?? 0
             try await daemon.pool.withSession { session throws(DatabaseError) in
                 try session.transaction { session throws(DatabaseError) in
@@ -140,7 +140,7 @@ struct RequeueTests {
             await before.record((0..<9).map { .sample("E\($0)", purchase: "p\($0)") })
             try bench.psql(
                 "UPDATE messages SET created_at = now() - interval '2 days' WHERE type IN ('E0', 'E1', 'E2')")
-            let daemon = try await bench.daemon([.named("new")], processID: 2)
+            let daemon = try await bench.daemon([.named("new")])
             let route = try #require(daemon.routes.current.first)
             let yesterday = try milliseconds(bench, "now() - interval '1 day'")
             let backfill = try await Backfill.start(

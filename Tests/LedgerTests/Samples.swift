@@ -62,7 +62,7 @@ extension Delivery {
     /// A delivery that no table knows.
     static func sample(_ id: Int64, integration: Int32 = 1, bytes: Int = 0) -> Delivery {
         Delivery(
-            id: id, integration: integration,
+            id: id, lease: 1, integration: integration,
             message: Message(
                 row: id, id: "msg_\(id)", event: id, eventID: "evt_\(id)", type: "RENEWED", source: "shop",
                 transaction: nil, purchase: nil, purchaseKey: nil, transferID: nil, envelope: [],

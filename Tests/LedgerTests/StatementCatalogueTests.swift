@@ -75,8 +75,8 @@ struct StatementCatalogueTests {
     ]
 
     private static let queueing: [Entry] = [
-        Entry(QueueStatements.register), Entry(QueueStatements.renew), Entry(QueueStatements.neighbours),
-        Entry(QueueStatements.bury), Entry(QueueStatements.leave), Entry(QueueStatements.rescue),
+        Entry(QueueStatements.register), Entry(QueueStatements.renew), Entry(QueueStatements.expire),
+        Entry(QueueStatements.expirePredecessor), Entry(QueueStatements.leave), Entry(QueueStatements.reclaim),
         Entry(QueueStatements.leased), Entry(QueueStatements.release), Entry(QueueStatements.releaseAll),
         Entry(QueueStatements.unblock), Entry(QueueStatements.due), Entry(QueueStatements.claim),
         Entry(QueueStatements.messageBytes), Entry(QueueStatements.unclaim), Entry(QueueStatements.messages),

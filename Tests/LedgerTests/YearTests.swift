@@ -72,7 +72,7 @@ struct YearTests {
 
     private static func pass(_ number: Int, _ daemon: Daemon, _ upkeep: Upkeep) async throws {
         try await daemon.pool.withSession { session throws(DatabaseError) in try session.script(nextDay) }
-        #expect(try await daemon.queue.keepAlive(place: Daemon.place) { _, _ in true })
+        #expect(try await daemon.queue.keepAlive())
         let events = (0..<webhooksOfADay).map { index in
             let purchase = "p\((number * webhooksOfADay + index) % purchases)"
             return Event.sample(

@@ -172,7 +172,9 @@ final class Relay: Sendable {
         guard !(process.read { $0?.isRunning ?? false }) else { throw HarnessFailure("the daemon runs already") }
         let child = try ChildProcess(
             wrapper + [try Self.binary.get(), "serve", "--config", configuration],
-            environment: Self.environment.merging(environment) { $1 })
+            // Of its own: there lies the lock by which it takes over from its predecessor.
+            environment: Self.environment.merging(["STATE_DIRECTORY": directory.path]) { $1 }
+                .merging(environment) { $1 })
         process.change { $0 = child }
         return child
     }

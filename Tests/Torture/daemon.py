@@ -77,8 +77,12 @@ class Daemon:
         written.rename(self.file)
 
     def start(self, environment: dict[str, str] | None = None, wrapper: list[str] | None = None) -> None:
+        # The lock by which it takes over from its predecessor lies there.
+        state = self.scratch.path / f"{self.name}.state"
+        state.mkdir(exist_ok=True)
+        state.chmod(0o777)
         # A crash must end it, not start a backtrace of minutes.
-        environment = {"SWIFT_BACKTRACE": "enable=no"} | (environment or {})
+        environment = {"SWIFT_BACKTRACE": "enable=no", "STATE_DIRECTORY": str(state)} | (environment or {})
         arguments = [*(wrapper or []), str(self.binary), "serve", "--config", str(self.file)]
         if self.inherited:
             # systemd's protocol: descriptor 3, and LISTEN_PID names who may take it.

@@ -69,8 +69,14 @@ extension Queue {
 }
 
 enum BreakerStatements {
+    /// A probe of a daemon that died has ended with its lease.
     static let open = Statement<(), (Int32, Bool)>(
-        "breaker_open", "SELECT integration, next_probe_at <= now() FROM breakers")
+        "breaker_open",
+        """
+        SELECT integration,
+               next_probe_at <= now() OR probed_by IS NOT NULL AND NOT EXISTS (SELECT FROM daemons WHERE id = probed_by)
+        FROM breakers
+        """)
 
     static let insert = Statement<(Int32, String, Int64), Int32>(
         "breaker_insert",
@@ -90,7 +96,10 @@ enum BreakerStatements {
         "breaker_claim_probe",
         """
         UPDATE breakers SET probed_by = $2, probed_at = now(), next_probe_at = now() + $3 * interval '1 millisecond'
-        WHERE integration = $1 AND next_probe_at <= now() RETURNING integration
+        WHERE integration = $1
+          AND (next_probe_at <= now()
+               OR probed_by IS NOT NULL AND NOT EXISTS (SELECT FROM daemons WHERE id = probed_by))
+        RETURNING integration
         """)
 
     static let endProbe = Statement<(Int32, Int64, Int64), ()>(

@@ -1,7 +1,7 @@
 import Postgres
 package import Vocabulary
 
-/// Where a lane's walk along its due index stands. Retried, rescued and released rows are given a later due time, so a
+/// Where a lane's walk along its due index stands. Retried, reclaimed and released rows are given a later due time, so a
 /// walk that goes on from here misses nothing but what was due long before and committed late: a walk that finds less
 /// than it asked for starts again from the beginning.
 package struct ClaimCursor: Sendable {
@@ -19,7 +19,7 @@ extension Queue {
     package func claim(
         _ integration: Int32, upTo limit: Int, cursor: inout ClaimCursor
     ) async throws -> (deliveries: [Delivery], isDrained: Bool) {
-        guard let (slots, opening) = handOver.reserveFromOpening(integration, upTo: limit) else { return ([], false) }
+        guard let (slots, opening) = handOver.reserveForClaim(integration, upTo: limit) else { return ([], false) }
         do {
             let lease = try registration.current()
             let from = cursor
@@ -78,7 +78,7 @@ extension Queue {
         let deliveries = rows.compactMap { row in
             messages[row.1].map { message in
                 Delivery(
-                    id: row.0, integration: integration, message: message, attemptsMade: Int(row.2),
+                    id: row.0, lease: lease, integration: integration, message: message, attemptsMade: Int(row.2),
                     createdAt: Timestamp(milliseconds: row.3))
             }
         }
@@ -112,7 +112,7 @@ extension Queue {
         let sizes = Dictionary(
             try session.run(QueueStatements.messageBytes, Array(Set(rows.map(\.1)))).map { ($0.0, Int($0.1)) },
             uniquingKeysWith: { first, _ in first })
-        var room = handOver.room(integration)
+        var room = handOver.roomForClaim(integration)
         var fitting = 0
         for row in rows {
             room -= sizes[row.1] ?? 0

@@ -12,15 +12,16 @@ struct Followers {
 
     /// Frees the first delivery of each lane if it is blocked, leased where a slot is free. In a transaction of its
     /// own, after the commit that made the look necessary.
+    /// - Parameter lease: nil: none of them is leased.
     /// - Returns: what was leased, in its lane's count and held; to be handed over.
     func release(
-        _ lanes: [FanOut.Lane], leasedBy lease: Int64, on session: borrowing Session
+        _ lanes: [FanOut.Lane], leasedBy lease: Int64?, on session: borrowing Session
     ) throws(DatabaseError) -> [Delivery] {
         guard !lanes.isEmpty else { return [] }
         var slots: [Int32: Int] = [:]
         var leases: [Int64?] = []
         for lane in lanes {
-            let isGranted = handOver.reserve(lane.integration, upTo: 1) == 1
+            let isGranted = lease != nil && handOver.reserve(lane.integration, upTo: 1) == 1
             if isGranted { slots[lane.integration, default: 0] += 1 }
             leases.append(isGranted ? lease : nil)
         }
@@ -54,11 +55,10 @@ struct Followers {
     ) throws(DatabaseError) -> [Delivery] {
         let messages = try Queue.messages(rows.map(\.1), on: session)
         return rows.compactMap { row in
-            messages[row.1].map { message in
-                Delivery(
-                    id: row.0, integration: row.2, message: message, attemptsMade: Int(row.3),
-                    createdAt: Timestamp(milliseconds: row.4))
-            }
+            guard let message = messages[row.1], let lease = row.5 else { return nil }
+            return Delivery(
+                id: row.0, lease: lease, integration: row.2, message: message, attemptsMade: Int(row.3),
+                createdAt: Timestamp(milliseconds: row.4))
         }
     }
 }

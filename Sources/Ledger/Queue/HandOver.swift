@@ -70,20 +70,35 @@ package final class HandOver: Sendable {
     /// - Parameter bytesEach: of each message, where it is known; else `charge` tells later. A lane takes a message
     ///   while it has any room left, so that the largest gets through, too.
     func reserve(_ integration: Int32, upTo wanted: Int, bytesEach: Int = 0) -> Int {
-        reserveFromOpening(integration, upTo: wanted, bytesEach: bytesEach)?.slots ?? 0
-    }
-
-    /// The same for a claim, which takes a while and ends with the lane that asked for it, whichever is open by then.
-    /// - Returns: nil: none.
-    func reserveFromOpening(
-        _ integration: Int32, upTo wanted: Int, bytesEach: Int = 0
-    ) -> (slots: Int, opening: Opening)? {
         state.withLock { state in
-            guard let lane = state.lanes[integration], lane.waitingBytes < bytesOfOne(of: state) else { return nil }
+            guard let lane = state.lanes[integration], lane.waitingBytes < bytesOfOne(of: state) else { return 0 }
             let granted = max(0, min(wanted, slotsPerLane - lane.waiting))
             state.lanes[integration]?.waiting += granted
             state.lanes[integration]?.waitingBytes += granted * bytesEach
+            return granted
+        }
+    }
+
+    /// The same for a claim, which takes a while and ends with the lane that asked for it, whichever is open by then.
+    /// Claims have room of their own beyond what fresh messages may take up, an eighth of it, so that a stream of these
+    /// does not keep retries and the backlog out.
+    /// - Returns: nil: none.
+    func reserveForClaim(_ integration: Int32, upTo wanted: Int) -> (slots: Int, opening: Opening)? {
+        state.withLock { state in
+            guard let lane = state.lanes[integration], Self.withClaims(bytesOfOne(of: state)) > lane.waitingBytes
+            else { return nil }
+            let granted = max(0, min(wanted, Self.withClaims(slotsPerLane) - lane.waiting))
+            state.lanes[integration]?.waiting += granted
             return granted > 0 ? (granted, lane.opening) : nil
+        }
+    }
+
+    private static func withClaims(_ limit: Int) -> Int { limit + limit / 8 }
+
+    /// Bytes that a lane has room for in a claim.
+    func roomForClaim(_ integration: Int32) -> Int {
+        state.withLock { state in
+            Self.withClaims(bytesOfOne(of: state)) - (state.lanes[integration]?.waitingBytes ?? 0)
         }
     }
 

@@ -6,8 +6,9 @@ package import Vocabulary
 ///
 /// The table owns the truth: a row is to do, and leaves when it is settled. What lies in memory (HandOver) is leased in
 /// the table to this daemon. Three things can go wrong, and each has its rule:
-/// - a daemon dies: its registration ends and `keepAlive` of any other gives its deliveries back;
-/// - a daemon is frozen past its lease: it is fenced (Registration) and starts again under a new id;
+/// - a daemon dies: its lease runs out and `expireLeases` of any other gives its deliveries back;
+/// - a daemon is frozen past its lease: it is fenced (Registration) and starts again under a new id; what it settles
+///   late it settles under the lease that the attempt was made under, and finds nothing;
 /// - an answer of the database is lost, so that a row is leased here and nobody knows: `sweep` finds what the table
 ///   calls ours and memory does not hold, twice in a row, and gives it back.
 package struct Queue: Sendable {
@@ -71,12 +72,18 @@ package struct Queue: Sendable {
     /// are held no more.
     package func release(_ deliveries: [Delivery]) async throws {
         guard !deliveries.isEmpty else { return }
-        let ids = deliveries.map(\.id).sorted()
-        defer { handOver.drop(ids) }
-        guard let lease = registration.known else { return }
+        defer { drop(deliveries.map { ($0.id, $0.lease) }) }
         try await pool.withSession { session throws(DatabaseError) in
-            _ = try session.execute(QueueStatements.release, (ids, lease))
+            for (lease, leased) in Dictionary(grouping: deliveries, by: \.lease) {
+                _ = try session.execute(QueueStatements.release, (leased.map(\.id).sorted(), lease))
+            }
         }
+    }
+
+    /// Holds them no more. Those of a lease that is lost were forgotten with it, and may be held under the next.
+    func drop(_ deliveries: [(id: Int64, lease: Int64)]) {
+        let lease = registration.known
+        handOver.drop(deliveries.filter { $0.lease == lease }.map(\.id))
     }
 
     /// Tells of a failure that nobody waits for. That the database is out of reach is told by the pool, once; that the

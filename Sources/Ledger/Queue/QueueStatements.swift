@@ -3,11 +3,10 @@ import Vocabulary
 
 /// The SQL of the queue: leases, claims, settles. `deliveries` holds what is to do and nothing else.
 enum QueueStatements {
-    static let register = Statement<(String, Int32, Int64, String, Int64), (Int64, Int64)>(
+    static let register = Statement<(Identifier?, String, Int64), (Int64, Int64)>(
         "queue_register",
         """
-        INSERT INTO daemons (place, process_id, process_started, version, expires_at)
-        VALUES ($1, $2, $3, $4, now() + $5 * interval '1 millisecond')
+        INSERT INTO daemons (key, version, expires_at) VALUES ($1, $2, now() + $3 * interval '1 millisecond')
         RETURNING id, (extract(epoch FROM now()) * 1000)::bigint
         """)
 
@@ -18,19 +17,20 @@ enum QueueStatements {
         RETURNING (extract(epoch FROM now()) * 1000)::bigint
         """)
 
-    /// Daemons of this machine, for the one who looks whether they still run.
-    static let neighbours = Statement<String, (Int64, Int32, Int64)>(
-        "queue_neighbours", "SELECT id, process_id, process_started FROM daemons WHERE place = $1")
+    /// Ends the leases of others that have run out.
+    static let expire = Statement<Int64?, Int64>(
+        "queue_expire", "DELETE FROM daemons WHERE expires_at < now() AND id IS DISTINCT FROM $1 RETURNING id")
 
-    /// Ends the leases that have run out, and those of processes known to be gone.
-    static let bury = Statement<[Int64], Int64>(
-        "queue_bury", "DELETE FROM daemons WHERE expires_at < now() OR id = ANY ($1) RETURNING id")
+    /// Ends the lease of a daemon that is proven dead.
+    static let expirePredecessor = Statement<Identifier, Int64>(
+        "queue_expire_predecessor", "DELETE FROM daemons WHERE key = $1 RETURNING id")
 
     static let leave = Statement<Int64, ()>("queue_leave", "DELETE FROM daemons WHERE id = $1")
 
-    /// Takes over what no living daemon has leased: of those just buried, and of any that was buried while it wrote.
-    static let rescue = Statement<(), Int64>(
-        "queue_rescue",
+    /// Takes over what no registered daemon has leased: of those whose leases have just ended, and of any whose lease
+    /// ended while it wrote.
+    static let reclaim = Statement<(), Int64>(
+        "queue_reclaim",
         """
         UPDATE deliveries SET leased_by = NULL, due_at = now()
         WHERE leased_by IS NOT NULL AND NOT EXISTS (SELECT FROM daemons WHERE id = leased_by) RETURNING id

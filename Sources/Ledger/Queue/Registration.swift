@@ -1,22 +1,27 @@
 package import Postgres
 import Synchronization
-import Vocabulary
+package import Vocabulary
 
 /// This daemon's lease: one row of `daemons`, renewed as a whole instead of each delivery's.
 ///
-/// - Whoever finds the row expired deletes it and takes the deliveries over; everything this daemon then tries to
-///   settle under the old id finds nothing (the fence). It registers again under a new id.
+/// - Whoever finds the row expired, by the database's time, deletes it and takes the deliveries over; everything this
+///   daemon then tries to settle under the old id finds nothing (the fence). It registers again under a new id.
 /// - A daemon that was frozen does not know it: `mayStart` looks at its own monotonic clock before each attempt.
-/// - A process of the same boot and namespace that is gone is dead at once, without waiting for its lease to end.
+/// - A database that was out of reach for longer than a lease lasts has everybody's lease expired when it comes back.
+///   So nobody ends another's before it has been in touch for a while itself: `mayExpireOthers`.
+/// - `key` is what the next daemon on the same state directory knows this one by, once it is dead. It then takes over
+///   without waiting for the lease to end.
 package final class Registration: Sendable {
     private struct Lease {
         var id: Int64
         /// On this machine's monotonic clock, counted from before the renewal was sent.
         var endsAt: ContinuousClock.Instant
+        /// The first of the renewals of which each came before the lease ended.
+        var unbrokenSince: ContinuousClock.Instant
     }
 
     private enum State {
-        /// Not yet, or taken for dead: nothing is leased until `register`.
+        /// Not yet, or expired: nothing is leased until `register`.
         case unregistered
         /// One at a time: deliveries leased under an id that is then replaced could not be settled.
         case registering(Task<Lease, any Error>)
@@ -25,14 +30,15 @@ package final class Registration: Sendable {
     }
 
     private let pool: Pool
-    private let identity: ProcessIdentity
+    private let key: Identifier?
     private let version: String
     private let clock: DatabaseClock
     private let state = Mutex(State.unregistered)
 
-    package init(pool: Pool, identity: ProcessIdentity, version: String, clock: DatabaseClock) {
+    /// - Parameter key: of this daemon alone; nil: none, its lease has to run out.
+    package init(pool: Pool, key: Identifier?, version: String, clock: DatabaseClock) {
         self.pool = pool
-        self.identity = identity
+        self.key = key
         self.version = version
         self.clock = clock
     }
@@ -44,7 +50,16 @@ package final class Registration: Sendable {
         }
     }
 
-    /// The id that leases are written under. Does not register: whoever was taken for dead has to forget first what
+    /// Whether it may end the leases of others: they have had the time to reach a database that was away.
+    package var mayExpireOthers: Bool {
+        state.withLock { state in
+            guard case .registered(let lease) = state else { return false }
+            let now = ContinuousClock.Instant.now
+            return lease.endsAt > now && now - lease.unbrokenSince >= Limits.leaseExpiryGrace
+        }
+    }
+
+    /// The id that leases are written under. Does not register: a daemon whose lease has ended must first forget what
     /// it holds (`Queue.keepAlive`), or would send it as if it were still its own.
     func current() throws(RegistrationLost) -> Int64 {
         guard let id = known else { throw RegistrationLost() }
@@ -91,16 +106,16 @@ package final class Registration: Sendable {
 
     private func insert() async throws -> Lease {
         let asked = ContinuousClock.Instant.now
-        let row = (identity.place, identity.processID, identity.startedTicks, version, Self.leaseMilliseconds)
+        let row = (key, version, Self.leaseMilliseconds)
         let registered = try await pool.withSession { session throws(DatabaseError) in
             try session.run(QueueStatements.register, row)
         }
         guard let (id, time) = registered.first else { throw RegistrationLost() }
         clock.note(Timestamp(milliseconds: time))
-        return Lease(id: id, endsAt: asked + Limits.leaseDuration)
+        return Lease(id: id, endsAt: asked + Limits.leaseDuration, unbrokenSince: asked)
     }
 
-    /// Renews the lease. False: the row is gone, this daemon was taken for dead.
+    /// Renews the lease. False: the row is gone, another daemon has ended it.
     func renew() async throws -> Bool {
         guard let id = known else { return false }
         let asked = ContinuousClock.Instant.now
@@ -116,7 +131,8 @@ package final class Registration: Sendable {
         clock.note(Timestamp(milliseconds: time))
         state.withLock { state in
             if case .registered(let lease) = state, lease.id == id {
-                state = .registered(Lease(id: id, endsAt: asked + Limits.leaseDuration))
+                let since = asked < lease.endsAt ? lease.unbrokenSince : asked
+                state = .registered(Lease(id: id, endsAt: asked + Limits.leaseDuration, unbrokenSince: since))
             }
         }
         return true
@@ -128,22 +144,7 @@ package final class Registration: Sendable {
     private static let leaseMilliseconds = Limits.leaseDuration.wholeMilliseconds
 }
 
-/// Nothing can be leased: this daemon has left the queue, or was taken for dead and is about to register anew.
+/// Nothing can be leased: this daemon has left the queue, or its lease has ended and it is about to register anew.
 package struct RegistrationLost: Error, CustomStringConvertible {
     package var description: String { "this daemon is not registered with the queue" }
-}
-
-/// Names a process so that another on the same machine can tell whether it still runs.
-package struct ProcessIdentity: Sendable {
-    /// Boot id and process namespace: where `processID` means something.
-    package let place: String
-    package let processID: Int32
-    /// Field 22 of /proc/PID/stat (proc(5)): a process id alone is used again.
-    package let startedTicks: Int64
-
-    package init(place: String, processID: Int32, startedTicks: Int64) {
-        self.place = place
-        self.processID = processID
-        self.startedTicks = startedTicks
-    }
 }

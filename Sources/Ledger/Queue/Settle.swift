@@ -1,6 +1,30 @@
 import Postgres
 package import Vocabulary
 
+/// Why a batch was not settled.
+package enum SettleFailure: Error, Sendable, Equatable {
+    /// The database refuses what was written, and would again: a single settlement may be the reason.
+    case refused(reason: String)
+    /// It waited too long for a lock or for a statement; that may be over, or a single settlement may be the reason.
+    case timedOut(reason: String)
+    /// The database is out of reach, or cannot take anything just now.
+    case unavailable
+
+    init(_ error: any Error) {
+        guard let error = error as? DatabaseError else {
+            self = .unavailable
+            return
+        }
+        switch error {
+        case .refused(let refusal) where ["55P03", "57014"].contains(refusal.sqlState):
+            self = .timedOut(reason: "\(error)")
+        case .refused, .protocolViolation:
+            self = error.isConnectionLevel || error.isRetryable ? .unavailable : .refused(reason: "\(error)")
+        case .connectFailed, .connectionLost, .timedOut, .commitUnknown: self = .unavailable
+        }
+    }
+}
+
 /// What settling a batch came to.
 package struct Settled: Sendable {
     /// Deliveries that came free behind those settled, leased and already in their lanes' count.
@@ -11,16 +35,19 @@ package struct Settled: Sendable {
 
 extension Queue {
     /// Writes how a batch of attempts ended, in one transaction: history, dead letters, what leaves the queue, what
-    /// waits for its next attempt, what comes free behind it. Conditional on the lease: a delivery that was taken over
-    /// meanwhile is left to who has it now; its attempt is still history.
-    package func settle(_ batch: [Settlement]) async throws -> Settled {
-        let lease = try registration.current()
-        let ordered = Set(routes.current.filter { $0.integration.order == .purchase }.map(\.row))
+    /// waits for its next attempt, what comes free behind it. Conditional on the lease that each attempt was made under:
+    /// a delivery that was taken over meanwhile is left to who has it now; its attempt is still history.
+    package func settle(_ batch: [Settlement]) async throws(SettleFailure) -> Settled {
+        // What comes free is for a lane of this daemon, if it may start it; else for whoever claims it.
+        let next = registration.mayStart ? registration.known : nil
+        // All others are looked at, those of integrations that were removed, too: they may be back before the sweep.
+        let orderless = Set(routes.current.filter { $0.integration.order == .none }.map(\.row))
         do {
             return try await pool.withSession { session throws(DatabaseError) in
+                let batch = try session.holdsUnicode ? batch : batch.map { $0.changingTexts(Self.inASCII) }
                 var (settled, heads) = try session.transaction(planning: .onceByIndex) {
                     session throws(DatabaseError) in
-                    let written = try write(batch, lease: lease, ordered: ordered, on: session)
+                    let written = try write(batch, orderless: orderless, on: session)
                     #if DEBUG
                         Failpoint.reach(.settleBeforeCommit)
                     #endif
@@ -30,9 +57,9 @@ extension Queue {
                     Failpoint.reach(.settleAfterCommit)
                 #endif
                 // Before the look at what they held up: who put something behind one of them reads this first.
-                handOver.drop(batch.map(\.delivery.id))
+                drop(batch.map { ($0.delivery.id, $0.delivery.lease) })
                 do throws(DatabaseError) {
-                    settled.released = try Followers(handOver: handOver).release(heads, leasedBy: lease, on: session)
+                    settled.released = try Followers(handOver: handOver).release(heads, leasedBy: next, on: session)
                 } catch {
                     // The batch is settled all the same; the sweep that is wanted now frees what was behind it.
                     report(error, doing: "freeing what was behind settled deliveries")
@@ -41,21 +68,30 @@ extension Queue {
             }
         } catch {
             handOver.failed(error)
-            throw error
+            if case DatabaseError.commitUnknown = error { report(error, doing: "settling \(batch.count) deliveries") }
+            throw SettleFailure(error)
         }
     }
 
+    /// A database of another encoding may refuse a character that it does not have; which ones those are only it knows.
+    private static func inASCII(_ text: String) -> String {
+        String(String.UnicodeScalarView(text.unicodeScalars.map { $0.isASCII ? $0 : "?" }))
+    }
+
     private func write(
-        _ batch: [Settlement], lease: Int64, ordered: Set<Int32>, on session: borrowing Session
+        _ batch: [Settlement], orderless: Set<Int32>, on session: borrowing Session
     ) throws(DatabaseError) -> (Settled, heads: [FanOut.Lane]) {
         var settled = Settled()
         try writeAttempts(batch, on: session)
-        try writeRetries(batch, lease: lease, on: session)
+        try writeRetries(batch, on: session)
         settled.paused = try writePauses(batch, on: session)
         try tell(settled.paused.map { (.paused, $0.integration, $0.reason, []) }, on: session)
         let done = batch.filter(\.verdict.isFinal).sorted { $0.delivery.id < $1.delivery.id }
         guard !done.isEmpty else { return (settled, []) }
-        let gone = try session.run(QueueStatements.settled, (done.map(\.delivery.id), lease))
+        var gone: [(Int64, Int32, Identifier?)] = []
+        for (lease, settlements) in Self.byLease(done) {
+            gone += try session.run(QueueStatements.settled, (settlements.map(\.delivery.id), lease))
+        }
         let goneIDs = Set(gone.map(\.0))
         let dead = done.filter { goneIDs.contains($0.delivery.id) && $0.verdict.outcome == .dead }
         try writeDeadLetters(dead, on: session)
@@ -67,7 +103,7 @@ extension Queue {
                 return (.dead, integration, reasons.last, letters.map(\.delivery.message))
             }, on: session)
         let heads = gone.compactMap { row in row.2.map { FanOut.Lane(purchase: $0, integration: row.1) } }
-            .filter { ordered.contains($0.integration) }
+            .filter { !orderless.contains($0.integration) }
             .sorted { ($0.purchase, $0.integration) < ($1.purchase, $1.integration) }
         return (settled, heads)
     }
@@ -90,21 +126,33 @@ extension Queue {
         try session.copy(QueueStatements.attempts, batch)
     }
 
+    /// A batch may span two leases: attempts that ended before this daemon registered anew, and after it.
+    private static func byLease(_ settlements: [Settlement]) -> [(Int64, [Settlement])] {
+        Dictionary(grouping: settlements, by: \.delivery.lease).sorted { $0.key < $1.key }
+    }
+
     /// A pause uses up no gap, nor does a failed probe: the delivery waits as it was.
-    private func writeRetries(_ batch: [Settlement], lease: Int64, on session: borrowing Session) throws(DatabaseError)
-    {
-        let waiting: [(Int64, Int16, Int64)] = batch.compactMap { settlement in
-            let made = settlement.delivery.attemptsMade
-            return switch settlement.verdict {
-            case .retry(let delay): (settlement.delivery.id, Int16(clamping: made + 1), delay.wholeMilliseconds)
-            case .kept(let delay): (settlement.delivery.id, Int16(clamping: made), delay.wholeMilliseconds)
-            case .paused: (settlement.delivery.id, Int16(clamping: made), 0)
-            case .accepted, .dead: nil
+    private func writeRetries(_ batch: [Settlement], on session: borrowing Session) throws(DatabaseError) {
+        let waiting = batch.filter { !$0.verdict.isFinal }.sorted { $0.delivery.id < $1.delivery.id }
+        for (lease, settlements) in Self.byLease(waiting) {
+            var (ids, attempts, delays): ([Int64], [Int16], [Int64]) = ([], [], [])
+            for settlement in settlements {
+                let made = settlement.delivery.attemptsMade
+                ids.append(settlement.delivery.id)
+                switch settlement.verdict {
+                case .retry(let delay):
+                    attempts.append(Int16(clamping: made + 1))
+                    delays.append(delay.wholeMilliseconds)
+                case .kept(let delay):
+                    attempts.append(Int16(clamping: made))
+                    delays.append(delay.wholeMilliseconds)
+                case .paused, .accepted, .dead:
+                    attempts.append(Int16(clamping: made))
+                    delays.append(0)
+                }
             }
-        }.sorted { $0.0 < $1.0 }
-        guard !waiting.isEmpty else { return }
-        _ = try session.run(
-            QueueStatements.retry, (waiting.map(\.0), waiting.map(\.1), waiting.map(\.2), lease))
+            _ = try session.run(QueueStatements.retry, (ids, attempts, delays, lease))
+        }
     }
 
     private func writePauses(

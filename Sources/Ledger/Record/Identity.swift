@@ -47,6 +47,16 @@ package enum Identity {
         return digest.finish()
     }
 
+    /// A daemon, by what its successor on the same machine and state directory finds of it.
+    package static func daemon(machine: [UInt8], device: UInt64, inode: UInt64, token: String) -> Identifier {
+        var digest = Digest("daemon")
+        digest.add(Identifier(bytes: machine).hex)
+        digest.add(String(device))
+        digest.add(String(inode))
+        digest.add(token)
+        return digest.finish()
+    }
+
     /// The message that passes an event on.
     package static func message(passingOn event: Identifier) -> Identifier {
         var digest = Digest("message")

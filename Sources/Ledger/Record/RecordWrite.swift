@@ -102,7 +102,7 @@ struct RecordWrite {
             let message =
                 shared[delivery.message] ?? self.message(delivery.message, row: messageRows[delivery.message])
             shared[delivery.message] = message
-            guard !delivery.isBlocked, recorder.daemon != nil,
+            guard !delivery.isBlocked, let lease = recorder.daemon,
                 recorder.handOver.reserve(delivery.integration, upTo: 1, bytesEach: message.bytes) == 1
             else {
                 leases.append(nil)
@@ -110,10 +110,10 @@ struct RecordWrite {
                 continue
             }
             reserved.take(delivery.integration, delivery: id, bytes: message.bytes)
-            leases.append(recorder.daemon)
+            leases.append(lease)
             committed.handedOver.append(
                 Delivery(
-                    id: id, integration: delivery.integration, message: message, attemptsMade: 0,
+                    id: id, lease: lease, integration: delivery.integration, message: message, attemptsMade: 0,
                     createdAt: createdAt ?? Timestamp(milliseconds: 0)))
         }
         noteAwaited(kept, into: &committed)

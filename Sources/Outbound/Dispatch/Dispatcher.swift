@@ -10,8 +10,6 @@ package final class Dispatcher: Sendable {
     private let handOver: HandOver
     private let registration: Registration
     private let clock: DatabaseClock
-    private let place: String
-    private let isAlive: Queue.IsAlive
     private let sources: SourceSignings
     private let group: any EventLoopGroup
     private let observe: Observer
@@ -19,16 +17,13 @@ package final class Dispatcher: Sendable {
     private let lanes = Lanes()
 
     package init(
-        queue: Queue, handOver: HandOver, registration: Registration, clock: DatabaseClock, place: String,
-        isAlive: @escaping Queue.IsAlive, sources: SourceSignings, group: any EventLoopGroup,
-        observe: @escaping Observer
+        queue: Queue, handOver: HandOver, registration: Registration, clock: DatabaseClock,
+        sources: SourceSignings, group: any EventLoopGroup, observe: @escaping Observer
     ) {
         self.queue = queue
         self.handOver = handOver
         self.registration = registration
         self.clock = clock
-        self.place = place
-        self.isAlive = isAlive
         self.sources = sources
         self.group = group
         self.observe = observe
@@ -80,19 +75,12 @@ package final class Dispatcher: Sendable {
     /// Writes what has ended; returns after `drain`.
     package func runSettling() async {
         await settlements.run(
-            settle: { [queue] batch in
-                do {
-                    return try await queue.settle(batch)
-                } catch {
-                    queue.report(error, doing: "settling \(batch.count) deliveries")
-                    throw error
-                }
-            },
+            settle: { [queue] batch throws(SettleFailure) in try await queue.settle(batch) },
             settled: { [self] settled in
                 for (row, reason) in settled.paused { pause(row, reason: reason) }
                 let refused = handOver.hand(settled.released)
                 await attempt("giving deliveries back") { try await queue.release(refused) }
-            })
+            }, news: { [observe] in observe(.warning($0.explanation)) })
     }
 
     /// A hint that something is due, from another daemon or command.
@@ -121,7 +109,7 @@ package final class Dispatcher: Sendable {
     /// before it ends.
     private func keepAlive() async -> Bool {
         await attempt("renewing the lease") { [self] in
-            try await queue.keepAlive(place: place, forget: { await self.lanes.forget() }, isAlive: isAlive)
+            try await queue.keepAlive(forget: { await self.lanes.forget() })
         } != nil
     }
 
@@ -150,8 +138,9 @@ package final class Dispatcher: Sendable {
         }
     }
 
-    /// Follows pauses, and wakes the lanes that have something due.
+    /// Ends leases that have run out, follows pauses, and wakes the lanes that have something due.
     private func poll() async {
+        await attempt("taking over deliveries of expired leases") { try await queue.expireLeases() }
         let bound = lanes.all
         let readAt = NIODeadline.now()
         guard let pauses = await attempt("polling", { try await queue.pauses() }),

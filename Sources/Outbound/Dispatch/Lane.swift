@@ -57,8 +57,8 @@ final class Lane {
         pump()
     }
 
-    private func receive(_ deliveries: [Delivery]) {
-        if state.add(deliveries) {
+    private func receive(_ deliveries: [Delivery], areClaimed: Bool = false) {
+        if state.add(deliveries, areClaimed: areClaimed) {
             pump()
         } else {
             giveBack(deliveries)
@@ -118,7 +118,7 @@ final class Lane {
         // A claim that failed is over, too: the next poll asks again.
         state.endClaim(isDrained: claimed?.isDrained ?? true)
         // Taking them asks for more. One that found every slot reserved got none: what has the slots will ask.
-        if let claimed, !claimed.deliveries.isEmpty { receive(claimed.deliveries) }
+        if let claimed, !claimed.deliveries.isEmpty { receive(claimed.deliveries, areClaimed: true) }
         if !isRunning { finishDraining() }
     }
 

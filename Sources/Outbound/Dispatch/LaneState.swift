@@ -18,7 +18,7 @@ struct LaneState {
         var isProbe: Bool { pass.isProbe }
     }
 
-    private(set) var waiting = CircularBuffer<Delivery>()
+    private(set) var waiting = WaitingDeliveries()
     private(set) var underWay = 0
     private(set) var isOpen = true
     /// The table may hold due deliveries of this lane that nobody has leased.
@@ -40,9 +40,10 @@ struct LaneState {
     }
 
     /// Leased deliveries arrive; false if the lane takes none and they must be given back.
-    mutating func add(_ deliveries: [Delivery]) -> Bool {
+    /// - Parameter areClaimed: from the table, not just recorded.
+    mutating func add(_ deliveries: [Delivery], areClaimed: Bool = false) -> Bool {
         guard isOpen else { return false }
-        waiting.append(contentsOf: deliveries)
+        waiting.append(deliveries, areClaimed: areClaimed)
         return true
     }
 
@@ -82,10 +83,11 @@ struct LaneState {
     // MARK: Claims
 
     /// How many to claim now; nil: none, or a claim is under way already. Claims are worth a round trip only when the
-    /// lane is about to run dry; while the breaker is open, one probe is enough to have.
+    /// lane is about to run out of claimed ones, however many fresh ones wait; while the breaker is open, one probe is
+    /// enough to have.
     mutating func beginClaim() -> Int? {
-        let enough = breaker.isOpen ? 0 : Limits.claimDeliveriesMax / 2
-        guard isOpen, mayHaveBacklog, !isClaiming, waiting.count <= enough else { return nil }
+        let hasEnough = breaker.isOpen ? !waiting.isEmpty : waiting.claimedCount > Limits.claimDeliveriesMax / 2
+        guard isOpen, mayHaveBacklog, !isClaiming, !hasEnough else { return nil }
         isClaiming = true
         return Limits.claimDeliveriesMax
     }
@@ -160,8 +162,7 @@ struct LaneState {
     private mutating func empty() -> [Delivery] {
         breaker.rest()
         rate?.rest()
-        defer { waiting.removeAll() }
-        return Array(waiting)
+        return waiting.removeAll()
     }
 
     /// Whether what was read of pauses is news: a poll that began before the lane closed knows nothing of why.

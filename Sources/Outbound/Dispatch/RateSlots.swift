@@ -22,7 +22,7 @@ struct RateSlots {
     let limit: RateLimit
     /// Between two slots.
     let interval: TimeAmount
-    /// The most slots that are reserved at once.
+    /// The most slots that are reserved at once, while the database answers quickly.
     let batchMax: Int
     private var slots = CircularBuffer<NIODeadline>()
     private var uses = CircularBuffer<Use>()
@@ -72,15 +72,25 @@ struct RateSlots {
     mutating func beginReservation(wanted: Int, at now: NIODeadline) -> Reservation? {
         dropMissed(at: now)
         let wait = clearance(at: now) - now
-        guard !isReserving, !isHeldUp, slots.count <= batch / 2, wanted > slots.count,
-            wait <= TimeAmount(Limits.rateLookAhead)
+        guard !isReserving, !isHeldUp, slots.count <= max(batch / 2, slotsOfLead * 3 / 2), wanted > slots.count,
+            wait <= max(TimeAmount(Limits.rateLookAhead), lead)
         else { return nil }
         isReserving = true
-        let ahead = min(batch, batchMax - slots.count, wanted - slots.count)
-        // A slot must not be over before the answer is here.
-        let lead = min(.nanoseconds(databaseTime.roundTrip.nanoseconds * 2), TimeAmount(Limits.rateLookAhead))
+        let ahead = min(batch, largestBatch - slots.count, wanted - slots.count)
         return Reservation(count: max(1, ahead), notBefore: max(wait, lead))
     }
+
+    /// A slot must not be over before the answer is here, and the answer waits for the commit (of a distant standby,
+    /// say): as long as the last one took, and a quarter more.
+    private var lead: TimeAmount {
+        min(.nanoseconds(databaseTime.roundTrip.nanoseconds * 5 / 4), TimeAmount(Limits.rateLeadMax))
+    }
+
+    /// What is used up while a reservation is under way.
+    private var slotsOfLead: Int { Int(lead.nanoseconds / interval.nanoseconds) }
+
+    /// Enough to last until the next reservation is here.
+    private var largestBatch: Int { max(batchMax, slotsOfLead * 3) }
 
     struct Reservation: Equatable {
         let count: Int
@@ -95,7 +105,7 @@ struct RateSlots {
     ) {
         databaseTime.learn(reserved.nowMicroseconds, askedAt: askedAt, answeredAt: now)
         let first = databaseTime.local(reserved.firstMicroseconds)
-        batch = missedOfBatch > 0 ? max(1, usedOfBatch) : min(batch * 2, batchMax)
+        batch = missedOfBatch > 0 ? max(1, usedOfBatch) : min(batch * 2, largestBatch)
         (usedOfBatch, missedOfBatch) = (0, 0)
         isReserving = false
         for number in 0..<Int64(count) { slots.append(first + .nanoseconds(interval.nanoseconds * number)) }

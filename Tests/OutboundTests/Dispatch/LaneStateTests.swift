@@ -9,7 +9,7 @@ import Vocabulary
 struct LaneStateTests {
     private func delivery(_ id: Int64) -> Delivery {
         Delivery(
-            id: id, integration: 1,
+            id: id, lease: 1, integration: 1,
             message: Message(
                 row: id, id: "msg_\(id)", event: id, eventID: "evt_\(id)", type: "RENEWED", source: "shop",
                 transaction: nil, purchase: nil, purchaseKey: nil, transferID: nil, envelope: [], original: [],
@@ -252,14 +252,13 @@ struct LaneStateTests {
     @Test("Claims one at a time, while it runs low and something may be there")
     func claims() {
         var lane = Self.lane(concurrency: 1)
-        func add(_ ids: ClosedRange<Int64>) -> Bool { lane.add(deliveries(ids)) }
         func beginClaim() -> Int? { lane.beginClaim() }
         let limit = Limits.claimDeliveriesMax
         #expect(beginClaim() == limit, "at first nobody knows what the table holds")
         #expect(beginClaim() == nil, "one is under way")
         lane.endClaim(isDrained: false)
         #expect(beginClaim() == limit)
-        #expect(add(1...Int64(limit)))
+        _ = lane.add(deliveries(1...Int64(limit)), areClaimed: true)
         lane.endClaim(isDrained: false)
         #expect(beginClaim() == nil, "there is enough to do")
         while lane.waiting.count > limit / 2 {
@@ -272,6 +271,26 @@ struct LaneStateTests {
         #expect(beginClaim() == nil, "the end was reached")
         lane.expectBacklog()
         #expect(beginClaim() == limit)
+    }
+
+    @Test("While new messages stream, a quarter of the starts are those of retries and the backlog")
+    func fairShare() throws {
+        var lane = Self.lane(concurrency: 1)
+        _ = lane.add(deliveries(1...Int64(Limits.laneDeliveriesMax)))
+        let begun = lane.beginClaim()
+        #expect(begun == Limits.claimDeliveriesMax, "however many fresh ones wait")
+        _ = lane.add(deliveries(100_000...100_099), areClaimed: true)
+        lane.endClaim(isDrained: true)
+        var started: [Int64] = []
+        for _ in 0..<600 {
+            let begun = lane.start(at: Self.now)
+            let start = try #require(begun)
+            started.append(start.delivery.id)
+            lane.finished(start, .alive, at: Self.now)
+        }
+        #expect(started.prefix(400).filter { $0 >= 100_000 } == Array(100_000...100_099))
+        #expect(started.filter { $0 < 100_000 } == Array(1...500), "each in its order, and none waits for the other")
+        #expect(lane.waiting.count == Limits.laneDeliveriesMax - 500)
     }
 
     @Test("A hint that comes while a claim is under way is not lost for the next poll")

@@ -18,9 +18,7 @@ struct LaneSuccessionTests {
             settings, size: 1, waiting: Pool.Waiting(waitersMax: 1, limit: .seconds(1)),
             backoff: Limits.reconnectBackoff)
         let clock = DatabaseClock()
-        let registration = Registration(
-            pool: pool, identity: ProcessIdentity(place: "test", processID: 1, startedTicks: 1), version: "0",
-            clock: clock)
+        let registration = Registration(pool: pool, key: nil, version: "0", clock: clock)
         let queue = Queue(
             pool: pool, handOver: handOver, registration: registration, routes: Routes(), observe: { _ in })
         return (queue, registration, clock)

@@ -26,6 +26,9 @@ struct RateSlotsTests {
         var reservations: [Int] = []
         var starts: [NIODeadline] = []
         var arrivals: [NIODeadline] = []
+        /// How long the database takes to commit a reservation.
+        var commit = TimeAmount.zero
+        private var reserving: (reserved: ReservedSlots, count: Int, askedAt: NIODeadline)?
         private var underWay: [(number: Int, endsAt: NIODeadline)] = []
 
         init(_ count: Int, per period: Duration = .seconds(1)) {
@@ -37,9 +40,17 @@ struct RateSlotsTests {
             reservations.append(wanted.count)
             let first = max(nextAt, now + wanted.notBefore)
             nextAt = first + .nanoseconds(slots.interval.nanoseconds * Int64(wanted.count))
-            slots.endReservation(
+            reserving = (
                 ReservedSlots(firstMicroseconds: Self.database(first), nowMicroseconds: Self.database(now)),
-                count: wanted.count, askedAt: now, at: now)
+                wanted.count, now
+            )
+            answer()
+        }
+
+        private mutating func answer() {
+            guard let reserving, reserving.askedAt + commit <= now else { return }
+            slots.endReservation(reserving.reserved, count: reserving.count, askedAt: reserving.askedAt, at: now)
+            self.reserving = nil
         }
 
         /// Sends as fast as may be for so long, looking every `step`.
@@ -53,6 +64,7 @@ struct RateSlotsTests {
             while now < end {
                 for ended in underWay where ended.endsAt <= now { slots.ended(ended.number, at: now) }
                 underWay.removeAll { $0.endsAt <= now }
+                answer()
                 while let number = slots.take(at: now) {
                     let taken = latency(starts.count)
                     underWay.append((number, now + taken))
@@ -256,6 +268,37 @@ struct RateSlotsTests {
             now = now + .milliseconds(Int64(100 + round))
         }
         #expect(used >= 9, "the first may be missed: nothing is known then")
+    }
+
+    @Test(
+        "A commit that takes long, of a distant standby: the rate is reached all the same, and never exceeded",
+        arguments: [30, 100, 400, 1_000])
+    func slowCommit(milliseconds: Int64) {
+        var world = World(100)
+        world.commit = .milliseconds(milliseconds)
+        world.run(.seconds(10))
+        let before = world.arrivals.count
+        world.run(.seconds(20))
+        #expect(world.most(in: .seconds(1)) <= 100)
+        #expect(world.arrivals.count - before >= 1_600, "\(world.arrivals.count - before)")
+    }
+
+    @Test("Two lanes with one row and slow commits stay below it together")
+    func slowCommits() {
+        var worlds = [World(50), World(50)]
+        worlds[0].commit = .milliseconds(300)
+        worlds[1].commit = .milliseconds(40)
+        for _ in 0..<20_000 {
+            for index in worlds.indices {
+                worlds[index].nextAt = max(worlds[0].nextAt, worlds[1].nextAt)
+                worlds[index].run(.milliseconds(1))
+            }
+        }
+        var both = worlds[0]
+        both.arrivals += worlds[1].arrivals
+        #expect(both.most(in: .seconds(1)) <= 50)
+        #expect(both.arrivals.count >= 700, "\(both.arrivals.count)")
+        #expect(worlds.allSatisfy { $0.arrivals.count >= 150 })
     }
 
     /// SplitMix64.

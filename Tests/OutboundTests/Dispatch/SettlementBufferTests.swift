@@ -7,14 +7,15 @@ import Vocabulary
 
 @Suite("Attempts that ended, on their way into the ledger")
 struct SettlementBufferTests {
-    private struct Gone: Error {}
-
-    /// A ledger that can be away; remembers what it was given.
+    /// A ledger that can be away, and can refuse; remembers what it was given.
     private final class Book: Sendable {
         private struct State {
             var batches: [[Int64]] = []
             var failuresLeft = 0
             var calls = 0
+            var refuses: @Sendable (Settlement) -> Bool = { _ in false }
+            var texts: [Int64: String] = [:]
+            var news: [SettlementBuffer.News] = []
         }
 
         private let state = Mutex(State())
@@ -29,31 +30,44 @@ struct SettlementBufferTests {
         var batches: [[Int64]] { state.withLock { $0.batches } }
         var calls: Int { state.withLock { $0.calls } }
 
-        @Sendable func write(_ batch: [Settlement]) async throws -> Settled {
-            try state.withLock { state in
+        var news: [SettlementBuffer.News] { state.withLock { $0.news } }
+        var texts: [Int64: String] { state.withLock { $0.texts } }
+        var written: [Int64] { batches.flatMap(\.self).sorted() }
+
+        func refuse(_ refuses: @escaping @Sendable (Settlement) -> Bool) { state.withLock { $0.refuses = refuses } }
+
+        @Sendable func write(_ batch: [Settlement]) async throws(SettleFailure) -> Settled {
+            let failure: SettleFailure? = state.withLock { state in
                 state.calls += 1
                 if state.failuresLeft > 0 {
                     state.failuresLeft -= 1
-                    throw Gone()
+                    return .unavailable
                 }
+                if batch.contains(where: state.refuses) { return .refused(reason: "P0001") }
                 state.batches.append(batch.map(\.delivery.id))
+                for settlement in batch { state.texts[settlement.delivery.id] = settlement.failure }
+                return nil
             }
+            if let failure { throw failure }
             return Settled()
         }
+
+        @Sendable func note(_ news: SettlementBuffer.News) { state.withLock { $0.news.append(news) } }
 
         @Sendable func settled(_: Settled) async { tell.yield(0) }
     }
 
-    private func settlement(_ id: Int64) -> Settlement {
+    private func settlement(_ id: Int64, failure: String? = nil) -> Settlement {
         let delivery = Delivery(
-            id: id, integration: 1,
+            id: id, lease: 1, integration: 1,
             message: Message(
                 row: id, id: "msg_\(id)", event: id, eventID: "evt_\(id)", type: "RENEWED", source: "shop",
                 transaction: nil, purchase: nil, purchaseKey: nil, transferID: nil, envelope: [], original: [],
                 derivedBody: nil),
             attemptsMade: 0, createdAt: Timestamp(milliseconds: 0))
         return Settlement(
-            delivery: delivery, verdict: .accepted, httpStatus: 200, latencyMilliseconds: 1, failure: nil)
+            delivery: delivery, verdict: failure == nil ? .accepted : .dead(reason: "answered 400"), httpStatus: 200,
+            latencyMilliseconds: 1, failure: failure)
     }
 
     @Test("What is appended is written, without anybody closing anything")
@@ -121,5 +135,91 @@ struct SettlementBufferTests {
         let book = Book()
         await buffer.run(settle: book.write, settled: book.settled)
         #expect(buffer.hasRoom && book.batches.map(\.count).reduce(0, +) == Limits.settleBufferMax)
+    }
+
+    // MARK: Refused
+
+    @Test(
+        "One settlement that is refused for good keeps nothing else from being written, and is written when it can be")
+    func refusedAlone() async {
+        let buffer = SettlementBuffer()
+        let book = Book()
+        book.refuse { $0.delivery.id == 700 }
+        for id in 1...Int64(Limits.settleBatchMax) { buffer.append(settlement(id)) }
+        let running = Task { await buffer.run(settle: book.write, settled: book.settled, news: book.note) }
+        while book.written.count < Limits.settleBatchMax - 1 { await Task.yield() }
+        #expect(!book.written.contains(700) && book.calls <= 25)
+        while book.news.isEmpty { await Task.yield() }
+        #expect(buffer.depth == 1 && buffer.hasRoom)
+        for id in 2_001...2_500 as ClosedRange<Int64> { buffer.append(settlement(id)) }
+        while book.written.count < Limits.settleBatchMax + 499 { await Task.yield() }
+        book.refuse { _ in false }
+        while buffer.depth > 0 { await Task.yield() }
+        #expect(book.written.filter { $0 == 700 }.count == 1)
+        buffer.close()
+        await running.value
+        #expect(book.news == [.refused(reason: "P0001"), .allSettled])
+    }
+
+    @Test("What is refused for its text is written without it")
+    func refusedText() async {
+        let buffer = SettlementBuffer()
+        let book = Book()
+        book.refuse { $0.failure?.contains("☃") ?? false }
+        for id in 1...20 as ClosedRange<Int64> {
+            buffer.append(settlement(id, failure: id == 7 ? "answered 400: ☃" : "answered 400: no"))
+        }
+        buffer.close()
+        await buffer.run(settle: book.write, settled: book.settled, news: book.note)
+        #expect(book.written == Array(1...20))
+        #expect(book.texts[7] == "the database refused the text of this failure" && book.texts[6] == "answered 400: no")
+        #expect(book.news.isEmpty)
+    }
+
+    @Test("A table that takes nothing: no more starts at the bound, nothing is lost, little is tried, all drains after")
+    func allRefused() async {
+        let buffer = SettlementBuffer()
+        let book = Book()
+        book.refuse { _ in true }
+        let count = Int64(Limits.settleRefusedMax * 3)
+        for id in 1...count { buffer.append(settlement(id)) }
+        let running = Task { await buffer.run(settle: book.write, settled: book.settled, news: book.note) }
+        while buffer.hasRoom { await Task.yield() }
+        #expect(buffer.depth == Int(count) && book.written.isEmpty)
+        #expect(book.calls <= 6 * Limits.settleRefusalsMax)
+        book.refuse { _ in false }
+        while buffer.depth > 0 { await Task.yield() }
+        #expect(book.written == Array(1...count) && buffer.hasRoom)
+        buffer.close()
+        await running.value
+        #expect(book.news == [.refused(reason: "P0001"), .allSettled])
+    }
+
+    @Test("Closing does not wait for what is refused: it is tried once more, and said to be left")
+    func closesWithRefused() async {
+        let buffer = SettlementBuffer()
+        let book = Book()
+        book.refuse { $0.delivery.id % 100 == 0 }
+        for id in 1...300 as ClosedRange<Int64> { buffer.append(settlement(id)) }
+        buffer.close()
+        await buffer.run(settle: book.write, settled: book.settled, news: book.note)
+        #expect(book.written == (1...300).filter { $0 % 100 != 0 })
+        #expect(book.news == [.refused(reason: "P0001"), .left(3)])
+    }
+
+    @Test("A settlement that always times out is found, too")
+    func timesOut() async {
+        let buffer = SettlementBuffer()
+        for id in 1...4 as ClosedRange<Int64> { buffer.append(settlement(id)) }
+        buffer.close()
+        let written = Mutex<[Int64]>([])
+        await buffer.run(
+            settle: { batch throws(SettleFailure) in
+                let ids = batch.map(\.delivery.id)
+                if ids.contains(3) { throw .timedOut(reason: "57014") }
+                written.withLock { $0 += ids }
+                return Settled()
+            }, settled: { _ in })
+        #expect(written.withLock { $0.sorted() } == [1, 2, 4])
     }
 }
