@@ -86,7 +86,7 @@ struct HolderScaleTests {
     func steps() async throws {
         try await Bench.run { bench in
             let first = try await bench.daemon([.named("all")], changePurchasesMax: 3)
-            let second = try await bench.daemon([.named("all")], processID: 2, changePurchasesMax: 3)
+            let second = try await bench.daemon([.named("all")], changePurchasesMax: 3)
             first.open("all")
             await first.record((0..<20).map { Self.gain(Self.a, "p\($0)", at: 0) })
             let moves = [

@@ -138,7 +138,7 @@ struct LookupHoldersTests {
     @Test("A name is registered once in its scope, whoever comes first, and not where webhooks told of it")
     func registering() async throws {
         try await Bench.run { bench in
-            let (one, two) = (try await bench.daemon(), try await bench.daemon(processID: 2))
+            let (one, two) = (try await bench.daemon(), try await bench.daemon())
             let lookup = HolderLookup(pool: one.pool)
             @Sendable func registration(_ install: String, environment: String = "PRODUCTION") -> Event {
                 Event(
