@@ -199,7 +199,7 @@ struct LeaseTests {
             try cluster.stop(mode: "immediate")
             await #expect(throws: DatabaseError.self) { try await daemon.queue.release([handed[0]]) }
             #expect(daemon.handOver.heldCount == 1)
-            await #expect(throws: DatabaseError.self) {
+            await #expect(throws: SettleFailure.self) {
                 _ = try await daemon.queue.settle([handed[1].settled(.accepted)])
             }
             #expect(daemon.handOver.heldCount == 1, "still to be settled")

@@ -1,4 +1,5 @@
 import NIOCore
+import Vocabulary
 
 /// What this machine's clock says at a time of the database. Each question narrows it: its answer was made between
 /// asking and hearing it, so a slow one says little and takes nothing away from what quick ones said.
@@ -25,7 +26,9 @@ struct DatabaseOffset {
 
     func local(_ microseconds: Int64) -> NIODeadline {
         guard let bounds else { preconditionFailure("a time of a database that nobody has asked") }
-        let offset = bounds.lowerBound + (bounds.upperBound - bounds.lowerBound) / 2
+        // Of an answer that came late, the way back was long, or the commit: the time was read near its beginning.
+        let late = TimeAmount(Limits.rateLateness).nanoseconds / 2
+        let offset = bounds.lowerBound + min((bounds.upperBound - bounds.lowerBound) / 2, late)
         return .uptimeNanoseconds(UInt64(max(0, microseconds * 1_000 + offset)))
     }
 
