@@ -35,7 +35,7 @@ import Vocabulary
     func keys() throws {
         let receiver = try Receiver()
         let relay = try Relay.running(
-            [.init("backend", receiver, ["rate": #""60000/m""#])], sources: [Self.qonversion],
+            [.init("backend", receiver, ["rate": #""6000/m""#])], sources: [Self.qonversion],
             settings: "")
         defer { relay.end() }
         let headers = [("authorization", "Basic qonversion-token")]
@@ -59,6 +59,7 @@ import Vocabulary
         let receiver = try Receiver()
         var source = Self.qonversion
         source.settings["ownership"] = #""exclusive""#
+        source.settings["restore"] = nil
         let relay = try Relay.running([.init("backend", receiver)], sources: [source])
         defer { relay.end() }
         let headers = [("authorization", "Basic qonversion-token")]

@@ -62,9 +62,13 @@ import Vocabulary
                     #expect(transfer?["to"] as? [String: String] == ["user_id": "jeff"])
                 }
             }
-            let answer = try relay.ask("GET", "/v1/entitlements?user_id=jeff&active=true&environment=\(environment)")
-            let json = try JSONSerialization.jsonObject(with: Data(answer.body)) as? [String: Any]
-            let products = (json?["data"] as? [[String: Any]] ?? []).compactMap { $0["product"] as? String }
+            // Not by the API: that knows no environment but those of the stores and of the configuration.
+            let products = try relay.database.rows(
+                """
+                SELECT p.product FROM entitlements e JOIN purchases p ON p.id = e.purchase
+                WHERE e.active AND e.holder = 'user:jeff' AND p.environment = '\(environment)'
+                """
+            ).map { $0[0] }
             #expect(Set(products) == ["p-1", "p-2"])
         }
         // journalctl and trace find what moved by the transaction that the transfer did not name.
