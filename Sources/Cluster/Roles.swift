@@ -1,8 +1,8 @@
 internal import Glibc
 
-/// The two roles of a private cluster: `Settings.superuser` owns the cluster, and is for whoever looks after it by hand;
-/// `Settings.role` owns the database alone, and is the daemon's. A statement that an attacker could slip in would run
-/// without a superuser's powers: no programs, no files, no other database.
+/// The two roles of a private cluster: `Settings.superuser` owns the cluster, and is for whoever looks after it by
+/// hand; `Settings.role` owns the database alone, and is the daemon's. A statement that an attacker could slip in would
+/// run without a superuser's powers: no programs, no files, no other database.
 ///
 /// Both are let in at the socket by trust: whoever reaches it is the account that runs the server.
 enum Roles {

@@ -44,7 +44,7 @@ package final class Pool: Sendable {
     }
 
     /// Looks at a new connection; says why it must not be used.
-    package typealias Admission = @Sendable (borrowing Session) throws(DatabaseError) -> String?
+    package typealias Admission = @Sendable (Connection) async throws(DatabaseError) -> String?
 
     private let settings: ConnectionSettings
     private let admission: Admission
@@ -54,7 +54,7 @@ package final class Pool: Sendable {
 
     /// - Parameters:
     ///   - backoff: the wait before the second attempt to reach a lost database, and the longest.
-    ///   - admission: asked of each new connection, on its thread; one that it refuses counts as one that failed.
+    ///   - admission: asked of each new connection; one that it refuses counts as one that failed.
     ///   - onStateChange: called in order, on any thread; must not block.
     package init(
         _ settings: ConnectionSettings, size: Int, waiting: Waiting, backoff: ClosedRange<Duration>,
@@ -179,11 +179,7 @@ package final class Pool: Sendable {
 
     private func open(_ slot: Int) async {
         do throws(DatabaseError) {
-            let connection = try await Connection.open(settings, thread: "postgres-\(slot)")
-            if let objection = try await connection.withSession(admission) {
-                await connection.close()
-                throw .connectFailed(reason: objection)
-            }
+            let connection = try await admitted(slot)
             decide { state in
                 state.connections[slot] = connection
                 return state.machine.opened(slot: slot)
@@ -191,6 +187,22 @@ package final class Pool: Sendable {
         } catch {
             let reason = if case .connectFailed(let reason) = error { reason } else { error.description }
             decide { $0.machine.openFailed(slot: slot, reason: reason, jitter: Double.random(in: 0...1)) }
+        }
+    }
+
+    /// A connection that was lost while it was looked at says nothing of the server: another one is opened, once.
+    private func admitted(_ slot: Int) async throws(DatabaseError) -> Connection {
+        var isFirst = true
+        while true {
+            let connection = try await Connection.open(settings, thread: "postgres-\(slot)")
+            do throws(DatabaseError) {
+                guard let objection = try await admission(connection) else { return connection }
+                await connection.close()
+                throw .connectFailed(reason: objection)
+            } catch {
+                guard isFirst, case .connectionLost = error else { throw error }
+                isFirst = false
+            }
         }
     }
 

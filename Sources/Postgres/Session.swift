@@ -14,7 +14,8 @@ package struct Session: ~Copyable {
         get throws(DatabaseError) { Int(PQserverVersion(try wire.pointer())) }
     }
 
-    /// Whether the database holds every character. One of another encoding refuses text with those that it does not have.
+    /// Whether the database holds every character. One of another encoding refuses text with those that it does not
+    /// have.
     package var holdsUnicode: Bool {
         get throws(DatabaseError) {
             guard let encoding = PQparameterStatus(try wire.pointer(), "server_encoding") else { return true }

@@ -3,14 +3,14 @@ internal import Glibc
 
 /// A file in the state directory that one process at a time holds locked, from its start to its end.
 ///
-/// The kernel drops the lock (flock(2)) with the process, however that ends, and not before: a process that is stopped or
-/// hangs holds it. No child has it, for the descriptor is closed on exec. Whoever has the lock therefore knows that the
-/// process which left its mark in the file is dead.
+/// The kernel drops the lock (flock(2)) with the process, however that ends, and not before: a process that is stopped
+/// or hangs holds it. No child has it, for the descriptor is closed on exec. Whoever has the lock therefore knows that
+/// the process which left its mark in the file is dead.
 ///
 /// The mark names the file (machine, device, inode) and the run (a token, new with each): the same file restored from a
 /// backup, copied to another host or shared by several (NFS) bears other marks. Only a copy of a whole machine's disk,
-/// its machine id included, taken while the process ran, has the mark of a process that may live; and that once, for the
-/// copy writes a token of its own.
+/// its machine id included, taken while the process ran, has the mark of a process that may live; and that once, for
+/// the copy writes a token of its own.
 package final class StateLock: Sendable {
     package struct Mark: Hashable, Sendable {
         /// 16 bytes, made from the machine id for Posthouse alone.

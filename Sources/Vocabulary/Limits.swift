@@ -77,8 +77,8 @@ package enum Limits {
     package static let leaseRenewal: Duration = .seconds(4)
     /// A daemon stops starting attempts when its lease has less than this left.
     package static let leaseMargin: Duration = .seconds(5)
-    /// A daemon that has reached the database ends nobody's lease for this long: longer than `reconnectBackoff`, so that
-    /// a database that was away has all of them back first.
+    /// A daemon that has reached the database ends nobody's lease for this long: longer than `reconnectBackoff`, so
+    /// that a database that was away has all of them back first.
     package static let leaseExpiryGrace: Duration = .seconds(6)
 
     // MARK: Delivery
@@ -150,10 +150,11 @@ package enum Limits {
     package static let settleBufferMax = 20_000
     /// Settling transactions under way at once.
     package static let settleWriters = 2
-    /// Settlements that the database refuses, kept aside and tried again; at this number no lane starts another attempt.
+    /// Settlements that the database refuses, kept aside and tried again; at this number no lane starts another
+    /// attempt.
     package static let settleRefusedMax = 1_000
-    /// Refusals after which a batch is no longer cut in parts: what of it was not tried is kept aside. One settlement in
-    /// a full batch is found with 11, three are with 30.
+    /// Refusals after which a batch is no longer cut in parts: what of it was not tried is kept aside. One settlement
+    /// in a full batch is found with 11, three are with 30.
     package static let settleRefusalsMax = 32
     /// How often it is looked whether what is kept aside is due.
     package static let settleRefusedTick: Duration = .milliseconds(100)

@@ -132,7 +132,11 @@ final class Relay: Sendable {
             settings, size: configuration.database.poolConnections,
             waiting: Pool.Waiting(waitersMax: 1_024, limit: Limits.acknowledgementTimeout),
             backoff: Limits.reconnectBackoff,
-            admission: { session throws(DatabaseError) in try Durability.unsafeServer(on: session).map { "\($0)" } },
+            admission: { connection async throws(DatabaseError) in
+                try await connection.withSession { session throws(DatabaseError) in
+                    try Durability.unsafeServer(on: session).map { "\($0)" }
+                }
+            },
             onStateChange: { state in
                 switch state {
                 case .lost(let reason): observe(.databaseLost(reason: reason))

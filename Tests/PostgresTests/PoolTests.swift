@@ -34,8 +34,10 @@ import Testing
         let isSafe = Mutex(false)
         let pool = try pool(
             TestCluster.shared.createDatabase(), size: 2, limit: .seconds(60),
-            admission: { session throws(DatabaseError) in
-                _ = try session.run(Sample.one, ())
+            admission: { connection async throws(DatabaseError) in
+                _ = try await connection.withSession { session throws(DatabaseError) in
+                    try session.run(Sample.one, ())
+                }
                 return isSafe.withLock { $0 } ? nil : "the server is not safe"
             })
         let error = await databaseError { try await pool.withSession { _ throws(DatabaseError) in } }

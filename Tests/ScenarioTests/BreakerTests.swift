@@ -87,8 +87,8 @@ import Vocabulary
         #expect(receiver.waitForAccepted(6_000, 120))
         let took = Date().timeIntervalSince(recovered)
         #expect(try database.drained())
-        // Without a rate they would come as fast as they can. A few above are this machine's: requests that left a while
-        // apart may be read at once.
+        // Without a rate they would come as fast as they can. A few above are this machine's: requests that left a
+        // while apart may be read at once.
         #expect(Self.busiestSecond(receiver.received) <= 250)
         #expect(relay.waitForLine("the breaker of backend is closed") != nil)
         #expect(try database.count("dead_letters") == 0 && database.count("breakers") == 0)

@@ -145,8 +145,12 @@ import Vocabulary
         #expect(try old.source().post(Webhook("ACTIVATE", .user("u"), purchase: "subs_2")) == 200)
         #expect(old.stop() == .exited(0))
 
-        // A daemon at work on the target, which then leaves a ledger there.
+        // A daemon at work on the target, which then leaves a ledger there. It begins only where the private cluster was
+        // moved away on purpose.
+        let cluster = old.directory.path + "/state/cluster"
+        try FileManager.default.moveItem(atPath: cluster, toPath: cluster + ".left")
         try new.start()
+        try FileManager.default.moveItem(atPath: cluster + ".left", toPath: cluster)
         let busy = try move.migrate()
         #expect(busy.end == .exited(1) && busy.errors.contains("a daemon works on the target"), "\(busy)")
         #expect(try new.source().post(Webhook("ACTIVATE", .user("u"), purchase: "subs_9")) == 200)

@@ -4,10 +4,11 @@ import Testing
 struct HouseRulesTests {
     private static let everything = SourceTree.sources + SourceTree.tests
 
-    @Test("Files of 300 lines at most; lines of 120 characters, of 140 where a text cannot be broken")
+    /// Most files have 60 to 250 lines; one state machine or one suite may have more, and is not cut to please a count.
+    @Test("Files of 500 lines at most; lines of 120 characters, of 140 where a text cannot be broken")
     func size() {
         for file in Self.everything {
-            #expect(file.lines.count <= 301, "\(file.path) has \(file.lines.count) lines")
+            #expect(file.lines.count <= 501, "\(file.path) has \(file.lines.count) lines")
             var isInText = false
             for (index, line) in file.lines.enumerated() {
                 // Bytes first: counting characters is slow.

@@ -1,8 +1,8 @@
 import Postgres
 package import Vocabulary
 
-/// Where a lane's walk along its due index stands. Retried, reclaimed and released rows are given a later due time, so a
-/// walk that goes on from here misses nothing but what was due long before and committed late: a walk that finds less
+/// Where a lane's walk along its due index stands. Retried, reclaimed and released rows are given a later due time, so
+/// a walk that goes on from here misses nothing but what was due long before and committed late: a walk that finds less
 /// than it asked for starts again from the beginning.
 package struct ClaimCursor: Sendable {
     /// Nothing is due before 1970.

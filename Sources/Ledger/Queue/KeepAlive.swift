@@ -5,8 +5,8 @@ package import Vocabulary
 extension Queue {
     /// Renews this daemon's lease, or registers anew where another has ended it.
     ///
-    /// - Parameter forget: called if the lease had ended, before it registers anew: everything that it held in memory is
-    ///   somebody else's now, and nothing of it may start under the new lease.
+    /// - Parameter forget: called if the lease had ended, before it registers anew: everything that it held in memory
+    /// is   somebody else's now, and nothing of it may start under the new lease.
     /// - Returns: false if it had ended.
     @discardableResult
     package func keepAlive(forget: @Sendable () async -> Void = {}) async throws -> Bool {

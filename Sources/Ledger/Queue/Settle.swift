@@ -35,8 +35,8 @@ package struct Settled: Sendable {
 
 extension Queue {
     /// Writes how a batch of attempts ended, in one transaction: history, dead letters, what leaves the queue, what
-    /// waits for its next attempt, what comes free behind it. Conditional on the lease that each attempt was made under:
-    /// a delivery that was taken over meanwhile is left to who has it now; its attempt is still history.
+    /// waits for its next attempt, what comes free behind it. Conditional on the lease that each attempt was made
+    /// under: a delivery that was taken over meanwhile is left to who has it now; its attempt is still history.
     package func settle(_ batch: [Settlement]) async throws(SettleFailure) -> Settled {
         // What comes free is for a lane of this daemon, if it may start it; else for whoever claims it.
         let next = registration.mayStart ? registration.known : nil

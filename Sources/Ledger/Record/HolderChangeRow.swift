@@ -5,8 +5,8 @@ import Vocabulary
 /// subject holds at that time, to those included whose own webhooks come later.
 ///
 /// A change that moves nothing is kept as well, unless it repeats another to the letter: a purchase that the subject
-/// bought before it may become known by a late webhook, and then it must move (invariant I1). Nothing that is known when
-/// the change comes rules that out, so it goes only when no source sends webhooks that late (`Upkeep.prune`).
+/// bought before it may become known by a late webhook, and then it must move (invariant I1). Nothing that is known
+/// when the change comes rules that out, so it goes only when no source sends webhooks that late (`Upkeep.prune`).
 struct HolderChangeRow {
     enum Kind: String {
         /// The vendor says that all passes from the subject to the target.

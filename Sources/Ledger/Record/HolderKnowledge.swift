@@ -166,8 +166,8 @@ struct HolderKnowledge {
 
     /// - Parameter isHolder: this batch gave it something.
     /// - Returns: whether this is the first identify ever of the identity, as far as anything is known of it. One that
-    ///   only webhooks told of belongs to the install that they linked it with: that install identified as it first, and
-    ///   this is where it shares. One that holds something, while no install is known, was somebody's before.
+    ///   only webhooks told of belongs to the install that they linked it with: that install identified as it first,
+    /// and   this is where it shares. One that holds something, while no install is known, was somebody's before.
     mutating func identify(
         _ identity: String, install: String, scope: Scope, event: Int64, isHolder: Bool
     ) -> Bool {

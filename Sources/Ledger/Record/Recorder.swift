@@ -4,9 +4,9 @@ package import Vocabulary
 /// Group commit: what arrives while one batch is being committed forms the next. `Limits.recordWriters` batches are
 /// under way at once, each on a connection of its own.
 ///
-/// What can fail: the database may be gone (all are answered 503), two batches may collide (run again), one event may be
-/// impossible to store (the batch is halved until that event is alone, which is quarantined), or end every batch by a
-/// time-out (halved as well; alone it is answered 503, for a slow database looks the same).
+/// What can fail: the database may be gone (all are answered 503), two batches may collide (run again), one event may
+/// be impossible to store (the batch is halved until that event is alone, which is quarantined), or end every batch by
+/// a time-out (halved as well; alone it is answered 503, for a slow database looks the same).
 package struct Recorder: Sendable {
     /// How often a batch that collided with another is run again before its events are answered 503.
     static let collisionsMax = 10

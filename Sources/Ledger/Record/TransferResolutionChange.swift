@@ -38,8 +38,8 @@ extension TransferResolution {
             until: until == Timestamp(milliseconds: .max) ? nil : until, isFamilyShared: isShared)
     }
 
-    /// How long what `holder` holds at `time` is paid for; nil: it does not hold it then. A loss at that very time is the
-    /// change itself, applied before, and says nothing of the period.
+    /// How long what `holder` holds at `time` is paid for; nil: it does not hold it then. A loss at that very time is
+    /// the change itself, applied before, and says nothing of the period.
     private static func period(of holder: Holder, at time: Timestamp, in state: PurchaseState) -> Timestamp? {
         var until: Timestamp?
         var isHolder = false
@@ -59,9 +59,9 @@ extension TransferResolution {
         state.facts.last { $0.kind == .gain && $0.at < time }?.holder
     }
 
-    /// What is known of a purchase once a webhook says that it is a one-time purchase, after others were taken for those
-    /// of a subscription: no tenures, and every register stands for itself. The same as if it had been said first (I1),
-    /// but for transfers that followed from tenures and were announced: those are void, and the journal says so.
+    /// What is known of a purchase once a webhook says that it is a one-time purchase, after others were taken for
+    /// those of a subscription: no tenures, and every register stands for itself. The same as if it had been said first
+    /// (I1), but for transfers that followed from tenures and were announced: those are void, and the journal says so.
     static func oneTime(_ state: PurchaseState) -> Resolution {
         var next = state
         let before = Timeline(state.facts)

@@ -34,7 +34,8 @@ final class Lanes: Sendable {
     }
 
     /// Makes these the lanes that run. One whose integration is as it was goes on, and trusts the authorities that were
-    /// read for the new plan; one that was changed or removed gives back what waits in it and ends what is under way, beside its successor.
+    /// read for the new plan; one that was changed or removed gives back what waits in it and ends what is under way,
+    /// beside its successor.
     /// - Parameter make: called on the loop.
     func adopt(
         _ lanes: [PlannedLane], on group: any EventLoopGroup,

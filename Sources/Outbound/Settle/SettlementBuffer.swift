@@ -5,10 +5,10 @@ package import Vocabulary
 /// Attempts that have ended, on their way into the ledger in wide batches.
 ///
 /// Nobody waits for a settle, so it may be a few milliseconds late; but it must arrive. A settle that the database does
-/// not answer is tried again until it does, and shutting down waits for it. A batch that the database refuses is written
-/// in parts, until what it refuses stands alone; that is kept aside and tried again beside the others, without end.
-/// Until it is written a delivery is leased to this daemon, so the worst that a crash does here is one more attempt under
-/// the same `webhook-id`.
+/// not answer is tried again until it does, and shutting down waits for it. A batch that the database refuses is
+/// written in parts, until what it refuses stands alone; that is kept aside and tried again beside the others, without
+/// end. Until it is written a delivery is leased to this daemon, so the worst that a crash does here is one more
+/// attempt under the same `webhook-id`.
 package final class SettlementBuffer: Sendable {
     package typealias Settle = @Sendable ([Settlement]) async throws(SettleFailure) -> Settled
 

@@ -17,7 +17,8 @@ struct SettlingInParts {
         case cancelled
     }
 
-    /// - Returns: what was not written: not tried, then refused, each in the order of the batch; and why it was refused.
+    /// - Returns: what was not written: not tried, then refused, each in the order of the batch; and why it was
+    ///   refused.
     func write(_ batch: [Settlement]) async -> (left: [Settlement], reason: String?) {
         var parts = [batch[...]]
         var (refusals, lastReason): (Int, String?) = (0, nil)
