@@ -199,9 +199,9 @@ struct EraseTests {
                         transaction: "tx_2",
                         source: source)
                 ]) == [.stored])
-            #expect(
-                try bench.psql("SELECT string_agg(holder, ' ' ORDER BY holder) FROM entitlements WHERE active")
-                    == (source == "shared" ? "user:ann user:bob" : "user:bob"))
+            let users = "SELECT string_agg(holder, ' ' ORDER BY holder) FROM entitlements WHERE active AND holder LIKE 'user:%'"
+            let active = try bench.psql(users)
+            #expect(active == (source == "shared" ? "user:ann user:bob" : "user:bob"))
             #expect(daemon.log.warnings == [])
         }
     }
@@ -215,7 +215,7 @@ struct EraseTests {
             var state = PurchaseState()
             for step in 0..<Int.random(in: 1...40, using: &dice) {
                 let at = seconds(Int64(step) * 1_000)
-                let (one, two) = (people.randomElement(using: &dice)!, people.randomElement(using: &dice)!)
+                let (one, two) = (people[Int.random(in: 0..<6, using: &dice)], people[Int.random(in: 0..<6, using: &dice)])
                 let fact = dice.chance(50) ? Fact.activate(one, at) : .transferred(one, to: two, at)
                 if isShared {
                     state = SharedOwnership.resolve(state, [fact]).state
@@ -260,7 +260,8 @@ struct EraseTests {
             let dry = try await erasure.proof.run(in: daemon.pool) { _ in }
             let done = try await erasure.run(in: daemon.pool) { _ in }
             #expect(dry.purchases == 1 && done.purchases == 1 && dry.mentions == done.mentions)
-            #expect(try places(bench) == [])
+            let left = try places(bench)
+            #expect(left == [])
             #expect(try await erasure.proof.run(in: daemon.pool) { _ in }.total == 0)
             // A later grant is of the same purchase.
             await daemon.record([

@@ -41,7 +41,7 @@ struct LookupHoldersTests {
         Entry(HolderIdentityStatements.links, "'7', NULL, 'PRODUCTION', NULL, 9000000, \(greatest), 101"),
         Entry(
             HolderTransactionStatements.transactions,
-            "\(who), 'PRODUCTION', NULL, ARRAY['gold'], ARRAY['TRIAL_STARTED'], 10001"),
+            "\(who), 'PRODUCTION', NULL, ARRAY['gold'], ARRAY['TRIAL_STARTED'], 10001, 'offer'"),
         Entry(HolderInstallStatements.known, "'7', 'shop', '', 'anon:7', NULL"),
         Entry(HolderStatements.identities, "ARRAY['7'], ARRAY['shop'], ARRAY[''], ARRAY['PRODUCTION']"),
         Entry(HolderStatements.register, "ARRAY['new'], ARRAY['shop'], ARRAY[''], ARRAY['PRODUCTION']"),

@@ -3,8 +3,10 @@ import Vocabulary
 
 @testable import Ledger
 
-/// One shared purchase, each state written and read again before the next step, as the database does.
+/// One shared purchase, its state written and read again between the steps, as the database does: after each of the
+/// first, then after every eighth.
 struct SharedPlayback {
+    private var steps = 0
     private(set) var state = PurchaseState()
     private(set) var told: [ToldTransfer] = []
     /// As the table `entitlements` has it: what is not stated again stays.
@@ -16,11 +18,15 @@ struct SharedPlayback {
     init(_ state: PurchaseState = PurchaseState()) { self.state = state }
 
     mutating func follow(_ resolution: Resolution) throws {
-        state = try PurchaseState(bytes: resolution.state.bytes)
-        #expect(state == resolution.state)
+        steps += 1
+        state = resolution.state
+        if steps <= 100 || steps % 8 == 0 {
+            let bytes = state.bytes
+            #expect(try PurchaseState(bytes: bytes) == state)
+            bytesMost = max(bytesMost, bytes.count)
+        }
         told += resolution.told
         access.merge(resolution.access) { _, new in new }
-        bytesMost = max(bytesMost, state.bytes.count)
     }
 
     /// A webhook: afterwards everything that was stated of the purchase's holders is applied again.
@@ -71,7 +77,8 @@ func device(_ number: Int) -> Holder {
 /// The state of a shared purchase stays small and readable whatever its holders do.
 @Suite("A purchase that several hold together")
 struct SharedOwnershipTests {
-    private static let steps = 10_000
+    /// Beyond every limit of the state; deploy/torture hot goes further.
+    private static let steps = 1_000
 
     @Test("Two devices that restore in turn, with renewals between or without: readable, counted, once each")
     func inTurn() throws {
@@ -127,7 +134,7 @@ struct SharedOwnershipTests {
         }
     }
 
-    @Test("One purchase with ten thousand holders, webhook by webhook: bounded")
+    @Test("One purchase with two thousand holders, webhook by webhook: bounded")
     func manyHolders() throws {
         var playback = SharedPlayback()
         // Every second one comes late.
@@ -141,7 +148,7 @@ struct SharedOwnershipTests {
         print("holders of a shared purchase: \(playback.bytesMost) bytes at most")
     }
 
-    @Test("Ten thousand webhooks of one shared purchase leave two lines a holder")
+    @Test("A thousand webhooks of one shared purchase leave two lines a holder")
     func webhooks() throws {
         var playback = SharedPlayback()
         for step in 1...Self.steps {

@@ -145,6 +145,6 @@ enum EraseStatements {
         DELETE FROM purchases WHERE id = $1
         """)
 
-    static let rewritePurchase = Statement<(Identifier, [UInt8], String), ()>(
-        "erase_rewrite_purchase", "UPDATE purchases SET state = $2, key = $3 WHERE id = $1")
+    static let rewritePurchase = Statement<(Identifier, [UInt8], String, String?), ()>(
+        "erase_rewrite_purchase", "UPDATE purchases SET state = $2, key = $3, subscription_id = $4 WHERE id = $1")
 }

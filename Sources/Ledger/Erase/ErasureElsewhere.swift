@@ -76,7 +76,9 @@ extension Erasure {
         if isAlone {
             _ = try session.execute(EraseStatements.deletePurchase, purchase)
         } else {
-            _ = try session.execute(EraseStatements.rewritePurchase, (purchase, state.renaming(ids).bytes, key))
+            let subscriptionID = row.9.map { ids.renaming(key: $0) }
+            _ = try session.execute(
+                EraseStatements.rewritePurchase, (purchase, state.renaming(ids).bytes, key, subscriptionID))
         }
         return true
     }
