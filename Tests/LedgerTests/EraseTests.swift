@@ -199,8 +199,11 @@ struct EraseTests {
                         transaction: "tx_2",
                         source: source)
                 ]) == [.stored])
-            let users = "SELECT string_agg(holder, ' ' ORDER BY holder) FROM entitlements WHERE active AND holder LIKE 'user:%'"
-            let active = try bench.psql(users)
+            let active = try bench.psql(
+                """
+                SELECT string_agg(holder, ' ' ORDER BY holder) FROM entitlements
+                WHERE active AND holder LIKE 'user:%'
+                """)
             #expect(active == (source == "shared" ? "user:ann user:bob" : "user:bob"))
             #expect(daemon.log.warnings == [])
         }
@@ -215,7 +218,8 @@ struct EraseTests {
             var state = PurchaseState()
             for step in 0..<Int.random(in: 1...40, using: &dice) {
                 let at = seconds(Int64(step) * 1_000)
-                let (one, two) = (people[Int.random(in: 0..<6, using: &dice)], people[Int.random(in: 0..<6, using: &dice)])
+                let one = people[Int.random(in: 0..<6, using: &dice)]
+                let two = people[Int.random(in: 0..<6, using: &dice)]
                 let fact = dice.chance(50) ? Fact.activate(one, at) : .transferred(one, to: two, at)
                 if isShared {
                     state = SharedOwnership.resolve(state, [fact]).state

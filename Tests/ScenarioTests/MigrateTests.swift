@@ -145,7 +145,7 @@ import Vocabulary
         #expect(try old.source().post(Webhook("ACTIVATE", .user("u"), purchase: "subs_2")) == 200)
         #expect(old.stop() == .exited(0))
 
-        // A daemon at work on the target, which then leaves a ledger there. It begins only where the private cluster was
+        // A daemon at work on the target, which then leaves a ledger there. It begins only where the private cluster is
         // moved away on purpose.
         let cluster = old.directory.path + "/state/cluster"
         try FileManager.default.moveItem(atPath: cluster, toPath: cluster + ".left")
