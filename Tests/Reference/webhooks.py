@@ -21,6 +21,8 @@ SOURCES = {
     "merging": ("sessions", "merge = true"),
     "apart": ("sessions", ""),
 }
+# What a write names, where events of the kind can name an app and the configuration does not.
+APPS = {"purchasely": "com.example", "apphud": "com.example", "merging": "", "apart": ""}
 RC_ANONYMOUS = "$RCAnonymousID:"
 
 
@@ -56,6 +58,8 @@ class Writer:
     def command(self, step: dict) -> tuple[str, dict[str, str], bytes]:
         says, install = step["says"], self.name(step["anonymous"])
         query = f"?source={step['source']}&environment={step.get('environment', 'PRODUCTION')}"
+        if step["source"] in APPS:
+            query += f"&app={APPS[step['source']]}"
         headers = {"Authorization": f"Bearer {TOKEN}"}
         if says == "identify":
             body: dict[str, object] = {"identity": self.name(step["user"])}
