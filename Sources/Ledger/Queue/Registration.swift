@@ -73,6 +73,9 @@ package final class Registration: Sendable {
         return mayStart ? known : nil
     }
 
+    /// Whether deliveries leased under this id are still this daemon's.
+    package func isCurrent(_ lease: Int64) -> Bool { known == lease }
+
     var known: Int64? { state.withLock { if case .registered(let lease) = $0 { lease.id } else { nil } } }
 
     /// The id of this daemon's registration; makes it where there is none.

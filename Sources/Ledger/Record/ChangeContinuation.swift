@@ -65,7 +65,10 @@ struct ChangeContinuation {
     private func find(
         without skipped: Set<Int64>, on session: borrowing Session
     ) throws(DatabaseError) -> Unfinished? {
-        guard let row = try session.run(HolderStatements.unfinished, skipped.sorted()).first else { return nil }
+        // A daemon whose configuration does not have the source, or has it without changes of holders, would move nothing.
+        let sources = recorder.rules.filter(\.value.statesChanges).keys.sorted()
+        let found = try session.run(HolderStatements.unfinished, (skipped.sorted(), sources))
+        guard let row = found.first else { return nil }
         let change = try HolderChangeRow(
             scope: Scope(source: row.1, app: row.2, environment: row.3), subject: row.4, kind: row.5, target: row.6,
             second: row.7, at: row.8)

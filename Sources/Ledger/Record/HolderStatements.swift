@@ -158,12 +158,12 @@ enum HolderStatements {
 
     /// The oldest change that is not applied to all purchases yet and that nobody is at, but for those in $1.
     static let unfinished = Statement<
-        [Int64], (Int64, String, String, String, String, String, String, String?, Int64, Int64, Identifier)
+        ([Int64], [String]), (Int64, String, String, String, String, String, String, String?, Int64, Int64, Identifier)
     >(
         "holder_unfinished",
         """
         SELECT id, source, app, environment, subject, kind, target, second_target, at_ms, event, applied_through
-        FROM holder_changes WHERE applied_through IS NOT NULL AND id <> ALL ($1)
+        FROM holder_changes WHERE applied_through IS NOT NULL AND id <> ALL ($1) AND source = ANY ($2)
         ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED
         """)
 

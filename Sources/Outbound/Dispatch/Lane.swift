@@ -57,7 +57,14 @@ final class Lane {
         pump()
     }
 
-    private func receive(_ deliveries: [Delivery], areClaimed: Bool = false) {
+    private func receive(_ arrived: [Delivery], areClaimed: Bool = false) {
+        // A delivery whose lease ended on its way here belongs to whoever reclaims it.
+        let deliveries = arrived.filter { registration.isCurrent($0.lease) }
+        if deliveries.count < arrived.count {
+            let lost = arrived.filter { !registration.isCurrent($0.lease) }
+            handOver.free(route.row, lost.count, bytes: lost.reduce(0) { $0 + $1.message.bytes })
+        }
+        guard !deliveries.isEmpty else { return pump() }
         if state.add(deliveries, areClaimed: areClaimed) {
             pump()
         } else {
