@@ -2,11 +2,11 @@ package import Front
 package import Ledger
 package import Vocabulary
 
-/// What the app's backend asks and says: `/v1` and `/v3` of the API listener.
+/// The API for the app's backend: `/v1` and `/v3` of the API listener.
 ///
-/// A request is judged by its head alone (token, path, method, scope) before anything of its body is kept, then
-/// answered from the ledger. A write is an event like any other and goes the way of one: recorded, resolved, told to
-/// the receivers; what comes back is read from the ledger after that.
+/// A request is checked by its head alone (token, path, method, scope) before anything of its body is kept, then
+/// answered from the ledger. A write is an event like any other: recorded, resolved and delivered to the receivers; its
+/// answer is read from the ledger after that.
 package struct API: FrontHandler {
     private let access: Access
     private let backend: Backend
@@ -14,8 +14,8 @@ package struct API: FrontHandler {
     private let observe: Observer
 
     /// - Parameters:
-    ///   - now: the database's time; nil while none is known.
-    ///   - lookupsMax: connections that look-ups may take at once.
+    ///   - now: the database's time; nil while it is unknown.
+    ///   - lookupsMax: connections that look-ups may use at once.
     package init(
         tokens: [APIToken], sources: [Source], subscriptionGroups: [SubscriptionGroup], lookup: HolderLookup,
         queue: RecordQueue, bodyBytesMax: Int, lookupsMax: Int = APILimits.lookupsMax,
@@ -32,7 +32,7 @@ package struct API: FrontHandler {
         self.observe = observe
     }
 
-    /// The API described in OpenAPI 3.1, as `/v1/openapi.json` gives it.
+    /// The OpenAPI 3.1 description of the API, served as `/v1/openapi.json`.
     package static let descriptionBytes: [UInt8] = PackageResources.openapi_json
 
     package static func owns(path: String) -> Bool {
@@ -42,7 +42,7 @@ package struct API: FrontHandler {
     package func admit(_ head: FrontHead) -> Admission {
         do throws(APIFailure) {
             let (route, _) = try judge(head)
-            // A body that is too long is refused here where its length is told, so that the answer is of our shape.
+            // A body whose stated length is too long is rejected here, so that the answer has the API's error format.
             let bytesMax = route.operation.method == "GET" ? 0 : bodyBytesMax
             if let length = head.first("content-length").flatMap({ Int($0) }), length > bytesMax {
                 throw .bodyTooLarge(bytesMax: bytesMax)
@@ -65,7 +65,7 @@ package struct API: FrontHandler {
         observe(.refused(source: Self.name, status: status, reason: reason))
     }
 
-    /// The answer to a whole request. Judged again: `admit` keeps nothing.
+    /// Answers a complete request. Checks it again, because `admit` keeps nothing.
     func answer(_ head: FrontHead, body: [UInt8]) async -> FrontAnswer {
         do throws(APIFailure) {
             let (route, token) = try judge(head)
@@ -84,10 +84,10 @@ package struct API: FrontHandler {
         return (route, token)
     }
 
-    /// Under which refusals are counted, beside the sources.
+    /// The name under which rejected requests are counted, beside the sources.
     private static let name = "api"
 
-    /// What a person should be able to see: who was turned away at the door, and what could not be answered.
+    /// Logs failures that a person should see: requests without permission, and requests that could not be answered.
     private func tell(_ failure: APIFailure) {
         guard [401, 403, 503].contains(failure.status) else { return }
         observe(.refused(source: Self.name, status: failure.status, reason: failure.cause ?? failure.message))
@@ -101,7 +101,7 @@ extension FrontAnswer {
         return answer
     }
 
-    /// A strong validator (RFC 9110 section 8.8.3) from the body itself; 304 where the client has it already.
+    /// Adds a strong validator (RFC 9110 section 8.8.3) made from the body; 304 if the client has it already.
     fileprivate func cacheable(for head: FrontHead) -> FrontAnswer {
         let tag = "\"" + Identity.body(body).hex + "\""
         let headers = [("etag", tag), ("cache-control", "private, no-cache")]

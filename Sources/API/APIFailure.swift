@@ -2,10 +2,10 @@ internal import Front
 internal import JSONText
 internal import Vocabulary
 
-/// What a client can decide by; the texts beside them are for people.
+/// Error codes by which a client can decide; the messages beside them are for people.
 enum ErrorCode: String, CaseIterable {
     case unauthorized
-    /// The same under /v3.
+    /// `unauthorized` under /v3.
     case controlUnauthorized = "control_unauthorized"
     case insufficientScope = "insufficient_scope"
     case sourceForbidden = "source_forbidden"
@@ -24,9 +24,9 @@ enum ErrorCode: String, CaseIterable {
     case unavailable
 }
 
-/// A request that is answered with an error. No message quotes a token or a body; a parameter's name at most.
+/// A request that is answered with an error. No message quotes a token or a body, at most the name of a parameter.
 struct APIFailure: Error {
-    /// Whether the request is at fault, or what it names is not as the request needs it.
+    /// Whether the request itself is wrong, or the state of what it names does not allow it.
     enum Kind: String, CaseIterable {
         case request
         case resource
@@ -37,7 +37,7 @@ struct APIFailure: Error {
     let code: ErrorCode
     let message: String
     let headers: [(String, String)]
-    /// What was behind it, for the journal; never sent.
+    /// The cause, for the journal; never sent.
     var cause: String?
 
     init(
@@ -74,7 +74,7 @@ struct APIFailure: Error {
         APIFailure(413, .request, .bodyTooLarge, "the body of a request may have at most \(bytesMax) bytes here")
     }
 
-    /// Nothing is known to have happened: the client may try again.
+    /// Nothing is known to have happened: the client may retry.
     static func unavailable(_ message: String, after seconds: Int = APILimits.retryAfterSeconds) -> APIFailure {
         APIFailure(503, .resource, .unavailable, message, headers: [("retry-after", String(seconds))])
     }

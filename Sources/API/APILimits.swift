@@ -1,21 +1,21 @@
 internal import Ledger
 internal import Vocabulary
 
-/// What bounds the API, with units; what it shares with the rest of the relay stands in Vocabulary/Limits.
+/// Limits of the API, with units; those shared with the rest of Posthouse are in Vocabulary/Limits.
 package enum APILimits {
-    /// Look-ups under way at once, a connection each: the rest of the pool is for recording and delivering.
+    /// Look-ups in progress at once, one connection each: the rest of the pool is for recording and delivering.
     package static let lookupsMax = 2
 
-    /// At least one connection of a small pool is never taken by a look-up.
+    /// Leaves at least one connection of a small pool to others, except in a pool of one.
     package static func lookups(ofConnections connections: Int) -> Int { max(1, min(lookupsMax, connections - 1)) }
 
-    /// Requests that wait for their turn; more are answered 503.
+    /// Requests that wait for their turn; further ones are answered 503.
     package static let waitingMax = 256
-    /// Entries of a page, unless the request says less or more.
+    /// Default number of entries of a page.
     static let pageEntries = 100
-    /// Entries of a page at most.
+    /// Largest number of entries of a page.
     static let pageEntriesMax = HolderLookup.entriesMax
-    /// Subscription groups that one request can ask for.
+    /// Subscription groups that one request can query.
     static let groupsMax = 100
     /// Transactions that one restore can name.
     static let restoreTransactionsMax = 1_000
@@ -23,6 +23,6 @@ package enum APILimits {
     static let queryBytesMax = 15 << 10
     /// From the first byte of a request to its answer.
     static let answerTimeout = Limits.acknowledgementTimeout
-    /// What a 503 asks the client to wait.
+    /// Retry-After of a 503 for the client.
     static let retryAfterSeconds = 1
 }

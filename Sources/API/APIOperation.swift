@@ -1,7 +1,7 @@
 internal import Vocabulary
 
-/// Everything that the API does: each a method and a path. Routing, the scopes and the parameters that are understood
-/// come from here, and a test holds openapi.json against it.
+/// All operations of the API, each with a method and a path. Routing, scopes and accepted parameters come from here,
+/// and a test compares openapi.json with it.
 enum APIOperation: String, CaseIterable {
     case readDescription
     case readEntitlements
@@ -13,7 +13,7 @@ enum APIOperation: String, CaseIterable {
     case identify
     case logout
     case restore
-    // The paths and shapes of a vendor's third version, so that its clients need another host and token only.
+    // The paths and shapes of a vendor's third version, so that its clients need only another host and token.
     case readUser
     case createUser
     case readIdentity
@@ -32,7 +32,7 @@ enum APIOperation: String, CaseIterable {
         }
     }
 
-    /// `{…}` stands for one segment.
+    /// `{…}` matches one segment.
     var path: String {
         switch self {
         case .readDescription: "/v1/openapi.json"
@@ -51,7 +51,7 @@ enum APIOperation: String, CaseIterable {
         }
     }
 
-    /// The query parameters that it understands.
+    /// The query parameters that the operation accepts.
     var parameters: [Parameter] {
         switch self {
         case .readDescription, .judgeReceipt: []
@@ -67,7 +67,7 @@ enum APIOperation: String, CaseIterable {
         }
     }
 
-    /// What a token must have for it. A receipt is judged, and nothing of it is kept.
+    /// The scope that a token needs. Judging a receipt stores nothing, so it is a read.
     var scope: APIToken.Scope { method == "GET" || self == .judgeReceipt ? .read : .write }
 
     var isOfVersion3: Bool { path.hasPrefix("/v3/") }
@@ -91,17 +91,17 @@ enum Parameter: String, CaseIterable {
     var isRepeatable: Bool { self == .group }
 }
 
-/// An operation with what its path names.
+/// An operation with the names in its path.
 struct Route {
     let operation: APIOperation
-    /// The segments in braces, decoded, in their order.
+    /// The values of the segments in braces, decoded, in order.
     let names: [String]
 
     private static let table: [(operation: APIOperation, segments: [Substring])] = APIOperation.allCases.map {
         ($0, segments(of: $0.path))
     }
 
-    /// - Throws: 404 for a path that is none, 405 for one that knows other methods, 400 for a name that cannot be read.
+    /// - Throws: 404 for an unknown path, 405 for a path with other methods, 400 for a name that cannot be read.
     init(method: String, path: String) throws(APIFailure) {
         let wanted = Self.segments(of: path)
         let known = Self.table.filter { Self.matches($0.segments, wanted) }

@@ -1,13 +1,13 @@
 internal import Front
 internal import Vocabulary
 
-/// Who may ask: bearer tokens (RFC 6750) with scopes. Without a configured token nobody may.
+/// Authorises requests by bearer tokens (RFC 6750) with scopes. Without a configured token no request is allowed.
 struct Access: Sendable {
     private let tokens: [APIToken]
 
     init(_ tokens: [APIToken]) { self.tokens = tokens }
 
-    /// Every configured token is compared, whole, so that the time tells nothing but the length.
+    /// Compares every configured token completely, so that the time reveals only the length.
     func token(of head: FrontHead) throws(APIFailure) -> APIToken {
         let fields = head.all("authorization")
         guard let field = fields.first, fields.count == 1, let given = Self.bearer(field) else {
@@ -40,7 +40,7 @@ struct Access: Sendable {
             headers: [("www-authenticate", "Bearer realm=\"posthouse\"" + challenge)])
     }
 
-    /// The scheme in any case, blanks, the token.
+    /// Reads the scheme in upper or lower case, blanks, then the token.
     private static func bearer(_ field: String) -> [UInt8]? {
         let scheme = "bearer "
         guard field.utf8.count > scheme.utf8.count, field.prefix(scheme.count).lowercased() == scheme else {
@@ -51,13 +51,13 @@ struct Access: Sendable {
     }
 }
 
-/// Which source a request concerns: the token's own before any other.
+/// Chooses the source of a request: the token's own takes precedence.
 struct SourceChoice: Sendable {
     private let sources: [Source]
 
     init(_ sources: [Source]) { self.sources = sources }
 
-    /// The one source that is shown; nil: all of them.
+    /// The one source to read; nil: all of them.
     static func shown(_ named: String?, to token: APIToken) throws(APIFailure) -> String? {
         guard let own = token.source else { return named }
         guard named == nil || named == own else {
@@ -66,8 +66,8 @@ struct SourceChoice: Sendable {
         return own
     }
 
-    /// The one source that is changed: the token's, else the one that is named, else the only one in which installs and
-    /// identities hold together.
+    /// The one source to write: the token's, else the named one, else the only one in which installs and identities
+    /// hold together.
     func changed(_ named: String?, by token: APIToken) throws(APIFailure) -> Source {
         if let name = try Self.shown(named, to: token) {
             guard let source = sources.first(where: { $0.name == name }) else {

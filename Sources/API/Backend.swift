@@ -3,7 +3,7 @@ internal import Ledger
 internal import Synchronization
 internal import Vocabulary
 
-/// One request that may be answered.
+/// One authorised request.
 struct Call: Sendable {
     let route: Route
     let token: APIToken
@@ -15,7 +15,7 @@ struct Call: Sendable {
     func parameters() throws(APIFailure) -> Parameters { try Parameters(query, of: operation) }
 }
 
-/// All that an answer is made from.
+/// Everything that answers are made from.
 struct Backend: Sendable {
     let sources: SourceChoice
     let environments: EnvironmentChoice
@@ -53,14 +53,14 @@ struct Backend: Sendable {
         return .json(200, API.descriptionBytes)
     }
 
-    /// What a read may see.
+    /// The part of the ledger that a read may see.
     func scope(_ parameters: Parameters, _ call: Call) throws(APIFailure) -> LookupScope {
         LookupScope(
             environment: try environment(parameters) ?? EnvironmentChoice.usual,
             source: try SourceChoice.shown(try parameters.identifier(.source), to: call.token))
     }
 
-    /// The one that is named; nil: none is.
+    /// The named environment; nil if none is named.
     func environment(_ parameters: Parameters) throws(APIFailure) -> String? {
         guard let text = try parameters.identifier(.environment) else { return nil }
         guard let environment = environments.read(text) else { throw .parameter(environments.explanation) }
@@ -68,21 +68,21 @@ struct Backend: Sendable {
     }
 }
 
-/// The database's time for what the API itself states. Strictly ascending within this daemon: event time orders facts,
-/// and a logout must never fall on the time of the login before it.
+/// The database's time for the API's own statements. Strictly ascending within this daemon, because event time orders
+/// facts, and a logout must never have the same time as the login before it.
 final class BackendClock: Sendable {
     private let read: @Sendable () -> Timestamp?
     private let last = Mutex(Timestamp(milliseconds: .min))
 
     init(_ read: @escaping @Sendable () -> Timestamp?) { self.read = read }
 
-    /// Now, for a comparison.
+    /// The current time, for comparisons.
     func now() throws(APIFailure) -> Timestamp {
         guard let now = read() else { throw .databaseAway }
         return now
     }
 
-    /// A time for an event: later than every one before it, and than what it follows upon.
+    /// A time for a new event: later than every earlier one, and than `former`.
     func next(after former: Timestamp? = nil) throws(APIFailure) -> Timestamp {
         let now = try now()
         return last.withLock { last in

@@ -1,25 +1,25 @@
 package import Vocabulary
 
-// Whether a person may have a store's offer, decided from what the store tells of their transactions. Pure: the
-// server's clock is passed in, for the device's may be wrong, and nothing here guesses. An algorithm that answers "yes"
-// where a receipt is missing shows offers that the store then refuses; here that is `unknown`.
+// Whether a person may have a store's offer, decided from what the store states about their transactions. Pure: the
+// server's clock is passed in, because the device's may be wrong, and nothing is guessed. An algorithm that answers
+// "yes" without a receipt shows offers that the store then refuses; the answer here is `unknown`.
 
-/// What is offered.
+/// A kind of offer.
 package enum Offer: String, Sendable, CaseIterable {
     /// A free trial or an introductory price: once per subscription group.
     case introductory
-    /// For those who subscribe or once did.
+    /// For present and former subscribers.
     case promotional
 }
 
-/// One transaction of a person, as a receipt or the ledger has it.
+/// One transaction of a person, from a receipt or the ledger.
 package struct StoreTransaction: Sendable, Hashable {
     package let product: String?
-    /// The store's own identifier of the subscription group, where it tells it.
+    /// The store's own identifier of the subscription group, if it states one.
     package let group: String?
-    /// End of the paid period; nil: none that can be read.
+    /// End of the paid period; nil: none or unreadable.
     package let expiresAt: Timestamp?
-    /// It was taken back: refunded, or revoked.
+    /// Refunded or revoked.
     package let isRefunded: Bool
     package let isTrial: Bool
     /// Bought at an introductory price.
@@ -38,11 +38,11 @@ package struct StoreTransaction: Sendable, Hashable {
     }
 }
 
-/// What is to become of one subscription, active or expired: there is one for each that a person ever had.
+/// The renewal state of one subscription, active or expired: there is one for each that a person ever had.
 package struct PendingRenewal: Sendable, Hashable {
     package let product: String
     package let group: String?
-    /// Until then the store lets a person whose payment failed keep what they have.
+    /// Until then the store lets a person whose payment failed keep access.
     package let graceExpiresAt: Timestamp?
 
     package init(product: String, group: String? = nil, graceExpiresAt: Timestamp? = nil) {
@@ -54,7 +54,7 @@ package struct PendingRenewal: Sendable, Hashable {
 
 package struct EligibilityQuestion: Sendable, Hashable {
     package let group: String
-    /// Those that are configured for the group; empty: it is not configured.
+    /// The products configured for the group; empty: the group is not configured.
     package let products: Set<String>
     package let offer: Offer
 
@@ -65,30 +65,30 @@ package struct EligibilityQuestion: Sendable, Hashable {
     }
 }
 
-/// The answer, and why.
+/// The answer and its reason.
 package struct Eligibility: Sendable, Hashable {
     package enum Answer: String, Sendable, CaseIterable {
         case eligible = "ELIGIBLE"
         case notEligible = "NOT_ELIGIBLE"
-        /// They have access: let them in, show no offer and look no further.
+        /// They have access: let them in, show no offer and check nothing else.
         case entitled = "ENTITLED"
-        /// It cannot be verified.
+        /// The answer cannot be verified.
         case unknown = "UNKNOWN"
     }
 
     package let answer: Answer
-    /// A short sentence for a person, the same for the same ground.
+    /// A short sentence for a person, always the same for the same ground.
     package let reason: String
 
-    /// The rules in their order, the first that applies decides; the order of the transactions never matters.
+    /// Applies the rules in order; the first that applies decides, and the order of the transactions never matters.
     ///
     /// For both offers: a group that neither the configuration nor the receipt knows is UNKNOWN, and a grace period in
-    /// the future is ENTITLED. That goes for promotional offers, too: whoever is in grace has access and a payment to
-    /// mend, and an offer would sell them a second subscription instead.
+    /// the future is ENTITLED. That holds for promotional offers, too: a person in grace has access and an open
+    /// payment, and an offer would sell them a second subscription.
     ///
-    /// Introductory, after that: any refund, any trial or introductory price, then a paid period that lasts beyond
-    /// `now` make NOT_ELIGIBLE; an end exactly at `now` is over. Promotional: ELIGIBLE exactly where the group has a
-    /// pending renewal, which stands for a subscription that is active or has expired.
+    /// Introductory, after that: any refund, any trial or introductory price, then a paid period that ends after `now`
+    /// give NOT_ELIGIBLE; an end exactly at `now` is over. Promotional: ELIGIBLE exactly if the group has a pending
+    /// renewal, which represents an active or expired subscription.
     package static func decide(
         _ question: EligibilityQuestion, transactions: [StoreTransaction], renewals: [PendingRenewal], now: Timestamp
     ) -> Eligibility {
@@ -114,14 +114,15 @@ package struct Eligibility: Sendable, Hashable {
 }
 
 extension EligibilityQuestion {
-    /// By the store's word or by the configuration's: either is enough, for the ledger knows no groups of the store and
-    /// a receipt may hold products that nobody lists any more.
+    /// Whether a transaction belongs to the group according to the store or the configuration. Either is enough,
+    /// because the ledger does not know the store's groups and a receipt may contain products that are no longer
+    /// configured.
     fileprivate func concerns(_ transaction: StoreTransaction) -> Bool {
         transaction.group == group || transaction.product.map(products.contains) ?? false
     }
 }
 
-/// Why an answer is as it is: each ground has one answer and one sentence.
+/// The ground of an answer: each has one answer and one sentence.
 enum Ground: Sendable, CaseIterable {
     case groupIsUnknown
     case grace
@@ -158,7 +159,7 @@ extension Eligibility {
         self.reason = reason
     }
 
-    /// For a receipt that cannot be read as a whole: whatever it hides might decide.
+    /// For a receipt that cannot be read completely: the unreadable part might decide.
     init(unreadable fault: ReceiptFault) {
         self.init(.unknown, "The receipt cannot be read: \(fault).")
     }

@@ -3,7 +3,7 @@ internal import JSONText
 internal import Ledger
 internal import Vocabulary
 
-/// Whether somebody may have an offer: from the ledger, or from a receipt.
+/// Answers whether a person may have an offer, from the ledger or from a receipt.
 extension Backend {
     func readEligibility(_ call: Call) async throws(APIFailure) -> FrontAnswer {
         let parameters = try call.parameters()
@@ -55,12 +55,12 @@ extension Backend {
         return .json(200, json.bytes)
     }
 
-    /// One-time purchases are in no group of a store; nor is what the app's backend itself granted.
+    /// Decides for one group. One-time purchases and grants of the app's backend are in no group of a store.
     private func decide(_ group: String, _ offer: Offer, _ held: [HeldTransaction], _ now: Timestamp) -> Eligibility {
         let products = Set(groups[group] ?? [])
         let ofGroup = held.filter { $0.kind == .subscription && products.contains($0.product) }
         let transactions = ofGroup.map(StoreTransaction.init)
-        // Each subscription stands for the entry that the store keeps of it, active or expired.
+        // Each subscription represents the entry that the store keeps of it, active or expired.
         let renewals = ofGroup.map { item in
             PendingRenewal(product: item.product, graceExpiresAt: item.status == LedgerWord.inGrace ? item.until : nil)
         }
@@ -70,13 +70,13 @@ extension Backend {
     }
 }
 
-/// What the ledger's words mean for an offer: types of messages, states and offers of transactions, all Purchasely's.
+/// The ledger's words that matter for an offer: types of messages, states and offers of transactions, all Purchasely's.
 private enum LedgerWord {
     static let refunded = "SUBSCRIPTION_REFUNDED_REVOKED"
-    /// Each says that there was one, also where the webhook of its start never came.
+    /// Each shows that there was a trial, even if the webhook of its start never came.
     static let ofTrials = ["TRIAL_STARTED", "TRIAL_CONVERTED", "TRIAL_NOT_CONVERTED"]
     static let ofIntroductoryOffers = ["INTRO_OFFER_STARTED", "INTRO_OFFER_CONVERTED", "INTRO_OFFER_NOT_CONVERTED"]
-    /// Under which offer the period before was bought: a member of Purchasely's bodies.
+    /// The offer of the previous period: a member of Purchasely's bodies.
     static let previousOffer = "previous_offer_type"
     static let revoked = "REVOKED"
     static let inGrace = "IN_GRACE_PERIOD"
@@ -110,7 +110,7 @@ private struct EligibilityAnswer {
         self.reason = reason
     }
 
-    /// What was not looked at might decide.
+    /// The transactions beyond the limit might decide.
     static let tooMany = EligibilityAnswer(
         answer: .unknown, reason: "There are more than \(HolderLookup.transactionsMax) transactions.")
 }

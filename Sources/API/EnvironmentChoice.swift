@@ -1,6 +1,6 @@
 internal import Vocabulary
 
-/// The environments that a request can name: the two that vendors know, and what a source is configured with.
+/// The environments that a request can name: the two that vendors use, and those configured for sources.
 struct EnvironmentChoice: Sendable {
     /// For requests that name none.
     static let usual = "PRODUCTION"
@@ -12,8 +12,8 @@ struct EnvironmentChoice: Sendable {
         known = Self.standard + Set(sources.map(\.defaultEnvironment)).subtracting(Self.standard).sorted()
     }
 
-    /// In the ledger's words. The case of letters does not count, and `prod` is understood, as webhooks are read; what
-    /// is written exactly as a source has it comes first. Nil: nothing is ever stored under it.
+    /// The environment as the ledger spells it. Case is ignored and `prod` is accepted, as for webhooks; an exact match
+    /// with a configured name comes first. Nil: nothing is ever stored under it.
     func read(_ text: String) -> String? {
         if let exact = known.first(where: { $0.utf8.elementsEqual(text.utf8) }) { return exact }
         let word = Self.lowerCased(text)

@@ -2,9 +2,9 @@ internal import Ledger
 internal import Synchronization
 internal import Vocabulary
 
-/// Lets few look-ups at the database at once and the rest wait in turn, so that no crowd of questions takes the
-/// connections that recording needs. Bounded: who finds the queue full, or waits longer than its answer may take, is
-/// told to come back.
+/// Limits concurrent look-ups and lets the rest wait in turn, so that many requests do not take the connections that
+/// recording needs. A request that finds the queue full, or that waits longer than its answer may take, is answered
+/// 503.
 final class Gate: Sendable {
     private struct Waiter {
         let since: ContinuousClock.Instant
@@ -24,7 +24,7 @@ final class Gate: Sendable {
         self.waitingMax = waitingMax
     }
 
-    /// Waits for a turn and runs `body` in it.
+    /// Waits for a turn, then runs `body`.
     func pass<Value: Sendable>(
         _ body: () async throws(LookupFailure) -> Value
     ) async throws(APIFailure) -> Value {
@@ -54,7 +54,7 @@ final class Gate: Sendable {
         }
     }
 
-    /// Hands the turn on to the first whose answer somebody still waits for.
+    /// Passes the turn to the first waiter whose answer is still awaited.
     private func leave() {
         let tooOld = ContinuousClock.Instant.now - APILimits.answerTimeout
         let (late, next) = state.withLock { state -> ([Waiter], Waiter?) in

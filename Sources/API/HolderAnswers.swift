@@ -3,7 +3,7 @@ internal import JSONText
 internal import Ledger
 internal import Vocabulary
 
-/// Entitlements, history, transfers, identities: pages of what the ledger has.
+/// Entitlements, history, transfers and identities, as pages from the ledger.
 extension Backend {
     func readEntitlements(_ call: Call) async throws(APIFailure) -> FrontAnswer {
         let asked = try asked(call)
@@ -44,7 +44,7 @@ extension Backend {
         return .page(page) { $1.write($0) }
     }
 
-    /// What the four have in common, read before a place is taken at the gate.
+    /// The common parameters of the four, read before a turn is taken at the gate.
     private func asked(_ call: Call) throws(APIFailure) -> Asked {
         let parameters = try call.parameters()
         return Asked(
@@ -53,7 +53,7 @@ extension Backend {
     }
 }
 
-/// What such a question says: whose, where, and from which entry on.
+/// The common parameters: subject, scope and first entry.
 private struct Asked: Sendable {
     let parameters: Parameters
     let subject: LookupSubject
@@ -165,7 +165,7 @@ extension JSONWriter {
         object { json in json.member(holder.fieldName, holder.id) }
     }
 
-    /// ISO 8601; null where it is absent or has no year of four digits.
+    /// ISO 8601; null if the time is absent or its year does not have four digits.
     mutating func member(_ key: String, _ time: Timestamp?) {
         member(key, time.flatMap { Timestamp.writable.contains($0) ? $0.iso8601 : nil })
     }

@@ -3,8 +3,8 @@ internal import JSONText
 internal import Ledger
 internal import Vocabulary
 
-/// What a device's SDK does and no REST API of the vendor names: identify, logout, restore. Each is answered with what
-/// the install sees then.
+/// Operations of a device's SDK that no REST API of the vendor has: identify, logout, restore. Each is answered with
+/// the purchases that the install has then.
 extension Backend {
     func identify(_ call: Call) async throws(APIFailure) -> FrontAnswer {
         let parameters = try call.parameters()
@@ -15,11 +15,11 @@ extension Backend {
         return try await seen(by: install, in: scope)
     }
 
-    /// The ledger makes the session, and what the first identify shares or moves, from the change. A login that is to
-    /// move nothing makes the session alone.
+    /// Records a login. The ledger derives the session, and what the first identify shares or moves, from the change. A
+    /// login that moves nothing only creates the session.
     ///
-    /// - Parameter isClaim: only where the identity and the install are free.
-    /// - Returns: false where they are not: nothing is stored.
+    /// - Parameter isClaim: requires that the identity and the install are free.
+    /// - Returns: false if they are not free; nothing is stored then.
     func identify(
         _ install: String, as identity: String, of source: Source, in scope: Scope, isClaim: Bool
     ) async throws(APIFailure) -> Bool {
@@ -75,7 +75,7 @@ extension Backend {
         return strategy
     }
 
-    /// As of when it is known who sits before the install: another daemon's clock may have run ahead of ours.
+    /// The time of the last known change of the install's identity: another daemon's clock may have been ahead of ours.
     private func formerChange(of install: String, in scope: Scope) async throws(APIFailure) -> Timestamp? {
         try await gate.pass { () async throws(LookupFailure) in
             try await lookup.identity(ofInstall: install, in: scope)

@@ -1,8 +1,8 @@
 internal import Ledger
 internal import Vocabulary
 
-/// A request's query: every parameter known, none given twice that means one thing. A misspelt filter must not pass for
-/// none.
+/// A request's query. Every parameter must be known, and only repeatable ones may be repeated: a misspelt filter must
+/// not be ignored.
 struct Parameters {
     private let values: [Parameter: [String]]
 
@@ -39,7 +39,7 @@ struct Parameters {
         }
     }
 
-    /// An id as the ledger can hold it.
+    /// An id that the ledger can store.
     static func identifier(_ text: String, _ name: String) throws(APIFailure) -> String {
         guard !text.isEmpty else { throw .parameter("\(name) is empty") }
         guard text.utf8.count <= Limits.identifierBytesMax else {
@@ -53,7 +53,7 @@ struct Parameters {
         return try Self.identifier(text, parameter.rawValue)
     }
 
-    /// An app may be named as the empty one: that of events which name none.
+    /// The app. It may be empty: that of events that name none.
     var app: String? {
         get throws(APIFailure) {
             guard let text = values[.app]?.first, !text.isEmpty else { return values[.app]?.first }
@@ -75,7 +75,7 @@ struct Parameters {
         }
     }
 
-    /// Exactly one of those that the operation knows.
+    /// The subject: exactly one of those that the operation accepts.
     func subject(of operation: APIOperation) throws(APIFailure) -> LookupSubject {
         var subjects: [LookupSubject] = []
         if let id = try identifier(.install) { subjects.append(.install(id)) }
@@ -131,7 +131,7 @@ struct Parameters {
     }
 }
 
-/// A cursor on the wire: 48 lower-case hex digits, of which a client knows nothing.
+/// The text form of a cursor: 48 lower-case hex digits, opaque to clients.
 extension LookupCursor {
     var written: String {
         Identifier.hex(

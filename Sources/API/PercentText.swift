@@ -1,5 +1,5 @@
-/// Percent-encoding (RFC 3986 section 2.1), read strictly: what a client means by a stray percent sign or by bytes that
-/// are no UTF-8 would have to be guessed, and ids are compared byte by byte.
+/// Percent-encoding (RFC 3986 section 2.1), read strictly: the meaning of a stray percent sign or of invalid UTF-8
+/// would have to be guessed, and ids are compared byte by byte.
 enum PercentText {
     enum Fault: Error, CustomStringConvertible {
         case malformed
@@ -15,7 +15,7 @@ enum PercentText {
         }
     }
 
-    /// - Parameter plusIsSpace: in a query, as forms write it; in a path a plus sign is itself.
+    /// - Parameter plusIsSpace: true for a query, as forms write it; in a path a plus sign is literal.
     static func decode(_ text: some StringProtocol, plusIsSpace: Bool) throws(Fault) -> String {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(text.utf8.count)

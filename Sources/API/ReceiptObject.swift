@@ -1,8 +1,8 @@
 internal import JSONText
 internal import Vocabulary
 
-/// One object of a receipt with its path, read by the store's habits: booleans and numbers come as themselves or as
-/// text, null and "" stand for nothing, and a time has up to three spellings.
+/// One object of a receipt with its path, read the way the store writes it: booleans and numbers may be text, null and
+/// "" mean absent, and a time has up to three spellings.
 struct ReceiptObject {
     private let object: JSONObject
     private let path: String
@@ -12,12 +12,13 @@ struct ReceiptObject {
         self.path = path
     }
 
-    /// `key` nil: the object itself is at fault.
+    /// A fault of the member `key`; nil: of the object itself.
     func fault(_ key: String?, _ problem: String) -> ReceiptFault {
         ReceiptFault(path: key.map { "\(path).\($0)" } ?? path, problem: problem)
     }
 
-    /// The objects of an array; nil where there is none. An element that is no object may hide what decides.
+    /// The objects of an array; nil if it is absent. An element that is no object is a fault, because it may hide what
+    /// decides.
     func objects(_ key: String, max: Int) throws(ReceiptFault) -> [ReceiptObject]? {
         guard states(key), let raw = object.raw(key) else { return nil }
         guard raw.first == UInt8(ascii: "["), let objects = try? object.objects(key) else {
@@ -51,8 +52,8 @@ struct ReceiptObject {
         }
     }
 
-    /// The time under `key_ms`, in milliseconds; the text under `key` only where that is not there: it is no way out of
-    /// milliseconds that cannot be read. Nil: none that can be read.
+    /// The time under `key_ms`, in milliseconds. The text under `key` is used only if `key_ms` is absent, not if it is
+    /// unreadable. Nil: no readable time.
     func expiry(_ key: String) -> Timestamp? {
         if states(key + "_ms") {
             return (try? object.digits(key + "_ms")).flatMap { Int64($0) }.map { Timestamp(milliseconds: $0) }
@@ -60,13 +61,13 @@ struct ReceiptObject {
         return (try? object.string(key)).flatMap(Self.time)
     }
 
-    /// There is a value that is neither null nor "".
+    /// Whether there is a value other than null and "".
     func states(_ key: String) -> Bool {
         guard let raw = object.raw(key) else { return false }
         return raw.first != UInt8(ascii: "n") && !raw.elementsEqual("\"\"".utf8)
     }
 
-    /// `2024-01-31 10:11:12 Etc/GMT`, read without a locale or a calendar that a machine might set otherwise.
+    /// Reads `2024-01-31 10:11:12 Etc/GMT` independently of the machine's locale and calendar.
     private static func time(_ text: String) -> Timestamp? {
         let zone = " Etc/GMT"
         guard text.hasSuffix(zone) else { return nil }
@@ -74,7 +75,7 @@ struct ReceiptObject {
         return parts.count == 2 ? Timestamp(iso8601: "\(parts[0])T\(parts[1])Z") : nil
     }
 
-    /// Whether these objects, with commas between them, are all that the array holds.
+    /// Whether the array contains only these objects, separated by commas.
     private static func isOnly(_ objects: [Range<Int>], in array: ArraySlice<UInt8>) -> Bool {
         var rest: [UInt8] = []
         var at = array.startIndex

@@ -1,27 +1,27 @@
 internal import JSONText
 package import Vocabulary
 
-// `POST /v1/eligibility`: `{"receipt": {…}, "group": "…", "offer": "…"}`. The receipt is what the App Store answers to
-// a server that has one verified (Apple, "App Store Receipts": `responseBody.Latest_receipt_info` and
-// `responseBody.Pending_renewal_info`), passed on as it came.
+// `POST /v1/eligibility`: `{"receipt": {…}, "group": "…", "offer": "…"}`. The receipt is the App Store's answer to a
+// server that has a receipt verified (Apple, "App Store Receipts": `responseBody.Latest_receipt_info` and
+// `responseBody.Pending_renewal_info`), passed on unchanged.
 
-/// What bounds a receipt.
+/// Limits of a receipt.
 package enum ReceiptLimits {
-    /// Transactions of one receipt, and pending renewals.
+    /// Transactions of one receipt, and also its pending renewals.
     package static let transactionsMax = 10_000
 }
 
-/// A member of a request that is not what it must be. It never quotes a value: they are a person's.
+/// An invalid member of a request. It never quotes a value, because values are personal data.
 package struct ReceiptFault: Error, Sendable, Hashable, CustomStringConvertible {
-    /// From the top of the body: `receipt.latest_receipt_info[3].product_id`; empty for the body itself.
+    /// Path from the top of the body: `receipt.latest_receipt_info[3].product_id`; empty for the body itself.
     package let path: String
-    /// What is wrong, to be read behind the path.
+    /// What is wrong; reads as a continuation of the path.
     package let problem: String
 
     package var description: String { path.isEmpty ? "the body \(problem)" : "\(path) \(problem)" }
 }
 
-/// A question about a receipt.
+/// A request about a receipt.
 package struct ReceiptReading: Sendable {
     package struct Receipt: Sendable {
         package let transactions: [StoreTransaction]
@@ -30,10 +30,10 @@ package struct ReceiptReading: Sendable {
 
     package let group: String
     package let offer: Offer
-    /// A failure is the receipt's own: the question stands, and its answer is UNKNOWN.
+    /// A failure concerns only the receipt: the request is valid, and its answer is UNKNOWN.
     package let receipt: Result<Receipt, ReceiptFault>
 
-    /// - Throws: where the question itself cannot be understood: no strict JSON object (with the offset), or `group`,
+    /// - Throws: if the request itself cannot be understood: no strict JSON object (with the offset), or `group`,
     ///   `offer` or `receipt` missing or of the wrong type.
     package static func read(_ body: [UInt8]) throws(ReceiptFault) -> ReceiptReading {
         let top: JSONObject
@@ -56,8 +56,8 @@ package struct ReceiptReading: Sendable {
         return ReceiptReading(group: group, offer: offer, receipt: receipt(object))
     }
 
-    /// The answer.
-    /// - Parameter products: those that are configured for the group; empty: it is not configured.
+    /// Decides the request.
+    /// - Parameter products: the products configured for the group; empty: the group is not configured.
     package func decide(products: Set<String>, now: Timestamp) -> Eligibility {
         switch receipt {
         case .success(let receipt):
@@ -80,7 +80,7 @@ package struct ReceiptReading: Sendable {
             let receipt = ReceiptObject(object, path: "receipt")
             let transactions = try receipt.objects("latest_receipt_info", max: ReceiptLimits.transactionsMax)
             let renewals = try receipt.objects("pending_renewal_info", max: ReceiptLimits.transactionsMax)
-            // The store leaves out a list that would be empty, but an answer without either is one of its errors.
+            // The store omits a list that would be empty, but an answer without either is one of its errors.
             if transactions == nil, renewals == nil {
                 throw receipt.fault(nil, "has neither latest_receipt_info nor pending_renewal_info")
             }
@@ -105,7 +105,7 @@ extension StoreTransaction {
         }
         self.init(
             product: product, group: group, expiresAt: item.expiry("expires_date"),
-            // Whatever the store writes there, it took the purchase back.
+            // Any value there means that the store took the purchase back.
             isRefunded: item.states("cancellation_date") || item.states("cancellation_date_ms"),
             isTrial: try item.flag("is_trial_period"), isIntroductory: try item.flag("is_in_intro_offer_period"))
     }
@@ -113,7 +113,7 @@ extension StoreTransaction {
 
 extension PendingRenewal {
     fileprivate init(_ item: ReceiptObject) throws(ReceiptFault) {
-        // What it renews to is of the same group.
+        // The product that it renews to is of the same group.
         let next = try item.id("auto_renew_product_id")
         guard let product = try item.id("product_id") ?? next else { throw item.fault("product_id", "is missing") }
         let grace = item.expiry("grace_period_expires_date")

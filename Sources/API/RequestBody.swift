@@ -1,13 +1,13 @@
 internal import JSONText
 internal import Vocabulary
 
-/// A request's body: one strict JSON object. What is wrong is told with its place, its content is not quoted.
+/// A request's body: one strict JSON object. Errors name the place and do not quote the content.
 struct RequestBody {
     private let object: JSONObject
 
     /// - Parameters:
-    ///   - members: those that are understood; nil: others are passed over.
-    ///   - mayBeAbsent: no body at all stands for `{}`.
+    ///   - members: the accepted members; nil: others are ignored.
+    ///   - mayBeAbsent: an empty body counts as `{}`.
     init(_ body: [UInt8], members: Set<String>? = nil, mayBeAbsent: Bool = false) throws(APIFailure) {
         if mayBeAbsent, body.isEmpty {
             object = .empty
@@ -23,7 +23,7 @@ struct RequestBody {
         }
     }
 
-    /// A non-empty text that the ledger can hold as an id; nil where it is absent or null.
+    /// A non-empty text that the ledger can store as an id; nil if it is absent or null.
     func identifier(_ key: String) throws(APIFailure) -> String? {
         let text = try read { () throws(JSONError) in try object.string(key) }
         guard let text else { return nil }
@@ -36,7 +36,7 @@ struct RequestBody {
         return text
     }
 
-    /// The member is there, null as much as any other value.
+    /// Whether the member is there, even if it is null.
     func has(_ key: String) -> Bool { object.rawRange(key) != nil }
 
     func integer(_ key: String) throws(APIFailure) -> Int64? {
@@ -66,7 +66,7 @@ struct RequestBody {
         }
     }
 
-    /// The elements of an array that is not empty, by its commas: its text has been scanned before.
+    /// The number of elements of a non-empty array, counted by its commas. Its text was scanned before.
     private static func elements(_ array: ArraySlice<UInt8>) -> Int {
         var (count, depth, isInString, isEscaped) = (1, 0, false, false)
         for byte in array {

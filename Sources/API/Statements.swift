@@ -2,9 +2,9 @@ internal import JSONText
 internal import Ledger
 internal import Vocabulary
 
-/// What the app's backend states: an event like any other, recorded before it is answered.
+/// A statement of the app's backend: an event like any other, recorded before it is answered.
 struct BackendStatement {
-    /// Its name and type.
+    /// The event's name and type.
     enum Name: String {
         case identified = "IDENTIFIED"
         case loggedOut = "LOGGED_OUT"
@@ -24,7 +24,7 @@ struct BackendStatement {
     var transaction: Transaction?
     var facts: [Fact] = []
 
-    /// - Parameter asked: writes the members of what was asked for.
+    /// - Parameter asked: writes the members of the request.
     func event(id: String, asked: (inout JSONWriter) -> Void) -> Event {
         var json = JSONWriter()
         json.object { json in
@@ -42,8 +42,8 @@ struct BackendStatement {
 }
 
 extension Backend {
-    /// Returns when it has been committed.
-    /// - Returns: false where it is conditional and its condition does not hold: nothing of it is stored.
+    /// Records a statement; returns after the commit.
+    /// - Returns: false if it is conditional and its condition does not hold; nothing is stored then.
     @discardableResult
     func record(
         _ statement: BackendStatement, asked: (inout JSONWriter) -> Void = { _ in }
@@ -61,7 +61,7 @@ extension Backend {
         }
     }
 
-    /// The source, app and environment that a write concerns.
+    /// The source, app and environment of a write.
     func written(_ call: Call, _ parameters: Parameters) throws(APIFailure) -> (Source, Scope) {
         let environment = try environment(parameters) ?? EnvironmentChoice.usual
         let source = try sources.changed(try parameters.identifier(.source), by: call.token)
@@ -69,7 +69,7 @@ extension Backend {
         return (source, Scope(source: source.name, app: app, environment: environment))
     }
 
-    /// The app is part of every key: under a wrong one nothing would be found and nothing moved.
+    /// The app of a write. It is part of every key: under a wrong one nothing would be found and nothing moved.
     func app(of source: Source, _ parameters: Parameters) throws(APIFailure) -> String {
         let asked = try parameters.app
         let only = source.app ?? (source.kind.traits.namesApp ? nil : "")
@@ -85,7 +85,7 @@ extension Backend {
     }
 }
 
-/// Names that nobody can guess and nobody else has.
+/// Unique names that cannot be guessed.
 enum RandomID {
     private static func bytes() -> [UInt8] {
         var generator = SystemRandomNumberGenerator()

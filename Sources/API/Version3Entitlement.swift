@@ -4,10 +4,10 @@ internal import Vocabulary
 
 /// An entitlement as version 3 shows it.
 struct Version3Entitlement {
-    /// The store of what was granted by hand.
+    /// The store of grants made by hand.
     static let manualStore = "MANUAL"
 
-    /// What is behind it; nil for what was granted by hand.
+    /// The product of an entitlement; nil for grants made by hand.
     struct Product {
         let id: String
         /// nil for a one-time purchase.
@@ -17,7 +17,7 @@ struct Version3Entitlement {
     let id: String
     let isActive: Bool
     let started: Timestamp?
-    /// nil: no end is known.
+    /// nil: no known end.
     let expires: Timestamp?
     /// appstore, playstore, stripe, manual, unknown.
     let source: String
@@ -36,7 +36,7 @@ extension Version3Entitlement {
         product = isManual ? nil : Product(held)
     }
 
-    /// What was granted by hand, of all of its holders.
+    /// A grant made by hand, over all of its holders.
     init(id: String, holdings: [GrantHolding]) {
         let transaction = holdings.first?.transaction
         self.id = id

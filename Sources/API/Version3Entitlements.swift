@@ -3,7 +3,7 @@ internal import JSONText
 internal import Ledger
 internal import Vocabulary
 
-/// What an install has, by product, and what is granted to it by hand.
+/// The entitlements of an install, by product, and grants made by hand.
 extension Backend {
     func readUserEntitlements(_ call: Call) async throws(APIFailure) -> FrontAnswer {
         let view = try version3(call)
@@ -27,7 +27,7 @@ extension Backend {
         return .json(200, json.bytes)
     }
 
-    /// A second grant while the first lasts changes nothing: it keeps the old end.
+    /// Grants an entitlement. A second grant while the first lasts changes nothing and keeps the old end.
     func grantEntitlement(_ call: Call) async throws(APIFailure) -> FrontAnswer {
         let view = try version3(call)
         let user = try await user(call.route.names[0], in: view)
@@ -49,7 +49,7 @@ extension Backend {
         return Self.answer(Version3Entitlement(id: id, holdings: try await holdings(of: grant)))
     }
 
-    /// 200 even where nothing was granted.
+    /// Revokes an entitlement; 200 even if nothing was granted.
     func revokeEntitlement(_ call: Call) async throws(APIFailure) -> FrontAnswer {
         let view = try version3(call)
         let user = try await user(call.route.names[0], in: view)
@@ -91,8 +91,8 @@ extension Backend {
     }
 }
 
-/// Something that the app's backend gives and takes by itself: a purchase of its own for each install, so that no two
-/// ever share or pass on one. It is a one-time purchase: nothing but a grant or a revocation moves it.
+/// A grant of the app's backend: a purchase of its own for each install, so that no two installs share or pass on one.
+/// It is a one-time purchase, so only a grant or a revocation moves it.
 private struct Grant {
     let entitlement: String
     let install: String
@@ -129,7 +129,7 @@ private struct Grant {
 }
 
 extension Ownership {
-    /// Who holds what an install comes by while it is logged in.
+    /// The holders of what an install gets while it is logged in.
     fileprivate func holders(install: String, identity: String?) -> [Holder] {
         switch self {
         case .exclusive: [identity.map { .user($0) } ?? .anonymous(install)]

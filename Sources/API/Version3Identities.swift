@@ -34,7 +34,7 @@ extension Backend {
         let scope = view.scope(user.environment)
         if let linked = try await install(identifiedAs: id, in: view, environment: user.environment) {
             guard linked.id == user.id else { throw Self.linkedToAnother }
-            // Asked again, as after an answer that was lost.
+            // The request was repeated, for example after a lost answer.
             return Self.answer(identity: id, install: user.id)
         }
         let identity = try await identity(of: user, in: view)
@@ -44,7 +44,7 @@ extension Backend {
         return try await link(id, to: user, in: view, scope: scope)
     }
 
-    /// Of two who ask at once the ledger takes the first, and stores nothing of the other.
+    /// Links an identity. Of two simultaneous requests the ledger accepts the first and stores nothing of the other.
     private func link(
         _ id: String, to user: KnownInstall, in view: Version3Source, scope: Scope
     ) async throws(APIFailure) -> FrontAnswer {

@@ -3,10 +3,10 @@ internal import JSONText
 internal import Ledger
 internal import Vocabulary
 
-// The third version of a vendor's REST API, as its clients know it: its paths, bodies, status codes and texts. Its
-// "users" are installs, which the ledger has as anonymous holders; its "identities" are users.
+// The third version of a vendor's REST API with its paths, bodies, status codes and texts. Its "users" are installs,
+// which are anonymous holders in the ledger; its "identities" are users.
 
-/// The environments as version 3 writes them.
+/// The environments as version 3 spells them.
 enum Version3Environment: String, CaseIterable {
     case prod
     case sandbox
@@ -23,8 +23,8 @@ enum Version3Environment: String, CaseIterable {
     }
 }
 
-/// One source's installs, seen by version 3. Its ids know no environment: where a request names none, an install is
-/// looked for in production first, then elsewhere.
+/// The installs of one source as version 3 sees them. Its ids have no environment: if a request names none, an install
+/// is looked for in production first, then elsewhere.
 struct Version3Source {
     let source: Source
     let app: String
@@ -59,7 +59,7 @@ extension Backend {
         return try await answer(for: install, in: view)
     }
 
-    /// One transaction: the event, and the row that says that the name is taken.
+    /// Registers an install. One transaction writes the event and the row that reserves the name.
     func register(_ id: String, in scope: Scope) async throws(APIFailure) -> KnownInstall {
         var statement = BackendStatement(name: .userCreated, scope: scope, install: id, at: try clock.next())
         statement.change = .register(install: id)
@@ -69,7 +69,7 @@ extension Backend {
         return KnownInstall(id: id, environment: scope.environment, createdAt: statement.at)
     }
 
-    /// - Throws: 404 where the install is not known.
+    /// - Throws: 404 if the install is not known.
     func user(_ id: String, in view: Version3Source) async throws(APIFailure) -> KnownInstall {
         guard let known = try await knownUser(id, in: view) else {
             throw APIFailure(404, .resource, .notFound, "user not found")
@@ -109,9 +109,9 @@ extension Timestamp {
         return rest < 0 ? seconds - 1 : seconds
     }
 
-    /// Of a number that is seconds or milliseconds since 1970, by its magnitude: the vendor's own examples write both.
+    /// Reads seconds or milliseconds since 1970, depending on the magnitude: the vendor's own examples contain both.
     init?(secondsOrMilliseconds number: Int64) {
-        // As seconds this would be the year 5138, as milliseconds it is 1973.
+        // The limit is the year 5138 in seconds and 1973 in milliseconds.
         self.init(milliseconds: number.magnitude < 100_000_000_000 ? number * 1_000 : number)
         guard Timestamp.writable.contains(self) else { return nil }
     }

@@ -5,7 +5,7 @@ struct Account: Sendable, Equatable {
     let name: String
     let userID: uid_t
     let groupID: gid_t
-    /// Whether this process must change to it, and chown what it makes for it.
+    /// Whether this process must switch to the account, and chown to it what it makes.
     let switches: Bool
 
     /// An ordinary user runs the server as itself. Root takes the owner of a cluster that is there already, else user

@@ -8,7 +8,7 @@ struct Binaries: Sendable, Equatable {
     var initdb: String { directory + "/initdb" }
     var postgres: String { directory + "/postgres" }
 
-    /// Those that fit a cluster of version `existing`, or the newest for a new one.
+    /// The binaries that fit a cluster of version `existing`, or the newest for a new one.
     static func find(
         for existing: Int?, clusterDirectory: String, in surroundings: Surroundings
     ) async throws(ClusterError) -> Binaries {
@@ -27,7 +27,7 @@ struct Binaries: Sendable, Equatable {
         throw .binariesMissing(searched: [surroundings.versionsDirectory + "/*/bin", "PATH"])
     }
 
-    /// Pure: a cluster needs the very major version that made it; a new one takes the newest.
+    /// Chooses exactly the major version that made the cluster, or the newest for a new one. Pure.
     static func choose(from found: [Binaries], existing: Int?) -> Binaries? {
         let fitting = found.filter { $0.major >= ClusterLimits.majorVersionMin }
         guard let existing else { return fitting.max { $0.major < $1.major } }
@@ -43,7 +43,7 @@ struct Binaries: Sendable, Equatable {
 
     private static func onPath(_ path: String) async -> [Binaries] {
         for part in path.split(separator: ":") where part.hasPrefix("/") {
-            // The server finds its share directory from its own place, so a link is followed to it.
+            // The server finds its share directory from its own path, so links are resolved.
             guard let server = Files.resolved(part + "/postgres"), let slash = server.lastIndex(of: "/") else {
                 continue
             }

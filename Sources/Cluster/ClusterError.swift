@@ -1,6 +1,6 @@
 internal import Glibc
 
-/// Why there is no private cluster. Each says what happened, where, and the way out.
+/// Why there is no private cluster. Each error says what happened, where, and what to do.
 package enum ClusterError: Error, Sendable, Equatable, CustomStringConvertible {
     /// No server binaries of a version that fits.
     case binariesMissing(searched: [String])
@@ -8,7 +8,7 @@ package enum ClusterError: Error, Sendable, Equatable, CustomStringConvertible {
     case otherVersion(directory: String, version: Int, installed: [Int])
     /// The cluster was made by a version that Posthouse does not run on.
     case versionTooOld(directory: String, version: Int)
-    /// Something that is not ours lies where the cluster would.
+    /// Something that is not a cluster is where the cluster would be.
     case notACluster(directory: String)
     /// The configured directory is itself a PostgreSQL data directory.
     case foreignDataDirectory(directory: String)
@@ -19,7 +19,7 @@ package enum ClusterError: Error, Sendable, Equatable, CustomStringConvertible {
     /// The user that runs the server cannot pass through this directory.
     case unsearchable(directory: String, account: String)
     case pathTooLong(path: String, bytesMax: Int)
-    /// No directory for the socket: each candidate and what spoke against it.
+    /// No directory for the socket: each candidate and the reason against it.
     case noSocketDirectory(tried: [String])
     /// Another daemon keeps this cluster.
     case inUse(directory: String, holder: String)
@@ -27,7 +27,7 @@ package enum ClusterError: Error, Sendable, Equatable, CustomStringConvertible {
     case orphans(directory: String, pids: [Int32])
     case diskFull(directory: String)
     case initialisationFailed(directory: String, lines: [String])
-    /// The superuser and the daemon's role of an older cluster could not be made two.
+    /// The superuser and the daemon's role of an older cluster could not be separated.
     case rolesFailed(directory: String, lines: [String])
     case startFailed(log: String, reason: String, lines: [String])
     case notReady(log: String, seconds: Int64, lines: [String])
@@ -105,7 +105,7 @@ package enum ClusterError: Error, Sendable, Equatable, CustomStringConvertible {
         return String(cString: text)
     }
 
-    /// An errno as an error; a full disk is named as such wherever it shows.
+    /// An errno as an error; a full disk (ENOSPC, EDQUOT) is named as such wherever it occurs.
     static func failed(_ action: String, _ path: String, _ code: Int32) -> ClusterError {
         code == ENOSPC || code == EDQUOT ? .diskFull(directory: path) : .system(action: action, path: path, code: code)
     }

@@ -5,31 +5,31 @@ enum ClusterLimits {
     /// From launching the server to its readiness. Recovery after a crash replays up to max_wal_size, on slow disks
     /// too.
     static let readyTimeout: Duration = .seconds(600)
-    /// How often a start that takes long is told of.
+    /// How often a start that takes long is logged.
     static let progressInterval: Duration = .seconds(5)
-    /// How often readiness is looked for while the server starts.
+    /// How often readiness is checked while the server starts.
     static let readyPoll: Duration = .milliseconds(50)
-    /// How often the postmaster is looked at while it runs: one read of /proc/PID/stat.
+    /// How often the postmaster is checked while it runs: one read of /proc/PID/stat.
     static let watchInterval: Duration = .milliseconds(250)
     /// A postmaster that was found running must answer on its socket within this.
     static let answerTimeout: Duration = .seconds(5)
-    /// How often a postmaster that was found running is asked before it is taken for stuck.
+    /// How many times a postmaster that was found running is probed before it counts as stuck.
     static let answerAttempts = 3
     /// A fast shutdown (SIGINT) writes a checkpoint; after this the immediate one (SIGQUIT) follows.
     static let fastStopTimeout: Duration = .seconds(20)
     /// An immediate shutdown has nothing to write; after this only SIGKILL is left.
     static let immediateStopTimeout: Duration = .seconds(5)
-    /// Server processes that outlived their postmaster end by themselves when idle; after this they are told to.
+    /// Server processes that outlived their postmaster end by themselves when idle; after this they are killed.
     static let orphanPatience: Duration = .seconds(2)
     /// One that even SIGKILL does not end (it hangs in the kernel, on a dead disk) is an error after this.
     static let orphanTimeout: Duration = .seconds(30)
-    /// A dead server is started again after the first, doubling up to the second.
+    /// The gap before a dead server is started again: at first the lower bound, doubling up to the upper one.
     static let restartBackoff: ClosedRange<Duration> = .milliseconds(100)...(.seconds(10))
     /// A server that ran for this long begins the backoff anew when it dies.
     static let restartBackoffReset: Duration = .seconds(60)
-    /// Bytes of the server's log that are kept; beyond, it starts over.
+    /// Bytes of the server's log; a longer one is emptied.
     static let logBytesMax = 16 << 20
-    /// How often the log's size is looked at, in watch intervals (one minute).
+    /// How often the log's size is checked, in watch intervals (one minute).
     static let logCheckTicks = 240
     /// How often, and how far apart, the removal of an unfinished cluster is tried.
     static let removalAttempts = 20

@@ -1,7 +1,7 @@
 internal import Glibc
 
-/// What a private cluster remembers of having been moved into another database: one line in DIRECTORY/cluster.moved,
-/// beside the cluster, which itself stays as it was.
+/// The record that a private cluster was moved into another database: one line in DIRECTORY/cluster.moved, beside the
+/// cluster, which itself stays unchanged.
 package struct ClusterMove: Sendable, Equatable {
     package enum Stage: String, Sendable {
         /// The other database was about to commit: it may hold the ledger now, or not.
@@ -23,7 +23,7 @@ package struct ClusterMove: Sendable, Equatable {
 
     package static func path(in directory: String) -> String { Ground(directory: directory).moved }
 
-    /// nil: the cluster was never moved. A line that nobody wrote here counts for a move that came to no end.
+    /// nil: the cluster was never moved. A line in any other form counts as an unfinished move.
     package static func read(in directory: String) -> ClusterMove? {
         guard Files.status(path(in: directory)) != nil else { return nil }
         let line = Files.text(path(in: directory))?.split(separator: "\n").first ?? ""
@@ -34,7 +34,7 @@ package struct ClusterMove: Sendable, Equatable {
         return ClusterMove(stage, at: parts[1], to: parts[2])
     }
 
-    /// Durable when it returns.
+    /// Writes the record; it is durable when this returns.
     package func write(in directory: String) throws(ClusterError) {
         let owner = try Account.choose(
             clusterOwner: Files.status(Ground(directory: directory).data).map(\.st_uid), directory: directory)
@@ -43,7 +43,7 @@ package struct ClusterMove: Sendable, Equatable {
         try Files.sync(directory: directory)
     }
 
-    /// The move came to nothing.
+    /// Removes the record of a move that failed.
     package static func remove(in directory: String) throws(ClusterError) {
         guard unlink(path(in: directory)) == 0 || errno == ENOENT else {
             throw .failed("remove", path(in: directory), errno)

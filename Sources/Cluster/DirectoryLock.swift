@@ -1,10 +1,10 @@
 internal import Glibc
 
-/// Held for as long as a daemon keeps the cluster: the kernel drops it with the process, however that ends.
+/// The lock that a daemon holds while it keeps the cluster. The kernel drops it with the process, however that ends.
 final class DirectoryLock: Sendable {
     private let descriptor: Int32
 
-    /// Does not wait: a second owner is an error that names the first.
+    /// Takes the lock without waiting. If another daemon has it, the error names that one.
     init(_ ground: Ground, account: Account) throws(ClusterError) {
         // Close-on-exec, or the server would hold the lock on after the daemon's death.
         let descriptor = open(ground.lock, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0o600)

@@ -39,7 +39,7 @@ enum Files {
         return out
     }
 
-    /// Follows symbolic links nowhere; nil where there is nothing.
+    /// The status of a file, without following a link in the last component; nil where there is nothing.
     static func status(_ path: String) -> stat? {
         var info = stat()
         return lstat(path, &info) == 0 ? info : nil
@@ -68,8 +68,8 @@ enum Files {
         return String(cString: raw)
     }
 
-    /// Puts `text` in the place of the file, whole or not at all. Does nothing where it holds just that already, so
-    /// that a full disk does not hinder a start.
+    /// Replaces the file with `text`, whole or not at all. Does nothing if it holds exactly that already, so that a
+    /// full disk does not hinder a start.
     static func replace(_ path: String, with text: String, owner: Account) throws(ClusterError) {
         let bytes = Array(text.utf8)
         if read(path) == bytes { return }

@@ -1,6 +1,6 @@
 internal import Glibc
 
-/// Where everything of one private cluster lies. `directory` is the configured one, without links and dots.
+/// The paths of one private cluster. `directory` is the configured one, without links and dots.
 ///
 ///     DIRECTORY/cluster.lock   held with flock(2) by the daemon that keeps the cluster
 ///     DIRECTORY/cluster        PostgreSQL's data directory: there whole, or not at all
@@ -15,13 +15,13 @@ struct Ground: Sendable {
     var moved: String { directory + "/cluster.moved" }
     var unfinishedPrefix: String { "cluster.new-" }
 
-    /// Makes the directory where it is missing, and proves that `account` can reach it. The account depends on what is
-    /// there already, so both are found here.
+    /// Makes the directory if it is missing, and checks that the account can reach it. The account depends on what is
+    /// there already, so both are determined here.
     static func prepare(_ configured: String) async throws(ClusterError) -> (Ground, Account) {
         guard configured.hasPrefix("/") else {
             throw .system(action: "use as [embedded] directory a relative path:", path: configured, code: EINVAL)
         }
-        // Deciding the account first: a missing user is the clearer error, and nothing was made yet.
+        // The account comes first: a missing user is the clearer error, and nothing was made yet.
         let owner = Files.status(configured + "/cluster").map(\.st_uid)
         let account = try Account.choose(clusterOwner: owner, directory: configured + "/cluster")
         try makeDirectories(configured, for: account)
@@ -56,7 +56,7 @@ struct Ground: Sendable {
         }
     }
 
-    /// For EACCES the first directory on the way that may not be passed through, else the error itself.
+    /// For EACCES the error names the first directory on the way that may not be passed through.
     private static func unreachable(_ path: String, _ code: Int32, _ account: Account) -> ClusterError {
         if code == EACCES, let closed = Files.ancestors(of: path).dropLast().first(where: { access($0, X_OK) != 0 }) {
             return .unsearchable(directory: closed, account: account.name)
@@ -64,8 +64,8 @@ struct Ground: Sendable {
         return .failed("reach", path, code)
     }
 
-    /// As root: a directory of root's own that holds nothing but a cluster is handed over; for any other the
-    /// administrator must open the way. Asked by running test(1) as that user, which knows ACLs and mounts too.
+    /// As root, chowns to the account a directory that holds only a cluster and the daemon's lock; the administrator
+    /// must make any other searchable. Checked by running test(1) as that user, which respects ACLs and mounts too.
     private func makeSearchable(for account: Account) async throws(ClusterError) {
         guard account.switches else {
             guard access(directory, R_OK | W_OK | X_OK) == 0 else { throw .failed("write in", directory, errno) }

@@ -1,7 +1,7 @@
 internal import Glibc
 
-/// Makes a new cluster: beside its place, and renamed there as the last step. Whenever this is cut short, there is
-/// none, and the next start begins anew.
+/// Makes a new cluster beside its final path, and renames it as the last step. If this is cut short, there is no
+/// cluster, and the next start begins anew.
 enum Initialisation {
     static func run(_ ground: Ground, _ account: Account, _ binaries: Binaries) async throws(ClusterError) {
         let unfinished = try makeUnfinished(ground, account)
@@ -61,7 +61,8 @@ enum Initialisation {
         try Roles.mark(path, owner: account)
     }
 
-    /// As the account itself, so that no link in there leads root astray. What cannot be removed stays, harmless.
+    /// Removes as the account itself, so that no link in there leads root astray. What cannot be removed stays and does
+    /// no harm.
     private static func remove(_ path: String, _ account: Account) async {
         // In a task of its own: it also cleans up after a cancelled start.
         await Task.detached {
@@ -69,7 +70,8 @@ enum Initialisation {
                 _ = try? await Tool.output(of: "/bin/rm", ["-rf", "--one-file-system", "--", path], as: account)
                 // The directory above may not be the account's.
                 if rmdir(path) == 0 || Files.status(path) == nil { return }
-                // A server process of a killed initdb still writes there; it ends when it misses its parent.
+                // A server process of a killed initdb still writes there; it ends when it notices that its parent is
+                // gone.
                 try? await Task.sleep(for: ClusterLimits.removalGap)
             }
         }.value

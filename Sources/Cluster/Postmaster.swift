@@ -25,7 +25,7 @@ struct PostmasterFile: Equatable {
     static func path(in data: String) -> String { data + "/postmaster.pid" }
 }
 
-/// What of an earlier server is still there, and how a way is made for the next.
+/// Finds what an earlier server left behind, and removes it.
 enum Predecessor {
     /// The postmaster that runs on `data` right now.
     static func postmaster(on data: String) -> ServerProcess? {
@@ -33,12 +33,12 @@ enum Predecessor {
         return ServerProcess(running: file.pid)
     }
 
-    /// Ends what a dead postmaster left running, and removes lock files that PostgreSQL would be misled by. To be
-    /// called only when there is no postmaster.
+    /// Ends the processes of a dead postmaster, and removes lock files that would mislead PostgreSQL. Call it only when
+    /// there is no postmaster.
     ///
-    /// PostgreSQL removes a stale lock file itself when kill(2) answers ESRCH for its pid; it refuses to start when
-    /// the pid is a zombie's or has gone to another process of this user, and while an old backend is attached to the
-    /// old shared memory.
+    /// PostgreSQL removes a stale lock file itself when kill(2) answers ESRCH for its pid. It refuses to start when the
+    /// pid is a zombie's or has gone to another process of this user, and while an old backend is attached to the old
+    /// shared memory.
     static func clear(data: String, socketDirectory: String) async throws(ClusterError) {
         let clock = ContinuousClock()
         let begin = clock.now
@@ -63,7 +63,7 @@ enum Predecessor {
         return kill(file.pid, 0) == 0
     }
 
-    /// Fast, then immediate, then SIGKILL: each step bounded, the end certain.
+    /// Stops the server: fast, then immediate, then SIGKILL, each step bounded in time.
     static func stop(_ process: ServerProcess) async {
         let steps: [(signal: Int32, patience: Duration)] = [
             (SIGINT, ClusterLimits.fastStopTimeout), (SIGQUIT, ClusterLimits.immediateStopTimeout),
@@ -75,7 +75,7 @@ enum Predecessor {
         }
     }
 
-    /// Waits in a task of its own: whoever stops the server may be cancelled, the stopping is not.
+    /// Waits for the end of the process in a task of its own: the caller may be cancelled, the stop is not.
     private static func end(of process: ServerProcess, within patience: Duration) async -> Bool {
         await Task.detached {
             let clock = ContinuousClock()

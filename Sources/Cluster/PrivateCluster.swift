@@ -4,13 +4,13 @@ package import Vocabulary
 // The PostgreSQL that the daemon keeps when the configuration names none.
 //
 // Who owns what: the lock file says which daemon keeps the directory; `postmaster.pid` and /proc say which server runs
-// on it. The server is a child only by chance: it has a session of its own and survives a killed daemon, and the next
-// daemon takes it over. So nothing here rests on being its parent; a dead one is known by /proc.
+// on it. The server need not be a child: it has a session of its own and survives a killed daemon, and the next daemon
+// takes it over. So nothing here relies on being its parent; /proc shows whether it is dead.
 //
 // States: running → (the server dies) → restarting → running …, and from each → stopped by `stop`, for good.
 // A cluster that is dropped without `stop` leaves its server running, as a killed daemon would.
 
-/// How the private cluster stands.
+/// The state of the private cluster.
 package enum ClusterState: Sendable, Equatable {
     case running(pid: Int32)
     /// The server died and is being started again, with growing gaps; `reason` is of the latest failure.
@@ -20,7 +20,8 @@ package enum ClusterState: Sendable, Equatable {
 
 /// The private PostgreSQL cluster: started, supervised, stopped.
 package actor PrivateCluster {
-    /// For libpq, in keyword form; the same for the cluster's whole life, restarts included. Holds no password.
+    /// The libpq connection string in keyword form, without a password. It stays the same for the cluster's whole life,
+    /// restarts included.
     package nonisolated let connectionString: String
     /// Whether the server had been running already.
     package nonisolated let wasTakenOver: Bool
@@ -33,10 +34,10 @@ package actor PrivateCluster {
     private var backoff = RestartBackoff()
     private var supervisor: Task<Void, Never>?
 
-    /// Takes over the server that runs on `directory`, else starts it, made anew where there is none. Returns when it
-    /// accepts connections. Cancelling the task stops what it began.
+    /// Takes over the server that runs on `directory`, or starts it, after making the cluster if there is none. Returns
+    /// when it accepts connections. Cancelling the task stops what was begun.
     ///
-    /// - Parameter directory: absolute; the cluster is a directory in it. Made where it is missing.
+    /// - Parameter directory: absolute; the cluster is a directory in it. Made if it is missing.
     package static func start(
         directory: String, observe: @escaping Observer, surroundings: Surroundings = .current
     ) async throws(ClusterError) -> PrivateCluster {
@@ -53,7 +54,7 @@ package actor PrivateCluster {
         let found = try await launcher.takeOver()
         let server: Server
         if let found {
-            // It lies where the surroundings of its own start put it, and stays there when it is started again.
+            // Its socket lies where its own start put it, and stays there when the server is started again.
             launcher.socketDirectory = found.socketDirectory
             server = found
         } else {
@@ -77,7 +78,7 @@ package actor PrivateCluster {
 
     deinit { supervisor?.cancel() }
 
-    /// Stops the server: fast (a checkpoint, no waiting for clients), then harder; returns when it is gone. Within the
+    /// Stops the server: fast (a checkpoint, no waiting for clients), then harder. Returns when it is gone, within the
     /// sum of the stop time-outs of `ClusterLimits`.
     package func stop() async {
         guard state != .stopped else { return }
@@ -101,7 +102,7 @@ package actor PrivateCluster {
         }
     }
 
-    /// True when the process has ended, false when the watching is cancelled first.
+    /// Waits for the end of the process: true when it has ended, false when the wait is cancelled first.
     private static func outlived(_ process: ServerProcess, _ launcher: ServerLauncher) async -> Bool {
         var ticks = 0
         while process.isAlive {

@@ -1,8 +1,8 @@
 internal import Glibc
 
-/// The two roles of a private cluster: `Settings.superuser` owns the cluster, and is for whoever looks after it by
-/// hand; `Settings.role` owns the database alone, and is the daemon's. A statement that an attacker could slip in would
-/// run without a superuser's powers: no programs, no files, no other database.
+/// The two roles of a private cluster. `Settings.superuser` owns the cluster and is for administration by hand;
+/// `Settings.role` owns only the database and is the daemon's. A statement that an attacker could inject would run
+/// without a superuser's powers: no programs, no files, no other database.
 ///
 /// Both are let in at the socket by trust: whoever reaches it is the account that runs the server.
 enum Roles {
@@ -13,8 +13,8 @@ enum Roles {
 
         """
 
-    /// For a cluster of an earlier version, whose one superuser the daemon was: that one is renamed, and an ordinary
-    /// role takes its name and its tables. Each line can be run again.
+    /// Separates the roles of a cluster of an earlier version, whose one superuser was the daemon: that role is
+    /// renamed, and an ordinary role takes its name and its tables. Each line can be run again.
     static let separation = [
         // A session cannot rename its own user, so it becomes another for that moment.
         """
@@ -45,13 +45,13 @@ enum Roles {
         """,
     ].map { $0.split(separator: "\n").joined(separator: " ") + "\n" }.joined()
 
-    /// Says that the roles of the cluster in `data` are two.
+    /// Marks the cluster in `data` as one with two roles.
     static func mark(_ data: String, owner: Account) throws(ClusterError) {
         try Files.replace(data + "/" + markFile, with: "1\n", owner: owner)
         try Files.sync(directory: data)
     }
 
-    /// Gives a cluster of an earlier version its two roles. To be called while no server runs on it.
+    /// Gives a cluster of an earlier version its two roles. Call it while no server runs on it.
     static func separate(_ ground: Ground, _ account: Account, _ binaries: Binaries) async throws(ClusterError) {
         guard Files.status(ground.data + "/" + markFile) == nil else { return }
         do throws(Tool.Failure) {
@@ -64,8 +64,8 @@ enum Roles {
         try mark(ground.data, owner: account)
     }
 
-    /// Runs statements, one a line, as the superuser, without a server. An error ends it, which in single-user mode it
-    /// does not by itself.
+    /// Runs statements, one a line, as the superuser, without a server. Stops at an error, which single-user mode does
+    /// not do by itself.
     static func run(
         _ statements: String, in data: String, database: String, _ account: Account, _ binaries: Binaries
     ) async throws(Tool.Failure) {

@@ -1,11 +1,11 @@
 extension PrivateCluster {
-    /// How to reach the cluster that a daemon keeps in `directory`, for a command beside it; nil when none runs there
-    /// or this user may not look into it.
+    /// The connection string of the cluster that a daemon keeps in `directory`, for a command beside it; nil when none
+    /// runs there or this user may not look into it.
     package static func connectionString(ofRunning directory: String) -> String? {
         let data = Ground(directory: directory).data
-        // Less than a daemon asks before it takes a server over: beside a unit with PrivateUsers= even the cluster's
-        // own user may not see where a process works. Who is misled by a number that went to another server finds
-        // nobody at the socket.
+        // Checks less than a daemon does before it takes a server over: beside a unit with PrivateUsers= even the
+        // cluster's own user may not see the working directory of a process. If the pid has gone to another server,
+        // nobody answers at the socket.
         guard let file = PostmasterFile(in: data), let sockets = file.socketDirectory,
             let status = ProcessStatus(of: file.pid), !status.isDead, status.name == "postgres"
         else { return nil }

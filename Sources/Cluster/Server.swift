@@ -39,10 +39,11 @@ struct ServerLauncher: Sendable {
         return nil
     }
 
-    /// To be called when `takeOver` found none; whoever started one by hand meanwhile loses it, in good order.
+    /// Starts a server. Call it when `takeOver` found none; a server that somebody started by hand meanwhile is stopped
+    /// in good order.
     func launch() async throws(ClusterError) -> Server {
         if let running = Predecessor.postmaster(on: ground.data) { await Predecessor.stop(running) }
-        // Anew at each start: a cleaner of /tmp or of the runtime directory may have been there.
+        // Checked at each start: a cleaner of /tmp or of the runtime directory may have been there.
         if let objection = SocketDirectory.use(socketDirectory, account) {
             throw .noSocketDirectory(tried: [objection])
         }
@@ -52,10 +53,10 @@ struct ServerLauncher: Sendable {
         let log = try openLog()
         let offset = logSize()
         let (pids, announce) = AsyncStream.makeStream(of: pid_t.self)
-        // Never cancelled: cancelling it would end the server. It lives on to reap the server whenever that ends; if
-        // the daemon dies first, init does.
+        // Never cancelled: cancelling it would end the server. It waits to reap the server whenever that ends; if the
+        // daemon dies first, init does.
         let run = runDetached(log: log, announce: announce)
-        // In a task of its own, for a cancelled one would not wait for the number of a server that is being started.
+        // In a task of its own: a cancelled task would not wait for the pid of a server that is being started.
         let first = Task.detached { await pids.first { _ in true } }
         guard let pid = await first.value, let process = ServerProcess(running: pid) else {
             throw failedStart(await run.value, logOffset: offset)
@@ -93,7 +94,7 @@ struct ServerLauncher: Sendable {
         }
     }
 
-    /// Returns when the server says it is ready in postmaster.pid, or when it is dead (the caller looks which).
+    /// Returns when postmaster.pid says that the server is ready, or when it is dead (the caller checks which).
     private func waitUntilReady(_ process: ServerProcess, logOffset: Int) async throws(ClusterError) {
         let clock = ContinuousClock()
         let begin = clock.now
@@ -133,7 +134,7 @@ struct ServerLauncher: Sendable {
 
     func logSize() -> Int { Files.status(ground.log).map { Int($0.st_size) } ?? 0 }
 
-    /// The log starts over when it has grown too long. The server writes at its end (O_APPEND), wherever that is.
+    /// Empties the log when it has grown too long. The server writes at its end (O_APPEND), wherever that is.
     func boundLog() {
         guard logSize() > ClusterLimits.logBytesMax else { return }
         let descriptor = open(ground.log, O_WRONLY | O_NOFOLLOW | O_CLOEXEC)

@@ -1,6 +1,6 @@
 internal import Glibc
 
-/// One process, told from a later one with the same number by its start time.
+/// One process, distinguished from a later one with the same pid by its start time.
 struct ServerProcess: Sendable, Equatable {
     let pid: pid_t
     /// Field 22 of /proc/PID/stat, in clock ticks since boot.
@@ -11,8 +11,7 @@ struct ServerProcess: Sendable, Equatable {
         self.startTicks = startTicks
     }
 
-    /// The process that runs under this number now; nil for none and for a zombie, which kill(pid, 0) would still
-    /// answer for.
+    /// The process that has this pid now; nil for none and for a zombie, for which kill(pid, 0) would still succeed.
     init?(running pid: pid_t) {
         guard let status = ProcessStatus(of: pid), !status.isDead else { return nil }
         self.init(pid: pid, startTicks: status.startTicks)
@@ -25,13 +24,13 @@ struct ServerProcess: Sendable, Equatable {
     }
 }
 
-/// What is read of /proc/PID/stat (proc(5)).
+/// The fields that are read from /proc/PID/stat (proc(5)).
 struct ProcessStatus: Equatable {
     let name: String
     let state: Character
     let startTicks: UInt64
 
-    /// Zombie or dead: it holds nothing any more, only its parent has not looked yet.
+    /// Zombie or dead: it holds nothing any more, and only waits for its parent to reap it.
     var isDead: Bool { state == "Z" || state == "X" || state == "x" }
 
     init?(of pid: pid_t) {
@@ -39,7 +38,7 @@ struct ProcessStatus: Equatable {
         self.init(parsing: text)
     }
 
-    /// The name stands in parentheses and may hold any character: the last one closes it.
+    /// The name is in parentheses and may hold any character: the last one closes it.
     init?(parsing text: String) {
         guard let open = text.firstIndex(of: "("), let close = text.lastIndex(of: ")"), open < close else { return nil }
         let fields = text[text.index(after: close)...].split(separator: " ")

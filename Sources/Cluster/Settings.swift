@@ -1,6 +1,6 @@
-/// How the private server is set up. What durability needs goes on its command line, where neither
-/// postgresql.conf nor ALTER SYSTEM reaches; what is only a good default goes into posthouse.conf, which
-/// postgresql.conf includes at its top, so that an administrator's own lines come later and win.
+/// The settings of the private server. Those that durability needs go on its command line, which neither
+/// postgresql.conf nor ALTER SYSTEM can override. Mere defaults go into posthouse.conf, which postgresql.conf includes
+/// at its top, so that an administrator's own lines come later and win.
 enum Settings {
     /// The role that Posthouse logs in as, an ordinary one, and its database.
     static let role = "posthouse"
@@ -80,12 +80,13 @@ enum Settings {
         }.joined(separator: "\n")
     }
 
-    /// As PostgreSQL reads lists of names: in double quotes, those inside doubled.
+    /// Quotes a name as PostgreSQL reads lists of names: in double quotes, those inside doubled.
     static func quotedListItem(_ text: String) -> String {
         "\"" + text.split(separator: "\"", omittingEmptySubsequences: false).joined(separator: "\"\"") + "\""
     }
 
-    /// As libpq reads values of a connection string: in single quotes, with a backslash before quotes and backslashes.
+    /// Quotes a value as libpq reads a connection string: in single quotes, with a backslash before quotes and
+    /// backslashes.
     static func quotedConnectionValue(_ text: String) -> String {
         var out = "'"
         for character in text {

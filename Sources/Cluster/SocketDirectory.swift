@@ -1,7 +1,7 @@
 internal import Glibc
 
-/// The directory of the server's unix socket: its permissions (0700, owned by the account) are what keeps others out,
-/// for the server trusts whoever reaches the socket.
+/// The directory of the server's unix socket. Its permissions (0700, owned by the account) keep others out, because the
+/// server trusts whoever reaches the socket.
 enum SocketDirectory {
     /// The one port number of private clusters: each has a socket directory of its own.
     static let port = 5432
@@ -17,7 +17,8 @@ enum SocketDirectory {
         throw .noSocketDirectory(tried: tried)
     }
 
-    /// Best first. The hash of the data directory keeps two clusters of one machine apart and the path short.
+    /// The candidates, the best first. The hash of the data directory keeps two clusters of one machine apart and the
+    /// path short.
     static func candidates(for ground: Ground, account: Account, in surroundings: Surroundings) -> [String] {
         let name = hash(of: ground.data)
         var out = [String]()
@@ -39,8 +40,8 @@ enum SocketDirectory {
         return String(repeating: "0", count: 16 - digits.utf8.count) + digits
     }
 
-    /// nil when it is ours and ready, else what speaks against it. In /tmp anybody may have made the name first: a
-    /// link, a foreign or an open directory is not used.
+    /// Prepares the directory; nil when it is ours and ready, else the reason against it. In /tmp anybody may have made
+    /// the name first: a link, a foreign or an open directory is not used.
     static func use(_ directory: String, _ account: Account) -> String? {
         let socket = directory + "/.s.PGSQL.\(port)"
         guard socket.utf8.count <= ClusterLimits.socketPathBytesMax else {

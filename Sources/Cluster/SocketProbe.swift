@@ -1,7 +1,7 @@
 internal import Glibc
 
 /// Asks a server whether it answers, without a client library: an SSLRequest (PostgreSQL's protocol, "SSL Session
-/// Encryption"), to which any server says one byte before it knows who asks.
+/// Encryption"), which any server answers with one byte before it authenticates the client.
 enum SocketProbe {
     /// Blocks its thread for at most `ClusterLimits.answerTimeout`.
     static func answers(directory: String, port: Int) -> Bool {

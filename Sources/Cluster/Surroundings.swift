@@ -1,6 +1,6 @@
 internal import Glibc
 
-/// What of the machine the cluster looks at. Passed in, so that a test can put others in its place.
+/// The parts of the host environment that the cluster uses. Passed in, so that a test can replace them.
 package struct Surroundings: Sendable {
     /// `$RUNTIME_DIRECTORY`: systemd's RuntimeDirectory=, the first of a colon-separated list.
     package var runtimeDirectory: String?
@@ -24,7 +24,7 @@ package struct Surroundings: Sendable {
         self.temporaryDirectory = temporaryDirectory
     }
 
-    /// The surroundings of this process.
+    /// The host environment of this process.
     package static var current: Surroundings {
         Surroundings(
             runtimeDirectory: value("RUNTIME_DIRECTORY").flatMap { list in

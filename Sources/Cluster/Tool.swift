@@ -44,7 +44,7 @@ enum Tool {
         of program: String, _ arguments: [String], input: String = "", as account: Account? = nil
     ) async throws(Failure) -> String {
         var configuration = configuration(program, arguments, as: account)
-        // A daemon that is told to stop meanwhile does not wait for the program.
+        // A daemon that is stopped meanwhile does not wait for the program.
         configuration.platformOptions.teardownSequence = [
             .send(signal: .terminate, allowedDurationToNextStep: .seconds(5))
         ]
@@ -67,7 +67,7 @@ enum Tool {
         text.split(whereSeparator: \.isNewline).suffix(ClusterLimits.logTailLinesMax).map(String.init)
     }
 
-    /// Whether an output or a log tells of a full disk (strerror of ENOSPC and EDQUOT in the C locale).
+    /// Whether an output or a log reports a full disk (strerror of ENOSPC and EDQUOT in the C locale).
     static func tellsFullDisk(_ lines: [String]) -> Bool {
         lines.contains { $0.contains("No space left on device") || $0.contains("Disk quota exceeded") }
     }

@@ -73,13 +73,13 @@ struct Check {
         }
     }
 
-    /// Names the table where a key belongs that stands elsewhere.
+    /// Names the tables that have `key`, for a key that is in another one.
     private func home(of key: String, besides table: Schema.Table?) -> String {
         let homes = Schema.tables.filter { $0.name != table?.name && $0.key(key) != nil }.map { "`\($0.header)`" }
         return homes.isEmpty ? "" : "; it belongs in \(homes.joined(separator: " or "))"
     }
 
-    /// A table's keys, those that are unknown or missing already told. Nil where the node is no table.
+    /// The keys of a table; unknown and missing ones are reported. Nil where the node is no table.
     mutating func view(of node: TomlNode, _ table: Schema.Table) -> TableView? {
         guard let entries = node.entries else { return nil }
         var known: [String: TomlEntry] = [:]

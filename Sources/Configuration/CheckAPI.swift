@@ -1,6 +1,6 @@
 internal import Vocabulary
 
-// `[[subscription_group]]` and `[[api_token]]`: what the app's backend may ask, and who asks.
+// `[[subscription_group]]` and `[[api_token]]`: what the app's backend may look up, and by which token.
 
 extension Check {
     mutating func subscriptionGroups(_ views: [TableView]) -> [SubscriptionGroup] {
@@ -13,7 +13,8 @@ extension Check {
         }
     }
 
-    /// A store gives an introductory offer once a group: a product in two would have two answers.
+    /// The products of a group. A store gives an introductory offer once for each group, so a product may be in one
+    /// only.
     private mutating func products(
         of view: TableView, group: String?, taken: inout [String: (group: String?, header: Span, span: Span)]
     ) -> [String] {
@@ -57,7 +58,7 @@ extension Check {
         }
     }
 
-    /// What can stand behind "Bearer " in a header: RFC 6750 §2.1 allows fewer characters, but no proxy looks.
+    /// A token that can follow "Bearer " in a header. RFC 6750 §2.1 allows fewer characters, but no proxy checks that.
     private mutating func token(of view: TableView, taken: inout [Secret: Span]) -> Secret? {
         guard let node = view["token"]?.node, let token = secret(node, key: "token") else { return nil }
         let (bytes, isVisible) = token.withBytes { ($0.count, $0.allSatisfy { (0x21...0x7E).contains($0) }) }
@@ -109,7 +110,7 @@ extension Check {
         }
     }
 
-    /// `source` or a member of `sources`: the name of one that the file sets up.
+    /// Reports a `source`, or a member of `sources`, that the file does not set up.
     mutating func sourceIsKnown(_ name: Located<String>, among known: [String]) {
         guard !known.contains(name.value) else { return }
         report.error(

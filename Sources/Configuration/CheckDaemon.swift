@@ -41,7 +41,7 @@ extension Check {
         return Configuration.TLSFiles(certificate: certificate.value, key: key.value)
     }
 
-    /// The database is left to libpq to understand: only a password in clear text is noticed.
+    /// Reads `[database]`. libpq interprets the url; only a password in clear text is noticed here.
     mutating func database(_ view: TableView?) -> Configuration.Database {
         let poolDefault = ConfigurationLimits.poolConnectionsDefault
         guard let view else {

@@ -66,17 +66,17 @@ extension Check {
     }
 }
 
-/// What HTTP takes as a header field (RFC 9110 §5.1, §5.5, §5.6.2).
+/// The header fields that HTTP allows (RFC 9110 §5.1, §5.5, §5.6.2).
 enum HeaderText {
     private static let reserved: Set<String> = [
         "connection", "content-length", "content-type", "expect", "host", "keep-alive", "te", "trailer",
         "transfer-encoding", "upgrade",
     ]
 
-    /// What the relay sends itself, or what frames the message. `name` in lower case.
+    /// Whether the relay sends this header itself, or the header frames the message. `name` in lower case.
     static func isReserved(_ name: String) -> Bool { reserved.contains(name) || name.hasPrefix("webhook-") }
 
-    /// A token.
+    /// Whether the name is a token.
     static func isName(_ name: String) -> Bool {
         !name.isEmpty && name.utf8.count <= 256
             && name.utf8.allSatisfy { byte in
@@ -89,7 +89,7 @@ enum HeaderText {
             }
     }
 
-    /// Neither CR nor LF nor another control character, so that a value cannot become a field of its own.
+    /// A value has neither CR nor LF nor another control character, so that it cannot become a field of its own.
     static func isValue(_ bytes: [UInt8]) -> Bool {
         guard let first = bytes.first, let last = bytes.last, bytes.count <= ConfigurationLimits.headerValueBytesMax,
             first != UInt8(ascii: " "), last != UInt8(ascii: " ")

@@ -1,6 +1,6 @@
 internal import Vocabulary
 
-// `[[integration]]`: who is told.
+// `[[integration]]`: who receives messages.
 
 extension Check {
     mutating func integrations(_ views: [TableView], sourceNames: [String]) -> [Integration] {
@@ -121,7 +121,7 @@ extension Check {
         return rate
     }
 
-    /// Nil: nobody waits for this integration.
+    /// Nil: the source's webhook is acknowledged without waiting for this integration.
     private mutating func confirmTimeout(of view: TableView) -> Duration? {
         let timeout = duration("confirm_timeout", of: view, in: ConfigurationLimits.confirmTimeout)
         if boolean("confirm", of: view) == true { return timeout ?? Limits.confirmTimeout }
@@ -145,12 +145,12 @@ extension Check {
     }
 }
 
-/// The types that a message can have. Others are passed on as well; a glob that none of these matches is most likely a
-/// slip.
+/// The types that a message can have. Others are passed on as well; a glob that matches none of these is most likely a
+/// mistake.
 enum EventTypes {
     static let known = standard + own
 
-    /// The v3 names that stand for the same thing whatever the source calls it (Domain.md, "Messages").
+    /// The v3 names, which mean the same for all sources (Domain.md, "Messages").
     private static let standard =
         [
             "ACTIVATE", "DEACTIVATE",
@@ -172,7 +172,8 @@ enum EventTypes {
             ["STARTED", "CONVERTED", "NOT_CONVERTED"].map { "\(offer)_\($0)" }
         }
 
-    /// What has no such name and keeps its own: of sessions, of what the API writes, of what platforms say besides.
+    /// Types that have no such name and keep their own: of sessions, of the API's writes, and of other events of
+    /// platforms.
     private static let own = [
         "SESSION_ANONYMOUS_STARTED", "SESSION_LOGIN", "SESSION_LOGOUT", "SESSION_EXPIRED", "DATA_RESET",
         "IDENTIFIED", "LOGGED_OUT", "RESTORED", "ENTITLEMENT_GRANTED", "ENTITLEMENT_REVOKED", "USER_CREATED",

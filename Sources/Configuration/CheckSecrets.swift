@@ -1,9 +1,9 @@
 internal import Vocabulary
 
-// Secrets: where they lie, what they hold. No message here or elsewhere quotes one.
+// Secrets: where they are, and what they hold. No message here or elsewhere quotes one.
 
 extension Check {
-    /// What the daemon needs of `secret` or `secrets`: the references of either, in order.
+    /// The references of `secret` or `secrets`, in order.
     mutating func secretNodes(of view: TableView, isRequired: Bool) -> [TomlNode] {
         switch (view["secret"], view["secrets"]) {
         case (let one?, let many?):

@@ -1,10 +1,10 @@
 internal import Vocabulary
 
-// What `[[source]]` may say by its kind: `SourceKind.traits` is the table, this is how a breach of it is told. Where
-// the kind itself is wrong, a key is still read for its form, and nothing is said of what it means.
+// Checks the keys of `[[source]]` that depend on its kind, by the table `SourceKind.traits`. Where the kind itself is
+// wrong, a key is checked for its form only.
 
 extension Check {
-    /// What a source does beyond proving who it is.
+    /// The settings of a source besides its authentication.
     struct SourcePolicy {
         let ownership: Ownership?
         let restore: RestoreStrategy?
@@ -29,7 +29,7 @@ extension Check {
         return policy
     }
 
-    /// Doing without must be said, and is told.
+    /// Reads `auth`. `none` must be written out, and gives a warning.
     mutating func authentication(of view: TableView, _ kind: SourceKind?) -> Source.Authentication {
         let usual = kind?.traits.authentications.first ?? .signature
         guard let choice = choice("auth", of: view, as: Source.Authentication.self) else { return usual }
@@ -43,7 +43,7 @@ extension Check {
         return choice.value
     }
 
-    /// A token stands still: only what is signed says when it was.
+    /// Reads `freshness`. A token carries no time: only a signature says when the webhook was signed.
     mutating func freshness(of view: TableView, _ authentication: Source.Authentication) -> Duration? {
         guard let text = string("freshness", of: view), text.value != "off" else { return nil }
         let freshness = duration(text, "freshness", view, in: ConfigurationLimits.freshness)
@@ -73,7 +73,7 @@ extension Check {
             "`\(key)` of kind `\(kind.rawValue)` must be \(words), not \"\(choice.value.rawValue)\"", at: choice.span)
     }
 
-    /// False, and an error, for a key that is there and says nothing of this kind.
+    /// False, and an error, for a key that is there and means nothing for this kind.
     @discardableResult
     private mutating func hasMeaning(
         _ key: String, of view: TableView, _ kind: SourceKind?, where means: (SourceTraits) -> Bool
@@ -86,7 +86,7 @@ extension Check {
         return false
     }
 
-    /// From the name that the vendor was configured to send to its default one.
+    /// Maps each name that the vendor was configured to send to its default one.
     private mutating func eventNames(of view: TableView) -> [String: String] {
         guard let entry = view["event_names"] else { return [:] }
         guard let entries = entry.node.entries else {

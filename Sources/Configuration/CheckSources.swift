@@ -3,8 +3,8 @@ internal import Vocabulary
 // `[[source]]`: who may send webhooks.
 
 extension Check {
-    /// The sources, and every name that the file gives one: an integration may name a source that has an error of its
-    /// own without a second error.
+    /// The sources, and all names of sources in the file. An integration may name a source that has an error of its own
+    /// without a second error.
     mutating func sources(_ views: [TableView]) -> (sources: [Source], names: [String]) {
         var names: [String: Span] = [:]
         var order: [String] = []
@@ -38,7 +38,8 @@ extension Check {
             renamedEvents: policy.renamedEvents)
     }
 
-    /// Names stand in paths (`/ingest/NAME`), in journal fields and in every identity.
+    /// Reads a name. Names are part of journal fields; a source's is also part of its path (`/ingest/NAME`) and of
+    /// every event key and purchase key.
     mutating func name(of view: TableView, taken: inout [String: Span]) -> String? {
         guard let name = string("name", of: view) else { return nil }
         let isPlain = name.value.utf8.allSatisfy { byte in
@@ -87,7 +88,8 @@ extension Check {
         return text
     }
 
-    /// Environments are part of every identity and compared byte for byte: `production` is not `PRODUCTION`.
+    /// Warns of an environment that no source sends. Environments are part of every event key and purchase key and
+    /// compared byte for byte: `production` is not `PRODUCTION`.
     mutating func environmentIsKnown(_ environment: Located<String>) {
         guard !Environments.known.contains(environment.value) else { return }
         let near = NearMiss.suffix(environment.value, among: Environments.known)
@@ -95,7 +97,7 @@ extension Check {
     }
 }
 
-/// What the sources write into `environment`.
+/// The values that the sources send as `environment`.
 enum Environments {
     static let known = [Source.usualEnvironment, "SANDBOX"]
 }

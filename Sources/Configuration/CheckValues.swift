@@ -1,5 +1,5 @@
-// How a key's value is read: nil where the key is left out, and nil after an error where the value is wrong. Whoever
-// asks puts the default in the place of either, for with an error there is no configuration.
+// The readers of a key's value: nil where the key is left out, and nil after an error where the value is wrong. The
+// caller uses the default for either, because after an error there is no configuration.
 
 extension Check {
     /// A text without control characters, not empty.

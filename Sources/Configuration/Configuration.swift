@@ -1,6 +1,6 @@
 package import Vocabulary
 
-/// A checked configuration: whatever is in one of these can be served. Made by `ConfigurationFile` alone.
+/// A checked configuration, which the daemon can run by. Made by `ConfigurationFile` alone.
 package struct Configuration: Sendable {
     package struct Server: Sendable, Hashable {
         package let listen: ListenAddress
@@ -37,7 +37,7 @@ package struct Configuration: Sendable {
         package let detailPerSecond: Int
     }
 
-    /// How long what is done stays in the database.
+    /// How long attempts, events and the memory of duplicates stay in the database.
     package struct Retention: Sendable, Hashable {
         package let attempts: Duration
         package let events: Duration

@@ -1,10 +1,10 @@
 internal import Glibc
 
-/// What came of reading a configuration.
+/// The outcome of reading a configuration.
 package struct LoadOutcome: Sendable {
     /// Nil exactly where there is an error.
     package let configuration: Configuration?
-    /// In the order of the file; notes hang on what they belong to.
+    /// In the order of the file; notes are part of their finding.
     package let diagnostics: [Diagnostic]
 
     package var errors: [Diagnostic] { diagnostics.filter { $0.severity == .error } }
@@ -28,14 +28,14 @@ package struct LoadOutcome: Sendable {
         return counts.isEmpty ? nil : counts.joined(separator: ", ")
     }
 
-    /// Everything, and the count in the last line; empty where there is nothing to say. Ends with a newline if not.
+    /// All findings, and the count in the last line. Ends with a newline; empty where there is nothing to report.
     package func render(coloured: Bool = false) -> String {
         guard let countLine else { return "" }
         return (diagnostics.map { $0.render(coloured: coloured) } + [countLine, ""]).joined(separator: "\n")
     }
 }
 
-/// The way from a file to a checked `Configuration`, or to all that is wrong with it.
+/// Reads a file into a checked `Configuration`, or into all that is wrong with it.
 package enum ConfigurationFile {
     /// Reads and checks a file. Never throws: a file that cannot be read is a diagnostic too.
     package static func load(
@@ -51,7 +51,7 @@ package enum ConfigurationFile {
         }
     }
 
-    /// Checks the bytes of a file. Whatever lies outside them comes through `reader`.
+    /// Checks the bytes of a file. Everything outside them is read through `reader`.
     package static func checkText(
         _ bytes: [UInt8], fileName: String, purpose: Purpose, reader: SecretReader, isRoot: Bool
     ) -> LoadOutcome {
@@ -70,8 +70,8 @@ package enum ConfigurationFile {
     }
 }
 
-/// Tells of a file that is no TOML, of which it is not known where its secrets stand: a line is shown only if it is
-/// surely none of them.
+/// Reports a file that is no TOML. Which lines hold secrets is not known then, so a line is shown only if it surely
+/// holds none.
 private enum SyntaxError {
     static func report(_ error: TomlError, to report: inout Report) {
         guard let span = error.span else {
@@ -83,7 +83,8 @@ private enum SyntaxError {
         report.error("this is not TOML: \(message(error.message, isHarmless: isHarmless))", at: span)
     }
 
-    /// A table's header, or a key that holds a secret nowhere in the schema; and nothing behind it speaks of one.
+    /// Whether the line is a table's header, or a key that never holds a secret in the schema, without a word that
+    /// hints at one.
     private static func isHarmless(_ line: String) -> Bool {
         let lowered = line.lowercased()
         guard !["secret", "token", "passw", "auth", "bearer", "@"].contains(where: lowered.contains) else {

@@ -1,6 +1,6 @@
 internal import Vocabulary
 
-/// What bounds a configuration. Limits of the running relay are Vocabulary's.
+/// The limits of a configuration. Limits of the running relay are in Vocabulary.
 package enum ConfigurationLimits {
     /// Bytes of the file.
     package static let fileBytesMax = 1 << 20
@@ -11,7 +11,7 @@ package enum ConfigurationLimits {
     /// Bytes of one secret, of a certificate file or of a bundle of them.
     package static let secretBytesMax = 64 << 10
     package static let certificateBytesMax = 1 << 20
-    /// Diagnostics of one file; what is wrong beyond them is not told.
+    /// Diagnostics of one file; further ones are not reported.
     package static let diagnosticsMax = 200
     /// Characters of a source line that a diagnostic shows.
     package static let excerptCharactersMax = 160
@@ -55,7 +55,7 @@ package enum ConfigurationLimits {
     static let detailPerSecond = 0...100_000
     /// Attempts are dropped by the day.
     static let attemptsKept: ClosedRange<Duration> = .seconds(86_400)...(.seconds(36_500 * 86_400))
-    /// An identity must outlive the last retry of its source, or a late retry would be taken for a new event.
+    /// An event key must outlive the last retry of its source, or a late retry would be taken for a new event.
     static let duplicatesKept: ClosedRange<Duration> =
         .milliseconds(Limits.retryHorizonMilliseconds)...(.seconds(36_500 * 86_400))
     static let attemptsKeptDefault: Duration = .seconds(30 * 86_400)

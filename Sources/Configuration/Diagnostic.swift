@@ -72,7 +72,7 @@ private struct Paint {
     private func wrap(_ text: String, _ code: String) -> String { isOn ? "\u{1B}[\(code)m\(text)\u{1B}[0m" : text }
 }
 
-/// Text from a file, made fit for a terminal and for one line of a message.
+/// Makes text from a file fit for a terminal and for one line of a message.
 enum Quote {
     /// In backticks, shortened, without control characters. What looks like a secret is not quoted.
     static func value(_ text: String) -> String {

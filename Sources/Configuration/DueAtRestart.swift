@@ -1,11 +1,11 @@
 extension Configuration {
-    /// Keys whose value needs a new process, and is not the one that this process began with: sockets and the database
-    /// are opened once. Compared with the beginning, so that each reload names what is still due.
+    /// Keys that differ from the start of the process and need a restart, because sockets and the database are opened
+    /// once. The comparison is with the start, so that each reload names what is still due.
     package func dueAtRestart(since started: Configuration) -> [String] {
         var keys: [String] = []
         if server.listen != started.server.listen { keys.append("[server] listen") }
         if server.apiListen != started.server.apiListen { keys.append("[server] api_listen") }
-        // The files of a listener with TLS are read anew; switching TLS on or off is another listener.
+        // A reload reads the files of a TLS listener again; switching TLS on or off needs another listener.
         if (server.tls == nil) != (started.server.tls == nil) { keys.append("[server] tls") }
         if database.url != started.database.url || database.usesPrivateCluster != started.database.usesPrivateCluster {
             keys.append("[database] url")

@@ -102,11 +102,11 @@ package enum EndpointText {
 }
 
 extension EndpointURL {
-    /// A request to it stays on this machine.
+    /// Whether a request to it stays on this machine.
     var isLocal: Bool {
         host == "localhost" || host.hasSuffix(".localhost") || NetworkAddress(host)?.isLoopback == true
     }
 
-    /// Written as an address, or name, that the egress guard refuses without `allow_private`.
+    /// Whether it is written as an address, or name, that the egress guard refuses without `allow_private`.
     var isInternal: Bool { isLocal || NetworkAddress(host)?.isInternal == true }
 }

@@ -1,6 +1,6 @@
 internal import Glibc
 
-/// Where a listener stands: an address and a port, or a socket in the file system. The one parser of such texts.
+/// The address of a listener: an address and a port, or a socket in the file system. The only parser of such texts.
 package enum ListenAddress: Sendable, Hashable {
     /// `host` is an IPv4 or IPv6 address in its shortest form, without brackets. Port 0: the kernel chooses.
     case tcp(host: String, port: Int)
@@ -18,8 +18,8 @@ package enum ListenAddress: Sendable, Hashable {
         }
     }
 
-    /// Reads `127.0.0.1:8080`, `[::1]:8080` or `unix:/path`. Names are not looked up, for one name may have several
-    /// addresses and another one tomorrow; `localhost` alone is known, and is 127.0.0.1.
+    /// Reads `127.0.0.1:8080`, `[::1]:8080` or `unix:/path`. Names are not looked up, because a name may have several
+    /// addresses and they may change; only `localhost` is known, as 127.0.0.1.
     package init(parsing text: String) throws(ListenMistake) {
         if text.hasPrefix("unix:") {
             self = .unix(path: try Self.socketPath(String(text.dropFirst(5)), in: text))
@@ -73,7 +73,7 @@ package enum ListenAddress: Sendable, Hashable {
 /// Why a text is no `ListenAddress`.
 package struct ListenMistake: Error, Hashable, CustomStringConvertible {
     package let text: String
-    /// Follows on the quoted text: "…" has no port.
+    /// Follows the quoted text: "…" has no port.
     package let reason: String
 
     init(_ text: String, _ reason: String) {
@@ -96,7 +96,7 @@ enum DecimalText {
     }
 }
 
-/// A literal IP address, for what the configuration warns about. What may be connected to is Outbound's egress guard.
+/// A literal IP address, for the configuration's warnings. Outbound's egress guard decides what may be connected to.
 struct NetworkAddress {
     private let bytes: [UInt8]
 

@@ -1,8 +1,8 @@
-/// Finds, before the parser sees a file, what toml++ 3.3 does not survive.
+/// Finds, before the parser sees a file, input that toml++ 3.3 does not survive.
 ///
-/// It bounds how deep arrays and inline tables nest, but not how many parts a dotted key has: `[a.a.a…]` of a mebibyte
-/// makes half a million tables inside one another, and freeing those overruns the stack. Of a bracket that closes what
-/// it did not open (`[}`) it asserts that it cannot be there.
+/// toml++ bounds how deep arrays and inline tables nest, but not how many parts a dotted key has: `[a.a.a…]` of a
+/// mebibyte makes half a million tables inside one another, and freeing those overruns the stack. It also asserts that
+/// no closing bracket lacks its opening one, which `[}` violates.
 struct Prescan {
     private enum Place {
         case code
@@ -18,8 +18,8 @@ struct Prescan {
     private var dots = 0
     private var open: [UInt8] = []
 
-    /// The first fault; nil for every TOML document that keeps the limits. What is not TOML may be misread, but only
-    /// behind the place where a parser would stop.
+    /// The first fault; nil for every TOML document that keeps the limits. Text that is not TOML may be misread, but
+    /// only after the place where a parser would stop.
     static func fault(in bytes: [UInt8]) -> TomlError? {
         var scan = Prescan(bytes)
         while let byte = scan.next() {
@@ -66,7 +66,7 @@ struct Prescan {
         switch byte {
         case UInt8(ascii: "#"): place = .comment
         case UInt8(ascii: "\""), UInt8(ascii: "'"):
-            // One more quote is an empty string, two more begin a text of many lines.
+            // One more quote is an empty string, two more begin a text of several lines.
             let more = skip(byte, upTo: 2)
             if more != 1 { place = .string(quote: byte, isMultiline: more == 2) }
         case UInt8(ascii: "."):
@@ -78,7 +78,7 @@ struct Prescan {
             open.append(byte)
             if open.count > ConfigurationLimits.nestingMax { return fault("brackets are nested too deep") }
         case UInt8(ascii: "]"), UInt8(ascii: "}"):
-            // In ASCII a closing bracket stands two behind its opening one.
+            // The ASCII code of a closing bracket is that of its opening one plus two.
             guard open.popLast() == byte - 2 else {
                 return fault("`\(Unicode.Scalar(byte))` closes no bracket that is open here")
             }
@@ -89,7 +89,7 @@ struct Prescan {
 
     private mutating func takeString(_ byte: UInt8, quote: UInt8, isMultiline: Bool) {
         if byte == UInt8(ascii: "\\"), quote == UInt8(ascii: "\"") {
-            // Whatever is escaped, it does not end the string; an escaped newline still counts as one.
+            // An escaped character does not end the string; an escaped newline still counts as one.
             if index < bytes.count, bytes[index] != UInt8(ascii: "\n") { _ = next() }
         } else if byte == quote {
             guard isMultiline else {
@@ -101,7 +101,7 @@ struct Prescan {
         }
     }
 
-    /// Skips at most so many of this byte, and says how many there were.
+    /// Skips at most `limit` of this byte, and returns how many there were.
     private mutating func skip(_ byte: UInt8, upTo limit: Int) -> Int {
         var count = 0
         while count < limit, index < bytes.count, bytes[index] == byte {

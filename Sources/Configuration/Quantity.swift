@@ -15,7 +15,7 @@ package enum DurationText {
         return overflow ? nil : .milliseconds(product)
     }
 
-    /// In the largest unit that needs no fraction. Whole milliseconds only.
+    /// Writes in the largest unit that needs no fraction. Whole milliseconds only.
     package static func write(_ duration: Duration) -> String {
         let milliseconds =
             duration.components.seconds * 1_000 + duration.components.attoseconds / 1_000_000_000_000_000

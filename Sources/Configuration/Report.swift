@@ -1,4 +1,4 @@
-/// Collects what is found wrong, each with its line, and puts it in the order of the file.
+/// Collects findings, each with its line, and puts them in the order of the file.
 struct Report {
     let file: String
     var source: SourceText
@@ -18,7 +18,7 @@ struct Report {
 
     mutating func warning(_ message: String, at span: Span?) { add(.warning, message, span, nil) }
 
-    /// By line and column; what concerns the whole file comes first. Equal places keep the order of finding.
+    /// By line and column; findings on the whole file come first. At equal places the order of finding is kept.
     var diagnostics: [Diagnostic] {
         var sorted = found.enumerated().sorted { left, right in
             let a = left.element.span.map { ($0.line, $0.column) } ?? (0, 0)

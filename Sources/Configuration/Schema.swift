@@ -1,4 +1,4 @@
-/// Every table and key of the contract, one row each: what is required, what may not be shown.
+/// Every table and key of the configuration, one row each: what is required, what may not be shown.
 enum Schema {
     enum Standing: Sendable, Hashable {
         case optional
@@ -150,7 +150,7 @@ enum Schema {
         server, database, embedded, source, integration, subscriptionGroup, apiToken, journal, retention,
     ]
 
-    /// The forms of a secret; everything else in its place is clear text.
+    /// The forms of a secret; anything else in its place is clear text.
     static let secretForms = ["credential", "env", "file"]
     static let secretWants = secret
 }

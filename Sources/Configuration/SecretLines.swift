@@ -24,8 +24,8 @@ enum SecretLines {
         }
     }
 
-    /// Of a key that holds no secret: tables that do not belong there, and a URL with a user name before its host,
-    /// for it has a password there as well.
+    /// Withholds lines of a key that holds no secret: tables that do not belong there, and a URL with a user name
+    /// before its host, because it has a password there as well.
     private static func withholdStrays(_ node: TomlNode, _ key: Schema.Key, _ source: inout SourceText) {
         switch node.value {
         case .string(let text): if text.contains("@") { withholdLines(node, &source) }
@@ -36,8 +36,8 @@ enum SecretLines {
         }
     }
 
-    /// Of a table whose keys the file chooses: what stands under a word that a secret may have, for in TOML a key that
-    /// was meant for the table above falls into it.
+    /// Withholds lines of a table whose keys the file chooses: the values of keys named like a secret, because in TOML
+    /// a key that was meant for the table above falls into this one.
     private static func withholdNames(_ entries: [TomlEntry], _ key: Schema.Key, _ source: inout SourceText) {
         let words = Schema.tables.flatMap(\.keys).filter(\.mayHoldSecret).map(\.name)
         for entry in entries {
@@ -53,8 +53,8 @@ enum SecretLines {
         }
     }
 
-    /// Of a reference to a secret only the name is in the file, and that may be shown. Numbers are withheld only where
-    /// a secret is known to belong: a mistyped `concurrency` is shown.
+    /// Withholds texts. A reference to a secret is shown, because only the name is in the file. Numbers are withheld
+    /// only where a secret is known to belong: a mistyped `concurrency` is shown.
     private static func withholdTexts(_ node: TomlNode, numbersToo: Bool, _ source: inout SourceText) {
         switch node.value {
         case .string: withholdLines(node, &source)

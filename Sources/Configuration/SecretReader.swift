@@ -1,10 +1,10 @@
 internal import Glibc
 
-/// The only ways of the configuration to what lies outside its text. Tests give their own.
+/// The only access of the configuration to anything outside its text. Tests pass their own.
 package struct SecretReader: Sendable {
     package struct File: Sendable {
         package let bytes: [UInt8]
-        /// Anyone on the machine may read it (mode & 0004).
+        /// Whether anyone on the machine may read it (mode & 0004).
         package let isReadableByOthers: Bool
 
         package init(bytes: [UInt8], isReadableByOthers: Bool = false) {
@@ -62,7 +62,7 @@ package struct SecretReader: Sendable {
             return lstat(path, &status) == 0 && status.st_uid == geteuid()
         })
 
-    /// Only regular files, and opened without blocking: a FIFO in the place of a secret must not hold up a start.
+    /// Reads regular files only, opened without blocking: a FIFO in the place of a secret must not hold up a start.
     private static func readRegularFile(_ path: String, bytesMax: Int) throws(Failure) -> File {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK)
         guard descriptor >= 0 else { throw failure(errno) }
@@ -94,9 +94,9 @@ package struct SecretReader: Sendable {
     }
 }
 
-/// Where the daemon keeps what it must keep, unless `[embedded] directory` says otherwise.
+/// The directory of the daemon's state, unless `[embedded] directory` says otherwise.
 package enum StateDirectory {
-    /// Of the package's unit (StateDirectory=posthouse), and of whoever runs it as root.
+    /// The directory of the package's unit (StateDirectory=posthouse), and of a daemon that runs as root.
     private static let system = "/var/lib/posthouse"
 
     /// `$STATE_DIRECTORY` (systemd; the first of several, systemd.exec(5)); else /var/lib/posthouse, as root and as the

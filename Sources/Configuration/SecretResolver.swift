@@ -2,19 +2,19 @@ internal import Vocabulary
 
 /// What a configuration is read for.
 package enum Purpose: Sendable, Hashable {
-    /// A person looks at it, perhaps outside the unit: what cannot be read here is a warning, and missing.
+    /// A person checks it, perhaps outside the unit: what cannot be read here is a warning, and missing.
     case check
     /// The daemon runs by it: what cannot be read is an error.
     case serve
 }
 
-/// The three places where a secret may lie.
+/// The three places where a secret may be.
 enum SecretReference: Sendable, Hashable {
     case credential(String)
     case environment(String)
     case file(String)
 
-    /// Names the place, never what lies there.
+    /// Names the place, never its contents.
     var text: String {
         switch self {
         case .credential(let name): "the credential \(Quote.value(name))"
@@ -23,7 +23,7 @@ enum SecretReference: Sendable, Hashable {
         }
     }
 
-    /// What to do where there is nothing.
+    /// What to do if nothing is there.
     var remedy: String {
         switch self {
         case .credential(let name):
@@ -49,10 +49,10 @@ struct SecretResolver: Sendable {
 
     let purpose: Purpose
     let reader: SecretReader
-    /// Of the configuration file, without a slash at the end; nil: the working directory.
+    /// The directory of the configuration file, without a slash at the end; nil: the working directory.
     let directory: String?
 
-    /// A relative path counts from the configuration file.
+    /// Resolves a path; a relative one counts from the directory of the configuration file.
     func path(_ text: String) -> String {
         guard let directory, !text.hasPrefix("/") else { return text }
         return directory + "/" + text

@@ -2,7 +2,7 @@
 struct SourceText: Sendable {
     private let lines: [ArraySlice<UInt8>]
     private var withheld: Set<Int> = []
-    /// Three quotes stand somewhere in it.
+    /// Whether three quotes occur anywhere in it.
     let holdsMultilineText: Bool
 
     init(_ bytes: [UInt8]) {
@@ -13,7 +13,7 @@ struct SourceText: Sendable {
 
     var lineCount: Int { lines.count }
 
-    /// From now on these lines are not shown.
+    /// Withholds these lines from excerpts.
     mutating func withhold(_ numbers: ClosedRange<Int>) {
         for number in numbers where number <= lines.count { withheld.insert(number) }
     }
@@ -26,7 +26,7 @@ struct SourceText: Sendable {
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    /// What a diagnostic shows of the line where `span` begins; of a long line a window around that place.
+    /// The part that a diagnostic shows of the line where `span` begins; of a long line a window around that place.
     func excerpt(at span: Span) -> Diagnostic.Excerpt? {
         guard span.line >= 1, span.line <= lines.count else { return nil }
         let line = text(span.line)
@@ -43,6 +43,6 @@ struct SourceText: Sendable {
         return .line(text: Quote.printable(String(shown)), caret: column - start, width: width)
     }
 
-    /// Standard Webhooks keys carry their own mark (`whsec_`, `whsk_`), wherever they stand, comments included.
+    /// Whether it has the mark of a Standard Webhooks key (`whsec_`, `whsk_`) anywhere, comments included.
     static func looksSecret(_ text: String) -> Bool { text.contains("whsec_") || text.contains("whsk_") }
 }

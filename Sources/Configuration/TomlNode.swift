@@ -1,9 +1,9 @@
-/// Where something stands in a file. Lines and columns count from one; a column is one Unicode scalar.
+/// A place in a file. Lines and columns count from one; a column is one Unicode scalar.
 package struct Span: Sendable, Hashable {
     package let line: Int
     package let column: Int
     package let endLine: Int
-    /// Behind the last character.
+    /// After the last character.
     package let endColumn: Int
 
     package init(line: Int, column: Int, endLine: Int, endColumn: Int) {
@@ -19,7 +19,7 @@ package struct Span: Sendable, Hashable {
     }
 }
 
-/// A value with the place where it stands.
+/// A value with its place in the file.
 struct Located<Value: Sendable>: Sendable {
     let value: Value
     let span: Span
@@ -40,7 +40,7 @@ struct TomlNode: Sendable {
     }
 
     let value: Value
-    /// Of a `[table]` its header, of anything else the value.
+    /// The header of a `[table]`; the value of anything else.
     let span: Span
 
     /// With its article, for messages.

@@ -57,7 +57,7 @@ private struct NodeCursor {
 
     init(nodes: UnsafeBufferPointer<ctoml_node>) { self.nodes = nodes }
 
-    /// The node at the cursor with all of its own. Recurses as deep as the parser's limit allows.
+    /// The node at the cursor with all of its children. Recurses as deep as the parser's limit allows.
     mutating func next() -> TomlNode {
         let node = nodes[index]
         index += 1

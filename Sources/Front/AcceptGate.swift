@@ -1,8 +1,8 @@
 import NIOCore
 
-/// Counts the connections in and stops accepting while there are as many as allowed: the rest wait in the kernel's
-/// queue, where they cost nothing and are served when one leaves. Sits in the listening channel, before the handler
-/// that hands connections out.
+/// Counts open connections and stops accepting while there are as many as allowed. Further ones wait in the kernel's
+/// queue, where they cost nothing, until one closes. Sits in the listening channel, before the handler that passes
+/// connections to their loops.
 final class AcceptGate: ChannelDuplexHandler {
     typealias InboundIn = any Channel
     typealias InboundOut = any Channel
@@ -11,7 +11,7 @@ final class AcceptGate: ChannelDuplexHandler {
 
     private let connections: Connections
     private let connectionsMax: Int
-    /// Connections that one read may bring; the gate shuts this early.
+    /// Connections that one read may bring; accepting stops this many below the limit.
     private let batch: Int
     private var isReadHeld = false
     private var context: ChannelHandlerContext?
@@ -22,7 +22,7 @@ final class AcceptGate: ChannelDuplexHandler {
         batch = Self.batch(connectionsMax: limits.connectionsMax)
     }
 
-    /// Up to 16 at once, but never more than a 64th of the limit, so that small limits are exact.
+    /// Up to 16, but never more than a 64th of the limit, so that small limits are exact.
     static func batch(connectionsMax: Int) -> Int { max(1, min(16, connectionsMax / 64)) }
 
     func handlerAdded(context: ChannelHandlerContext) { self.context = context }

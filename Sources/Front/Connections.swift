@@ -1,12 +1,12 @@
 import NIOCore
 import Synchronization
 
-/// The open connections of one listener and what happened on them. Event loops and whoever reads the figures meet
-/// here; the hot path touches one relaxed counter a request.
+/// The open connections of one listener and its counters. Event loops and readers of the figures share it; the hot path
+/// changes one relaxed counter per request.
 final class Connections: Sendable {
     private struct Members {
         var channels: [ObjectIdentifier: any Channel] = [:]
-        /// Accepted, and not yet in the hands of their loops.
+        /// Accepted, and not yet registered with their loops.
         var beingSetUp: Set<ObjectIdentifier> = []
         var whenEmpty: [EventLoopPromise<Void>] = []
         var whenSetUp: [EventLoopPromise<Void>] = []
@@ -29,7 +29,7 @@ final class Connections: Sendable {
     private let draining = Atomic<Bool>(false)
 
     var openCount: Int { open.load(ordering: .relaxed) }
-    /// Nobody more is let in.
+    /// No further connection is accepted.
     var isShut: Bool { shut.load(ordering: .acquiring) }
     var isDraining: Bool { draining.load(ordering: .acquiring) }
 
@@ -42,7 +42,7 @@ final class Connections: Sendable {
     func countRequest() { requests.wrappingAdd(1, ordering: .relaxed) }
     func countTurnedAway() { turnedAway.wrappingAdd(1, ordering: .relaxed) }
 
-    /// Adds to what all unfinished bodies hold; the sum after it.
+    /// Adds to the bytes that all unfinished bodies hold; returns the new sum.
     func holdBodyBytes(_ delta: Int) -> Int { partialBodiesBytes.wrappingAdd(delta, ordering: .relaxed).newValue }
 
     func joined(_ channel: any Channel) {
@@ -70,7 +70,7 @@ final class Connections: Sendable {
         for promise in waiting { promise.succeed(()) }
     }
 
-    /// Waits for them no longer.
+    /// Stops waiting for connections that are being set up.
     func giveUpSetUps() {
         let waiting = members.withLock { members in
             defer { members.whenSetUp = [] }
@@ -91,7 +91,7 @@ final class Connections: Sendable {
         if isDone { promise.succeed(()) }
     }
 
-    /// Tells every connection that its next answer is its last. One that is only being set up sees `isDraining`.
+    /// Notifies every connection that its next answer is its last. One that is still being set up reads `isDraining`.
     func drain() {
         draining.store(true, ordering: .releasing)
         for channel in all { channel.pipeline.fireUserInboundEventTriggered(DrainRequest()) }
@@ -107,7 +107,7 @@ final class Connections: Sendable {
         if isEmpty { promise.succeed(()) }
     }
 
-    /// Closes what is left, whatever it is doing; how many that were.
+    /// Closes the remaining connections, whatever they are doing; returns how many there were.
     func cut() -> Int {
         let channels = all
         for channel in channels { channel.close(mode: .all, promise: nil) }
@@ -120,12 +120,12 @@ final class Connections: Sendable {
 /// Sent down a connection's pipeline when the listener drains.
 struct DrainRequest: Sendable {}
 
-/// What a listener counted, for metrics. All but the first only ever grow.
+/// Counters of a listener, for metrics. All but the first only grow.
 package struct FrontFigures: Hashable, Sendable {
     package var openConnections: Int
     package var connections: Int
-    /// Heads that were put before the handler.
+    /// Heads that were passed to the handler.
     package var requests: Int
-    /// Answers that the front gave by itself: 400, 408, 413, 431, 503, time-out answers.
+    /// Answers that the HTTP server gave by itself: 400, 408, 413, 417, 431, 501, 503, time-out answers.
     package var turnedAway: Int
 }

@@ -1,13 +1,13 @@
 import NIOCore
 
 /// The state machine of one connection: which request is under way, how long it may still take, what comes next. It
-/// does no I/O and reads no clock; `FrontConnection` feeds it and does what it says, and nobody else touches it.
+/// does no I/O and reads no clock. Only `FrontConnection` uses it: it passes input on and performs the actions.
 ///
 ///     idle → head → body → answering → idle …            a request that is served
 ///                 ↘ discarding → idle …                  refused, with a body small enough to be dropped
 ///     any → leaving → lingering → closed                 the last answer of the connection
 ///
-/// Requests are served one after another. What a client sends ahead (pipelining) is kept back by the shell until the
+/// Requests are served one after another. `FrontConnection` keeps back what a client sends ahead (pipelining) until the
 /// answer before it is written, so that a phase never holds two requests.
 struct Exchange {
     enum Phase {
@@ -19,9 +19,9 @@ struct Exchange {
         case discarding(FrontAnswer)
         /// The handler has the request.
         case answering(Pending)
-        /// The last answer is being written; what still comes is dropped.
+        /// The last answer is being written; further input is dropped.
         case leaving(lingers: Bool)
-        /// It is written and our side is shut; the client's is read to its end, within bounds.
+        /// The last answer is written and our side is closed; the client's is read to its end, within limits.
         case lingering(bytesLeft: Int)
         case closed
     }
@@ -31,7 +31,7 @@ struct Exchange {
         let head: FrontHead
         let startedAt: NIODeadline
         var bytes: [UInt8] = []
-        /// What content-length announced; nil of a chunked body.
+        /// The content-length; nil for a chunked or empty body.
         let announced: Int?
         let bytesMax: Int
         let answerBy: NIODeadline
@@ -43,25 +43,25 @@ struct Exchange {
         let head: FrontHead
         let sequence: UInt64
         let timeoutAnswer: FrontAnswer
-        /// Bytes of the next request were seen meanwhile.
+        /// Bytes of the next request have arrived meanwhile.
         var nextBegan = false
     }
 
-    /// What the shell is to do.
+    /// What `FrontConnection` is to do.
     enum Action {
         case nothing
         case respond(FrontRequest, sequence: UInt64)
         /// 100 Continue.
         case goAhead
         case send(FrontAnswer, AnswerStyle)
-        /// The same, and the handler is told that it was not asked.
+        /// Like `send`, and the handler is notified of an answer that is not its own.
         case turnAway(FrontAnswer, AnswerStyle, FrontHead?, reason: String)
         case shutOutput
         case close
     }
 
     var phase = Phase.idle
-    /// When `timeIsUp` has something to say.
+    /// When `timeIsUp` is to be called.
     var deadline: NIODeadline
     let waits: Waits
     let lingerBytesMax: Int
@@ -98,7 +98,7 @@ struct Exchange {
 // MARK: What the client sends
 
 extension Exchange {
-    /// Bytes of a next request came that make no head yet, or that have to wait for the answer under way.
+    /// Bytes of a next request came that do not make a head yet, or that wait for the answer under way.
     mutating func bytesCame(now: NIODeadline) {
         switch phase {
         case .idle:
@@ -112,7 +112,7 @@ extension Exchange {
         }
     }
 
-    /// A head that can be served came, at `arrived`; it is `now` its turn.
+    /// A head that can be served came at `arrived` and is processed at `now`.
     mutating func headCame(
         _ head: FrontHead, _ framing: Framing, _ admission: Admission, arrived: NIODeadline, now: NIODeadline
     ) -> Action {
@@ -160,7 +160,7 @@ extension Exchange {
     mutating func bodyCame(_ part: ByteBuffer, now: NIODeadline) -> Action {
         switch phase {
         case .body(var receiving):
-            phase = .idle  // lets go of the bytes, so that they are appended to in place
+            phase = .idle  // releases the bytes, so that they are appended to in place
             guard part.readableBytes <= receiving.bytesMax - receiving.bytes.count else {
                 let max = receiving.bytesMax
                 return turnAway(
@@ -169,7 +169,7 @@ extension Exchange {
             if receiving.bytes.isEmpty, part.readableBytes == receiving.announced {
                 receiving.bytes = Array(buffer: part)
             } else {
-                // What was announced is not reserved: memory grows by what has come.
+                // The announced length is not allocated in advance: memory grows by what has come.
                 receiving.bytes.append(contentsOf: part.readableBytesView)
             }
             phase = .body(receiving)
@@ -194,7 +194,7 @@ extension Exchange {
         }
     }
 
-    /// What came is no HTTP, or a head that must not be served.
+    /// The input is not HTTP, or a head that must not be served.
     mutating func unservable(_ error: Unservable, now: NIODeadline) -> Action {
         if isEnding { return .nothing }
         var head: FrontHead?
@@ -202,13 +202,13 @@ extension Exchange {
         return turnAway(error.answer, head, error.reason, now: now)
     }
 
-    /// All unfinished bodies together have become too much, and this is one of them.
+    /// All unfinished bodies together exceed the limit, and this is one of them.
     mutating func bodiesOverflowed(now: NIODeadline) -> Action {
         guard case .body(let receiving) = phase else { return .nothing }
         return turnAway(.bodiesTooMany, receiving.head, "too many unfinished bodies", now: now)
     }
 
-    /// Bytes were read that nobody will look at.
+    /// Bytes were read and dropped.
     mutating func dropped(bytes: Int) -> Action {
         guard case .lingering(let left) = phase else { return .nothing }
         if bytes > left { return close() }

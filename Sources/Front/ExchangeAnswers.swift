@@ -3,13 +3,13 @@ import NIOCore
 // MARK: What is answered
 
 extension Exchange {
-    /// The handler's answer. One that is not waited for (any more) is dropped.
+    /// The handler's answer. It is dropped if the request does not wait for it (any more).
     mutating func answered(_ answer: FrontAnswer, to number: UInt64, now: NIODeadline) -> Action {
         guard case .answering(let pending) = phase, pending.sequence == number else { return .nothing }
         return finish(answer, nextBegan: pending.nextBegan, now: now)
     }
 
-    /// The last answer is with the kernel.
+    /// The last answer was passed to the kernel.
     mutating func lastAnswerWritten(now: NIODeadline) -> Action {
         guard case .leaving(let lingers) = phase else { return .nothing }
         guard lingers else { return close() }
@@ -24,7 +24,7 @@ extension Exchange {
         case .idle, .leaving, .lingering: return close()
         case .head: return turnAway(.headTimeout, nil, "the head did not come in time", now: now)
         case .body(let receiving):
-            // Also where the answer's time is up first: it is the client that was slow, and 408 says so.
+            // 408 even if the answer's time is up first, because the client was the slow one.
             return turnAway(.bodyTimeout, receiving.head, "the body did not come in time", now: now)
         case .discarding: return turnAway(.bodyTimeout, nil, "the body did not come in time", now: now)
         case .answering(let pending):
@@ -56,7 +56,7 @@ extension Exchange {
         return .send(answer, style)
     }
 
-    /// `lingers`: bytes of the client may be unread, and closing on them would reset the answer away.
+    /// `lingers`: bytes of the client may be unread; closing now would send a reset that discards the answer.
     mutating func leave(_ answer: FrontAnswer, lingers: Bool, now: NIODeadline) -> Action {
         style.closes = true
         phase = .leaving(lingers: lingers)

@@ -1,8 +1,8 @@
 import NIOHTTP1
 
-/// What a head says about the message around it, judged before any handler sees it. The parser is strict already;
-/// what is held here beside it are the rules whose breach lets two programs on one connection disagree about where a
-/// request ends (request smuggling), and those that RFC 9112 leaves to the server.
+/// What a head says about the message around it, checked before any handler sees it. The parser is strict already. This
+/// adds the rules whose violation lets two programs on one connection disagree about where a request ends (request
+/// smuggling), and those that RFC 9112 leaves to the server.
 struct Framing: Hashable {
     enum Body: Hashable {
         case none
@@ -50,7 +50,7 @@ struct Framing: Hashable {
         isOldVersion = head.version.minor == 0
         try Self.check(hosts: hosts, isOldVersion: isOldVersion)
         if codings > 0 {
-            // RFC 9112 section 6.1: either is a message whose end is in doubt.
+            // RFC 9112 section 6.1: in both cases the end of the message is in doubt.
             if length != nil { throw Unservable(400, "content-length and transfer-encoding exclude each other") }
             if isOldVersion { throw Unservable(400, "HTTP/1.0 has no transfer-encoding") }
             body = .chunked
@@ -63,8 +63,8 @@ struct Framing: Hashable {
         expectsContinue = expectation != nil && !isOldVersion && body != .none
         target = try Self.target(head)
         isHead = head.method == .HEAD
-        // The parser stops after a request that asks for another protocol, which is not granted here: it is answered
-        // in HTTP/1.1 and is the last.
+        // The parser stops after a request for another protocol. Posthouse does not switch: it answers in HTTP/1.1, and
+        // the request is the last one.
         keepsAlive = head.isKeepAlive && !upgrades
     }
 
@@ -75,7 +75,7 @@ struct Framing: Hashable {
         }
     }
 
-    /// Digits alone: no sign, no list. More than any limit can be is held at Int.max.
+    /// Only digits: no sign, no list. A number that Int cannot hold becomes Int.max.
     private static func length(_ value: String) -> Int? {
         guard !value.isEmpty, value.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
         return Int(value) ?? .max
@@ -98,7 +98,7 @@ struct Framing: Hashable {
     }
 }
 
-/// A request that the front answers by itself and that ends its connection.
+/// A request that the HTTP server answers by itself; the answer ends the connection.
 struct Unservable: Error {
     let answer: FrontAnswer
     let reason: String
@@ -115,7 +115,7 @@ extension Unservable {
         self.reason = reason
     }
 
-    /// What the parser did not take.
+    /// For an error of the parser.
     init(_ error: HTTPParserError) {
         switch error {
         case .headerOverflow: self.init(.headTooLarge, "the head is too large")

@@ -1,10 +1,10 @@
 import NIOCore
 import NIOHTTP1
 
-/// An answer, whole: this front streams nothing.
+/// A complete answer; this HTTP server streams nothing.
 package struct FrontAnswer: Sendable {
     package var status: Int
-    /// Without content-length, transfer-encoding and connection: those are the front's, and left out if given.
+    /// Without content-length, transfer-encoding and connection: the HTTP server sets them, and drops them if given.
     package var headers: [(String, String)]
     package var body: [UInt8]
     /// The connection ends with this answer.
@@ -28,21 +28,21 @@ package struct FrontAnswer: Sendable {
     }
 }
 
-/// How an answer goes onto the wire: what the request and the connection's state decide.
+/// How an answer is written: what the request and the connection's state decide.
 struct AnswerStyle: Hashable {
-    /// The request was HEAD: everything but the body.
+    /// The request was HEAD: the body is left out.
     var omitsBody = false
-    /// The client speaks HTTP/1.0 and must be told that the connection is kept.
+    /// The client speaks HTTP/1.0 and needs a header to keep the connection.
     var isOldVersion = false
     var closes = false
 }
 
 extension FrontAnswer {
-    /// 1xx aside, which are never answers, these have no content and 204 must not state a length (RFC 9110 section
-    /// 8.6).
+    /// Whether the status has content. 204 and 304 have none, and 204 must not state a length (RFC 9110 section 8.6);
+    /// 1xx are never answers here.
     private var hasContent: Bool { status != 204 && status != 304 }
 
-    /// The whole answer as bytes, in one buffer: one write, one system call.
+    /// Writes the whole answer into one buffer: one write, one system call.
     func render(_ style: AnswerStyle, into buffer: inout ByteBuffer) {
         buffer.writeStaticString("HTTP/1.1 ")
         buffer.writeString(String(status))
@@ -69,7 +69,7 @@ extension FrontAnswer {
         if hasContent, !style.omitsBody { buffer.writeBytes(body) }
     }
 
-    /// A bound for the rendered bytes that spares the buffer from growing.
+    /// An upper estimate of the rendered bytes, which spares the buffer from growing.
     func renderedBytesEstimate(_ style: AnswerStyle) -> Int {
         var bytes = 128
         for (name, value) in headers { bytes += name.utf8.count + value.utf8.count + 4 }
@@ -85,7 +85,7 @@ extension FrontAnswer {
         }
     }
 
-    /// A control character would end the line and let a value write headers of its own: it becomes a question mark.
+    /// Replaces control characters by question marks: they could end the line and let a value write headers of its own.
     private static func write(_ text: String, into buffer: inout ByteBuffer) {
         if text.utf8.contains(where: { $0 < 0x20 && $0 != 0x09 || $0 == 0x7F }) {
             buffer.writeBytes(text.utf8.map { $0 < 0x20 && $0 != 0x09 || $0 == 0x7F ? UInt8(ascii: "?") : $0 })
@@ -95,7 +95,7 @@ extension FrontAnswer {
     }
 }
 
-/// The answers that the front gives by itself.
+/// The answers that the HTTP server gives by itself.
 extension FrontAnswer {
     static func refusal(_ status: Int, _ text: String) -> FrontAnswer {
         var answer = FrontAnswer.text(status, text + "\n")
@@ -106,7 +106,7 @@ extension FrontAnswer {
     static let headTimeout = refusal(408, "the head of the request did not come in time")
     static let bodyTimeout = refusal(408, "the body of the request did not come in time")
     static let headTooLarge = refusal(431, "the head of the request is too large")
-    /// Other versions too: 505 is left out, for the parser also says so of a line that is merely broken.
+    /// Also for other versions: 505 is not used, because the parser reports it for a broken line, too.
     static let malformed = refusal(400, "this is not a request of HTTP/1.1")
 
     static func bodyTooLarge(bytesMax: Int) -> FrontAnswer {

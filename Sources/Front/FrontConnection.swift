@@ -1,13 +1,14 @@
 import NIOCore
 import NIOHTTP1
 
-/// One connection: carries what the parser reads to `Exchange` and does what that decides. Lives on its event loop.
+/// One connection: passes what the parser reads to `Exchange` and performs its actions. Lives on its event loop.
 final class FrontConnection: ChannelDuplexHandler {
     typealias InboundIn = HTTPServerRequestPart
     typealias OutboundIn = Never
     typealias OutboundOut = ByteBuffer
 
-    /// What came before its turn: bounded by one burst of reading, for with something kept back nothing more is read.
+    /// Input that came before its turn. It is limited by one burst of reading: nothing more is read while something is
+    /// kept.
     private enum Kept {
         case head(HTTPRequestHead, arrived: NIODeadline)
         case body(ByteBuffer)
@@ -22,9 +23,9 @@ final class FrontConnection: ChannelDuplexHandler {
     private var exchange: Exchange
     private var context: ChannelHandlerContext?
     private var kept = CircularBuffer<Kept>()
-    /// What of this connection counts in `Connections.holdBodyBytes`.
+    /// This connection's part of `Connections.holdBodyBytes`.
     private var heldBytes = 0
-    /// Between the parts of one read and its end: answers are flushed together then.
+    /// Set from the first part of a read to its end; answers are flushed together then.
     private var isReading = false
     private var sawPart = false
     private var needsFlush = false
@@ -59,7 +60,7 @@ final class FrontConnection: ChannelDuplexHandler {
 
     // MARK: Reading
 
-    /// The channel wants to read on: not while something is kept back or the client does not take its answers.
+    /// Reads on, unless something is kept back or the client does not take its answers.
     func read(context: ChannelHandlerContext) {
         if canRead { context.read() } else { isReadHeld = true }
     }
@@ -120,7 +121,7 @@ final class FrontConnection: ChannelDuplexHandler {
         case ByteToMessageDecoderError.dataReceivedInErrorState(_, let bytes):
             perform(exchange.dropped(bytes: bytes.readableBytes))
         default:
-            // The connection itself failed (reset, TLS): there is nobody left to answer.
+            // The connection itself failed (reset, TLS): nobody is left to answer.
             context.close(promise: nil)
         }
         settle()
@@ -171,7 +172,7 @@ final class FrontConnection: ChannelDuplexHandler {
 
     // MARK: Answering
 
-    /// From `Responder`, on the loop.
+    /// Called by `Responder`, on the loop.
     func answer(_ answer: FrontAnswer, to sequence: UInt64) {
         guard context != nil else { return }
         noteDrain()
@@ -180,8 +181,8 @@ final class FrontConnection: ChannelDuplexHandler {
         settle()
     }
 
-    /// A loop that is late reads before it runs what it was told: the answer to a request that came after the listener
-    /// closed must say so, though `DrainRequest` is still on its way.
+    /// Applies a drain whose `DrainRequest` is still on its way: a late loop reads before it runs submitted tasks, and
+    /// the answer to a request that came after the listener closed must say `Connection: close`.
     private func noteDrain() {
         if connections.isDraining, !exchange.isDraining { exchange.drain(now: .now()) }
     }
@@ -208,7 +209,7 @@ final class FrontConnection: ChannelDuplexHandler {
         var buffer = context.channel.allocator.buffer(capacity: answer.renderedBytesEstimate(style))
         answer.render(style, into: &buffer)
         guard style.closes else { return write(buffer, in: context) }
-        // What was kept back will not be answered any more.
+        // Input that was kept back is not answered any more.
         kept.removeAll()
         let written = context.eventLoop.makePromise(of: Void.self)
         written.futureResult.assumeIsolated().whenComplete { result in
@@ -227,7 +228,7 @@ final class FrontConnection: ChannelDuplexHandler {
         needsFlush = true
     }
 
-    /// Flushes what was written, lets reading go on, and sees to it that the timer is early enough.
+    /// Flushes what was written, resumes reading, and makes sure that the timer fires early enough.
     private func settle() {
         if needsFlush, !isReading {
             needsFlush = false
@@ -249,7 +250,7 @@ final class FrontConnection: ChannelDuplexHandler {
         settle()
     }
 
-    /// Keeps the listener's sum of unfinished bodies. A body that came in one read never gets here.
+    /// Updates the listener's sum of unfinished bodies. A body that came in one read is not counted.
     private func countHeldBytes(_ bytes: Int) {
         guard bytes != heldBytes else { return }
         let sum = connections.holdBodyBytes(bytes - heldBytes)

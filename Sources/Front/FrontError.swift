@@ -7,7 +7,7 @@ package enum FrontError: Error, Hashable, CustomStringConvertible {
     case permissionDenied(String)
     /// No interface of this machine has the address.
     case addressNotOfThisMachine(String)
-    /// The path of the socket is taken by something that is no socket, or its folder does not exist.
+    /// The path of the socket is taken by something that is not a socket, or its folder does not exist.
     case socketPath(String, reason: String)
     /// The inherited descriptor is not a listening stream socket.
     case notAListeningSocket(CInt, reason: String)
@@ -35,7 +35,7 @@ package enum FrontError: Error, Hashable, CustomStringConvertible {
         }
     }
 
-    /// What a failed bind means to a person.
+    /// Explains a failed bind to a person.
     init(binding listen: Listen, _ error: any Error) {
         guard let error = error as? IOError else {
             self = .failed(listen.description, reason: "\(error)")

@@ -1,15 +1,15 @@
 import NIOCore
 
-/// What a listener does with its requests: two callbacks on the connection's event loop, which must not block.
+/// Handles the requests of a listener. Its methods are called on the connection's event loop and must not block.
 package protocol FrontHandler: Sendable {
     /// Decides on the head alone, before anything of the body is kept.
     func admit(_ head: FrontHead) -> Admission
 
-    /// The whole request. `responder` may be called at once or later, from any thread.
+    /// Answers the whole request. `responder` may be called at once or later, from any thread.
     func respond(to request: FrontRequest, with responder: Responder)
 
-    /// The front turned a request away by itself (400, 408, 413, 431, 503 …) or gave the time-out answer. For counting
-    /// and telling only; `head` is nil where none could be read.
+    /// The HTTP server rejected a request by itself (400, 408, 413, 431, 503 …) or gave the time-out answer. For
+    /// counting and logging only; `head` is nil if none could be read or the handler had refused it already.
     func turnedAway(_ head: FrontHead?, status: Int, reason: String)
 }
 
@@ -17,16 +17,16 @@ extension FrontHandler {
     package func turnedAway(_ head: FrontHead?, status: Int, reason: String) {}
 }
 
-/// What a handler says to a head.
+/// A handler's decision on a head.
 package enum Admission: Sendable {
-    /// Answered without a look at the body. The connection is kept if there is no body or a small one.
+    /// Answered whatever the body holds. The connection is kept if there is no body or a small one.
     case refuse(FrontAnswer)
     /// `answerTimeout` counts from the first byte of the request; when it has passed, `timeoutAnswer` is sent and an
     /// answer that comes later is dropped.
     case accept(bodyBytesMax: Int, answerTimeout: Duration, timeoutAnswer: FrontAnswer)
 }
 
-/// The way back to one request. The first answer counts, and only while the request still waits for one.
+/// Answers one request. The first answer counts, and only while the request still waits for one.
 package struct Responder: Sendable {
     private let connection: NIOLoopBound<FrontConnection>
     private let loop: any EventLoop
@@ -38,7 +38,7 @@ package struct Responder: Sendable {
         self.sequence = sequence
     }
 
-    /// From the connection's own loop the answer is written before this returns; from elsewhere it is handed over.
+    /// On the connection's own loop the answer is written before this returns; otherwise it is submitted to that loop.
     package func respond(_ answer: FrontAnswer) {
         if loop.inEventLoop {
             connection.value.answer(answer, to: sequence)

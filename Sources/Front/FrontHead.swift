@@ -1,9 +1,9 @@
 package import NIOCore
 import NIOHTTP1
 
-/// The head of a request, already held to RFC 9112.
+/// The head of a request, already checked against RFC 9112.
 package struct FrontHead: Sendable {
-    /// As sent, case-sensitive. A HEAD request says GET here: the front leaves the body of its answer out by itself.
+    /// As sent, case-sensitive. GET for a HEAD request: the HTTP server leaves out the body of the answer by itself.
     package let method: String
     /// The target up to the question mark, raw: nothing is decoded. Begins with "/" (or is "*", for OPTIONS).
     package let path: String
@@ -23,15 +23,15 @@ package struct FrontHead: Sendable {
         }
     }
 
-    /// A head that no connection brought, for the tests of handlers.
+    /// A head without a connection, for the tests of handlers.
     package init(method: String, target: String, headers: [(String, String)] = []) {
         self.init(method: method, target: target, headers: HTTPHeaders(headers))
     }
 
-    /// The first value of a field; its name in any case.
+    /// The first value of a field; the name may be in any case.
     package func first(_ name: String) -> String? { headers.first(name: name) }
 
-    /// All values of a field in their order, one for each time that it was sent; commas are not split.
+    /// All values of a field in order, one for each occurrence; commas are not split.
     package func all(_ name: String) -> [String] { headers[name] }
 }
 
@@ -43,7 +43,7 @@ package struct FrontRequest: Sendable {
     /// When its first byte was read.
     package let startedAt: NIODeadline
 
-    /// Since then.
+    /// Time since `startedAt`.
     package var age: Duration { .nanoseconds((NIODeadline.now() - startedAt).nanoseconds) }
 
     package init(head: FrontHead, body: [UInt8], startedAt: NIODeadline) {

@@ -3,8 +3,8 @@ import Vocabulary
 
 /// What one listener allows its clients. Tests pass shorter waits; everything else takes the defaults.
 package struct FrontLimits: Sendable {
-    /// Bytes of a head: names, values and the request target. The lines' separators come on top, at most four bytes a
-    /// field, and what is buffered of an unfinished head is held to the same number.
+    /// Bytes of a head: names, values and the request target. Line separators come on top, at most four bytes a field.
+    /// The buffer of an unfinished head has the same limit.
     package var headBytesMax = Limits.requestHeadBytesMax
     /// Header fields of one request, trailers included.
     package var headFieldsMax = 100
@@ -20,7 +20,7 @@ package struct FrontLimits: Sendable {
     package var backlog = Limits.listenBacklog
     /// Bytes of a refused request's body that are read and dropped so that the connection can be kept.
     package var discardBytesMax = 64 << 10
-    /// Bytes of all unfinished bodies of the listener together; the request that goes beyond is answered 503.
+    /// Bytes of all unfinished bodies of the listener together; the request that exceeds it is answered 503.
     package var partialBodiesBytesMax = 64 << 20
     /// How long the last answer of a connection may take to be written out.
     package var lastAnswerTimeout: Duration = .seconds(20)
@@ -28,16 +28,16 @@ package struct FrontLimits: Sendable {
     /// the answer is not lost to a reset (RFC 9112 section 9.6).
     package var lingerTimeout: Duration = .seconds(2)
     package var lingerBytesMax = 1 << 20
-    /// While draining: how long an idle connection stays, for the request that is on its way already.
+    /// While draining: how long an idle connection stays open for a request that is on its way already.
     package var drainIdleGrace: Duration = .milliseconds(200)
-    /// The same for one that has asked nothing yet: it was opened to ask, and a TLS handshake over a long line takes
-    /// half a second. Closing it would be a webhook refused.
+    /// The same for a connection without a request so far: it was opened to send one, and a TLS handshake over a long
+    /// line takes half a second. Closing it would reject a webhook.
     package var drainFreshGrace: Duration = .seconds(2)
 
     package init() {}
 }
 
-/// The waits of `FrontLimits` in NIO's unit, converted once a listener and not once a request.
+/// The waits of `FrontLimits` in NIO's unit, converted once per listener and not once per request.
 struct Waits: Sendable {
     let head: TimeAmount
     let body: TimeAmount

@@ -25,7 +25,7 @@ package final class FrontServer: Sendable {
     package var figures: FrontFigures { connections.figures }
     package var openConnections: Int { connections.openCount }
 
-    /// Listens, and serves from then on. Connections are spread over the loops of `group`, which stays the caller's.
+    /// Starts to listen and serve. Connections are spread over the loops of `group`, which stays the caller's.
     package static func start(
         listener: Listen, handler: some FrontHandler, group: any EventLoopGroup, tls: TLSFiles? = nil,
         limits: FrontLimits = FrontLimits()
@@ -46,21 +46,21 @@ package final class FrontServer: Sendable {
             connections: connections, certificates: certificates)
     }
 
-    /// It was started with a certificate, and speaks TLS for as long as it listens.
+    /// Whether it was started with a certificate; it then speaks TLS for as long as it listens.
     package var speaksTLS: Bool { certificates.current != nil }
 
-    /// New connections get this certificate; those that are open keep theirs. A listener that was started without TLS
-    /// stays so: this is nothing to it.
+    /// Gives new connections this certificate; open ones keep theirs. Does nothing on a listener that was started
+    /// without TLS.
     /// - Returns: whether it differs from the one before.
     @discardableResult
     package func replaceTLS(_ identity: TLSIdentity) -> Bool { certificates.replace(identity) }
 
-    /// Stops accepting, lets requests under way be answered with `Connection: close`, closes idle connections, and
-    /// returns when none is left. At the deadline the rest is cut; returns how many that were.
+    /// Stops accepting, answers requests under way with `Connection: close`, closes idle connections, and returns when
+    /// none is left. The rest is cut at the deadline; returns how many that were.
     @discardableResult
     package func drain(upTo limit: Duration) async -> Int {
         await stopAccepting(upTo: limit)
-        // Told before the listener closes: a client that finds it closed knows that every answer says so too.
+        // Before the listener closes: once a client finds it closed, every answer says `Connection: close`.
         connections.drain()
         // Fails only if it is closed already, by an earlier drain.
         try? await channel.close(mode: .all).get()
@@ -70,15 +70,15 @@ package final class FrontServer: Sendable {
         connections.whenEmpty(gone)
         try? await gone.futureResult.get()
         cut.cancel()
-        // Cancelled in time: nobody was cut. A cancelled task fails its future.
+        // If it was cancelled in time, nothing was cut: the future of a cancelled task fails.
         return (try? await cut.futureResult.get()) ?? 0
     }
 }
 
 extension FrontServer {
-    /// Closing a listener resets the connections that it has accepted and not yet handed to their loops: nobody more is
-    /// accepted first, and those are waited for. Who is still in the kernel's queue stays there, for the next process
-    /// where systemd holds the socket.
+    /// Stops accepting without losing accepted connections. Closing a listener resets those that it has accepted and
+    /// not yet passed to their loops, so they are waited for. Connections in the kernel's queue stay there, for the
+    /// next process if systemd holds the socket.
     private func stopAccepting(upTo limit: Duration) async {
         connections.shutDoor()
         // Fails only if it is closed already, by an earlier drain.
@@ -109,7 +109,7 @@ extension FrontServer {
                     try channel.pipeline.syncOperations.addHandler(AcceptGate(connections, limits: limits))
                 }
             }
-            // A client may end its side once it has asked; it still gets its answer.
+            // A client may close its side after its request; it still gets its answer.
             .childChannelOption(.allowRemoteHalfClosure, value: true)
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
@@ -151,7 +151,7 @@ extension FrontServer {
     }
 }
 
-/// The certificate of a listener, replaceable while it serves; nil: it has none, and never will.
+/// The certificate of a listener, replaceable while it serves; nil: it was started without one and stays so.
 private final class Certificates: Sendable {
     private let identity: Mutex<TLSIdentity?>
 

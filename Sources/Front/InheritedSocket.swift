@@ -1,7 +1,7 @@
 import Glibc
 import NIOCore
 
-/// Checks on a descriptor that somebody else opened, before an event loop owns it: a wrong number must be a clear
+/// Checks a descriptor that another program opened, before an event loop owns it: a wrong number must cause a clear
 /// error and not a crash inside the loop.
 enum InheritedSocket {
     static func check(_ descriptor: CInt) throws(FrontError) {
@@ -24,7 +24,7 @@ enum InheritedSocket {
 }
 
 extension Listen {
-    /// The address of a socket that somebody else has bound, as `[server] listen` writes it.
+    /// The address of a socket that another program has bound, in the form of `[server] listen`.
     package static func address(ofInherited descriptor: CInt) throws(FrontError) -> String {
         try InheritedSocket.check(descriptor)
         var storage = sockaddr_storage()
@@ -61,7 +61,7 @@ extension Listen {
 }
 
 extension SocketAddress {
-    /// As `Listen` is written.
+    /// The address in the form of `Listen.description`.
     var listenText: String? {
         switch self {
         case .v4, .v6:

@@ -1,7 +1,7 @@
 import NIOCore
 
-/// One timer for a deadline that moves all the time, mostly into the future: it may fire early (and is set again then)
-/// but never late. So a busy connection sets a timer every few seconds and not several a request.
+/// One timer for a deadline that moves often, mostly to a later time. It may fire early, and is then set again, but
+/// never late. So a busy connection sets a timer every few seconds and not several per request.
 struct LazyTimer {
     private var scheduled: Scheduled<Void>?
     private var at = NIODeadline.distantFuture

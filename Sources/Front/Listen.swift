@@ -1,7 +1,8 @@
-/// Where a listener takes its connections from: what `[server] listen` and `api_listen` say, or a socket that systemd
-/// has opened already.
+/// Where a listener accepts connections: the value of `[server] listen` or `api_listen`, or a socket that systemd has
+/// opened already.
 package enum Listen: Hashable, Sendable {
-    /// An IP address (never a name: which of its addresses would it be?) and a port; port 0 lets the kernel choose.
+    /// An IP address and a port; port 0 lets the kernel choose. Never a name, because a name may have several
+    /// addresses.
     case tcp(host: String, port: Int)
     /// A socket file, absolute.
     case unix(path: String)

@@ -1,10 +1,10 @@
 import Glibc
 import NIOCore
 
-/// The file of a unix socket. NIO removes it when the listener is closed; the one of a daemon that was killed stays and
-/// is in the way of the next.
+/// The file of a unix socket. NIO removes it when the listener closes; the file of a killed daemon stays and blocks the
+/// next one.
 enum SocketFile {
-    /// Removes a socket that nobody listens on. Throws where somebody does, or where the path is something else.
+    /// Removes a socket that nobody listens on. Throws if somebody does, or if the path is something else.
     static func makeWay(at path: String) throws(FrontError) {
         var status = stat()
         guard lstat(path, &status) == 0 else {
@@ -24,13 +24,13 @@ enum SocketFile {
         }
     }
 
-    /// Lets everybody connect, as with systemd's default SocketMode=0666: who may reach the socket is said by the
-    /// folder, who may do what by signatures and tokens.
+    /// Lets everybody connect, as with systemd's default SocketMode=0666: the folder decides who reaches the socket,
+    /// signatures and tokens decide who may do what.
     static func open(_ path: String) throws(FrontError) {
         guard chmod(path, 0o666) == 0 else { throw FrontError(binding: .unix(path: path), errno: errno) }
     }
 
-    /// The errno of connecting to it, 0 where somebody listens.
+    /// The errno of connecting to it; 0 if somebody listens.
     private static func connectError(_ path: String) -> CInt {
         guard let address = try? SocketAddress(unixDomainSocketPath: path) else { return ENAMETOOLONG }
         let kind = CInt(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue | SOCK_CLOEXEC.rawValue)

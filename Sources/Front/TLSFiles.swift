@@ -12,7 +12,7 @@ package struct TLSFiles: Hashable, Sendable {
         self.key = key
     }
 
-    /// How long the close_notify of a client is waited for: what ends the connection is said by HTTP already.
+    /// How long to wait for the close_notify of a client: HTTP has already said that the connection ends.
     private static let goodbyeTimeout: TimeAmount = .seconds(1)
 
     /// Reads both files; TLS 1.2 and later.
@@ -37,9 +37,9 @@ package struct TLSFiles: Hashable, Sendable {
     }
 }
 
-/// A certificate and its key as their files held them: what can be wrong with them has been found by now.
+/// A certificate and its key, read from their files and checked.
 package struct TLSIdentity: Sendable {
     let context: NIOSSLContext
-    /// The key belongs to it: who has another key has another certificate.
+    /// Identifies the key, too: another key has another certificate.
     let chain: [NIOSSLCertificate]
 }

@@ -2,10 +2,10 @@ import Front
 import Ledger
 import Vocabulary
 
-/// The way of a webhook into the ledger: receive → verify → normalise → record, then acknowledge.
+/// The path of a webhook into the ledger: receive → verify → normalise → record, then acknowledge.
 ///
-/// Everything up to the record happens here, on the connection's event loop, without waiting; the acknowledgement is
-/// given when the batch that holds the event has been committed. What the answers mean:
+/// Everything before recording runs on the connection's event loop without waiting; the webhook is acknowledged when
+/// the batch with its event has been committed. For the meaning of the answers see
 /// Architecture.md, "Acknowledgement".
 struct InboundPath: Sendable {
     let source: Source
@@ -36,7 +36,7 @@ struct InboundPath: Sendable {
         queue.submit(item, startedAt: .now - request.age) { answer in
             switch answer {
             case .stored: acknowledge(.stored)
-            // No webhook is conditional.
+            // Webhooks are never conditional, so `.refused` cannot occur.
             case .unavailable, .refused: acknowledge(.unavailable)
             }
         }

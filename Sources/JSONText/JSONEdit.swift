@@ -1,18 +1,18 @@
-/// Changes top-level members of an object and leaves every other byte as it came: blanks, order, the spelling of
-/// numbers and escapes.
+/// Changes top-level members of an object and leaves every other byte unchanged: blanks, order, the spelling of numbers
+/// and escapes.
 package enum JSONEdit {
     package enum Change: Sendable {
-        /// One JSON value, as it is to stand in the text.
+        /// One JSON value, written unchanged.
         case set([UInt8])
         case remove
 
         package static func string(_ text: String) -> Change { .set(JSONWriter.literal(text)) }
     }
 
-    /// The text of `object` with `changes` made: a member that is there is replaced in its place or taken out, one
-    /// that is not is added at the end, in the order given and with the blanks that the text uses between members.
+    /// The text of `object` with `changes` made. An existing member is replaced in its place or removed; a new one is
+    /// added at the end, in the order given and with the blanks that the text uses between members.
     ///
-    /// Of several changes of one key the last holds.
+    /// The last of several changes of one key applies.
     package static func apply(_ changes: [(key: String, change: Change)], to object: JSONObject) -> [UInt8] {
         var pending = [String: Change]()
         for (key, change) in changes { pending[key] = change }
@@ -52,7 +52,7 @@ package enum JSONEdit {
         object.bytes[object.members[index - 1].valueEnd..<(object.members[index].key.lowerBound - 1)]
     }
 
-    /// The colon as the text's first member has it.
+    /// The colon as it is written in the text's first member, with the blanks around it.
     private static func colon(of object: JSONObject) -> ArraySlice<UInt8> {
         guard let first = object.members.first else { return [UInt8(ascii: ":")] }
         return object.bytes[(first.key.upperBound + 1)..<first.valueStart]

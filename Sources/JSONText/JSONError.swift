@@ -1,7 +1,7 @@
-/// Why a text is not the JSON that was asked for, and where. It never quotes the text: bodies hold personal data.
+/// Why and where a text is not the expected JSON. Never quotes the text, because bodies hold personal data.
 package struct JSONError: Error, Hashable, Sendable {
     package enum Reason: Hashable, Sendable {
-        // The text itself.
+        // Errors of the text itself.
         case notUTF8
         case notAnObject
         case unexpectedEnd
@@ -15,7 +15,7 @@ package struct JSONError: Error, Hashable, Sendable {
         case tooDeep
         case duplicateKey
 
-        // A member of it that has another type than the one asked for.
+        // Members of another type than requested.
         case notAString
         case notAnInteger
         case notAnIdentifier

@@ -1,8 +1,8 @@
-/// Where one member of an object lies in the text.
+/// Position of one member of an object in the text.
 struct JSONMember: Sendable {
-    /// Of the key as decoded; equal keys have equal fingerprints.
+    /// Hash of the decoded key; equal keys have equal fingerprints.
     private let fingerprint: UInt64
-    /// Between the quotes.
+    /// Without the quotes.
     let key: Range<Int>
     private let keyIsEscaped: Bool
     let valueStart: Int
@@ -23,7 +23,7 @@ struct JSONMember: Sendable {
         }
     }
 
-    /// The one of `members` with this key.
+    /// The member with this key.
     static func named(_ name: String, among members: [JSONMember], in bytes: Span<UInt8>) -> JSONMember? {
         let wanted = name.utf8.span
         let print = fingerprint(wanted)
@@ -37,11 +37,11 @@ struct JSONMember: Sendable {
         return nil
     }
 
-    /// Above this many keys an object's members are sorted to find a duplicate, not compared pair by pair: no object
-    /// costs more than O(k log k).
+    /// Up to this many keys are compared pair by pair to find a duplicate; the members of larger objects are sorted, so
+    /// that no object costs more than O(k log k).
     private static let pairwiseKeysMax = 64
 
-    /// The offset of a key that stands among `members[first...]` twice: of its later occurrence.
+    /// Offset of the later occurrence of a key that occurs twice among `members[first...]`.
     static func duplicateKey(among members: [JSONMember], from first: Int, in bytes: Span<UInt8>) -> Int? {
         guard members.count - first > 1 else { return nil }
         if members.count - first <= pairwiseKeysMax {
@@ -75,7 +75,7 @@ struct JSONMember: Sendable {
         return true
     }
 
-    /// Not a defence by itself: keys made to collide only cost the comparisons above.
+    /// A hash without protection against collisions: keys made to collide only cost the comparisons above.
     private static func fingerprint(_ key: Span<UInt8>) -> UInt64 {
         let raw = key.bytes
         let factor: UInt64 = 0x9E37_79B9_7F4A_7C15

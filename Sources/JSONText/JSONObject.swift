@@ -1,11 +1,11 @@
-/// An object of a scanned text: where its members lie, and their values, decoded when they are asked for.
+/// An object of a scanned text: the positions of its members, whose values are decoded on request.
 ///
-/// Every accessor gives nil for a member that is absent or null, and throws for one of another type; the error names
+/// Every accessor returns nil for a member that is absent or null, and throws for one of another type; the error has
 /// the member's offset and nothing of its content.
 package struct JSONObject: Sendable {
     /// The whole text, byte for byte.
     package let bytes: [UInt8]
-    /// From the opening brace to behind the closing one.
+    /// From the opening brace to the end of the closing one.
     package let range: Range<Int>
     let members: [JSONMember]
 
@@ -18,18 +18,18 @@ package struct JSONObject: Sendable {
     /// `{}`.
     package static let empty = JSONObject(bytes: Array("{}".utf8), range: 0..<2, members: [])
 
-    /// How many members there are, null ones counted.
+    /// The number of members, including those that are null.
     package var count: Int { members.count }
 
     /// The decoded keys, in the order of the text.
     package var keys: [String] { members.map { JSONString.decoded(bytes, $0.key) } }
 
-    /// Where the value of `key` lies, null as much as any other; nil only where the member is absent.
+    /// The position of the value of `key`, even if it is null; nil only if the member is absent.
     package func rawRange(_ key: String) -> Range<Int>? {
         JSONMember.named(key, among: members, in: bytes.span)?.value
     }
 
-    /// The value of `key` as it stands in the text.
+    /// The text of the value of `key`.
     package func raw(_ key: String) -> ArraySlice<UInt8>? { rawRange(key).map { bytes[$0] } }
 
     package func string(_ key: String) throws(JSONError) -> String? {
@@ -38,8 +38,8 @@ package struct JSONObject: Sendable {
         return JSONString.decoded(bytes, (range.lowerBound + 1)..<(range.upperBound - 1))
     }
 
-    /// An integer, exact. `1.0` and `1e3` are not taken for one: no vendor writes an id or a time so, and what would
-    /// have to be guessed is better kept aside.
+    /// An exact integer. `1.0` and `1e3` are rejected: no vendor writes an id or a time like that, and a value that
+    /// would have to be guessed is better quarantined.
     package func integer(_ key: String) throws(JSONError) -> Int64? {
         guard let range = present(key) else { return nil }
         guard isInteger(range), let value = Int64(String(decoding: bytes[range], as: UTF8.self)) else {
@@ -48,8 +48,8 @@ package struct JSONObject: Sendable {
         return value
     }
 
-    /// An id: the text of a string, or an integer number digit for digit, of any length and never through a float
-    /// (Domain.md, "Glossary").
+    /// An id: the text of a string, or an integer digit for digit, of any length and never through a float (Domain.md,
+    /// "Glossary").
     package func digits(_ key: String) throws(JSONError) -> String? {
         guard let range = present(key) else { return nil }
         if bytes[range.lowerBound] == UInt8(ascii: "\"") {
@@ -98,7 +98,7 @@ package struct JSONObject: Sendable {
         return try JSONScan.nestedElements(bytes, at: range.lowerBound)
     }
 
-    /// Where a value that is not null lies.
+    /// The position of a value that is not null.
     private func present(_ key: String) -> Range<Int>? {
         guard let range = rawRange(key), bytes[range.lowerBound] != UInt8(ascii: "n") else { return nil }
         return range

@@ -1,15 +1,15 @@
-/// One strict forward scan over the bytes of a JSON object (RFC 8259), which keeps only where its members lie.
+/// One strict forward scan over the bytes of a JSON object (RFC 8259), which keeps only the positions of its members.
 ///
-/// Stricter than the RFC, because what passes is stored, compared and passed on under a signature: the whole text is
+/// Stricter than the RFC, because accepted text is stored, compared and passed on under a signature: the whole text is
 /// valid UTF-8 without a byte order mark, no object has a key twice (compared as decoded), no NUL occurs (neither raw
-/// nor as `\u0000`: PostgreSQL's `text` cannot hold one), no surrogate stands alone, nesting is bounded.
+/// nor as `\u0000`: PostgreSQL's `text` cannot hold one), no surrogate is unpaired, nesting is bounded.
 ///
 /// The scan holds its own stack, so nesting costs no call stack; every access to the bytes is bounds-checked. Time is
-/// O(n log n) for any input: the logarithm is only paid by objects of very many keys.
+/// O(n log n) for any input; only objects with very many keys cost the logarithm.
 package enum JSONScan {
-    /// The object that is the whole of `bytes`, blanks around it allowed.
+    /// The object that makes up all of `bytes`; blanks around it are allowed.
     ///
-    /// - Parameter depthMax: how many objects and arrays may be open at once, the outermost counted.
+    /// - Parameter depthMax: how many objects and arrays may be open at once, including the outermost.
     package static func topObject(_ bytes: [UInt8], depthMax: Int) throws(JSONError) -> JSONObject {
         let span = bytes.span
         try requireUTF8(span)
@@ -21,14 +21,14 @@ package enum JSONScan {
         return JSONObject(bytes: bytes, range: scan.start..<scan.at, members: scan.members)
     }
 
-    /// The object at `start` of a text that has been scanned as a whole before.
+    /// The object at `start` of a text that was scanned as a whole before.
     static func nestedObject(_ bytes: [UInt8], at start: Int) throws(JSONError) -> JSONObject {
         var scan = ObjectScan(at: start, depthMax: .max)
         try scan.run(bytes.span)
         return JSONObject(bytes: bytes, range: scan.start..<scan.at, members: scan.members)
     }
 
-    /// Where the elements of the array at `start` lie, in a text that has been scanned as a whole before.
+    /// The positions of the elements of the array at `start`, in a text that was scanned as a whole before.
     static func nestedElements(_ bytes: [UInt8], at start: Int) throws(JSONError) -> [Range<Int>] {
         var scan = ObjectScan(at: start, depthMax: .max)
         try scan.runArray(bytes.span)
@@ -46,7 +46,7 @@ package enum JSONScan {
     }
 }
 
-/// The state of one scan: what is open, and what may come next.
+/// The state of one scan: the open containers and the tokens that may come next.
 private struct ObjectScan {
     private enum Expected {
         case value
@@ -59,12 +59,12 @@ private struct ObjectScan {
 
     private(set) var at: Int
     private(set) var start: Int
-    /// The members of every open object, outermost first; those of an object leave when it closes, but for the
-    /// outermost one's.
+    /// The members of every open object, outermost first. Those of an object are removed when it closes, except those
+    /// of the outermost.
     private(set) var members: [JSONMember] = []
-    /// Of the outermost container, where that is an array.
+    /// The elements of the outermost container, if it is an array.
     private(set) var elements: [Range<Int>] = []
-    /// For each open container: where an object's members begin in `members`; an array is `array`.
+    /// For each open container: the index in `members` at which an object's members begin, or `array` for an array.
     private var open: [Int] = []
     private var expected = Expected.keyOrEnd
     private let depthMax: Int

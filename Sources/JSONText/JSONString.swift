@@ -1,4 +1,4 @@
-/// The text that the inside of a JSON string stands for. The scan has been over it: escapes are whole and paired.
+/// Decodes the inside of a JSON string. The scan has checked it before: escapes are complete and paired.
 enum JSONString {
     static func decoded(_ bytes: [UInt8], _ range: Range<Int>) -> String {
         guard bytes[range].contains(UInt8(ascii: "\\")) else { return String(decoding: bytes[range], as: UTF8.self) }
@@ -32,7 +32,7 @@ enum JSONString {
         return out
     }
 
-    /// Appends the scalar of `\uXXXX` or of a surrogate pair at `start`; returns how many bytes it took.
+    /// Appends the scalar of `\uXXXX` or of a surrogate pair at `start`; returns the number of bytes read.
     private static func appendScalar(_ bytes: Span<UInt8>, from start: Int, to out: inout [UInt8]) -> Int {
         let unit = UInt32(JSONToken.fourHexDigits(bytes, from: start + 2) ?? 0xFFFD)
         guard (0xD800...0xDBFF).contains(unit), let low = JSONToken.fourHexDigits(bytes, from: start + 8) else {

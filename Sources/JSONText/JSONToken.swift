@@ -1,7 +1,7 @@
-/// Where the scalar values of RFC 8259 end. Each function starts at an offset inside the text and returns the offset
-/// behind the token.
+/// Finds the ends of the scalar values of RFC 8259. Each function starts at an offset inside the text and returns the
+/// offset after the token.
 enum JSONToken {
-    /// From behind the opening quote to behind the closing one (RFC 8259 §7), and whether an escape stands between.
+    /// From after the opening quote to after the closing one (RFC 8259 §7), and whether the string contains an escape.
     static func endOfString(
         _ bytes: Span<UInt8>, from start: Int
     ) throws(JSONError) -> (end: Int, isEscaped: Bool) {
@@ -21,10 +21,11 @@ enum JSONToken {
         }
     }
 
-    /// The next quote, backslash or control character, eight bytes at a time; the end of the text if there is none.
+    /// The offset of the next quote, backslash or control character, found eight bytes at a time; the end of the text
+    /// if there is none.
     ///
     /// The sums are the well-known ones for "has a zero byte" and "has a byte below n" (S. Anderson, Bit Twiddling
-    /// Hacks): a wrong mark can only stand above a right one, so the lowest mark is exact.
+    /// Hacks): a false mark is always above a true one, so the lowest mark is exact.
     private static func firstSpecial(_ bytes: Span<UInt8>, from start: Int) -> Int {
         let ones: UInt64 = 0x0101_0101_0101_0101
         let highs: UInt64 = 0x8080_8080_8080_8080
@@ -49,7 +50,7 @@ enum JSONToken {
         return at
     }
 
-    /// From a backslash to behind its escape; a surrogate pair is one escape.
+    /// From a backslash to the end of its escape; a surrogate pair is one escape.
     private static func endOfEscape(_ bytes: Span<UInt8>, from start: Int) throws(JSONError) -> Int {
         guard start + 1 < bytes.count else { throw JSONError(.unexpectedEnd, at: bytes.count) }
         switch bytes[start + 1] {
@@ -97,7 +98,7 @@ enum JSONToken {
         return at
     }
 
-    /// At least one digit.
+    /// Reads at least one digit.
     private static func endOfDigits(_ bytes: Span<UInt8>, from start: Int) throws(JSONError) -> Int {
         var at = start
         while at < bytes.count, isDigit(bytes[at]) { at += 1 }

@@ -1,9 +1,10 @@
-/// Appends JSON to bytes, with commas and escapes in their places.
+/// Appends JSON to bytes and adds commas and escapes.
 ///
-/// It keeps no tree and checks no shape: a key belongs before each value inside `object`, none inside `array`.
+/// Builds no tree and does not check the structure: a key belongs before each value inside `object`, none inside
+/// `array`.
 package struct JSONWriter: Sendable {
     package private(set) var bytes: [UInt8] = []
-    /// A value has been written in the container at hand, so that the next one needs a comma before it.
+    /// A value was written in the current container, so that the next one needs a comma before it.
     private var needsComma = false
 
     package init(reservingCapacity capacity: Int = 256) { bytes.reserveCapacity(capacity) }
@@ -41,13 +42,13 @@ package struct JSONWriter: Sendable {
 
     package mutating func null() { token("null") }
 
-    /// One JSON value, embedded as it stands.
+    /// Writes one JSON value unchanged.
     package mutating func raw(_ value: some Collection<UInt8>) {
         beginValue()
         bytes.append(contentsOf: value)
     }
 
-    // A member whose value may be absent: null then.
+    // A member whose value may be absent: null is written then.
 
     package mutating func member(_ key: String, _ value: String?) {
         self.key(key)
@@ -102,7 +103,7 @@ package struct JSONWriter: Sendable {
         needsComma = true
     }
 
-    /// Escapes what RFC 8259 §7 demands and nothing else.
+    /// Escapes only what RFC 8259 §7 requires.
     private static func append(_ value: String, to out: inout [UInt8]) {
         out.append(UInt8(ascii: "\""))
         var value = value

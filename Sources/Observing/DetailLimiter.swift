@@ -1,15 +1,15 @@
 internal import Vocabulary
 
-/// Decides which happenings get an entry of their own: the journal takes about 17,000 entries a second and three
-/// quarters of a core for it, so a busy second's successes become one entry for each integration and source.
+/// Decides which observations get an entry of their own. The journal takes about 17,000 entries a second and three
+/// quarters of a core for it, so in a busy second successes become one entry for each integration and source.
 ///
 ///     detailed ──more than the limit in this second──▶ summing (the rest of this second, and the next)
 ///     summing  ──a whole second under the limit──────▶ detailed
 ///
 /// A second that begins in `summing` is summed from its first success on. Failures, transfers, dead letters and
-/// quarantine always are entries. Refused requests have a small budget of their own and the same kind of sum.
-/// Recorded events and accepted attempts are budgeted apart, or a fan-out of three would halve what the operator set.
-/// No clock: the time is passed in, and any change of its second, backwards too, ends the second before.
+/// quarantine always are entries. Refused requests have a small budget of their own and the same kind of sum. Recorded
+/// events and accepted attempts have separate budgets, or a fan-out of three would halve what the operator set. It has
+/// no clock: the time is passed in, and any change of its second, backwards too, ends the second before.
 struct DetailLimiter: Sendable {
     /// One kind of success: how many this second had, and whether they are being summed.
     private struct Budget: Sendable {
@@ -59,8 +59,8 @@ struct DetailLimiter: Sendable {
         events.perSecond = perSecond
     }
 
-    /// True: write it as its own entry. False: it went into a sum, which `endSecond(at:)` will give.
-    /// Call `endSecond(at:)` with the same time before.
+    /// True: write it as its own entry. False: it went into a sum, which `endSecond(at:)` will return. Call
+    /// `endSecond(at:)` with the same time first.
     mutating func admit(_ observation: Observation) -> Bool {
         switch observation {
         case .attempt(let trail) where trail.outcome == .accepted:
@@ -87,7 +87,7 @@ struct DetailLimiter: Sendable {
         }
     }
 
-    /// The sums of the second before, if `time` lies in another one; in the order of their names.
+    /// The sums of the second before, in the order of their names, if `time` is in another second.
     mutating func endSecond(at time: Timestamp) -> [Observation] {
         let current = (time.milliseconds / 1_000)
         guard current != second else { return [] }

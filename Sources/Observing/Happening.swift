@@ -1,6 +1,6 @@
 internal import Vocabulary
 
-/// The kinds of happening, each with its own MESSAGE_ID: what `journalctl MESSAGE_ID=…` selects and what
+/// The kinds of journal entry, each with its own MESSAGE_ID: what `journalctl MESSAGE_ID=…` selects and what
 /// deploy/posthouse.catalog explains under `journalctl -x`. The ids are random (sd-id128(3)) and a contract: an id is
 /// never changed and never used for another kind.
 package enum Happening: String, CaseIterable, Sendable {

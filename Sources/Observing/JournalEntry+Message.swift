@@ -8,8 +8,8 @@ extension JournalEntry {
         fields = Self.fields(for: observation)
     }
 
-    /// Info is the course of things; notice is a change worth seeing; warning heals by itself or can wait; error asks
-    /// for a person, or says that this daemon could not do its work for a time.
+    /// Info is normal operation; notice is a change worth seeing; warning heals by itself or can wait; error needs a
+    /// person, or says that this daemon could not do its work for a time.
     private static func priority(of happening: Happening) -> Priority {
         switch happening {
         case .eventRecorded, .eventDuplicate, .eventsRecorded, .transferResolved, .deliveryAccepted,

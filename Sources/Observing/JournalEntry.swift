@@ -1,7 +1,7 @@
 package import Systemd
 package import Vocabulary
 
-/// One entry of the journal, or one logfmt line: the same happening, told to journald or to a terminal.
+/// One entry, as journald's fields or as one logfmt line.
 package struct JournalEntry: Sendable, Equatable {
     /// syslog(3) severities, as PRIORITY has them.
     package enum Priority: Int, Sendable {
@@ -24,13 +24,13 @@ package struct JournalEntry: Sendable, Equatable {
     package struct Field: Sendable, Equatable {
         /// Without `POSTHOUSE_`.
         package let name: String
-        /// As it came: journald takes any bytes, and a search by an id must find exactly that id.
+        /// Unchanged: journald takes any bytes, and a search by an id must find exactly that id.
         package let value: String
     }
 
     package let happening: Happening
     package let priority: Priority
-    /// One harmless line that a person can read as it is.
+    /// One line that a person can read, without unsafe characters.
     package let message: String
     package let fields: [Field]
 

@@ -1,4 +1,4 @@
-/// Latencies of one second, for percentiles: a fixed number of counters however many there were.
+/// Latencies of one second, for percentiles, in a fixed number of counters.
 ///
 /// Up to 63 ms each millisecond has its own; above, every doubling is cut into 32 steps, so that a percentile is at
 /// most 1/32 (3.2 %) too small (the layout of HdrHistogram).

@@ -2,7 +2,7 @@ internal import Glibc
 internal import Synchronization
 package import Vocabulary
 
-/// What is true of the queue at the moment of a scrape; asked of the database by whoever builds the Observatory.
+/// The state of the queue at the moment of a scrape; the caller of `metricsPage(gauges:)` reads it from the database.
 package struct Gauges: Sendable {
     package struct Queue: Sendable {
         package var integration: String

@@ -1,6 +1,6 @@
 internal import Vocabulary
 
-/// The whole page that /metrics answers with: a pure function of what was counted and what is true now.
+/// The whole page that /metrics answers with: a pure function of the counters and the current state.
 struct MetricsPage {
     var version: String
     var tally: MetricsTally

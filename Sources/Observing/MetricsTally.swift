@@ -5,7 +5,7 @@ struct MetricsTally: Sendable, Equatable {
     /// Attempts of one integration.
     struct Attempts: Sendable, Equatable {
         var outcomes: [Outcome: Int] = [:]
-        /// Milliseconds, from a receiver next door to the largest `timeout` there can be.
+        /// Milliseconds, from a nearby receiver to the largest `timeout` that can be configured.
         var durations = Histogram(
             bounds: [1, 2, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 15_000, 30_000, 120_000])
     }
@@ -18,7 +18,7 @@ struct MetricsTally: Sendable, Equatable {
     var transfersVoided: [String: Int] = [:]
     var duplicatesDiffering: [String: Int] = [:]
     var attempts: [String: Attempts] = [:]
-    /// By the integration.
+    /// By integration.
     var breakersOpened: [String: Int] = [:]
     var leasesRescued = 0
     var leasesLost = 0
@@ -47,7 +47,7 @@ struct MetricsTally: Sendable, Equatable {
         case .leasesRescued(_, let count): leasesRescued += count
         case .leaseLost: leasesLost += 1
         case .databaseLost: databaseLosses += 1
-        // Sums are told to the journal after each of their parts was counted here; the rest has a gauge or no number.
+        // The parts of a sum were counted here before it was logged; the rest has a gauge or no number.
         case .eventsRecorded, .refusals, .successes, .integrationPaused, .integrationResumed, .breakerClosed,
             .databaseRecovered,
             .clusterStarted, .clusterStopped, .migrated, .ready, .reloaded, .startFailed, .reloadRefused, .hangs,
@@ -58,11 +58,11 @@ struct MetricsTally: Sendable, Equatable {
         }
     }
 
-    /// Statuses of refused requests that an alert asks for.
+    /// Statuses of refused requests that an alert uses.
     private static let alarmingStatuses = [401, 503]
 
-    /// Begins the series of these names with 0. A series that is born with its first happening has not increased, as
-    /// Prometheus sees it, and no alert would speak of that first one.
+    /// Begins the series of these names with 0. To Prometheus a series that appears with its first count has not
+    /// increased, so an alert would miss that first one.
     mutating func expect(sources: [String], integrations: [String]) {
         for source in sources {
             for outcome in [Outcome.accepted, .duplicate, .quarantined, .refused] {

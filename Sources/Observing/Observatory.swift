@@ -3,7 +3,7 @@ internal import Synchronization
 package import Systemd
 package import Vocabulary
 
-/// Where happenings are told: counted at once, and written by a thread of its own.
+/// Counts observations at once, and logs them from a thread of its own.
 ///
 ///     observe ─▶ Metrics (a striped lock)
 ///            └─▶ DetailLimiter (a lock) ─▶ JournalWriter (bounded) ─thread─▶ journald, or logfmt to standard error
@@ -16,12 +16,12 @@ package final class Observatory: Sendable {
         /// logfmt lines.
         case standardError
 
-        /// The journal where standard error leads there, else lines.
+        /// The journal if standard error leads there, else lines.
         package static func detected() -> Destination {
             JournalStream.isJournal(descriptor: STDERR_FILENO) ? .journal : .standardError
         }
 
-        /// Writes one entry at once and waits for it: for whoever has no Observatory yet, or none any more.
+        /// Writes one entry and waits for it; for callers that have no Observatory.
         package func tell(_ observation: Observation, at time: Timestamp) {
             let entry = JournalEntry(observation)
             switch self {
@@ -31,7 +31,7 @@ package final class Observatory: Sendable {
         }
     }
 
-    /// One happening and when it was told.
+    /// One observation and its time.
     struct Told: Sendable {
         let observation: Observation
         let at: Timestamp
@@ -71,7 +71,7 @@ package final class Observatory: Sendable {
             })
     }
 
-    /// Cheap, and never waits for the journal.
+    /// Counts an observation and queues its entry; never waits for the journal.
     package func observe(_ observation: Observation) {
         metrics.count(observation)
         let time = now()
@@ -89,8 +89,7 @@ package final class Observatory: Sendable {
         limiter.value.withLock { $0.setDetail(perSecond: perSecond) }
     }
 
-    /// The names that a configuration knows: /metrics shows their counters from 0 on. At the start, and when a reload
-    /// brings new ones.
+    /// Shows the counters of the configured names on /metrics from 0 on. Called at the start and at each reload.
     package func expect(sources: [String], integrations: [String]) {
         metrics.expect(sources: sources, integrations: integrations)
     }
@@ -121,7 +120,7 @@ package final class Observatory: Sendable {
         }
     }
 
-    /// Only shown in lines and used to tell one second from the next; nothing is stored by it.
+    /// The wall clock, only shown in lines and used to separate seconds; nothing is stored by it.
     private static func wallClock() -> Timestamp {
         var time = timespec()
         clock_gettime(CLOCK_REALTIME, &time)

@@ -8,12 +8,12 @@ package enum ObservingLimits {
     package static let labelValuesMax = 1_024
     /// Entries that the sink is given at once.
     package static let journalBatchEntriesMax = 256
-    /// How often sums, and drops, are told.
+    /// How often sums, and drops, are logged.
     package static let journalTick: Duration = .seconds(1)
     /// How long the end of the process waits for the journal to take what is queued.
     package static let journalCloseTimeout: Duration = .seconds(3)
     /// Parts that the counters are split into, so that event loops and lanes seldom meet on one lock.
     package static let metricStripes = 8
-    /// What a name beyond a bound is called.
+    /// The name under which names beyond a bound are counted.
     package static let otherName = "other"
 }

@@ -79,7 +79,7 @@ struct ProcessFigures: Sendable {
         defer { closedir(directory) }
         var count = 0
         while readdir(directory) != nil { count += 1 }
-        // Less `.`, `..` and our own.
+        // Without `.`, `..` and our own.
         return max(0, count - 3)
     }
 }

@@ -2,10 +2,10 @@ import Ledger
 import NIOCore
 import Vocabulary
 
-/// The way of one delivery from its lane to the ledger: request → sign → deliver → decide → settle.
+/// Takes one delivery from its lane to the ledger: request → sign → deliver → decide → settle.
 ///
-/// It runs on the lane's event loop. It neither claims nor writes: what it is given is leased, and its end goes into
-/// the settlement buffer.
+/// It runs on the lane's event loop. It neither claims nor writes: the delivery that it is given is leased already, and
+/// the result goes into the settlement buffer.
 struct OutboundPath {
     let route: RoutedIntegration
     let client: EndpointClient
@@ -17,15 +17,15 @@ struct OutboundPath {
     let confirmations: Confirmations
     let observe: Observer
 
-    /// How an attempt ended for its lane.
+    /// How an attempt ended, as its lane sees it.
     enum End {
         case settled(ReceiverSign)
-        /// By this daemon: nothing was settled.
+        /// This daemon gave the attempt up; nothing was settled.
         case givenUp
     }
 
-    /// `completion` is called once, on the loop.
-    /// - Parameter isProbe: of an open breaker.
+    /// Makes one attempt. `completion` is called once, on the loop.
+    /// - Parameter isProbe: the attempt is the probe of an open breaker.
     func deliver(_ delivery: Delivery, isProbe: Bool, completion: @escaping (End) -> Void) {
         let message = delivery.message
         let unixSeconds = WallClock.unixSeconds
@@ -41,7 +41,8 @@ struct OutboundPath {
             }
         }
         if route.integration.format == .source, let source = sources[message.source] {
-            // A source that signs after Standard Webhooks, too, has the same names: the receiver's secret is ours.
+            // A source that signs after Standard Webhooks uses the same header names: those of the receiver's secret
+            // win.
             headers += source.headers(body: message.derivedBody ?? message.original, unixSeconds: unixSeconds)
                 .filter { header in !headers.contains { $0.0.lowercased() == header.0.lowercased() } }
         }
@@ -96,7 +97,7 @@ struct OutboundPath {
         case .dead(let death): (verdict, failure) = (.dead(reason: death.explanation), death.explanation)
         case .pauseIntegration(let reason): (verdict, failure) = (.paused(reason: reason), reason)
         }
-        // Before it is written: whoever waits for the receiver's word waits for nothing else.
+        // Before it is written: an acknowledgement that waits for the receiver waits for nothing else.
         if verdict.isFinal { confirmations.settled(delivery.id) }
         settlements.append(
             Settlement(
@@ -113,7 +114,8 @@ struct OutboundPath {
                     latencyMilliseconds: latencyMilliseconds, nextAttemptAt: nextAttemptAt, failure: failure)))
     }
 
-    /// What the receiver said goes into the ledger, not into the journal: it may quote what it was sent.
+    /// Appends what the receiver answered. That goes into the ledger and not into the journal, because it may quote
+    /// what it was sent.
     private func withExcerpt(_ failure: String, of result: Result<EndpointAnswer, DeliveryFailure>) -> String {
         guard case .success(let answer) = result, !answer.excerpt.isEmpty else { return failure }
         return "\(failure): \(String(decoding: answer.excerpt, as: UTF8.self))"

@@ -7,7 +7,7 @@ package struct SourceSigning: Sendable {
     private let authentication: Source.Authentication
     private let secret: Secret?
 
-    /// `secret` is the source's first; nil: it has none and nothing is added.
+    /// `secret` is the source's first; nil: it has none, and no header is added.
     package init(shape: any SourceShape, authentication: Source.Authentication, secret: Secret?) {
         self.shape = shape
         self.authentication = authentication
@@ -22,7 +22,7 @@ package struct SourceSigning: Sendable {
     }
 }
 
-/// How every source signs, by its name; a reload replaces what it knows.
+/// How every source signs, by its name; a reload adds and replaces entries.
 package final class SourceSignings: Sendable {
     private let known: Mutex<[String: SourceSigning]>
 
@@ -30,7 +30,7 @@ package final class SourceSignings: Sendable {
 
     subscript(source: String) -> SourceSigning? { known.withLock { $0[source] } }
 
-    /// A source that is gone keeps its signature: messages of it may still wait.
+    /// Adds and replaces sources. One that is gone keeps its entry, because its messages may still wait.
     package func learn(_ new: [String: SourceSigning]) {
         known.withLock { $0.merge(new) { _, new in new } }
     }

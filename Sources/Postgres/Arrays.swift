@@ -1,5 +1,5 @@
-// Arrays, in the binary form of PostgreSQL's array_send (src/backend/utils/adt/arrayfuncs.c): dimensions, a flag for
-// NULLs, the element's oid, then for each dimension its length and lower bound, then each element behind its length.
+// Arrays in the binary form of PostgreSQL's array_send (src/backend/utils/adt/arrayfuncs.c): number of dimensions, a
+// flag for NULLs, the element's oid, then length and lower bound of each dimension, then each element after its length.
 
 extension Array: PostgresValue where Element: PostgresElement {
     package static var oid: UInt32 { Element.arrayOID }
@@ -12,7 +12,7 @@ extension Array: PostgresValue where Element: PostgresElement {
     }
 }
 
-/// `[UInt8]` is bytea: its bytes as they are.
+/// `[UInt8]` is bytea: its bytes unchanged.
 extension UInt8: PostgresElement {
     package static var arrayOID: UInt32 { 17 }
     package static func encodeArray(_ elements: [UInt8], into writer: inout ValueWriter) { writer.append(elements) }
@@ -28,9 +28,9 @@ extension Array: PostgresElement where Element == UInt8 {
 
 extension PostgresElement where Self: PostgresValue {
     package static func encodeArray(_ elements: [Self], into writer: inout ValueWriter) {
-        // 20 bytes of head, 4 of frame and commonly at least 8 of value an element.
+        // 20 bytes of header, and per element 4 of frame and usually at least 8 of value.
         writer.reserve(20 + elements.count * 12)
-        // An array without elements has no dimension; array_recv ignores the flag and looks at the frames.
+        // An array without elements has no dimension; array_recv ignores the NULL flag and reads the frames.
         writer.append(bigEndian: Int32(elements.isEmpty ? 0 : 1))
         writer.append(bigEndian: Int32(0))
         writer.append(bigEndian: Self.oid)
@@ -49,7 +49,7 @@ extension PostgresElement where Self: PostgresValue {
         guard dimensions == 1 else { throw DecodingFailure(.malformed) }
         let count = Int(try reader.next(Int32.self))
         _ = try reader.next(Int32.self)
-        // Each element takes at least its frame: a larger count is not believed.
+        // Each element takes at least its frame, so a larger count is malformed.
         guard count >= 0, count <= bytes.count / 4 else { throw DecodingFailure(.malformed) }
         var elements: [Self] = []
         elements.reserveCapacity(count)

@@ -1,6 +1,6 @@
 import CLibpq
 
-/// One connection to the database on one thread of its own. The thread ends with the last reference.
+/// One connection to the database on its own thread. The thread ends with the last reference.
 package actor Connection {
     private nonisolated let executor: ThreadExecutor
     private nonisolated let wakeUp: WakeUp
@@ -17,11 +17,11 @@ package actor Connection {
         wire = Wire(settings: settings, wakeUp: wakeUp, monitor: monitor)
     }
 
-    /// On the thread, so that libpq's connection is closed there.
+    /// Runs on the thread, so that libpq's connection is closed there.
     isolated deinit { executor.stop() }
 
-    /// Connects; ends within the connect time-out of each host, and what the resolver takes for their names.
-    /// - Parameter thread: the thread's name; 15 bytes of it are kept.
+    /// Connects within the connect time-out of each host, plus the time that the resolver takes for their names.
+    /// - Parameter thread: the thread's name, cut to 15 bytes.
     package static func open(
         _ settings: ConnectionSettings, thread: String = "postgres"
     ) async throws(DatabaseError) -> Connection {
@@ -38,16 +38,16 @@ package actor Connection {
         try wire.open()
     }
 
-    /// False once anything made the connection doubtful: it is closed then, and every call throws `.connectionLost`.
+    /// False once anything made the connection doubtful; it is closed then, and every call throws `.connectionLost`.
     package nonisolated var isAlive: Bool { monitor.endReason == nil }
 
-    /// Why it is dead, for a person.
+    /// Why the connection is dead, for a person.
     package nonisolated var endReason: String? { monitor.endReason }
 
-    /// What the thread is at; nil while it rests.
+    /// The call that the thread is running; nil while it is idle.
     package nonisolated var activity: ConnectionActivity? { monitor.activity }
 
-    /// Runs `body` on the connection's thread: one hop for all that it does. Nothing can be running beside it.
+    /// Runs `body` on the connection's thread: one hop for everything in it, and nothing else runs meanwhile.
     package func withSession<Value: Sendable>(
         _ body: @Sendable (borrowing Session) throws(DatabaseError) -> Value
     ) throws(DatabaseError) -> Value {
@@ -57,7 +57,7 @@ package actor Connection {
         return value
     }
 
-    /// The same; nil, and `body` was not called, if the connection was gone before.
+    /// Like `withSession`, but returns nil without calling `body` if the connection was already dead.
     func withSessionIfAlive<Value: Sendable>(
         _ body: @Sendable (borrowing Session) throws(DatabaseError) -> Value
     ) throws(DatabaseError) -> Value? {
@@ -68,15 +68,15 @@ package actor Connection {
         return try body(Session(wire: wire))
     }
 
-    /// Ends a `waitForNotification` that runs, or else the next one. Any thread may call it.
+    /// Ends the running `waitForNotification`, or else the next one. Any thread may call it.
     package nonisolated func interrupt() { wakeUp.raise() }
 
-    /// Closes the connection, after what runs on it.
+    /// Closes the connection after the work in progress.
     package func close() { wire.end("it was closed") }
 }
 
 extension Wire {
-    /// A session that was left inside a transaction would hand it to the next caller.
+    /// Ends a session that was left inside a transaction, because the next caller would get that transaction.
     fileprivate func endUnlessIdle() {
         if isOpen, transactionStatus != PQTRANS_IDLE { end("it was left inside a transaction") }
     }

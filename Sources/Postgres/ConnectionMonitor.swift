@@ -1,6 +1,6 @@
 import Synchronization
 
-/// What may be asked of a connection from outside its thread, even while that thread is stuck.
+/// The state of a connection that other threads may read, even while the connection's thread is stuck.
 final class ConnectionMonitor: Sendable {
     private struct State {
         var endReason: String?
@@ -9,7 +9,7 @@ final class ConnectionMonitor: Sendable {
 
     private let state = Mutex(State())
 
-    /// Why the connection is dead; nil while it lives.
+    /// Why the connection is dead; nil while it is alive.
     var endReason: String? { state.withLock { $0.endReason } }
 
     var activity: ConnectionActivity? { state.withLock { $0.activity } }
@@ -25,10 +25,10 @@ final class ConnectionMonitor: Sendable {
     func rests() { state.withLock { $0.activity = nil } }
 }
 
-/// What a connection's thread is at, for the watchdog.
+/// The call that a connection's thread is running, for the watchdog.
 package struct ConnectionActivity: Hashable, Sendable {
-    /// When the call began.
+    /// Start of the call.
     package let since: ContinuousClock.Instant
-    /// When its present wait for the server ends by itself: a thread that is still in it much later is stuck.
+    /// End of the current wait for the server: a thread that is still waiting much later is stuck.
     package internal(set) var deadline: ContinuousClock.Instant
 }

@@ -1,31 +1,31 @@
 import CLibpq
 
-/// How to reach the database, and how long to wait for it. Made from a libpq connection string (URI or keywords,
-/// several hosts allowed) that libpq itself takes apart. Printing it shows no password.
+/// Address of the database and the time-outs of a connection. Made from a libpq connection string (URI or keywords,
+/// several hosts allowed), which libpq itself parses. Printing it shows no password.
 package struct ConnectionSettings: Sendable {
-    /// One host's worth of keywords for PQconnectStartParams.
+    /// The keywords of one host for PQconnectStartParams.
     struct Candidate: Sendable {
-        /// For messages: host and port, no more.
+        /// For messages: only host and port.
         let name: String
         let keywords: [(key: String, value: String)]
     }
 
-    /// In the order in which they are tried. One for each host: libpq's asynchronous connect would spend the whole
-    /// time-out on the first host that does not answer.
+    /// One for each host, in the order in which they are tried. Separate, because libpq's asynchronous connect would
+    /// spend the whole time-out on the first host that does not answer.
     let candidates: [Candidate]
-    /// For one host.
+    /// Limit for one host.
     package let connectTimeout: Duration
     /// `statement_timeout` of the session; zero: none.
     package let statementTimeout: Duration
-    /// Our own deadline for each answer of the server: the statement time-out and the margin.
+    /// Posthouse's own deadline for each answer of the server: the statement time-out plus the margin.
     package let statementDeadline: Duration
     private let shown: String
 
     /// - Parameters:
-    ///   - connectTimeout: for each host; looking up its name is the resolver's and comes on top.
+    ///   - connectTimeout: limit for each host; the resolver's look-up of its name comes on top.
     ///   - statementTimeout: the server's limit for each statement, in whole milliseconds; zero switches it off.
-    ///   - deadlineMargin: how long after that limit we stop waiting and close the connection. `statement_timeout` does
-    ///     not bound a COMMIT that waits for a standby, nor a network that is gone.
+    ///   - deadlineMargin: how long after that limit Posthouse stops waiting and closes the connection.
+    ///     `statement_timeout` limits neither a COMMIT that waits for a standby nor a network failure.
     package init(
         _ connectionString: String, connectTimeout: Duration, statementTimeout: Duration, deadlineMargin: Duration
     ) throws(ConnectionStringError) {
@@ -43,7 +43,7 @@ package struct ConnectionSettings: Sendable {
         var message: UnsafeMutablePointer<CChar>?
         guard let parsed = PQconninfoParse(text, &message) else {
             defer { PQfreemem(message) }
-            // libpq quotes what it stumbles over, and that can be the password.
+            // libpq quotes the part that it cannot parse, which may be the password.
             throw ConnectionStringError(
                 reason: message.map { oneLine(withoutQuotations(String(cString: $0))) } ?? "out of memory")
         }
@@ -57,7 +57,8 @@ package struct ConnectionSettings: Sendable {
         return options
     }
 
-    /// Splits the lists of hosts, addresses and ports (libpq, "Specifying Multiple Hosts"): one port may stand for all.
+    /// Splits the lists of hosts, addresses and ports (libpq, "Specifying Multiple Hosts"); a single port applies to
+    /// all.
     private static func candidates(_ options: [(key: String, value: String)]) throws(ConnectionStringError)
         -> [Candidate]
     {
@@ -90,21 +91,21 @@ package struct ConnectionSettings: Sendable {
         }
     }
 
-    /// What we set where the connection string is silent, and (`client_encoding`) even where it is not.
+    /// Options set where the connection string does not set them, and `client_encoding`, which is always set.
     private static func defaults(
         besides options: [(key: String, value: String)], hostCount: Int
     ) -> [(key: String, value: String)] {
         var defaults = [
             ("fallback_application_name", "posthouse"),
-            // A peer that vanished is noticed within a minute even where nothing is being waited for.
+            // Detects a vanished peer within a minute even while nothing is waited for.
             ("keepalives_idle", "30"), ("keepalives_interval", "10"), ("keepalives_count", "3"),
-            // One that takes nothing of what was sent to it, within so many milliseconds.
+            // Detects a peer that has acknowledged nothing of the data sent to it for this many milliseconds.
             ("tcp_user_timeout", "10000"),
         ]
-        // Several hosts are there for failover: a standby that answers first must not be taken for the primary.
+        // Several hosts are for failover: a standby that answers first must not be used as the primary.
         if hostCount > 1 { defaults.append(("target_session_attrs", "read-write")) }
         let given = Set(options.map(\.key))
-        // Text is decoded as UTF-8 (Scalars.swift); libpq lets the last of equal keywords win.
+        // Text is decoded as UTF-8 (Scalars.swift); libpq uses the last of several equal keywords.
         return defaults.filter { !given.contains($0.0) }.map { ($0.0, $0.1) } + [("client_encoding", "UTF8")]
     }
 }
@@ -115,13 +116,14 @@ extension ConnectionSettings: CustomStringConvertible, CustomDebugStringConverti
     package var customMirror: Mirror { Mirror(self, children: EmptyCollection<Mirror.Child>()) }
 }
 
-/// The connection string cannot be read. The reason quotes nothing of it.
+/// A connection string that cannot be read. The reason quotes nothing of it.
 package struct ConnectionStringError: Error, Hashable, CustomStringConvertible {
     package let reason: String
 
     package var description: String { "the database's connection string cannot be used: \(reason)" }
 
-    /// A password with an unescaped `@` or `/` would make its tail a host or database name, which messages do show.
+    /// Detects a password with an unescaped `@` or `/`: its tail would become a host or database name, which messages
+    /// show.
     static func maskedPassword(in text: String) -> ConnectionStringError? {
         guard let scheme = ["postgresql://", "postgres://"].first(where: text.hasPrefix) else { return nil }
         let rest = text.dropFirst(scheme.count).prefix { $0 != "?" }
@@ -134,7 +136,7 @@ package struct ConnectionStringError: Error, Hashable, CustomStringConvertible {
     }
 }
 
-/// A message of libpq, whose lines are for a terminal, as one line.
+/// Joins the lines of a libpq message, which are meant for a terminal, into one.
 func oneLine(_ text: String) -> String {
     text.split(whereSeparator: \.isNewline).map { line in
         line.drop { $0 == " " || $0 == "\t" }

@@ -1,17 +1,17 @@
 import CLibpq
 import Glibc
 
-/// Which side of a copy failed.
+/// The side of a copy that failed.
 package enum CopyFailure: Error {
     case source(DatabaseError)
     case target(DatabaseError)
-    /// By the caller's own wish; both connections are closed.
+    /// Stopped by the caller; both connections are closed.
     case givenUp
 }
 
 extension Session {
-    /// Opens a second connection on this connection's thread, for as long as `body` runs: what reads here and writes
-    /// there needs neither a queue nor a second thread.
+    /// Opens a second connection on this connection's thread while `body` runs, so that reading here and writing there
+    /// needs neither a queue nor a second thread.
     package func beside<Value>(
         _ settings: ConnectionSettings, _ body: (borrowing Session) throws(DatabaseError) -> Value
     ) throws(DatabaseError) -> Value {
@@ -21,12 +21,12 @@ extension Session {
         return try body(Session(wire: other))
     }
 
-    /// Writes the rows that `query` (COPY … TO STDOUT) gives here into the table that `insert` (COPY … FROM STDIN)
-    /// names in `target`. Holds no more of them in memory than `Wire.copyBytesQueued` and one row.
+    /// Copies the rows of `query` (COPY … TO STDOUT) here into the table of `insert` (COPY … FROM STDIN) in `target`.
+    /// Holds at most `Wire.copyBytesQueued` and one row in memory.
     /// - Parameters:
-    ///   - stall: how long either side may do nothing; as a whole it takes as long as it takes.
-    ///   - goesOn: asked after every `step` rows, with the rows so far.
-    /// - Returns: the rows that each side says it was.
+    ///   - stall: how long either side may do nothing; the whole copy has no limit.
+    ///   - goesOn: called after every `step` rows with the rows so far; false stops the copy.
+    /// - Returns: the number of rows that each side reports.
     package func copy(
         _ query: String, to target: borrowing Session, _ insert: String, stall: Duration, step: Int,
         goesOn: (Int) -> Bool
@@ -44,15 +44,15 @@ extension Session {
                 return failure == nil
             }
         } catch {
-            // Closing is the way out of a copy that is under way; the server rolls it back.
+            // Closing the connection ends a copy in progress; the server rolls it back.
             into.end("the copy was given up")
             throw failure ?? .source(error)
         }
         do throws(DatabaseError) { return (read, try into.endCopy(stall)) } catch { throw .target(error) }
     }
 
-    /// The number that a query of one column and one row gives. For names of tables that only the catalogue knows; SQL
-    /// with values in it is a `Statement`.
+    /// The number returned by a query of one column and one row. For table names that only the catalogue knows; SQL
+    /// with values is a `Statement`.
     package func number(_ query: String, stall: Duration) throws(DatabaseError) -> Int? {
         var text = ""
         _ = try wire.copyOut("COPY (\(query)) TO STDOUT", stall) { row in
@@ -64,7 +64,7 @@ extension Session {
 }
 
 extension Wire {
-    /// Bytes of a copy that libpq may hold before they are handed to the socket: it would hold all of it.
+    /// Bytes of a copy that libpq may hold before a flush to the socket; without a flush it would hold all of it.
     static let copyBytesQueued = 64 << 10
 
     /// Sends a COPY and waits until the server is ready for its rows.
@@ -86,7 +86,7 @@ extension Wire {
         throw judge(refusal)
     }
 
-    /// Reads all rows of a COPY … TO STDOUT; ends the wire when `take` wants no more.
+    /// Reads all rows of a COPY … TO STDOUT; ends the wire when `take` returns false.
     /// - Returns: the server's count.
     fileprivate func copyOut(
         _ sql: String, _ stall: Duration, _ take: (UnsafeRawBufferPointer) -> Bool
@@ -113,7 +113,7 @@ extension Wire {
 
     func putCopy(_ row: UnsafeRawBufferPointer, _ stall: Duration) throws(DatabaseError) {
         let bytes = row.assumingMemoryBound(to: CChar.self).baseAddress
-        // 0: libpq has no room left for it.
+        // 0: libpq's buffers are full.
         while true {
             let answer = PQputCopyData(try pointer(), bytes, Int32(row.count))
             if answer == 1 { break }
@@ -138,7 +138,7 @@ extension Wire {
         return try copyResult(stall, statement: statement)
     }
 
-    /// What a COPY ended in: the rows it counted.
+    /// The number of rows that the server counted for a COPY.
     private func copyResult(_ stall: Duration, statement: String? = nil) throws(DatabaseError) -> Int {
         let deadline = begin(stall)
         var refusal: Refusal?

@@ -1,21 +1,21 @@
 import CLibpq
 
-/// Rows for one table by COPY, in its binary form: for wide batches of plain inserts it costs the server less than an
+/// Rows for one table by COPY in its binary form. For wide batches of plain inserts it costs the server less than an
 /// INSERT over arrays, because it fills pages and writes WAL by the page.
 ///
 ///     static let attempts = CopyIn<Attempt>("attempts", "COPY attempts (…) FROM STDIN (FORMAT binary)", columns: 3) {
 ///         $1.add($0.delivery); …
 ///     }
 ///
-/// The server takes each value for what the column is: a value of another type than the column's is refused by its
-/// length, or is not noticed. So every such statement has a test that reads back what it wrote.
+/// The server reads each value as the column's type: a value of another type is rejected for its length, or goes
+/// unnoticed. So every such statement has a test that reads back what it wrote.
 package struct CopyIn<Row>: Sendable {
     let name: String
     let sql: String
     let columns: Int16
     let write: @Sendable (Row, inout CopyRows) -> Void
 
-    /// - Parameter columns: how many the SQL names; `write` adds as many values.
+    /// - Parameter columns: number of columns in the SQL; `write` adds as many values.
     package init(
         _ name: StaticString, _ sql: StaticString, columns: Int16,
         write: @escaping @Sendable (Row, inout CopyRows) -> Void
@@ -27,8 +27,8 @@ package struct CopyIn<Row>: Sendable {
     }
 }
 
-/// The bytes of a copy (PostgreSQL manual, "COPY", "Binary Format"): each value as a parameter has it, framed as an
-/// array's element is.
+/// The bytes of a copy (PostgreSQL manual, "COPY", "Binary Format"): each value encoded like a parameter and framed
+/// like an array's element.
 package struct CopyRows: Sendable {
     private var writer = ValueWriter()
 
@@ -44,14 +44,14 @@ package struct CopyRows: Sendable {
 
     mutating func beginRow(_ columns: Int16) { writer.append(bigEndian: columns) }
 
-    /// Memory beyond `keeping` bytes is given back.
+    /// Empties the buffer; memory beyond `keeping` bytes is released.
     mutating func reset(keeping: Int) { writer.removeAll(keepingCapacity: writer.bytes.capacity <= keeping) }
 
     package mutating func add(_ value: some PostgresValue) { writer.writeFramed(value) }
 }
 
 extension Session {
-    /// Writes all rows or, throwing, none: a refusal fails the transaction around it, as that of any statement does.
+    /// Writes all rows or, throwing, none: a refusal fails the surrounding transaction, like that of any statement.
     package func copy<Row>(_ statement: CopyIn<Row>, _ rows: some Sequence<Row>) throws(DatabaseError) {
         wire.copyRows.reset(keeping: Wire.parameterBytesKept)
         wire.copyRows.begin()
@@ -73,13 +73,13 @@ extension Session {
 }
 
 extension Wire {
-    /// Sends what `copyRows` holds; the rows that the server counted.
+    /// Sends the contents of `copyRows`; returns the rows that the server counted.
     fileprivate func copyIn(_ name: String, _ sql: String, within limit: Duration) throws(DatabaseError) -> Int {
         try beginCopy(sql, PGRES_COPY_IN, limit, statement: name)
         try copyRows.bytes.withUnsafeBytes { bytes in
-            // Array's function passes typed errors on only as values.
+            // `withUnsafeBytes` of Array passes typed errors on only as values.
             Result<Void, DatabaseError> { () throws(DatabaseError) in
-                // Piece by piece: libpq holds a copy of each until the socket has it.
+                // In pieces, because libpq holds a copy of each until it is written to the socket.
                 for start in stride(from: 0, to: bytes.count, by: Self.copyBytesQueued) {
                     let end = min(start + Self.copyBytesQueued, bytes.count)
                     try putCopy(UnsafeRawBufferPointer(rebasing: bytes[start..<end]), limit)

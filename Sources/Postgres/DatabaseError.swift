@@ -1,19 +1,19 @@
-/// A failure, cut by what the caller must decide. Printing one shows no row's data: see `Refusal`.
+/// A failure, classified by what the caller must decide. Printing one shows no row's data: see `Refusal`.
 package enum DatabaseError: Error, Hashable, Sendable {
     /// No connection could be made, or the database is known to be out of reach.
     case connectFailed(reason: String)
-    /// The connection is gone. Outside a transaction the statement may or may not have taken effect.
+    /// The connection was lost. Outside a transaction the statement may or may not have taken effect.
     case connectionLost(reason: String)
-    /// Our own deadline passed. The connection was closed; outside a transaction the outcome is unknown as above.
+    /// Posthouse's own deadline passed and the connection was closed; outside a transaction the outcome is unknown.
     case timedOut(after: Duration)
     /// The server refused a statement; it had no effect.
     case refused(Refusal)
-    /// COMMIT was sent and not plainly confirmed: the transaction may be there, may be lost later, or never was.
+    /// COMMIT was sent and not clearly confirmed: the transaction may be committed, may be lost later, or never was.
     case commitUnknown(reason: String)
-    /// Server and program disagree about a statement's types, or the program misused the session.
+    /// Server and program disagree about the types of a statement, or the program misused the session.
     case protocolViolation(reason: String)
 
-    /// The connection or the server is the trouble, not the statement: another connection, later, may serve.
+    /// The connection or the server failed, not the statement: another connection may succeed later.
     package var isConnectionLevel: Bool {
         switch self {
         case .connectFailed, .connectionLost, .timedOut: true
@@ -22,21 +22,21 @@ package enum DatabaseError: Error, Hashable, Sendable {
         }
     }
 
-    /// The same transaction may succeed when it is run again (on a connection that is left as it is).
+    /// The same transaction may succeed when it is run again; the connection is still usable.
     package var isRetryable: Bool {
         guard case .refused(let refusal) = self else { return false }
         return refusal.sqlState.isRetryable
     }
 
-    /// The data is the trouble: running it again fails again.
+    /// The data caused the error: running the transaction again fails again.
     package var isDataError: Bool {
         guard case .refused(let refusal) = self else { return false }
         return refusal.sqlState.isDataError
     }
 }
 
-/// The server's ERROR. Its description leaves out DETAIL (which quotes rows) and what class 22 quotes in its message
-/// (which quotes values); both stay reachable for a caller that knows where they go.
+/// The server's ERROR. Its description leaves out DETAIL, which quotes rows, and the quotations in messages of class
+/// 22, which quote values; both remain readable for a caller that knows where they go.
 package struct Refusal: Hashable, Sendable {
     package let sqlState: SQLState
     /// The primary message as sent.
@@ -72,7 +72,7 @@ package struct SQLState: Hashable, Sendable, ExpressibleByStringLiteral, CustomS
     package var description: String { code }
 
     /// Connection exceptions, a server that shuts down, crashed or starts, too many connections; and 25006: this server
-    /// is a standby now, a new connection finds the primary.
+    /// is now a standby, and a new connection finds the primary.
     package var isConnectionLevel: Bool {
         conditionClass == "08" || ["57P01", "57P02", "57P03", "53300", "25006"].contains(code)
     }
@@ -96,7 +96,7 @@ extension Refusal: CustomStringConvertible, CustomDebugStringConvertible, Custom
 
     package var debugDescription: String { description }
 
-    /// Nothing to look into: reflection would print `detail`.
+    /// Empty, because reflection would print `detail`.
     package var customMirror: Mirror { Mirror(self, children: EmptyCollection<Mirror.Child>()) }
 }
 
@@ -115,7 +115,7 @@ extension DatabaseError: CustomStringConvertible, CustomDebugStringConvertible {
     package var debugDescription: String { description }
 }
 
-/// `text` without what stands between its first and its last quotation mark: servers and libpq quote values there.
+/// `text` without the part between its first and its last quotation mark, where servers and libpq quote values.
 func withoutQuotations(_ text: String) -> String {
     guard let first = text.firstIndex(of: "\""), let last = text.lastIndex(of: "\""), first < last else { return text }
     return text[..<first] + "\"…\"" + text[text.index(after: last)...]

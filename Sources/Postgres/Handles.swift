@@ -1,13 +1,13 @@
 import CLibpq
 
-/// A connection of libpq; ending its life closes it.
+/// A connection of libpq; closed when its life ends.
 struct ConnectionHandle: ~Copyable {
     let pointer: OpaquePointer
 
     deinit { PQfinish(pointer) }
 }
 
-/// A result of libpq; ending its life frees it.
+/// A result of libpq; released when its life ends.
 struct ResultHandle: ~Copyable {
     let pointer: OpaquePointer
 
@@ -17,7 +17,7 @@ struct ResultHandle: ~Copyable {
 
     var status: ExecStatusType { PQresultStatus(pointer) }
 
-    /// The rows that the command touched or returned; 0 where it counts none.
+    /// The rows that the command touched or returned; 0 for a command that counts none.
     var affectedRows: Int { Int(String(cString: PQcmdTuples(pointer))) ?? 0 }
 
     /// COMMIT, ROLLBACK, INSERT 0 1 …
@@ -29,7 +29,7 @@ struct ResultHandle: ~Copyable {
 
     func field(_ code: Int32) -> String? { PQresultErrorField(pointer, code).map { String(cString: $0) } }
 
-    /// The server's ERROR in this result. One without SQLSTATE was made by libpq itself.
+    /// The server's ERROR in this result. An error without SQLSTATE comes from libpq itself.
     func refusal(statement: String?) -> Refusal? {
         guard let code = field(posthouse_diag_sqlstate) else { return nil }
         return Refusal(
@@ -38,7 +38,7 @@ struct ResultHandle: ~Copyable {
             statement: statement)
     }
 
-    /// All rows, decoded. The columns' types were compared with the declared ones before.
+    /// All rows, decoded. The columns' types must have been compared with the declared ones before.
     func rows<Row>(
         _ decode: (inout RowCursor) throws(DecodingFailure) -> Row
     ) throws(DecodingFailure) -> [Row] {

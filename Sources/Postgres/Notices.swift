@@ -1,6 +1,6 @@
 import CLibpq
 
-/// What the server says beside its results, for the command that runs.
+/// Messages of the server beside the results of the running command.
 ///
 /// A COMMIT whose wait for a synchronous standby is cut short succeeds with a WARNING (PostgreSQL,
 /// src/backend/replication/syncrep.c, SyncRepWaitForLSN): it is committed here and may be lost in a failover.
@@ -10,16 +10,16 @@ final class Notices {
         let message: String
     }
 
-    /// More than a few tell nothing new.
+    /// Limit of warnings kept; further ones add nothing.
     private static let warningsMax = 16
 
     private(set) var warnings: [Warning] = []
-    /// The last words of a server that closes an idle connection.
+    /// The FATAL or PANIC message of a server that closes the connection.
     private(set) var fatal: String?
 
     func clear() { warnings.removeAll(keepingCapacity: true) }
 
-    /// Has `connection` report here. This object must outlive it.
+    /// Makes `connection` report here. This object must outlive it.
     func listen(to connection: OpaquePointer) {
         _ = PQsetNoticeReceiver(
             connection,
@@ -41,9 +41,9 @@ final class Notices {
         }
     }
 
-    /// Why a transaction that the server calls committed is no acknowledgement; nil if it is one.
-    /// - Parameter commitAlone: the command was COMMIT, so that any warning is about it. Elsewhere only those SQLSTATEs
-    ///   count with which syncrep.c warns.
+    /// Why a transaction that the server calls committed is not confirmed; nil if it is.
+    /// - Parameter commitAlone: the command was COMMIT, so that any warning is about it. For other commands only the
+    ///   SQLSTATEs that syncrep.c warns with count.
     func doubtAboutCommit(commitAlone: Bool) -> String? {
         warnings.first { commitAlone || ["01000", "57P01"].contains($0.sqlState) }?.message
     }

@@ -1,7 +1,7 @@
 import CLibpq
 import Glibc
 
-/// What NOTIFY sent on a channel that this session listens on.
+/// A NOTIFY on a channel that this session listens on.
 package struct Notification: Hashable, Sendable {
     package let channel: String
     package let payload: String
@@ -13,8 +13,8 @@ package struct Notification: Hashable, Sendable {
 }
 
 extension Session {
-    /// Waits for notifications, up to `limit`; those that have come already are returned at once. Empty after the limit
-    /// or `Connection.interrupt()`: a notification is a hint, whoever waits looks for itself then.
+    /// Waits for notifications, up to `limit`; returns those that have already arrived at once. Empty after the limit
+    /// or `Connection.interrupt()`: a notification is a hint, and the caller looks for itself then.
     package func waitForNotification(upTo limit: Duration) throws(DatabaseError) -> [Notification] {
         let deadline = wire.begin(limit)
         while true {

@@ -2,7 +2,7 @@ import CLibpq
 import Glibc
 
 extension Wire {
-    /// Connects to the first host that will have us and prepares the session.
+    /// Connects to the first host that accepts and prepares the session.
     func open() throws(DatabaseError) {
         var reasons: [String] = []
         for candidate in settings.candidates {
@@ -32,7 +32,7 @@ extension Wire {
             guard state != PGRES_POLLING_FAILED else {
                 return .failed(reason: oneLine(String(cString: PQerrorMessage(pointer))))
             }
-            // The socket may be another one after each step.
+            // The socket may change after each step.
             let events = state == PGRES_POLLING_READING ? POLLIN : POLLOUT
             var entries = [pollfd(fd: PQsocket(pointer), events: Int16(events), revents: 0)]
             guard poll(&entries, until: deadline) else {
@@ -43,14 +43,14 @@ extension Wire {
         guard PQsetnonblocking(pointer, 1) == 0 else {
             return .failed(reason: "the socket cannot be made non-blocking")
         }
-        // libpq's own text is used only for lost connections: terse, it holds no DETAIL.
+        // libpq's own text is used only for lost connections; in terse form it contains no DETAIL.
         _ = PQsetErrorVerbosity(pointer, PQERRORS_TERSE)
         adopt(handle)
         return .connected
     }
 
     private func startConnecting(_ keywords: [(key: String, value: String)]) -> OpaquePointer? {
-        // Copies of the C strings, each array ended by a null pointer; libpq keeps its own.
+        // Copies of the C strings, each array ended by a null pointer; libpq makes its own copies.
         let keys = keywords.map { strdup($0.key) }
         let values = keywords.map { strdup($0.value) }
         defer { (keys + values).forEach { free($0) } }
@@ -59,14 +59,14 @@ extension Wire {
         return PQconnectStartParams(keyPointers, valuePointers, 0)
     }
 
-    /// One round trip for what every session relies on.
+    /// Sets what every session relies on, in one round trip.
     private func prepareSession() throws(DatabaseError) {
-        // A transaction that this process leaves open (frozen, say) must not hold its locks for longer than a
-        // statement. A generic plan made while a table was small (a sequential scan) would stay while it grows;
-        // planning anew costs some 50 µs a statement, and our statements are few and wide. A single statement is a
-        // transaction, too, and READ COMMITTED like those that BEGIN says it of. A warning at COMMIT must
-        // reach us whatever role or database say of client_min_messages. Compiling a statement costs more than any of
-        // ours takes, and is done by the cost that the planner gives it: a way that it was told not to go costs 10^10.
+        // The idle limit keeps a transaction that this process leaves open (frozen, say) from holding its locks for
+        // longer than a statement. A generic plan made while a table was small (a sequential scan) would stay while the
+        // table grows; planning anew costs some 50 µs per statement, and our statements are few and wide. A single
+        // statement is a transaction, too, and must be READ COMMITTED like those that begin with BEGIN. A warning at
+        // COMMIT must arrive whatever client_min_messages the role or database sets. JIT compilation costs more than
+        // any of our statements takes and depends on the planner's cost estimate, which is 10^10 for a disabled plan.
         let sql = """
             SET statement_timeout = \(milliseconds(settings.statementTimeout));
             SET idle_in_transaction_session_timeout = \(max(1, milliseconds(settings.statementDeadline)));

@@ -1,25 +1,26 @@
 import CLibpq
 
-/// How the statements of a transaction are planned.
+/// When the statements of a transaction are planned.
 package enum Planning: Sendable {
-    /// Each time, for its parameters: some 50 µs a statement, and never a plan that was made for a smaller table.
+    /// Each time, for the given parameters: some 50 µs per statement, and never a plan made for a smaller table.
     case eachTime
-    /// Once a connection. Such a plan may be made while its tables are empty and stay while they grow, so it may only
-    /// walk indexes: for statements each of whose tables is reached by an index, only written to, or a row or two.
+    /// Once per connection. Such a plan may be made while its tables are empty and stay while they grow, so it may only
+    /// use indexes: for statements whose tables are each reached by an index, only written to, or hold a row or two.
     case onceByIndex
 }
 
-/// What the server has of a session's planning. The settings are the session's, not the transaction's: they are sent
-/// where they change, not with each transaction.
+/// The planning settings that the server has for a session. They belong to the session, not to the transaction, and are
+/// sent when they change, not with each transaction.
 struct SessionPlanning {
-    /// In force outside a transaction; nil: unknown, for a transaction that changed it did not end in a clear commit.
+    /// In force outside a transaction; nil: unknown, because a transaction that changed it did not end in a clear
+    /// commit.
     private var settled: Planning? = .eachTime
-    /// Sent in the transaction that runs.
+    /// Sent in the running transaction.
     private var sent: Planning?
 
     func isInForce(_ planning: Planning) -> Bool { (sent ?? settled) == planning }
 
-    /// The settings were sent in a transaction, and are the session's if it is committed.
+    /// Records that the settings were sent in a transaction; they become the session's if it commits.
     mutating func sends(_ planning: Planning) {
         settled = nil
         sent = planning
@@ -32,7 +33,7 @@ struct SessionPlanning {
 }
 
 private enum PlanningStatements {
-    /// NULL: as the server, the database or the role has it.
+    /// NULL resets to the setting of the server, the database or the role.
     static let eachTime = Statement<(), ()>(
         "plan_each_time",
         """
@@ -50,7 +51,7 @@ private enum PlanningStatements {
 }
 
 extension Session {
-    /// Posts the settings in a transaction that begins, where the session has others.
+    /// Enqueues the settings in a transaction that begins, if the session has others.
     func plan(_ planning: Planning) throws(DatabaseError) {
         if wire.planning.isInForce(planning) { return }
         wire.planning.sends(planning)
@@ -60,7 +61,7 @@ extension Session {
         }
     }
 
-    /// What is run outside a transaction is planned each time.
+    /// Restores planning each time for a statement outside a transaction.
     func planOutsideTransaction() throws(DatabaseError) {
         guard wire.transactionStatus == PQTRANS_IDLE, !wire.planning.isInForce(.eachTime) else { return }
         try transaction { session throws(DatabaseError) in }

@@ -1,9 +1,9 @@
 import Synchronization
 
-/// A fixed number of connections, opened in advance and opened again when lost. `PoolMachine` decides; here its actions
-/// are done.
+/// A fixed number of connections, opened in advance and reopened when lost. `PoolMachine` decides; the pool performs
+/// its actions.
 package final class Pool: Sendable {
-    /// How a caller waits: `limit` for a connection, at most `waitersMax` at once.
+    /// Limits for waiting callers: `limit` for the wait, at most `waitersMax` at once.
     package struct Waiting: Sendable {
         package let waitersMax: Int
         package let limit: Duration
@@ -16,7 +16,7 @@ package final class Pool: Sendable {
 
     fileprivate typealias Answer = Result<Lease, DatabaseError>
 
-    /// A slot and its connection, in one caller's hands.
+    /// A slot and its connection, in use by one caller.
     fileprivate struct Lease: Sendable {
         let slot: Int
         let connection: Connection
@@ -27,14 +27,14 @@ package final class Pool: Sendable {
         var connections: [Connection?]
         var waiters: [UInt64: CheckedContinuation<Answer, Never>] = [:]
         var nextWaiter: UInt64 = 0
-        /// Told in the order in which they were decided, by one at a time.
+        /// Changes to publish, in the order in which they were decided, by one thread at a time.
         var news: [PoolState] = []
         var isTelling = false
         var retry: Task<Void, Never>?
         var closers: [CheckedContinuation<Void, Never>] = []
     }
 
-    /// What is done outside the lock.
+    /// An action performed outside the lock.
     fileprivate enum Effect {
         case open(slot: Int)
         case retry(after: Duration)
@@ -43,7 +43,7 @@ package final class Pool: Sendable {
         case drained(CheckedContinuation<Void, Never>)
     }
 
-    /// Looks at a new connection; says why it must not be used.
+    /// Checks a new connection; returns why it must not be used.
     package typealias Admission = @Sendable (Connection) async throws(DatabaseError) -> String?
 
     private let settings: ConnectionSettings
@@ -53,8 +53,8 @@ package final class Pool: Sendable {
     private let state: Mutex<State>
 
     /// - Parameters:
-    ///   - backoff: the wait before the second attempt to reach a lost database, and the longest.
-    ///   - admission: asked of each new connection; one that it refuses counts as one that failed.
+    ///   - backoff: the wait before the second attempt to reach a lost database, and the longest wait.
+    ///   - admission: checks each new connection; a rejected one counts as a failed opening.
     ///   - onStateChange: called in order, on any thread; must not block.
     package init(
         _ settings: ConnectionSettings, size: Int, waiting: Waiting, backoff: ClosedRange<Duration>,
@@ -71,24 +71,24 @@ package final class Pool: Sendable {
                 connections: Array(repeating: nil, count: size)))
     }
 
-    /// Begins to open the connections; returns at once.
+    /// Starts opening the connections; returns at once.
     package func start() { decide { $0.machine.start() } }
 
-    /// At least one connection stands.
+    /// Whether at least one connection is open.
     package var isReachable: Bool { state.withLock { $0.machine.isReachable } }
 
-    /// What each connection's thread is at; nil for one that rests or is not there.
+    /// The call that each connection's thread is running; nil for one that is idle or not open.
     package var activities: [ConnectionActivity?] { state.withLock { $0.connections.map { $0?.activity } } }
 
-    /// When the call began that has been running longest.
+    /// Start of the call that has been running longest.
     package var oldestCallStarted: ContinuousClock.Instant? { activities.compactMap { $0?.since }.min() }
 
-    /// The earliest end of a wait that is still running: long past, a thread is stuck.
+    /// The earliest deadline of the running waits: if it is long past, a thread is stuck.
     package var earliestDeadline: ContinuousClock.Instant? { activities.compactMap { $0?.deadline }.min() }
 
     /// Runs `body` on a free connection's thread. Waits for one in turn, up to the wait limit (`.timedOut`); fails at
-    /// once with `.connectFailed` while the database is down or too many wait. `body` is run at most once. Cancelling
-    /// the task does not cut it short: what has been sent is seen through.
+    /// once with `.connectFailed` while the database is down or too many callers wait. `body` runs at most once.
+    /// Cancelling the task does not stop it: a statement that was sent is completed.
     package func withSession<Value: Sendable>(
         _ body: @Sendable (borrowing Session) throws(DatabaseError) -> Value
     ) async throws(DatabaseError) -> Value {
@@ -102,12 +102,12 @@ package final class Pool: Sendable {
                 throw error
             }
             release(lease)
-            // It had died while idle and nothing was sent: another one, or a wait for it.
+            // The connection had died while idle and nothing was sent: try another one, or wait for it.
             if let outcome { return outcome }
         }
     }
 
-    /// Closes idle connections, and busy ones when their callers are done: returns then. Further callers fail.
+    /// Closes idle connections at once and busy ones when their callers are done, then returns. Further callers fail.
     package func close() async {
         decide { $0.machine.close() }
         state.withLock { $0.retry }?.cancel()
@@ -152,7 +152,7 @@ package final class Pool: Sendable {
 
     // MARK: Doing what the machine decided
 
-    /// Puts an event to the machine and does what it answers, outside the lock.
+    /// Passes an event to the machine and performs the resulting actions outside the lock.
     private func decide(_ event: (inout State) -> [PoolMachine.Action]) {
         let effects = state.withLock { state in
             let actions = event(&state)
@@ -190,7 +190,8 @@ package final class Pool: Sendable {
         }
     }
 
-    /// A connection that was lost while it was looked at says nothing of the server: another one is opened, once.
+    /// Opens and checks a connection. One that is lost during the check says nothing about the server, so another one
+    /// is opened, once.
     private func admitted(_ slot: Int) async throws(DatabaseError) -> Connection {
         var isFirst = true
         while true {
@@ -206,7 +207,7 @@ package final class Pool: Sendable {
         }
     }
 
-    /// Hands the news on, in order: whoever finds another at it leaves its own to that one.
+    /// Publishes the changes in order. A thread that finds another one publishing leaves its changes to that one.
     private func tell() {
         var isMine = false
         while true {
@@ -223,7 +224,7 @@ package final class Pool: Sendable {
 }
 
 extension Pool.State {
-    /// Asks for a slot; nil as answer means that `continuation` is kept and resumed later.
+    /// Requests a slot; without an answer `continuation` is kept and resumed later.
     fileprivate mutating func enter(
         _ continuation: CheckedContinuation<Pool.Answer, Never>
     ) -> (waiter: UInt64, Pool.Answer?) {
@@ -237,7 +238,7 @@ extension Pool.State {
         }
     }
 
-    /// What has to be done outside the lock for `action`; what belongs under it is done here.
+    /// The effect of `action` outside the lock; the part that needs the lock is done here.
     fileprivate mutating func effect(of action: PoolMachine.Action) -> Pool.Effect? {
         switch action {
         case .open(let slot): return .open(slot: slot)
@@ -255,7 +256,7 @@ extension Pool.State {
         }
     }
 
-    /// Those who wait for the end of a closed pool, once no caller holds a connection.
+    /// Resumes the callers of `close` once no caller holds a connection.
     fileprivate mutating func drained() -> [Pool.Effect] {
         guard machine.isClosed, !machine.slots.contains(.busy) else { return [] }
         defer { closers.removeAll() }

@@ -1,14 +1,14 @@
-/// What the pool decides, without connections, clocks or randomness: events go in, actions come out.
+/// The pool's decisions, without connections, clocks or randomness: events go in, actions come out.
 ///
-/// A slot is vacant, opening, idle or busy. While an opening failed and nothing is connected, the database is *down*:
-/// callers fail at once, and one slot alone keeps trying, at growing intervals. The first success opens the rest.
-/// A connection that is lost while others stand is opened again at once, then at the same intervals.
+/// A slot is vacant, opening, idle or busy. While the last opening failed and nothing is connected, the database is
+/// *down*: callers fail at once, and a single slot keeps trying at growing intervals. The first success opens the rest.
+/// A connection that is lost while others are open is reopened at once, then at the same intervals.
 struct PoolMachine {
     enum Slot: Equatable { case vacant, opening, idle, busy }
 
     enum Action: Equatable {
         case open(slot: Int)
-        /// Tell `retryDue` after this.
+        /// Call `retryDue` after this time.
         case retry(after: Duration)
         /// The waiter has the slot now.
         case serve(waiter: UInt64, slot: Int)
@@ -25,7 +25,7 @@ struct PoolMachine {
     private var waiters: [UInt64] = []
     private let waitersMax: Int
     private let backoff: ClosedRange<Duration>
-    /// Of the last opening; nil after a success.
+    /// Reason of the last failed opening; nil after a success.
     private var lastFailure: String?
     private var failures = 0
     private var retryScheduled = false
@@ -59,14 +59,14 @@ struct PoolMachine {
         return .wait
     }
 
-    /// The waiter's time is over; false if it was answered before.
+    /// The waiter's time is over; returns false if it was answered before.
     mutating func expire(waiter: UInt64) -> Bool {
         guard let index = waiters.firstIndex(of: waiter) else { return false }
         waiters.remove(at: index)
         return true
     }
 
-    /// A caller is done with its slot; `lost` says why its connection is dead, nil if it lives.
+    /// A caller is done with its slot; `lost` says why its connection is dead, nil if it is alive.
     mutating func release(slot: Int, lost: String?) -> [Action] {
         if isClosed {
             slots[slot] = .vacant
@@ -92,16 +92,16 @@ struct PoolMachine {
         lastFailure = nil
         failures = 0
         slots[slot] = .idle
-        // Told before anyone is served: what a served caller reports comes after it.
+        // Published before a caller is served, so that the caller's own reports come after it.
         return stateChange() + openVacant() + handOver(slot)
     }
 
-    /// - Parameter jitter: 0 to 1, random: a part of the interval that keeps daemons from coming back in step.
+    /// - Parameter jitter: 0 to 1, random: spreads the interval so that daemons do not reconnect in step.
     mutating func openFailed(slot: Int, reason: String, jitter: Double) -> [Action] {
         slots[slot] = .vacant
         if isClosed { return [] }
         lastFailure = reason
-        // Slots that failed together are one failure.
+        // Slots that failed together count as one failure.
         if !retryScheduled { failures += 1 }
         return scheduleRetry(jitter: jitter) + stateChange()
     }
@@ -113,7 +113,7 @@ struct PoolMachine {
         return [.open(slot: slot)]
     }
 
-    /// Nobody is served from here on. Idle connections are closed now, the others when they are released or opened.
+    /// Serves nobody from here on. Idle connections are closed now, the others when they are released or opened.
     mutating func close() -> [Action] {
         guard !isClosed else { return [] }
         isClosed = true
@@ -126,8 +126,8 @@ struct PoolMachine {
         return actions
     }
 
-    /// The wait before the next attempt after `failures` failed ones: doubling from the first to the last bound, the
-    /// upper half of it at random.
+    /// The wait before the next attempt after `failures` failures: doubles from the first to the last bound, with its
+    /// upper half random.
     static func interval(afterFailures failures: Int, backoff: ClosedRange<Duration>, jitter: Double) -> Duration {
         var interval = backoff.lowerBound
         var doublings = failures - 1
@@ -164,11 +164,11 @@ struct PoolMachine {
         return [.retry(after: Self.interval(afterFailures: failures, backoff: backoff, jitter: jitter))]
     }
 
-    /// Tells of a change between down and not down; going down fails whoever waits.
+    /// Publishes a change between down and not down; when the database goes down, waiting callers fail.
     private mutating func stateChange() -> [Action] {
         guard let reason = downReason else {
             defer { toldDown = false }
-            // An opening that runs says nothing yet; a connection that stands does.
+            // A running opening changes nothing yet; an open connection does.
             return toldDown && isReachable ? [.tell(.recovered)] : []
         }
         var actions = waiters.map { Action.fail(waiter: $0, .connectFailed(reason: reason)) }

@@ -1,8 +1,8 @@
-/// A Swift type that travels to and from PostgreSQL in its binary form. Another target may conform its own types: for
-/// one that is also an array's element, conform to `PostgresScalar`.
+/// A Swift type that is sent to and read from PostgreSQL in its binary form. Other targets may conform their own types:
+/// one that is also an array's element conforms to `PostgresScalar`.
 ///
 /// The binary forms are those of PostgreSQL's `…send`/`…recv` functions: integers big-endian, text as UTF-8, bytea and
-/// uuid as they are.
+/// uuid unchanged.
 package protocol PostgresValue: Sendable {
     /// The type's oid in pg_type. Only types whose oid is fixed in PostgreSQL's catalogue can be declared.
     static var oid: UInt32 { get }
@@ -12,10 +12,10 @@ package protocol PostgresValue: Sendable {
     static func decode(_ bytes: UnsafeRawBufferPointer?) throws(DecodingFailure) -> Self
 }
 
-/// A type that an array can be made of. Separate from `PostgresValue` because `[UInt8]` is bytea, not an array of
-/// anything: `UInt8` is an element without being a value.
+/// An element type of arrays. Separate from `PostgresValue` because `[UInt8]` is bytea, not an array: `UInt8` is an
+/// element without being a value.
 package protocol PostgresElement: Sendable {
-    /// The oid of what `[Self]` is in PostgreSQL.
+    /// The oid of the PostgreSQL type of `[Self]`.
     static var arrayOID: UInt32 { get }
     static func encodeArray(_ elements: [Self], into writer: inout ValueWriter)
     static func decodeArray(_ bytes: UnsafeRawBufferPointer) throws(DecodingFailure) -> [Self]
@@ -54,7 +54,7 @@ extension Optional: PostgresElement where Wrapped: PostgresValue & PostgresEleme
 /// The bytes of a statement's parameters: one growing array for all of them.
 package struct ValueWriter: Sendable {
     private(set) var bytes: [UInt8] = []
-    /// The value being written was NULL; whoever frames the value reads it and lowers it again.
+    /// The value being written was NULL; the method that frames the value reads and clears it.
     private var wroteNull = false
 
     package mutating func append(_ byte: UInt8) { bytes.append(byte) }
@@ -72,7 +72,7 @@ package struct ValueWriter: Sendable {
 
     mutating func removeAll(keepingCapacity: Bool) { bytes.removeAll(keepingCapacity: keepingCapacity) }
 
-    /// Writes `value` without a frame; its length in bytes, or nil for NULL.
+    /// Writes `value` without a frame; returns its length in bytes, or nil for NULL.
     mutating func write(_ value: some PostgresValue) -> Int? {
         let start = bytes.count
         value.encode(into: &self)
@@ -80,7 +80,7 @@ package struct ValueWriter: Sendable {
         return wroteNull ? nil : bytes.count - start
     }
 
-    /// Writes `value` behind its length as an Int32, −1 for NULL: the frame of an array's element.
+    /// Writes `value` after its length as an Int32, −1 for NULL: the frame of an array's element.
     mutating func writeFramed(_ value: some PostgresValue) {
         let frame = bytes.count
         append(bigEndian: Int32(-1))
@@ -94,7 +94,7 @@ package struct ValueWriter: Sendable {
     }
 }
 
-/// The bytes of a result are not what the declared type says. Carries no data.
+/// The bytes of a result do not match the declared type. Carries no data.
 package struct DecodingFailure: Error, Hashable {
     package enum Reason: String, Sendable {
         case unexpectedNull = "NULL where a value was declared"

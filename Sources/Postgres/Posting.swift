@@ -1,26 +1,26 @@
 import CLibpq
 
-/// A statement that was sent ahead, in libpq's pipeline mode: its answer is read with that of the next one that waits.
+/// An enqueued statement in libpq's pipeline mode: its answer is read with that of the next statement that waits.
 struct PostedStatement {
     let name: String
-    /// Takes its answer; what speaks against it. Where there is one, the transaction's COMMIT waits for it.
+    /// Reads the answer; returns an error if the answer is not acceptable. A transaction with such a check waits for it
+    /// before COMMIT.
     let read: ((borrowing ResultHandle) -> DatabaseError?)?
 }
 
-/// The rows of a statement that was sent ahead (`Session.ask`).
+/// The pending rows of an enqueued query (`Session.ask`).
 package final class Asked<Row> {
     fileprivate(set) var rows: [Row]?
 }
 
 extension Session {
-    /// Sends a statement of a transaction without waiting for its answer: it is read with that of the next statement
-    /// that waits, at the latest that of COMMIT, and what it refuses is thrown there. So a transaction of several
-    /// writes waits once for all of them. The server runs them in their order, and none after one that it refuses
-    /// (PostgreSQL manual, "Pipeline Mode"): what is posted last travels with COMMIT. Each has the server's time for a
-    /// statement, but the wait for all of them together is no longer than for one: the server holds its answers back
-    /// until it has them all, and a server that is gone is to be noticed as soon.
-    /// - Parameter check: says of the number of rows that it touched whether that is an error; asked before COMMIT is
-    ///   sent.
+    /// Enqueues a statement of a transaction without waiting for its answer. The answer is read with that of the next
+    /// statement that waits, at the latest that of COMMIT, and a refusal is thrown there, so a transaction of several
+    /// writes waits once for all of them. The server runs them in order, and none after one that it refuses (PostgreSQL
+    /// manual, "Pipeline Mode"); the last ones are sent with COMMIT. Each statement has the server's statement
+    /// time-out, but the wait for all of them together is no longer than for one: the server holds its answers back
+    /// until it has them all, and a lost server must be detected as soon.
+    /// - Parameter check: returns an error if the number of touched rows is wrong; called before COMMIT is sent.
     package func post<Parameters, Row>(
         _ statement: Statement<Parameters, Row>, _ parameters: Parameters, check: ((Int) -> DatabaseError?)? = nil
     ) throws(DatabaseError) {
@@ -30,7 +30,7 @@ extension Session {
         try postAnywhere(statement, parameters, read: check.map { check in { check($0.affectedRows) } })
     }
 
-    /// Posts a statement whose rows are wanted later: so several questions wait once. `answer(to:)` has them.
+    /// Enqueues a query whose rows are read later with `answer(to:)`, so that several queries wait once.
     package func ask<Parameters, Row>(
         _ statement: Statement<Parameters, Row>, _ parameters: Parameters
     ) throws(DatabaseError) -> Asked<Row> {
@@ -49,14 +49,14 @@ extension Session {
         return asked
     }
 
-    /// The rows of a statement that was asked; waits for them, and for all that was posted, unless they are there.
+    /// The rows of an enqueued query; waits for them and for everything enqueued unless they are already there.
     package func answer<Row>(to asked: Asked<Row>) throws(DatabaseError) -> [Row] {
         if asked.rows == nil { try wire.collect() }
         guard let rows = asked.rows else { throw .protocolViolation(reason: "a statement was asked elsewhere") }
         return rows
     }
 
-    /// The same for what begins a transaction.
+    /// Like `post`, also for the statement that begins a transaction.
     func postAnywhere<Parameters, Row>(
         _ statement: Statement<Parameters, Row>, _ parameters: Parameters,
         read: ((borrowing ResultHandle) -> DatabaseError?)? = nil
@@ -69,10 +69,10 @@ extension Session {
 }
 
 extension Wire {
-    /// Statements that are sent ahead before their answers are read: nobody reads meanwhile.
+    /// Statements sent before their answers are read, because nothing is read meanwhile.
     static let postedMax = 64
 
-    /// What comes next is sent when these are answered.
+    /// Whether the enqueued statements must be answered before more are sent.
     var holdsEnough: Bool { posted.count >= Self.postedMax || postedBytes >= Self.parameterBytesKept }
 
     /// Queues the execution of a prepared statement with the parameters in the buffer.
@@ -83,12 +83,12 @@ extension Wire {
         guard queueExecution(of: statement.name, on: try pointer()) == 1 else { throw lost() }
     }
 
-    /// Reads the answers to all that was posted; nothing to do where nothing was.
+    /// Reads the answers to everything enqueued; does nothing if nothing is.
     func collect() throws(DatabaseError) {
         if !posted.isEmpty { _ = try collectResults(within: settings.statementDeadline) }
     }
 
-    /// The same; returns the answer to the last one.
+    /// Reads the answers to everything enqueued; returns the last one.
     func collectResults(within limit: Duration) throws(DatabaseError) -> ResultHandle {
         let statements = posted
         posted = []
@@ -112,7 +112,7 @@ extension Wire {
         var answered = 0
         var isBetween = true
         while true {
-            // Each statement's answer ends in a nil; so there are never two of them in turn.
+            // Each statement's answer ends in a nil, so two nils in a row are an error.
             guard let result = try nextResult(deadline) else {
                 if isBetween { throw doubt("no answer in a pipeline") }
                 isBetween = true
@@ -123,10 +123,10 @@ extension Wire {
             guard answered < statements.count else { throw doubt("more answers than statements") }
             let statement = statements[answered]
             answered += 1
-            // What it warns of is told before its answer, and libpq reads on only when asked: so what is left at the
-            // end is of the last one.
+            // The server sends a statement's warnings before its answer, and libpq reads on only when called: the
+            // notices left at the end belong to the last statement.
             if answered < statements.count { notices.clear() }
-            // Not run, because one before it was refused.
+            // Not run, because an earlier statement was refused.
             if result.status == PGRES_PIPELINE_ABORTED { continue }
             if let refusal = try failure(of: result, statement: statement.name) {
                 answers.refusal = answers.refusal ?? refusal
@@ -139,7 +139,7 @@ extension Wire {
     }
 }
 
-/// What came back of a pipeline.
+/// The answers of a pipeline.
 private struct PostedAnswers: ~Copyable {
     var refusal: Refusal?
     var error: DatabaseError?

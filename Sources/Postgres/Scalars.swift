@@ -1,7 +1,7 @@
-// The types of PostgreSQL's catalogue that the relay uses; the oids are those of src/include/catalog/pg_type.dat.
+// The PostgreSQL types that Posthouse uses; the oids are those of src/include/catalog/pg_type.dat.
 
 extension FixedWidthInteger {
-    /// The big-endian integer that `bytes` is.
+    /// Reads a big-endian integer from exactly `bytes`.
     init(bigEndianBytes bytes: UnsafeRawBufferPointer) throws(DecodingFailure) {
         guard bytes.count == MemoryLayout<Self>.size else { throw DecodingFailure(.wrongLength) }
         self.init(bigEndian: bytes.loadUnaligned(as: Self.self))
@@ -48,13 +48,13 @@ extension Double: PostgresScalar {
     }
 }
 
-/// `text`. PostgreSQL keeps no NUL in text: a string with one is refused with SQLSTATE 22021.
+/// `text`. PostgreSQL stores no NUL in text: a string with one is refused with SQLSTATE 22021.
 extension String: PostgresScalar {
     package static var oid: UInt32 { 25 }
     package static var arrayOID: UInt32 { 1009 }
     package func encode(into writer: inout ValueWriter) { writer.append(utf8) }
     package init(binary bytes: UnsafeRawBufferPointer) throws(DecodingFailure) {
-        // The session's client_encoding is UTF8 (Opening.swift), so the server vouches for the bytes.
+        // The session's client_encoding is UTF8 (Opening.swift), so the server guarantees valid bytes.
         self.init(decoding: bytes, as: UTF8.self)
     }
 }

@@ -1,7 +1,7 @@
 import CLibpq
 
-/// A connection in use: what a closure of `Connection.withSession` or `Pool.withSession` may do with it. Every call
-/// blocks the connection's thread until the server has answered or the deadline has passed.
+/// A connection in use, inside a closure of `Connection.withSession` or `Pool.withSession`. Every call blocks the
+/// connection's thread until the server has answered or the deadline has passed.
 ///
 /// It cannot be copied and cannot leave the closure.
 package struct Session: ~Copyable {
@@ -14,8 +14,8 @@ package struct Session: ~Copyable {
         get throws(DatabaseError) { Int(PQserverVersion(try wire.pointer())) }
     }
 
-    /// Whether the database holds every character. One of another encoding refuses text with those that it does not
-    /// have.
+    /// Whether the database can store every character. A database of another encoding refuses text with characters that
+    /// it lacks.
     package var holdsUnicode: Bool {
         get throws(DatabaseError) {
             guard let encoding = PQparameterStatus(try wire.pointer(), "server_encoding") else { return true }
@@ -30,7 +30,7 @@ package struct Session: ~Copyable {
         try statement.rows(of: send(statement, parameters))
     }
 
-    /// Runs a statement and returns the number of rows that it touched; rows that it returns are dropped.
+    /// Runs a statement and returns the number of rows that it touched; returned rows are dropped.
     @discardableResult
     package func execute<Parameters, Row>(
         _ statement: Statement<Parameters, Row>, _ parameters: Parameters
@@ -38,10 +38,10 @@ package struct Session: ~Copyable {
         try send(statement, parameters).affectedRows
     }
 
-    /// Runs SQL of one or several statements without parameters: for migrations and settings. Several are one
-    /// transaction unless they say BEGIN and COMMIT themselves.
-    /// - Parameter limit: how long to wait for it instead of the settings' deadline. The server's own limit is the
-    ///   SQL's to lift.
+    /// Runs SQL of one or several statements without parameters, for migrations and settings. Several are one
+    /// transaction unless they contain BEGIN and COMMIT.
+    /// - Parameter limit: how long to wait instead of the settings' deadline. Lifting the server's own limit is left to
+    ///   the SQL.
     package func script(_ sql: String, upTo limit: Duration? = nil) throws(DatabaseError) {
         try planOutsideTransaction()
         try acknowledged {
@@ -72,7 +72,7 @@ package struct Session: ~Copyable {
         try prepare(statement)
         try encode(statement, parameters)
         if !wire.posted.isEmpty {
-            // What was posted travels with it.
+            // Sent together with the enqueued statements.
             try wire.post(PostedStatement(name: statement.name, read: nil))
             return try wire.collectResults(within: wire.settings.statementDeadline)
         }
@@ -95,7 +95,7 @@ package struct Session: ~Copyable {
         }
     }
 
-    /// Prepares the statement unless this connection has it.
+    /// Prepares the statement unless it is already prepared on this connection.
     func prepare<Parameters, Row>(_ statement: Statement<Parameters, Row>) throws(DatabaseError) {
         if let sql = wire.prepared[statement.name] {
             guard sql == statement.sql else {
@@ -111,7 +111,8 @@ package struct Session: ~Copyable {
         wire.prepared[statement.name] = statement.sql
     }
 
-    /// Outside a transaction a command commits itself: a warning about that commit makes it no acknowledgement.
+    /// Runs a command. Outside a transaction it commits itself, and a warning about that commit means that it is not
+    /// confirmed.
     @discardableResult
     private func acknowledged(
         _ command: () throws(DatabaseError) -> ResultHandle
@@ -126,7 +127,7 @@ package struct Session: ~Copyable {
 }
 
 extension Statement {
-    /// What the server answered, if its columns are the declared ones.
+    /// The rows of an answer, if its columns have the declared types.
     func rows(of result: borrowing ResultHandle) throws(DatabaseError) -> [Row] {
         let columns = result.columnOIDs
         guard columns == resultOIDs else {
@@ -142,9 +143,9 @@ extension Statement {
 }
 
 extension Wire {
-    /// Encoded parameters of one statement; PostgreSQL takes messages of less than 1 GiB.
+    /// Bytes of the encoded parameters of one statement; PostgreSQL accepts messages of less than 1 GiB.
     static let parameterBytesMax = 512 << 20
-    /// Memory that a connection keeps for its parameters between calls.
+    /// Bytes of memory that a connection keeps for its parameters between calls.
     static let parameterBytesKept = 1 << 20
 
     /// Queues the prepared statement with the parameters in the buffer, all binary.

@@ -1,14 +1,15 @@
-/// One SQL statement with the types of its parameters and of its result's columns. Tuples stand for several, a plain
-/// type for one, Void for none:
+/// One SQL statement with the types of its parameters and of its result's columns: a tuple for several, a plain type
+/// for one, Void for none.
 ///
 ///     static let claim = Statement<(String, Int64), (Int64, [UInt8]?)>("claim", "SELECT … WHERE name = $1 …")
 ///
-/// It is prepared once per connection under its name, so a name stands for one text in the whole program. Name and SQL
-/// are literals: nothing that came from outside can become part of a statement.
+/// It is prepared once per connection under its name, so a name belongs to one text in the whole program. Name and SQL
+/// are literals: nothing from outside can become part of a statement.
 package struct Statement<Parameters: Sendable, Row: Sendable>: Sendable {
     package let name: String
     package let sql: String
-    /// The declared types, in order; the server is told the parameters' and must agree with the results'.
+    /// The declared types, in order; the server receives those of the parameters and must agree with those of the
+    /// results.
     package let parameterOIDs: [UInt32]
     package let resultOIDs: [UInt32]
     let encode: @Sendable (Parameters, inout ParameterBuffer) -> Void
@@ -31,13 +32,13 @@ package struct Statement<Parameters: Sendable, Row: Sendable>: Sendable {
     }
 }
 
-/// What the server makes of a statement: the types of its parameters and of its result's columns.
+/// The server's types of a statement's parameters and of its result's columns.
 package struct StatementDescription: Hashable, Sendable {
     package let parameterOIDs: [UInt32]
     package let resultOIDs: [UInt32]
 }
 
-/// The encoded parameters of one call, kept by the connection so that its memory is used again.
+/// The encoded parameters of one call, kept by the connection to reuse its memory.
 struct ParameterBuffer {
     private var writer = ValueWriter()
     private var offsets: [Int] = []
@@ -51,7 +52,7 @@ struct ParameterBuffer {
         lengths.append(writer.write(value))
     }
 
-    /// Empties the buffer; memory beyond `keeping` bytes is given back, so that one large batch does not stay for ever.
+    /// Empties the buffer; memory beyond `keeping` bytes is released, so that one large batch does not stay forever.
     mutating func reset(keeping: Int) {
         writer.removeAll(keepingCapacity: writer.bytes.capacity <= keeping)
         offsets.removeAll(keepingCapacity: true)

@@ -2,10 +2,10 @@ import CLibpq
 import Glibc
 import Synchronization
 
-/// A serial executor on one thread of its own: the jobs of one connection run there, in order, and may block there
-/// without holding up Swift's own threads.
+/// A serial executor on its own thread. The jobs of one connection run there, in order, and may block without holding
+/// up Swift's own threads.
 ///
-/// The thread keeps the executor alive until `stop()`; after it the thread runs what is queued and ends.
+/// The thread keeps the executor alive until `stop()`; then it runs the queued jobs and ends.
 final class ThreadExecutor: SerialExecutor {
     private struct Queue {
         var jobs: [UnownedJob] = []
@@ -58,10 +58,10 @@ final class ThreadExecutor: SerialExecutor {
         change { $0.jobs.append(job) }
     }
 
-    /// Lets the thread end once its queue is empty. Called when nobody can enqueue any more.
+    /// Lets the thread end once its queue is empty. Called when no job can be enqueued any more.
     func stop() { change { $0.isStopping = true } }
 
-    /// Wakes the thread where that is needed: most jobs find it at work.
+    /// Changes the queue and wakes the thread if it sleeps; most jobs find it running.
     private func change(_ change: (inout Queue) -> Void) {
         let wasAsleep = queue.withLock { queue in
             change(&queue)
@@ -72,7 +72,7 @@ final class ThreadExecutor: SerialExecutor {
     }
 
     private func run() {
-        // Signals are for the daemon's own threads.
+        // Signals are left to the daemon's own threads.
         var all = sigset_t()
         sigfillset(&all)
         pthread_sigmask(SIG_SETMASK, &all, nil)

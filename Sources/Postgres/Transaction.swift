@@ -1,6 +1,6 @@
 import CLibpq
 
-/// How a transaction that went through is to end.
+/// How a transaction without an error ends.
 package enum TransactionVerdict<Value> {
     case commit(Value)
     case rollBack(Value)
@@ -8,24 +8,24 @@ package enum TransactionVerdict<Value> {
 
 extension TransactionVerdict: Sendable where Value: Sendable {}
 
-/// Posted, the first travels with what comes after it, the second with what was posted before.
+/// Both are enqueued: BEGIN is sent with the statements after it, COMMIT with those before it.
 private enum Bounds {
-    /// A server, a database or a role may have another default: under a stricter one, what waited for another's lock is
-    /// refused instead of looking again.
+    /// The isolation level is explicit, because a server, a database or a role may have another default: under a
+    /// stricter one a statement that waited for another's lock is refused instead of looking again.
     static let begin = Statement<(), ()>("begin", "BEGIN ISOLATION LEVEL READ COMMITTED")
     static let commit = Statement<(), ()>("commit", "COMMIT")
 }
 
 extension Session {
-    /// BEGIN, `body`, COMMIT; ROLLBACK and the same error when `body` throws. When this returns, the server has
-    /// confirmed the commit without a warning; `.commitUnknown` says that it may or may not be there.
+    /// Runs BEGIN, `body` and COMMIT; ROLLBACK and the same error when `body` throws. When it returns, the server has
+    /// confirmed the commit without a warning; `.commitUnknown` says that the commit may or may not have happened.
     package func transaction<Value>(
         planning: Planning = .eachTime, _ body: (borrowing Session) throws(DatabaseError) -> Value
     ) throws(DatabaseError) -> Value {
         try decidedTransaction(planning: planning) { session throws(DatabaseError) in .commit(try body(session)) }
     }
 
-    /// The same where the body may want nothing kept without its being an error.
+    /// Like `transaction`, for a body that may also roll back without an error.
     package func decidedTransaction<Value>(
         planning: Planning = .eachTime, _ body: (borrowing Session) throws(DatabaseError) -> TransactionVerdict<Value>
     ) throws(DatabaseError) -> Value {
@@ -57,13 +57,13 @@ extension Session {
     private func commit() throws(DatabaseError) {
         var isCommitted = false
         defer { wire.planning.ended(committed: isCommitted) }
-        // A dead wire was never asked to commit: that is no doubt but a loss.
+        // A wire that was dead before COMMIT was sent is a lost connection, not an unknown commit.
         _ = try wire.pointer()
         let tag: String
         do throws(DatabaseError) {
             tag = wire.posted.isEmpty ? try command("COMMIT") : try commitWithPosted()
         } catch {
-            // Still inside a transaction that failed: a statement before it was refused, and COMMIT was not run.
+            // Still inside a failed transaction: an earlier statement was refused, and COMMIT was not run.
             if wire.transactionStatus == PQTRANS_INERROR {
                 rollBack()
                 throw error
@@ -71,7 +71,7 @@ extension Session {
             throw doubtfulCommit(error)
         }
         guard tag == "COMMIT" else {
-            // A statement had failed and the body went on all the same.
+            // A statement had failed and the body continued.
             throw .refused(
                 Refusal(sqlState: "25P02", message: "COMMIT ended in \(tag): a statement before it had failed"))
         }
@@ -84,8 +84,8 @@ extension Session {
         return try wire.collectResults(within: wire.settings.statementDeadline).commandTag
     }
 
-    /// What an error at COMMIT says of the transaction. A refusal by the server rolled it back, save those by which the
-    /// server itself says that it does not know (40003, 08007); anything below leaves the outcome open.
+    /// The meaning of an error at COMMIT. A refusal by the server rolled the transaction back, except those that say
+    /// that the server does not know (40003, 08007); any lower-level error leaves the outcome unknown.
     private func doubtfulCommit(_ error: DatabaseError) -> DatabaseError {
         switch error {
         case .refused(let refusal) where refusal.sqlState != "40003" && !refusal.sqlState.isConnectionLevel: error
@@ -93,10 +93,10 @@ extension Session {
         }
     }
 
-    /// Ends the transaction without keeping it. Where that fails the connection is closed, and the server does it.
+    /// Rolls the transaction back. If that fails, the connection is closed and the server rolls back.
     private func rollBack() {
         wire.planning.ended(committed: false)
-        // What it refuses now is no news.
+        // Refusals do not matter any more.
         try? wire.collect()
         do throws(DatabaseError) {
             try command("ROLLBACK")
@@ -112,8 +112,8 @@ extension Session {
 }
 
 extension Wire {
-    /// COMMIT may travel with what was posted, for the server runs nothing behind a statement that it refuses; but not
-    /// with what this side may yet refuse, nor behind more than is sent at once: a connection that is lost before
-    /// COMMIT was sent leaves no doubt.
+    /// Whether COMMIT may be sent with the enqueued statements. It may, because the server runs nothing after a
+    /// statement that it refuses; but not with statements that this side may still reject, nor with more than is sent
+    /// at once: a connection lost before COMMIT was sent leaves no doubt.
     fileprivate var mayTravelWithCommit: Bool { !holdsEnough && posted.allSatisfy { $0.read == nil } }
 }

@@ -1,7 +1,7 @@
 import CLibpq
 import Glibc
 
-/// A descriptor that a poll(2) on a connection's thread waits on beside the socket, and that any thread may raise.
+/// A descriptor that a connection's thread polls beside its socket, and that any thread may raise.
 final class WakeUp: Sendable {
     let descriptor: Int32
 
@@ -16,17 +16,17 @@ final class WakeUp: Sendable {
 
     func raise() {
         var one: UInt64 = 1
-        // It fails only when the counter is full, and then it is raised already.
+        // Fails only when the counter is full, and then it is raised already.
         _ = write(descriptor, &one, MemoryLayout<UInt64>.size)
     }
 
-    /// Whether it was raised; it no longer is.
+    /// Clears it; returns whether it was raised.
     func lower() -> Bool {
         var count: UInt64 = 0
         return read(descriptor, &count, MemoryLayout<UInt64>.size) > 0
     }
 
-    /// Blocks the calling thread until it is raised; it no longer is.
+    /// Blocks the calling thread until it is raised, and clears it.
     func wait() {
         repeat {
             var entry = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)

@@ -1,27 +1,27 @@
 import CLibpq
 import Glibc
 
-/// One libpq connection in non-blocking use: send, flush, poll(2) on the socket up to a deadline, read. It lives on its
-/// connection's thread alone.
+/// One libpq connection in non-blocking mode: send, flush, poll(2) on the socket up to a deadline, read. Used only on
+/// its connection's thread.
 ///
-/// In doubt about a connection, close it: whatever goes wrong below the level of an SQL error ends the wire, and an
-/// ended wire answers every call with `.connectionLost`. It is never repaired.
+/// A doubtful connection is closed: any failure below the level of an SQL error ends the wire, and an ended wire
+/// answers every call with `.connectionLost`. It is never repaired.
 final class Wire {
     let settings: ConnectionSettings
     let wakeUp: WakeUp
     let monitor: ConnectionMonitor
     let notices = Notices()
     var parameters = ParameterBuffer()
-    /// What a batch copies into a table, kept for its memory.
+    /// The rows of a copy, kept to reuse the memory.
     var copyRows = CopyRows()
     /// The SQL of the statements that the server has prepared, by name.
     var prepared: [String: String] = [:]
-    /// Sent, and not answered yet: then libpq is in pipeline mode.
+    /// Enqueued and not answered yet; libpq is in pipeline mode while there are any.
     var posted: [PostedStatement] = []
-    /// Of their parameters.
+    /// Bytes of the parameters of `posted`.
     var postedBytes = 0
     var planning = SessionPlanning()
-    /// Of the copy that runs, the bytes since the socket took all there was.
+    /// Bytes of the running copy since the last flush.
     var copyBytes = 0
     private var handle: ConnectionHandle?
 
@@ -33,7 +33,7 @@ final class Wire {
 
     func adopt(_ handle: consuming ConnectionHandle) { self.handle = consume handle }
 
-    /// libpq's connection, or the reason why there is none.
+    /// libpq's connection; throws the reason why there is none.
     func pointer() throws(DatabaseError) -> OpaquePointer {
         guard let pointer = handle?.pointer else { throw .connectionLost(reason: monitor.endReason ?? "it was closed") }
         return pointer
@@ -47,7 +47,7 @@ final class Wire {
         return PQtransactionStatus(pointer)
     }
 
-    /// Closes the connection at once. The first reason stays.
+    /// Closes the connection at once. The first reason is kept.
     func end(_ reason: String) {
         handle = nil
         posted = []
@@ -55,7 +55,7 @@ final class Wire {
         monitor.end(reason)
     }
 
-    /// Ends the wire with what libpq says of it.
+    /// Ends the wire with libpq's error message.
     func lost() -> DatabaseError {
         var reason = monitor.endReason ?? "it was closed"
         if let pointer = handle?.pointer { reason = oneLine(String(cString: PQerrorMessage(pointer))) }
@@ -66,7 +66,7 @@ final class Wire {
 
     // MARK: One command
 
-    /// Sends a command and reads all of its results; the last one is returned. What was posted is answered before.
+    /// Sends a command and reads all of its results; returns the last one. Enqueued statements are answered before.
     /// - Parameter statement: the statement's name, for a refusal.
     func roundTrip(
         statement: String?, within limit: Duration, send: (OpaquePointer) -> Int32
@@ -84,7 +84,7 @@ final class Wire {
                 last = consume result
             }
         } catch {
-            // A FATAL that came before the end says more than the end.
+            // A FATAL received before the connection ended is the better reason.
             guard let refusal, case .connectionLost = error else { throw error }
             throw .connectionLost(reason: "\(refusal.sqlState) \(refusal.message)")
         }
@@ -93,14 +93,15 @@ final class Wire {
         return result
     }
 
-    /// Starts the clock of one answer.
+    /// Starts the deadline of one answer.
     func begin(_ limit: Duration) -> Deadline {
         let deadline = Deadline(limit)
         monitor.waits(until: deadline.instant)
         return deadline
     }
 
-    /// Hands libpq's buffer to the socket. Reads meanwhile: a server that cannot get rid of its answer stops reading.
+    /// Flushes libpq's buffer to the socket. Reads meanwhile, because a server that cannot send its answer stops
+    /// reading.
     func flush(_ deadline: Deadline) throws(DatabaseError) {
         while true {
             switch PQflush(try pointer()) {
@@ -123,13 +124,13 @@ final class Wire {
         return ResultHandle(result)
     }
 
-    /// The refusal in `result`, nil if it is none. What is neither ends the wire.
+    /// The refusal in `result`, nil if it is none. Any other status ends the wire.
     func failure(of result: borrowing ResultHandle, statement: String?) throws(DatabaseError) -> Refusal? {
         switch result.status {
         case PGRES_COMMAND_OK, PGRES_TUPLES_OK, PGRES_EMPTY_QUERY:
             return nil
         case PGRES_FATAL_ERROR, PGRES_NONFATAL_ERROR:
-            // Without an SQLSTATE it is libpq's own message: the connection is gone.
+            // An error without SQLSTATE is libpq's own message: the connection is gone.
             guard let refusal = result.refusal(statement: statement) else { throw lost() }
             return refusal
         default:
@@ -137,7 +138,7 @@ final class Wire {
         }
     }
 
-    /// What a refusal means for the connection.
+    /// Turns a refusal into an error; ends the wire if the connection is unusable.
     func judge(_ refusal: Refusal) -> DatabaseError {
         let reason = "\(refusal.sqlState) \(refusal.message)"
         let closed = (try? pointer()).map { PQstatus($0) == CONNECTION_BAD } ?? true
@@ -145,12 +146,13 @@ final class Wire {
             end(reason)
             return .connectionLost(reason: reason)
         }
-        // 26000 and 0A000 ("cached plan must not change result type"): what we prepared is no longer what is there.
+        // 26000 and 0A000 ("cached plan must not change result type"): our prepared statements no longer match the
+        // database.
         if refusal.sqlState.isConnectionLevel || ["26000", "0A000"].contains(refusal.sqlState.code) { end(reason) }
         return .refused(refusal)
     }
 
-    /// The conversation went another way than libpq's documentation says.
+    /// Ends the wire because the server's answers do not follow libpq's documentation.
     func doubt(_ what: String) -> DatabaseError {
         end("the server gave \(what)")
         return .protocolViolation(reason: "the server gave \(what); the connection was closed")
@@ -165,24 +167,24 @@ final class Wire {
             end("no answer within \(deadline.limit)")
             throw .timedOut(after: deadline.limit)
         }
-        // An error or a hang-up is read like data: libpq then says what it was.
+        // An error or a hang-up is read like data; libpq then reports it.
         let trouble = Int16(POLLERR | POLLHUP | POLLNVAL)
         return entries[0].revents & trouble != 0 ? Int16(POLLIN) : entries[0].revents
     }
 
-    /// Whether the connection still stands between two commands. Costs one poll(2) when nothing has come.
+    /// Whether the connection is still open between two commands. Costs one poll(2) when nothing has arrived.
     func standsIdle() -> Bool {
         while let pointer = handle?.pointer {
             var entries = [pollfd(fd: PQsocket(pointer), events: Int16(POLLIN), revents: 0)]
             guard poll(&entries, until: Deadline(.zero)) else { return true }
-            // The last words of a server come as a notice, its end as an error of the read after it.
+            // A closing server's last message arrives as a notice, its end as an error of the following read.
             if PQconsumeInput(pointer) != 1 { _ = lost() } else { _ = PQisBusy(pointer) }
         }
         return false
     }
 }
 
-/// When a wait ends, and how long it was meant to be.
+/// The end of a wait and its intended length.
 struct Deadline {
     let limit: Duration
     let instant: ContinuousClock.Instant
@@ -192,7 +194,7 @@ struct Deadline {
         instant = .now + limit
     }
 
-    /// For poll(2): rounded up, so that a wait never ends before its time.
+    /// For poll(2): rounded up, so that a wait never ends early.
     var remainingMilliseconds: Int32 {
         let left = instant - .now
         guard left > .zero else { return 0 }
@@ -201,12 +203,12 @@ struct Deadline {
     }
 }
 
-/// poll(2) until something is ready or the deadline has passed (false). A signal does not shorten it.
+/// Polls until something is ready or the deadline has passed (false). A signal does not shorten it.
 func poll(_ entries: inout [pollfd], until deadline: Deadline) -> Bool {
     while true {
         let ready = Glibc.poll(&entries, nfds_t(entries.count), deadline.remainingMilliseconds)
         if ready > 0 { return true }
-        // Anything but a signal is a mistake in the descriptors: reading them will tell.
+        // Any error other than a signal is a wrong descriptor; the following read reports it.
         if ready < 0, errno != EINTR { return true }
         if ready == 0, deadline.remainingMilliseconds == 0 { return false }
     }

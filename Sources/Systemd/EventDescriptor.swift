@@ -1,7 +1,7 @@
 internal import CSystemd
 internal import Glibc
 
-/// An eventfd(2): a wake-up that one thread sends and another waits for, with a bound.
+/// Wakes one thread from another, with a limit on the wait (eventfd(2)).
 ///
 /// Poll is used instead of a condition variable because its descriptor is a plain number, which Swift can prove
 /// sendable, and because its waits have a time-out on the monotonic clock.
@@ -26,7 +26,7 @@ final class EventDescriptor: Sendable {
         _ = write(descriptor, &one, 8)
     }
 
-    /// Waits for a signal and takes it. False: none came in time.
+    /// Waits for a signal and clears it. False: none came in time.
     func wait(atMost limit: Duration) -> Bool {
         let deadline = ContinuousClock.now + limit
         while true {
@@ -44,7 +44,7 @@ final class EventDescriptor: Sendable {
 }
 
 extension Duration {
-    /// For poll(2): rounded up, never negative, held inside Int32.
+    /// Whole milliseconds for poll(2): rounded up, never negative, clamped to Int32.
     fileprivate var wholeMilliseconds: Int32 {
         let (seconds, attoseconds) = components
         guard seconds >= 0, attoseconds >= 0 else { return 0 }

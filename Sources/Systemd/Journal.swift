@@ -3,8 +3,9 @@ internal import Glibc
 
 /// Whether a descriptor leads to the journal.
 package enum JournalStream {
-    /// systemd.exec(5), `$JOURNAL_STREAM`: device and inode of the journal's stream, in decimal, with a colon between.
-    /// It must be compared with the descriptor itself, for a child may have been given another standard error.
+    /// Compares a descriptor with `$JOURNAL_STREAM` (systemd.exec(5)): device and inode of the journal's stream, in
+    /// decimal, with a colon between. The variable alone is not enough, because a child may have been given another
+    /// standard error.
     package static func isJournal(descriptor: Int32) -> Bool {
         guard let value = getenv("JOURNAL_STREAM") else { return false }
         return isJournal(descriptor: descriptor, journalStream: String(cString: value))
@@ -19,7 +20,7 @@ package enum JournalStream {
     }
 }
 
-/// The fields of one journal entry in one buffer, ready for sendmsg: `NAME=value` each, the value any bytes.
+/// One journal entry in one buffer, ready for sendmsg(2): fields of the form `NAME=value`, with any text as value.
 package struct JournalRecord: Sendable {
     package private(set) var bytes: [UInt8] = []
     /// Where each field ends in `bytes`.
@@ -38,15 +39,15 @@ package struct JournalRecord: Sendable {
 }
 
 package enum Journal {
-    /// Sends one entry by the native protocol; may wait for journald, so only the writer's thread calls it.
-    /// True: handed over, or no journal runs here at all (sd_journal_sendv(3) does not tell these two apart).
+    /// Sends one entry by the native protocol. It may wait for journald, so only the writer's thread calls it.
+    /// True: sent, or no journal runs here at all (sd_journal_sendv(3) does not distinguish the two).
     package static func send(_ record: JournalRecord) -> Bool {
         record.bytes.withUnsafeBytes { buffer in
             guard let base = buffer.baseAddress else { return true }
             var start = 0
             let vectors = record.ends.map { end in
                 defer { start = end }
-                // sendmsg(2) only reads through iov_base, which C has no way to say.
+                // sendmsg(2) only reads through iov_base, but its C type is a mutable pointer.
                 return iovec(iov_base: UnsafeMutableRawPointer(mutating: base + start), iov_len: end - start)
             }
             return sd_journal_sendv(vectors, Int32(vectors.count)) == 0
@@ -55,8 +56,8 @@ package enum Journal {
 }
 
 package enum LineOutput {
-    /// Writes all of `bytes` to a descriptor, waiting as long as it takes, also where it is non-blocking.
-    /// False once it is closed at the other end or fails otherwise. Only the writer's thread calls it.
+    /// Writes all of `bytes` to a descriptor, waiting as long as that takes, even if the descriptor is non-blocking.
+    /// False once the other end has closed it or writing fails otherwise. Only the writer's thread calls it.
     package static func write(_ bytes: [UInt8], to descriptor: Int32) -> Bool {
         bytes.withUnsafeBytes { buffer in
             var rest = buffer[...]

@@ -1,24 +1,26 @@
 internal import Glibc
 internal import Synchronization
 
-/// A bounded queue before a sink that may be slow, emptied by a thread of its own.
+/// A bounded queue in front of a sink that may be slow; a thread of its own writes the entries.
 ///
-/// Whoever has something to tell must never wait for the one who listens: a stopped journald, a pipe that nobody
-/// reads. So `post` takes a lock for a few instructions and never anything longer; what does not fit is dropped,
-/// counted, and reported by `tick`, whose entries go straight to the sink and so cannot be dropped in their turn.
+/// A caller that logs never waits for the sink, even if journald is stopped or nobody reads the pipe. `post` holds a
+/// lock for a few instructions only. An entry that does not fit is dropped and counted. `tick` reports the count; its
+/// entries go straight to the sink, so a full queue cannot drop them.
 ///
 ///     open ──close()──▶ closing ──queue empty, last tick written──▶ closed
 ///
-/// The thread holds this object; `close` ends it. A sink that never returns keeps the thread until the process ends.
+/// The thread retains this object until `close` ends it. If the sink never returns, the thread lives until the process
+/// ends.
 package final class JournalWriter<Entry: Sendable>: Sendable {
-    /// Writes a batch in order; may block; returns how many of it could not be written.
+    /// Writes a batch in order and returns how many of its entries could not be written; may block.
     package typealias Sink = @Sendable ([Entry]) -> Int
-    /// Called by the writer's thread every `tickInterval` with the number of entries dropped since the last call;
-    /// gives the entries to write for it. Called once more at the end, with `isLast`.
+    /// Returns the entries to write at a tick. The writer's thread calls it every `tickInterval` with the number of
+    /// entries dropped since the last call, and once more at the end with `isLast`.
     package typealias Tick = @Sendable (_ dropped: Int, _ isLast: Bool) -> [Entry]
 
     private struct State {
-        /// Entries `head...` wait; those before it are gone (removed in bulk, for an array only shrinks at its end).
+        /// Entries `head...` wait; those before it are taken (removed in bulk, because an array only shrinks at its
+        /// end).
         var entries: [Entry?] = []
         var head = 0
         var dropped = 0
@@ -36,7 +38,8 @@ package final class JournalWriter<Entry: Sendable>: Sendable {
     private let wakeUp: EventDescriptor
     private let closed: EventDescriptor
 
-    /// Starts the thread. `queueEntriesMax` bounds what waits, `batchEntriesMax` what the sink gets at once.
+    /// Starts the thread. `queueEntriesMax` limits the entries that wait, `batchEntriesMax` those that the sink gets at
+    /// once.
     package init(
         queueEntriesMax: Int, batchEntriesMax: Int, tickInterval: Duration,
         sink: @escaping Sink, tick: @escaping Tick
@@ -71,15 +74,15 @@ package final class JournalWriter<Entry: Sendable>: Sendable {
         if mustWake { wakeUp.signal() }
     }
 
-    /// Entries lost since the start, for whatever reason.
+    /// Entries lost since the start, dropped or not written.
     package var droppedTotal: Int { state.withLock { $0.droppedTotal } }
 
-    /// Takes nothing more and waits until all that is queued is written. False: the sink did not manage within `limit`.
+    /// Accepts no more entries and waits until all queued ones are written. False: that took longer than `limit`.
     package func close(within limit: Duration) -> Bool {
         state.withLock { $0.isClosing = true }
         wakeUp.signal()
         guard closed.wait(atMost: limit) else { return false }
-        // So that a second close finds it closed too.
+        // A second close must find it closed, too.
         closed.signal()
         return true
     }
@@ -100,7 +103,7 @@ package final class JournalWriter<Entry: Sendable>: Sendable {
         closed.signal()
     }
 
-    /// Up to `batchEntriesMax` entries; none means that the next `post` has to wake the thread.
+    /// Takes up to `batchEntriesMax` entries. If there are none, the next `post` wakes the thread.
     private func takeBatch() -> (batch: [Entry], isClosing: Bool) {
         state.withLock { state in
             let count = min(batchEntriesMax, state.entries.count - state.head)
@@ -135,7 +138,7 @@ package final class JournalWriter<Entry: Sendable>: Sendable {
         }
         let entries = tick(dropped, isLast)
         guard !entries.isEmpty else { return }
-        // A report that was lost itself is told again by the next tick.
+        // A report that was lost is repeated by the next tick.
         if sink(entries) > 0 { state.withLock { $0.dropped += dropped } }
     }
 
@@ -147,7 +150,8 @@ package final class JournalWriter<Entry: Sendable>: Sendable {
     }
 }
 
-/// No thread, or no descriptor for its wake-ups: the process is out of both, and cannot serve anyway.
+/// The thread, or a descriptor for its wake-ups, cannot be had: the process has run out of them and cannot serve
+/// anyway.
 package struct JournalWriterFailure: Error, CustomStringConvertible {
     package let description: String
 }

@@ -3,7 +3,7 @@ internal import Glibc
 
 /// A listening socket that the service manager opened before this process began (sd_listen_fds(3)).
 package struct InheritedSocket: Equatable, Sendable {
-    /// Already close-on-exec: the private cluster's processes must not keep the port.
+    /// Already close-on-exec, because the processes of the private cluster must not keep the port.
     package let descriptor: Int32
     /// `FileDescriptorName=` of the socket unit, by default the unit's name (`posthouse.socket`).
     package let name: String
@@ -22,7 +22,7 @@ package enum ListenFds {
 
     /// The inherited sockets in the order of the unit; empty where there are none.
     ///
-    /// Once only: it takes the variables out of the environment, so that no child believes them its own.
+    /// Call it once: it removes the variables from the environment, so that no child takes them for its own.
     package static func take() throws(Failure) -> [InheritedSocket] {
         var names: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>?
         let count = sd_listen_fds_with_names(1, &names)
@@ -34,7 +34,7 @@ package enum ListenFds {
         }
     }
 
-    /// The list ends with a null pointer; each text and the list itself are the caller's to free.
+    /// Frees each name and the list itself, which ends with a null pointer; both belong to the caller.
     private static func release(_ names: UnsafeMutablePointer<UnsafeMutablePointer<CChar>?>?) {
         guard let names else { return }
         var next = names

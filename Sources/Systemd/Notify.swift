@@ -1,11 +1,11 @@
 internal import CSystemd
 internal import Glibc
 
-/// What the service manager is told (sd_notify(3)): each message is one datagram to `NOTIFY_SOCKET`.
+/// Notifies the service manager (sd_notify(3)); each message is one datagram to `NOTIFY_SOCKET`.
 ///
-/// Off systemd the variable is absent and nothing is sent. A failure is returned, not logged: the caller decides.
+/// Without systemd the variable is absent and nothing is sent. A failure is returned, not logged: the caller decides.
 package enum Notify {
-    /// What became of a message.
+    /// The result of sending a message.
     package enum Delivery: Equatable, Sendable {
         case sent
         /// `NOTIFY_SOCKET` is not set: not started by a service manager.
@@ -14,29 +14,29 @@ package enum Notify {
         case failed(Int32)
     }
 
-    /// The start is complete; after `reloading()`, so is the reload. `status` is what `systemctl status` shows.
+    /// Reports that the start, or after `reloading()` the reload, is complete. `systemctl status` shows `status`.
     @discardableResult
     package static func ready(status: String) -> Delivery {
         send("READY=1\nSTATUS=\(singleLine(status))")
     }
 
-    /// One line for `systemctl status`.
+    /// Sets the line that `systemctl status` shows.
     @discardableResult
     package static func status(_ text: String) -> Delivery {
         send("STATUS=\(singleLine(text))")
     }
 
-    /// The start (or the stop) goes on and may take so much longer than the unit's time-out says; to be repeated before
-    /// `time` is over.
+    /// Extends the time-out of the start or the stop: it may take `time` from now, whatever the unit says. To be
+    /// repeated before `time` is over.
     @discardableResult
     package static func extendTimeout(by time: Duration) -> Delivery {
         let (seconds, attoseconds) = time.components
         return send("EXTEND_TIMEOUT_USEC=\(seconds * 1_000_000 + attoseconds / 1_000_000_000_000)")
     }
 
-    /// The configuration is being read again; `ready(status:)` ends it.
+    /// Reports that the configuration is being read again; `ready(status:)` ends the reload.
     ///
-    /// MONOTONIC_USEC is what a `Type=notify-reload` unit (systemd 253 and later) asks for; 252 ignores it.
+    /// `Type=notify-reload` (systemd 253 and later) requires MONOTONIC_USEC; systemd 252 ignores it.
     @discardableResult
     package static func reloading() -> Delivery {
         var now = timespec()
@@ -45,13 +45,13 @@ package enum Notify {
         return send("RELOADING=1\nMONOTONIC_USEC=\(microseconds)")
     }
 
-    /// The service drains and then ends.
+    /// Reports that the service drains and then ends.
     @discardableResult
     package static func stopping(status: String) -> Delivery {
         send("STOPPING=1\nSTATUS=\(singleLine(status))")
     }
 
-    /// Feeds the watchdog. Only to be called once the caller's own threads have answered.
+    /// Resets the watchdog. Call it only once the caller's own threads have answered.
     @discardableResult
     package static func watchdog() -> Delivery {
         send("WATCHDOG=1")
@@ -64,7 +64,7 @@ package enum Notify {
         return result == 0 ? .notSupervised : .failed(-result)
     }
 
-    /// A newline would begin another assignment: text from outside must not become one.
+    /// Replaces control characters by blanks: a newline in text from outside would begin another assignment.
     static func singleLine(_ text: String) -> String {
         String(String.UnicodeScalarView(text.unicodeScalars.map { $0.value < 0x20 || $0.value == 0x7F ? " " : $0 }))
     }

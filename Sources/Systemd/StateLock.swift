@@ -1,19 +1,19 @@
 internal import CSystemd
 internal import Glibc
 
-/// A file in the state directory that one process at a time holds locked, from its start to its end.
+/// Locks a file in the state directory for one process at a time, from its start to its end.
 ///
-/// The kernel drops the lock (flock(2)) with the process, however that ends, and not before: a process that is stopped
-/// or hangs holds it. No child has it, for the descriptor is closed on exec. Whoever has the lock therefore knows that
-/// the process which left its mark in the file is dead.
+/// The kernel releases the lock (flock(2)) when the process ends, however it ends, and not before: a process that is
+/// stopped or hangs still holds it. No child holds it, because the descriptor is closed on exec. So whoever gets the
+/// lock knows that the process whose mark is in the file is dead.
 ///
-/// The mark names the file (machine, device, inode) and the run (a token, new with each): the same file restored from a
-/// backup, copied to another host or shared by several (NFS) bears other marks. Only a copy of a whole machine's disk,
-/// its machine id included, taken while the process ran, has the mark of a process that may live; and that once, for
-/// the copy writes a token of its own.
+/// The mark identifies the file (machine, device, inode) and the run (a new token each time). So the same file restored
+/// from a backup, copied to another host or shared by several hosts (NFS) has other marks. The exception is a copy of a
+/// whole machine's disk with its machine id, taken while the process ran: it has the mark of a process that may be
+/// alive, but only once, because the copy then writes a token of its own.
 package final class StateLock: Sendable {
     package struct Mark: Hashable, Sendable {
-        /// 16 bytes, made from the machine id for Posthouse alone.
+        /// 16 bytes, derived from the machine id for Posthouse alone.
         package let machine: [UInt8]
         package let device: UInt64
         package let inode: UInt64
@@ -23,15 +23,16 @@ package final class StateLock: Sendable {
 
     private static let tokenBytes = 32
 
-    /// Of the process that had the file before, and is dead; nil: there was none, or it left no mark.
+    /// The mark of the previous process, which is dead; nil: there was none, or it left no mark.
     package let former: Mark?
-    /// Of this process.
+    /// The mark of this process.
     package let own: Mark
-    /// Never closed: the lock is to last until the process has ended.
+    /// Stays open, because the lock must last until the process has ended.
     private let descriptor: Int32
 
-    /// Nil: another process has the lock, or the file cannot be made here, or the machine has no id. Does not wait.
-    /// - Parameter directory: is not made where it is missing.
+    /// Takes the lock without waiting. Nil: another process has it, the file cannot be created or is not a regular file
+    /// with one link, or the machine has no id.
+    /// - Parameter directory: must exist; it is not created.
     package static func take(in directory: String) -> StateLock? {
         guard let machine = machineID() else { return nil }
         let descriptor = open(directory + "/daemon.lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0o600)
@@ -56,8 +57,8 @@ package final class StateLock: Sendable {
         self.descriptor = descriptor
     }
 
-    /// Leaves the mark of this process in the file, in place of its predecessor's.
-    /// - Returns: false: it could not be written (a full disk), and the next process will not know this one.
+    /// Writes the mark of this process into the file, in place of its predecessor's.
+    /// - Returns: false: it could not be written (a full disk), and the next process will not find this one's mark.
     @discardableResult
     package func leaveMark() -> Bool {
         let bytes = Array((own.token + "\n").utf8)
@@ -66,7 +67,7 @@ package final class StateLock: Sendable {
             && fsync(descriptor) == 0
     }
 
-    /// As if the process had ended.
+    /// Releases the lock as if the process had ended, for tests.
     func end() { close(descriptor) }
 
     private static func token(in descriptor: Int32) -> String? {
@@ -81,7 +82,7 @@ package final class StateLock: Sendable {
         return String(repeating: "0", count: 16 - digits.utf8.count) + digits
     }
 
-    /// Needs nothing but /etc/machine-id. Nil: there is none, as in most containers.
+    /// Reads nothing but /etc/machine-id. Nil: there is none, as in most containers.
     private static func machineID() -> [UInt8]? {
         var bytes = [UInt8](repeating: 0, count: 16)
         return posthouse_machine_id(&bytes) >= 0 ? bytes : nil

@@ -1,6 +1,6 @@
 internal import CSystemd
 
-/// The unit's `WatchdogSec=`, as handed down in WATCHDOG_USEC and WATCHDOG_PID (sd_watchdog_enabled(3)).
+/// The unit's `WatchdogSec=`, passed in WATCHDOG_USEC and WATCHDOG_PID (sd_watchdog_enabled(3)).
 package enum Watchdog {
     /// How long the service may stay silent before it is killed; nil: no watchdog, or not for this process.
     /// sd_watchdog_enabled(3) recommends to call `Notify.watchdog()` every half of it.

@@ -1,6 +1,6 @@
 internal import Glibc
 
-/// A detached thread for one blocking job, so that no pool's thread ever waits in its place.
+/// Runs one blocking job on a detached thread, so that it blocks no thread of a pool.
 enum WriterThread {
     private final class Job: Sendable {
         let body: @Sendable () -> Void
@@ -10,7 +10,7 @@ enum WriterThread {
     static func start(_ body: @escaping @Sendable () -> Void) throws(JournalWriterFailure) {
         let job = Unmanaged.passRetained(Job(body))
         var thread = pthread_t()
-        // Signals belong to the main thread's handlers: the new thread inherits a mask with everything blocked.
+        // Signals are handled on the main thread, so the new thread inherits a mask that blocks all of them.
         var all = sigset_t()
         var before = sigset_t()
         sigfillset(&all)

@@ -1,4 +1,4 @@
-/// Base64 after RFC 4648 §4, strict: padded, no line breaks, and no bits set behind the last byte, so that every byte
+/// Strict Base64 after RFC 4648 §4: padded, no line breaks, and no bits set after the last byte, so that every byte
 /// string has exactly one text.
 package enum Base64 {
     package static func encode(_ bytes: some Sequence<UInt8>) -> String {
@@ -23,7 +23,7 @@ package enum Base64 {
         return String(decoding: out, as: UTF8.self)
     }
 
-    /// Nil for anything that `encode` does not write.
+    /// Decodes `text`; nil for anything that `encode` does not write.
     package static func decode(_ text: some StringProtocol) -> [UInt8]? {
         let digits = Array(text.utf8)
         guard digits.count.isMultiple(of: 4) else { return nil }

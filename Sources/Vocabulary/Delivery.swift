@@ -1,12 +1,12 @@
-/// One outbound statement: an event passed on, or a transfer message that the relay derived. Shared by its deliveries.
+/// One outbound statement: an event passed on, or a transfer message that Posthouse derived. Its deliveries share it.
 package final class Message: Sendable {
-    /// Row of `messages`; ascending in the order of telling within a purchase.
+    /// Row of `messages`; ascending within a purchase in the order in which its messages are announced.
     package let row: Int64
     /// `webhook-id`: stable over attempts and replays.
     package let id: String
     /// Row of `events` of the webhook that caused it.
     package let event: Int64
-    /// The vendor's event id, else the relay's; of a derived message its own.
+    /// The vendor's event id, else Posthouse's own; a derived message has its own.
     package let eventID: String
     package let type: String
     package let source: String
@@ -14,7 +14,7 @@ package final class Message: Sendable {
     package let purchase: Identifier?
     package let purchaseKey: String?
     package let transferID: String?
-    /// `{"type":…,"data":{…,"original":` – the standard payload up to the place of the source's own.
+    /// `{"type":…,"data":{…,"original":` – the standard payload up to the source's original.
     package let envelope: [UInt8]
     /// The webhook's body, byte for byte.
     package let original: [UInt8]
@@ -41,10 +41,10 @@ package final class Message: Sendable {
         self.derivedBody = derivedBody
     }
 
-    /// What closes the standard payload after the original.
+    /// The end of the standard payload, after the original.
     package static let envelopeEnd: [UInt8] = Array("}}".utf8)
 
-    /// Bytes that it holds in memory, for the bounds of a lane.
+    /// Bytes held in memory, counted against the limits of a lane.
     package var bytes: Int { envelope.count + original.count + (derivedBody?.count ?? 0) }
 }
 
@@ -52,13 +52,13 @@ package final class Message: Sendable {
 package struct Delivery: Sendable {
     /// Row of `deliveries`.
     package let id: Int64
-    /// The row of `daemons` that it is leased under. What becomes of it is written under this lease alone.
+    /// Row of `daemons` that holds its lease. The outcome is written only under this lease.
     package let lease: Int64
     package let integration: Int32
     package let message: Message
-    /// Attempts that were made before.
+    /// Attempts made so far.
     package let attemptsMade: Int
-    /// Of the message: `give_up_after` counts from here.
+    /// Creation of the message; `give_up_after` counts from here.
     package let createdAt: Timestamp
 
     package init(
@@ -73,7 +73,7 @@ package struct Delivery: Sendable {
     }
 }
 
-/// What settling needs of a delivery: no body, for settles may pile up while the database is away.
+/// The parts of a delivery that settling needs: no body, because settlements may queue up while the database is down.
 package struct SettledDelivery: Sendable {
     package let id: Int64
     package let lease: Int64
@@ -95,19 +95,19 @@ package struct SettledDelivery: Sendable {
     }
 }
 
-/// How one attempt ended, on its way into the ledger.
+/// The result of one attempt, to be written to the ledger.
 package struct Settlement: Sendable {
     package enum Verdict: Sendable {
         case accepted
         case retry(after: Duration)
-        /// A probe of an open breaker that failed: uses up no attempt of the schedule, waits as it was.
+        /// A failed probe of an open breaker: uses up no attempt of the schedule and changes nothing else.
         case kept(after: Duration)
         /// Given up, with the reason that stays with the dead letter.
         case dead(reason: String)
         /// 410: the integration is paused and the delivery waits; uses up no attempt of the schedule.
         case paused(reason: String)
 
-        /// Whether it brings a text that is written.
+        /// Whether the verdict has a text that is written.
         package var hasText: Bool {
             switch self {
             case .dead, .paused: true
@@ -120,7 +120,7 @@ package struct Settlement: Sendable {
     package let verdict: Verdict
     package let httpStatus: Int?
     package let latencyMilliseconds: Int
-    /// Why it was not accepted; no secret, an excerpt of the answer at most.
+    /// Why it was not accepted. Contains no secret and at most an excerpt of the response.
     package let failure: String?
 
     package init(
@@ -148,7 +148,7 @@ package struct Settlement: Sendable {
         text.utf8.contains(0) ? String(String.UnicodeScalarView(text.unicodeScalars.filter { $0 != "\0" })) : text
     }
 
-    /// With each text that it brings (of the failure, and the reasons of its verdict) as `change` makes it.
+    /// A copy with each of its texts (the failure and the reason of the verdict) replaced by `change`.
     package func changingTexts(_ change: (String) -> String) -> Settlement {
         let changed: Verdict =
             switch verdict {
@@ -159,7 +159,7 @@ package struct Settlement: Sendable {
         return Settlement(delivery, changed, httpStatus, latencyMilliseconds, failure.map(change))
     }
 
-    /// With nothing of what a receiver may have said: for a database that refuses it.
+    /// A copy without text from a receiver, for a database that refuses such a text.
     package var withoutTexts: Settlement {
         changingTexts { _ in "the database refused the text of this failure" }
     }

@@ -3,22 +3,22 @@ package struct Fact: Hashable, Sendable {
     package enum Kind: Hashable, Sendable {
         /// ACTIVATE: `holder` has the purchase.
         case gain
-        /// DEACTIVATE: `holder` has it no more.
+        /// DEACTIVATE: `holder` no longer has the purchase.
         case loss
-        /// A native SUBSCRIPTION_TRANSFERRED / ONE_TIME_PURCHASE_TRANSFERRED: told of the old holder.
+        /// A native SUBSCRIPTION_TRANSFERRED / ONE_TIME_PURCHASE_TRANSFERRED: a webhook about the old holder.
         case transferred
-        /// A native SUBSCRIPTION_RECEIVED / ONE_TIME_PURCHASE_RECEIVED: told of the new holder.
+        /// A native SUBSCRIPTION_RECEIVED / ONE_TIME_PURCHASE_RECEIVED: a webhook about the new holder.
         case received
     }
 
     package let kind: Kind
-    /// The holder the webhook is about: of `transferred` the old one, of `received` the new one.
+    /// The holder that the webhook is about: the old one for `transferred`, the new one for `received`.
     package let holder: Holder
     /// The other side of a native transfer, where the webhook names one.
     package let counterpart: Holder?
     /// Event time (`event_created_at_ms`): the only thing that orders facts.
     package let at: Timestamp
-    /// `effective_next_renewal_at`: how long the paid period lasts. Absent: no end.
+    /// `effective_next_renewal_at`: end of the paid period. Absent: no end.
     package let until: Timestamp?
     /// `subscription_status` REVOKED.
     package let isRevoked: Bool
@@ -46,20 +46,20 @@ package struct Event: Sendable {
     package let vendorEventID: String?
     /// The vendor's own name of the event.
     package let name: String
-    /// Purchasely's v3 name for it: what `events` globs match and `type` says.
+    /// Purchasely's v3 name of the event: what `events` globs match, and the value of `type`.
     package let type: String
     package let holder: Holder
     /// `event_created_at_ms`.
     package let occurredAt: Timestamp
-    /// Absent where the envelope names no purchase at all.
+    /// Absent where the envelope names no purchase.
     package let purchase: Purchase?
     package let transaction: Transaction?
-    /// What it states of who holds the purchase; empty for a lifecycle event. More than one where the vendor names
-    /// several holders of one purchase (shared access, an install and its identity).
+    /// What the event states about who holds the purchase; empty for a lifecycle event. More than one where the vendor
+    /// names several holders of one purchase (shared access, an install and its identity).
     package let facts: [Fact]
-    /// What it states of holders beyond this one purchase.
+    /// What the event states about holders beyond this one purchase.
     package let change: HolderChange?
-    /// Which users its anonymous holders are known to be, as of the event time.
+    /// The users that its anonymous holders are known to be, as of the event time.
     package let links: [HolderLink]
     /// The body, byte for byte as it was signed.
     package let body: [UInt8]
@@ -85,14 +85,14 @@ package struct Event: Sendable {
 }
 
 extension Event {
-    /// Whether an app may be waiting for its acknowledgement, to go on with access that has changed.
+    /// Whether an app may be waiting for this event's acknowledgement before it uses the changed access.
     package var grantsOrEndsAccess: Bool { type == "ACTIVATE" || type == "DEACTIVATE" }
 }
 
-/// A body that was authentic but has no readable envelope: kept byte for byte, acknowledged, never lost.
+/// An authentic body without a readable envelope: kept byte for byte, acknowledged, never lost.
 package struct QuarantinedBody: Sendable {
     package let source: String
-    /// What was wrong, for a person; never quotes the body.
+    /// The error, for a person; never quotes the body.
     package let reason: String
     package let body: [UInt8]
 

@@ -2,36 +2,36 @@
     import Glibc
     import Synchronization
 
-    /// A step of the way at which a debug build ends or hangs on demand, so that tests see what a crash there leaves
-    /// behind. A release build has none of this, and no call of it: they stand in `#if DEBUG`, too (TidyTests).
+    /// A step at which a debug build ends or hangs on demand, so that tests see what a crash there leaves in the
+    /// database. A release build has neither this type nor calls of it: the calls are in `#if DEBUG`, too (TidyTests).
     ///
-    /// POSTHOUSE_FAILPOINT says which step, on which passage since the start of the process and what happens then:
-    /// `STEP[:PASSAGE[:kill|hang]]`, as in `settle-before-commit:3:kill`. Left out: the first, kill.
+    /// POSTHOUSE_FAILPOINT names the step, the passage through it since the start of the process, and the action:
+    /// `STEP[:PASSAGE[:kill|hang]]`, as in `settle-before-commit:3:kill`. Defaults: first passage, kill.
     package enum Failpoint: String, CaseIterable, Sendable {
-        /// A webhook's body is there, and nobody has looked at it.
+        /// A webhook's body was read and is not processed yet.
         case webhookRead = "webhook-read"
         case recordBeforeCommit = "record-before-commit"
-        /// Committed; no lane and no source knows of it yet.
+        /// Committed; no lane and no source has been notified.
         case recordAfterCommit = "record-after-commit"
-        /// The answer was given to its connection; it may be on the wire or not.
+        /// The answer was passed to its connection; it may or may not be on the wire.
         case webhookAnswered = "webhook-answered"
         /// Signed, not yet sent.
         case deliveryBeforeRequest = "delivery-before-request"
-        /// The receiver's answer was read, or that there will be none; nothing was noted of it.
+        /// The receiver's answer was read, or it is known that none will come; nothing was recorded.
         case deliveryAfterAnswer = "delivery-after-answer"
         case settleBeforeCommit = "settle-before-commit"
-        /// Settled; what waited behind is still blocked.
+        /// Settled; deliveries blocked by it are still blocked.
         case settleAfterCommit = "settle-after-commit"
         case claimBeforeCommit = "claim-before-commit"
-        /// Leased to this daemon, and no lane of it knows.
+        /// Leased to this daemon; none of its lanes has it yet.
         case claimAfterCommit = "claim-after-commit"
-        /// The lease is renewed; the dead are not buried yet.
+        /// The lease is renewed; dead daemons are not expired yet.
         case leaseRenewal = "lease-renewal"
-        /// New messages go by the new configuration; the lanes are still those of the old one.
+        /// New messages follow the new configuration; the lanes are still those of the old one.
         case reloadAdopting = "reload-adopting"
         /// `migrate --from-embedded`: the cluster is marked as being moved.
         case moveBeforeCommit = "move-before-commit"
-        /// The same: the ledger is in the new database, and the mark does not say so yet.
+        /// `migrate --from-embedded`: the ledger is in the new database, but the mark does not say so yet.
         case moveAfterCommit = "move-after-commit"
         /// SIGUSR2, on an event loop.
         case eventLoopSignalled = "event-loop-signalled"
@@ -41,7 +41,7 @@
         private enum Action: String, CaseIterable {
             /// By SIGKILL: nothing of the process runs after it.
             case kill
-            /// The thread never comes back.
+            /// The thread never returns.
             case hang
         }
 
@@ -56,7 +56,7 @@
         private static let armed = setting.flatMap(parse)
         private static let passages = Atomic(0)
 
-        /// What is wrong with the variable, for whoever set it; nil: nothing.
+        /// Why the variable is invalid, for the person who set it; nil if it is valid or not set.
         package static var complaint: String? {
             guard let setting, armed == nil else { return nil }
             let steps = allCases.map(\.rawValue).joined(separator: ", ")
@@ -65,7 +65,7 @@
 
         package static func isArmed(_ steps: Failpoint...) -> Bool { armed.map { steps.contains($0.step) } ?? false }
 
-        /// Does what the variable says where it names this step and this passage of it.
+        /// Performs the configured action if the variable names this step and this is the configured passage.
         package static func reach(_ step: Failpoint) {
             guard let armed, armed.step == step,
                 passages.wrappingAdd(1, ordering: .relaxed).newValue == armed.passage

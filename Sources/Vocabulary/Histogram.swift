@@ -1,8 +1,8 @@
-/// Counts of whole numbers by range: what a Prometheus histogram is made of. Cumulative only when it is written.
+/// Counts of whole numbers by range, for a Prometheus histogram. They are made cumulative only on output.
 package struct Histogram: Sendable, Equatable {
     /// Upper bounds, inclusive, ascending.
     package let bounds: [Int]
-    /// One for each bound, and a last one for what lies above.
+    /// One count for each bound, and a last one for values above all bounds.
     package private(set) var counts: [Int]
     package private(set) var sum = 0
 

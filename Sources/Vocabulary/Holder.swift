@@ -1,7 +1,7 @@
-/// Who holds a purchase: exactly one of a known user or an anonymous one.
+/// Who holds a purchase: exactly one of a known user and an anonymous one.
 ///
-/// In the database a holder is ONE coalesced text (`user:…` / `anon:…`), never two nullable columns: a UNIQUE over a
-/// NULL never fires.
+/// The database stores a holder as one text (`user:…` / `anon:…`), never as two nullable columns: a UNIQUE constraint
+/// does not apply to NULL.
 package enum Holder: Hashable, Sendable {
     case user(String)
     case anonymous(String)
@@ -14,7 +14,8 @@ package enum Holder: Hashable, Sendable {
         }
     }
 
-    /// Reads what `coalesced` wrote; nil for anything else. By bytes: an id may begin with a combining mark.
+    /// Reads what `coalesced` wrote; nil for anything else. Compares bytes, because an id may begin with a combining
+    /// mark.
     package init?(coalesced: some StringProtocol) {
         let id = String(decoding: coalesced.utf8.dropFirst(5), as: UTF8.self)
         if coalesced.utf8.starts(with: "user:".utf8) {
@@ -41,8 +42,8 @@ package enum Holder: Hashable, Sendable {
     package var fieldName: String { isAnonymous ? "anonymous_user_id" : "user_id" }
 }
 
-/// Ids are compared byte by byte, as PostgreSQL does: Swift's own equality takes two spellings of one accented letter
-/// for the same, and two holders must never become one.
+/// Compares ids byte by byte, as PostgreSQL does. Swift's own equality treats two spellings of one accented letter as
+/// equal, and two holders must never become one.
 extension Holder {
     package static func == (left: Holder, right: Holder) -> Bool {
         left.isAnonymous == right.isAnonymous && left.id.hasSameBytes(as: right.id)
@@ -64,7 +65,7 @@ extension Holder: Comparable {
 }
 
 extension String {
-    /// Byte for byte. Iterating over two UTF-8 views costs several times as much.
+    /// Compares byte for byte. Iterating over two UTF-8 views costs several times as much.
     package func hasSameBytes(as other: String) -> Bool {
         var (left, right) = (self, other)
         return left.withUTF8 { left in

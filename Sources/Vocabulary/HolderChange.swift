@@ -1,39 +1,41 @@
-/// What an event states of holders as such. It concerns every purchase that they hold at the event time, those included
-/// whose own webhooks come later.
+/// What an event states about holders as such. It applies to every purchase that they hold at the event time, including
+/// purchases whose own webhooks come later.
 package enum HolderChange: Hashable, Sendable {
-    /// All that any of `from` holds passes to `to`. `isNative`: the vendor itself says so, and one-time purchases pass,
-    /// too; otherwise it is the relay's own rule of a login, which moves subscriptions alone (I3: Domain.md,
-    /// "Invariants").
+    /// Everything that any of `from` holds passes to `to`. If `isNative`, the vendor itself says so, and one-time
+    /// purchases pass, too; otherwise it is Posthouse's own rule of a login, which moves only subscriptions (I3:
+    /// Domain.md, "Invariants").
     case move(from: [Holder], to: Holder, isNative: Bool)
-    /// An install (anonymous holder) logs in as an identity (user). The first identify ever of an identity gives it all
-    /// that the install holds; every one opens a session (Qonversion, "User Identifiers").
+    /// An install (anonymous holder) logs in as an identity (user). The first identify ever of an identity gives it
+    /// everything that the install holds; each identify opens a session (Qonversion, "User Identifiers").
     case identify(install: String, identity: String)
-    /// The same, where no other install is linked with the identity and the install is logged in as nobody else.
-    /// Otherwise the event is refused: nothing of it is recorded. `moves`: whether what the install holds is concerned.
+    /// An `identify` that requires that no other install is linked with the identity and that the install is not logged
+    /// in as anybody else. Otherwise the event is refused and nothing is recorded. `moves`: whether it concerns what
+    /// the install holds.
     case claim(install: String, identity: String, moves: Bool)
-    /// An install is registered by its name, where nothing knows of it yet. Otherwise the event is refused.
+    /// An install is registered by its name if it is still unknown. Otherwise the event is refused.
     case register(install: String)
-    /// All sessions of a user end, on whatever anonymous holders (a logout that names the user alone).
+    /// All sessions of a user end, on all anonymous holders (a logout that names only the user).
     case endSessions(user: String)
-    /// A store account's purchases, named by their transactions, are restored on an install: it and its current
-    /// identity hold them, alone or beside the others.
+    /// The purchases of a store account, named by their transactions, are restored on an install: the install and its
+    /// current identity hold them, alone or together with the previous holders.
     case restore(install: String, transactions: [String], strategy: RestoreStrategy)
 }
 
-/// What a restore does to those who held the purchase before (Qonversion, "Restore strategies").
+/// What a restore does to the previous holders of the purchase (Qonversion, "Restore strategies").
 package enum RestoreStrategy: String, Hashable, Sendable, CaseIterable {
-    /// They hold it no more.
+    /// They no longer hold it.
     case transfer
-    /// They hold it still.
+    /// They still hold it.
     case copy
 }
 
-/// From the event time on an anonymous holder is this user.
+/// Links an anonymous holder to a user from the event time on.
 package struct HolderLink: Hashable, Sendable {
     package let anonymousID: String
-    /// Nil: it is nobody known any more (logout, an expired session).
+    /// Nil: the holder is no longer a known user (logout, an expired session).
     package let userID: String?
-    /// A session's end: past it the holder resolves as anonymous again. Nil: it holds until something else is said.
+    /// The end of a session, after which the holder is anonymous again. Nil: the link lasts until another statement
+    /// ends it.
     package let until: Timestamp?
 
     package init(anonymousID: String, userID: String?, until: Timestamp? = nil) {

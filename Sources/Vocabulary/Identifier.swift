@@ -1,5 +1,5 @@
-/// A 128-bit identity of the relay's own: the first half of a SHA-256 over what it names, or a random number.
-/// Stored as PostgreSQL's `uuid` (16 bytes, no text), written as 32 lower-case hex digits.
+/// A 128-bit id made by Posthouse: the first half of a SHA-256 over what it names, or a random number. Stored as
+/// PostgreSQL's `uuid` (16 bytes, no text), written as 32 lower-case hex digits.
 package struct Identifier: Hashable, Comparable, Sendable {
     package let high: UInt64
     package let low: UInt64

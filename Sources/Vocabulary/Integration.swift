@@ -17,11 +17,11 @@ package struct Integration: Sendable, Hashable {
     package enum SigningKey: Sendable, Hashable {
         /// `whsec_…`: HMAC-SHA256, identifier `v1`.
         case symmetric(Secret)
-        /// `whsk_…`: ed25519, identifier `v1a`. 32 bytes, of which both halves of the pair are made (RFC 8032 §5.1.5).
+        /// `whsk_…`: ed25519, identifier `v1a`. The 32-byte seed gives both halves of the key pair (RFC 8032 §5.1.5).
         case asymmetric(seed: Secret)
     }
 
-    /// A header field of the integration's own.
+    /// A header field set by the integration.
     package struct Header: Sendable, Hashable {
         package let name: String
         package let value: Secret
@@ -34,32 +34,32 @@ package struct Integration: Sendable, Hashable {
 
     package let name: String
     package let url: EndpointURL
-    /// Globs over `type`, `*` and `?`; at least one.
+    /// Globs over `type` with `*` and `?`; at least one.
     package let events: [Glob]
     /// Empty: all.
     package let environments: [String]
     /// Names of sources; empty: all.
     package let sources: [String]
     package let format: Format
-    /// Each signs, so that one can be rotated while both hold.
+    /// All of them sign, so that one can be rotated while both are valid.
     package let signingKeys: [SigningKey]
-    /// Sent with every request. Values may be secrets.
+    /// Sent with every request. Values may be secret.
     package let headers: [Header]
-    /// Bounds connect, head and body of one attempt together.
+    /// Limits connect, head and body of one attempt together.
     package let timeout: Duration
     package let schedule: RetrySchedule
-    /// HTTP statuses that no retry will change.
+    /// HTTP statuses after which a retry is useless.
     package let permanentStatuses: Set<Int>
-    /// Attempts under way at once.
+    /// Attempts in progress at once.
     package let concurrency: Int
-    /// nil: no limit but the concurrency.
+    /// nil: no limit except the concurrency.
     package let rate: RateLimit?
     package let order: Order
-    /// `confirm`: how long the acknowledgement of a change of access waits until this integration has accepted what it
-    /// caused; nil: it does not wait.
+    /// `confirm`: the longest time for which the acknowledgement of a change of access waits until this integration has
+    /// accepted the messages of the change; nil: it does not wait.
     package let confirmTimeout: Duration?
     package let allowsPrivateAddresses: Bool
-    /// PEM bundle of own CAs; absent: the system's.
+    /// PEM bundle of the CAs to trust; absent: the system's.
     package let certificateAuthorityFile: String?
 
     package init(
@@ -87,11 +87,11 @@ package struct Integration: Sendable, Hashable {
         self.certificateAuthorityFile = certificateAuthorityFile
     }
 
-    /// Types of what the relay says of itself.
+    /// Prefix of the types of Posthouse's own operational messages.
     private static let operationalPrefix = "posthouse."
 
-    /// Whether a message of this type, source and environment goes here. What the relay says of itself goes to who asks
-    /// for it by name: no `*` of a receiver of purchases means it.
+    /// Whether a message of this type, source and environment goes here. Operational messages go only to an integration
+    /// with a glob that begins with their prefix: the `*` of a receiver of purchases does not match them.
     package func wants(type: String, source: String, environment: String) -> Bool {
         if type.hasPrefix(Self.operationalPrefix) {
             return events.contains { $0.pattern.hasPrefix(Self.operationalPrefix) && $0.matches(type) }
@@ -120,14 +120,14 @@ package struct RetrySchedule: Sendable, Hashable {
         self.giveUpAfter = giveUpAfter
     }
 
-    /// 5 s, 5 m, 30 m, 2 h, 5 h, 10 h, 14 h, 20 h, 24 h after the first attempt (posthouse-messages(7), "Retries").
+    /// Gaps of 5 s, 5 m, 30 m, 2 h, 5 h, 10 h, 14 h, 20 h, 24 h between attempts (posthouse-messages(7), "Retries").
     package static let defaultGaps: [Duration] = [
         .seconds(5), .seconds(300), .seconds(1_800), .seconds(7_200), .seconds(18_000), .seconds(36_000),
         .seconds(50_400), .seconds(72_000), .seconds(86_400),
     ]
 }
 
-/// An absolute http(s) URL, split where a request needs it split. Checked by the configuration.
+/// An absolute http(s) URL, split into the parts that a request needs. Checked by the configuration.
 package struct EndpointURL: Sendable, Hashable {
     package let isTLS: Bool
     /// Without brackets for an IPv6 address.
@@ -143,20 +143,20 @@ package struct EndpointURL: Sendable, Hashable {
         self.target = target
     }
 
-    /// What the Host header says: the port only where it is not the scheme's own.
+    /// Value of the Host header, with the port only if it is not the scheme's own.
     package var authority: String {
         let name = host.contains(":") ? "[\(host)]" : host
         return port == (isTLS ? 443 : 80) ? name : "\(name):\(port)"
     }
 }
 
-/// `*` stands for any run of characters, `?` for one (a Unicode scalar); all else for itself.
+/// A pattern in which `*` matches any run of characters, `?` one (a Unicode scalar), and all else itself.
 package struct Glob: Sendable, Hashable {
     package let pattern: String
 
     package init(_ pattern: String) { self.pattern = pattern }
 
-    /// Linear in pattern × text at worst: one star is remembered, nothing recurses.
+    /// Linear in pattern × text at worst, because only the last star is remembered and nothing recurses.
     package func matches(_ text: String) -> Bool {
         let pattern = Array(pattern.utf8)
         let text = Array(text.utf8)

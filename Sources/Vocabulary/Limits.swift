@@ -1,5 +1,5 @@
-/// Every queue, buffer, pool, body and wait of the relay, with its unit, in one place. What the configuration can move
-/// has its default here too.
+/// Every limit of Posthouse (queues, buffers, pools, bodies, waits), with its unit, in one place. Values that the
+/// configuration can change have their defaults here, too.
 package enum Limits {
     // MARK: Front
 
@@ -13,131 +13,134 @@ package enum Limits {
     package static let requestBodyTimeout: Duration = .seconds(20)
     /// An idle kept-alive connection is closed after this.
     package static let keepAliveIdleTimeout: Duration = .seconds(75)
-    /// Connections of one listener; further ones wait in the kernel's queue.
+    /// Connections of one listener; more wait in the kernel's queue.
     package static let connectionsMax = 16_384
     /// Length of the kernel's queue of connections not yet accepted.
     package static let listenBacklog = 4_096
 
     // MARK: Acknowledgement
 
-    /// From the first byte of a webhook to its answer: Purchasely stops reading after 10 s.
+    /// From the first byte of a webhook to its answer; Purchasely stops reading after 10 s.
     package static let acknowledgementTimeout: Duration = .seconds(8)
-    /// A stored webhook is answered so long before that, whatever it waits for.
+    /// A stored webhook is answered at the latest this long before `acknowledgementTimeout`, whatever it waits for.
     package static let acknowledgementMargin: Duration = .milliseconds(500)
-    /// What a 503 asks the source to wait.
+    /// Retry-After of a 503 for the source.
     package static let retryAfterUnavailableSeconds = 5
 
     // MARK: Identifiers in a webhook
 
-    /// Bytes of any id, name or holder in a webhook; longer is quarantined (an index row must fit a page).
+    /// Bytes of any id, name or holder in a webhook; a webhook with a longer one is quarantined (an index row must fit
+    /// a page).
     package static let identifierBytesMax = 1_024
-    /// Nesting of a JSON body; deeper is quarantined.
+    /// Nesting of a JSON body; a deeper one is quarantined.
     package static let jsonDepthMax = 128
 
     // MARK: Recording
 
     /// Events of one transaction.
     package static let recordBatchEventsMax = 500
-    /// Events of a transaction from which on its rows are copied instead of inserted.
+    /// From this number of events on, the rows of a transaction are copied instead of inserted.
     package static let recordCopiedEventsMin = 8
-    /// Events waiting for a batch; more are answered 503.
+    /// Events that wait for a batch; further ones are answered 503.
     package static let recordQueueEventsMax = 8_192
-    /// Bytes of the bodies waiting for a batch; more are answered 503.
+    /// Bytes of the bodies that wait for a batch; further ones are answered 503.
     package static let recordQueueBytesMax = 64 << 20
     /// Batches being committed at once, one connection each.
     package static let recordWriters = 2
 
-    /// Purchases of one holder that one transaction moves; the rest follows in further ones, after the answer.
+    /// Purchases of one holder that one transaction moves; the rest follows in further transactions, after the answer.
     package static let changePurchasesMax = 250
-    /// How often changes are looked for that a daemon left unfinished when it ended.
+    /// How often the daemon looks for changes that another daemon left unfinished when it ended.
     package static let changePollInterval: Duration = .seconds(30)
-    /// Statements of a batch that a time-out ended are given this long when its events are tried apart.
+    /// Statement time-out while the events of a batch that a time-out ended are tried one by one.
     package static let isolationStatementTimeout: Duration = .seconds(2)
-    /// How long the events of such a batch are tried apart; what is left then is answered 503.
+    /// How long the events of such a batch are tried one by one; the rest is then answered 503.
     package static let isolationTimeout: Duration = .seconds(30)
 
     // MARK: Queue
 
-    /// Deliveries of one integration held in memory, leased by this daemon; an eighth more of those that are claimed.
-    /// What finds no place is claimed from the table later, at three times the cost.
+    /// Deliveries of one integration held in memory, leased by this daemon; claimed ones may exceed it by an eighth.
+    /// Those that do not fit are claimed from the table later, at three times the cost.
     package static let laneDeliveriesMax = 8_192
-    /// Bytes of bodies held in memory by one lane: its equal part of what all lanes may hold, within these bounds.
+    /// Bytes of bodies held in memory by one lane: an equal share of the total of all lanes, within these bounds.
     package static let laneBytesMax = 16 << 20
     package static let laneBytesMin = 256 << 10
-    /// Bytes of bodies held in memory by all lanes, while they are no more than 256.
+    /// Bytes of bodies held in memory by all lanes; holds for up to 256 lanes.
     package static let handOverBytesMax = 64 << 20
     /// Deliveries that one claim takes.
     package static let claimDeliveriesMax = 256
-    /// The poll that backs the wake-ups up.
+    /// Interval of the poll that backs up the wake-ups.
     package static let pollInterval: Duration = .seconds(1)
-    /// A daemon that has not renewed its lease for this long, by the database's time, is dead: its deliveries are taken
-    /// over.
+    /// A daemon that has not renewed its lease for this long, by the database's time, is dead: its deliveries are
+    /// reclaimed.
     package static let leaseDuration: Duration = .seconds(15)
     /// How often a daemon renews its lease.
     package static let leaseRenewal: Duration = .seconds(4)
     /// A daemon stops starting attempts when its lease has less than this left.
     package static let leaseMargin: Duration = .seconds(5)
-    /// A daemon that has reached the database ends nobody's lease for this long: longer than `reconnectBackoff`, so
-    /// that a database that was away has all of them back first.
+    /// A daemon that has reached the database expires no other daemon's lease for this long. It is longer than
+    /// `reconnectBackoff`, so that after an outage of the database all daemons are back first.
     package static let leaseExpiryGrace: Duration = .seconds(6)
 
     // MARK: Delivery
 
     /// `[[integration]] timeout` default: connect, head and body of one attempt together.
     package static let attemptTimeout: Duration = .seconds(15)
-    /// Largest `timeout` that the configuration takes.
+    /// Largest `timeout` that the configuration accepts.
     package static let attemptTimeoutMax: Duration = .seconds(120)
-    /// Bytes of a response body that are read; a longer one ends the connection, not the attempt.
+    /// Bytes of a response body that are read; a longer body ends the connection, not the attempt.
     package static let responseBodyBytesMax = 64 << 10
     /// Bytes of a response's head.
     package static let responseHeadBytesMax = 32 << 10
-    /// Bytes of a response body that are kept with an attempt that failed.
+    /// Bytes of the response body that are kept with a failed attempt.
     package static let responseExcerptBytesMax = 256
-    /// Idle connections to a receiver are closed after this; less than common servers' keep-alive.
+    /// Idle connections to a receiver are closed after this time, which is shorter than the keep-alive of common
+    /// servers.
     package static let receiverIdleTimeout: Duration = .seconds(20)
     /// `concurrency` default.
     package static let laneConcurrency = 16
-    /// Largest `concurrency` that the configuration takes.
+    /// Largest `concurrency` that the configuration accepts.
     package static let laneConcurrencyMax = 1_024
-    /// The longest wait that a Retry-After can ask for.
+    /// Longest wait that a Retry-After can request.
     package static let retryAfterMax: Duration = .seconds(86_400)
 
     // MARK: Confirming
 
-    /// `confirm_timeout` default, and the largest that the configuration takes.
+    /// `confirm_timeout`: default, and the largest value that the configuration accepts.
     package static let confirmTimeout: Duration = .seconds(5)
     package static let confirmTimeoutMax: Duration = .seconds(7)
     /// Webhooks whose acknowledgement waits for an integration; others are acknowledged at once.
     package static let confirmationsMax = 8_192
-    /// How exactly the wait ends.
+    /// Precision of the end of the wait.
     package static let confirmTick: Duration = .milliseconds(50)
-    /// How often it is looked whether another daemon delivered what is waited for.
+    /// How often the daemon checks whether another daemon has delivered the messages that are waited for.
     package static let confirmPoll: Duration = .milliseconds(250)
 
     // MARK: Breaker
 
     /// From one probe of an open breaker to the next.
     package static let breakerProbeInterval: Duration = .seconds(5)
-    /// The newest attempts of a lane, of which half must have failed for its breaker to open.
+    /// Newest attempts of a lane that the breaker looks at; it opens when half of them have failed.
     package static let breakerAttemptsWatched = 20
-    /// Fewer attempts than this say nothing.
+    /// With fewer attempts than this the breaker does not open.
     package static let breakerAttemptsNeeded = 10
-    /// Attempts that ended longer ago than this say nothing.
+    /// Attempts that ended longer ago than this are ignored.
     package static let breakerMemory: Duration = .seconds(30)
 
     // MARK: Rate
 
-    /// Largest count of a `rate`, by the second or by the minute.
+    /// Largest count of a `rate`, per second or per minute.
     package static let rateCountMax = 10_000
-    /// Slots lie further apart than the limit asks for, by so much: what arrives late then is still below it.
+    /// Percentage by which slots are further apart than the limit requires, so that late arrivals stay within the
+    /// limit.
     package static let rateMarginPercent = 5
-    /// Slots are reserved for this long at most, the first one excepted.
+    /// Slots are reserved at most this far ahead, except the first one.
     package static let rateLookAhead: Duration = .milliseconds(250)
-    /// Slots are asked for ahead of a database that takes so long to answer at most.
+    /// Slots are reserved earlier to cover the database's response time, up to this long.
     package static let rateLeadMax: Duration = .seconds(2)
-    /// A slot is lost so long after its time.
+    /// A slot is lost this long after its time.
     package static let rateLateness: Duration = .milliseconds(25)
-    /// A request that was sent is taken for arrived after this, answered or not.
+    /// A request is assumed to have arrived this long after it was sent, even if it is not answered yet.
     package static let rateArrivalMax: Duration = .milliseconds(500)
 
     // MARK: Settling
@@ -146,29 +149,29 @@ package enum Limits {
     package static let settleDelay: Duration = .milliseconds(5)
     /// Deliveries of one settling transaction.
     package static let settleBatchMax = 1_000
-    /// Attempts that have ended and are not written yet; at this number no lane starts another.
+    /// Attempts that have ended and are not written yet; at this number no lane starts another attempt.
     package static let settleBufferMax = 20_000
-    /// Settling transactions under way at once.
+    /// Settling transactions in progress at once.
     package static let settleWriters = 2
-    /// Settlements that the database refuses, kept aside and tried again; at this number no lane starts another
-    /// attempt.
+    /// Settlements that the database rejects are kept aside and retried; at this number no lane starts another attempt.
     package static let settleRefusedMax = 1_000
-    /// Refusals after which a batch is no longer cut in parts: what of it was not tried is kept aside. One settlement
-    /// in a full batch is found with 11, three are with 30.
+    /// Rejections after which a batch is no longer split: the untried rest of it is kept aside. Finding one such
+    /// settlement in a full batch takes 11 rejections, finding three takes 30.
     package static let settleRefusalsMax = 32
-    /// How often it is looked whether what is kept aside is due.
+    /// How often the settlements kept aside are checked for being due.
     package static let settleRefusedTick: Duration = .milliseconds(100)
-    /// How often a leak is looked for (`Queue.sweep`).
+    /// How often leaks are looked for (`Queue.sweep`).
     package static let sweepInterval: Duration = .seconds(30)
-    /// At least so many times what a sweep took lies between it and the next: with a long queue, 1 % of one connection.
+    /// Pause between two sweeps, as a multiple of the duration of the first: with a long queue, 1 % of one connection.
     package static let sweepRestFactor = 100
 
     // MARK: Resolution
 
-    /// How long before its first loss a holder that was never seen gaining is taken to have held (Domain.md,
+    /// How long before its first loss a holder without a known gain is assumed to have held the purchase (Domain.md,
     /// "Transfers").
     package static let ungrantedTenureMilliseconds: Int64 = 60_000
-    /// The longest retry horizon of a source (Purchasely's 20 days 10 hours, rounded up): older facts are settled.
+    /// Longest retry horizon of a source (Purchasely's 20 days 10 hours, rounded up); older facts may be dropped
+    /// (Domain.md, "State of a purchase").
     package static let retryHorizonMilliseconds: Int64 = 21 * 86_400_000
 
     // MARK: Database
@@ -176,20 +179,20 @@ package enum Limits {
     package static let connectTimeout: Duration = .seconds(5)
     /// `[database] statement_timeout` default.
     package static let statementTimeout: Duration = .seconds(30)
-    /// Beyond the statement time-out our own deadline ends every wait on the socket.
+    /// Time beyond the statement time-out after which Posthouse's own deadline ends every wait on the socket.
     package static let statementDeadlineMargin: Duration = .seconds(5)
-    /// A reconnect waits from the first to the second, doubling.
+    /// Wait before a reconnect: doubles from the first value to the second.
     package static let reconnectBackoff: ClosedRange<Duration> = .milliseconds(100)...(.seconds(5))
 
     // MARK: Journal
 
-    /// Entries waiting for the journal; more are dropped and counted.
+    /// Entries that wait for the journal; further ones are dropped and counted.
     package static let journalQueueEntriesMax = 16_384
-    /// `[journal] detail_limit` default: successes a second that each get an entry.
+    /// `[journal] detail_limit` default: successes per second that get an entry each.
     package static let journalDetailPerSecond = 2_000
 
     // MARK: Stopping
 
-    /// From SIGTERM to the end: less than the unit's TimeoutStopSec.
+    /// From SIGTERM to the end; less than the unit's TimeoutStopSec.
     package static let drainTimeout: Duration = .seconds(20)
 }

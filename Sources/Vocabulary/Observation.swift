@@ -1,40 +1,40 @@
-/// How a delivery or an event came out: the values of POSTHOUSE_OUTCOME.
+/// Outcome of a delivery or an event: the values of POSTHOUSE_OUTCOME.
 package enum Outcome: String, Sendable, CaseIterable {
     case accepted, retry, dead, paused, duplicate, quarantined, refused
 }
 
-/// What happened: journal and metrics are two readers of this one enum. No case carries a secret or a body.
+/// Everything that the journal and the metrics report; both read this one enum. No case carries a secret or a body.
 package enum Observation: Sendable {
     // MARK: Inbound
 
-    /// An event was committed and acknowledged (`duplicate` false), or was known already.
+    /// An event was committed and acknowledged (`duplicate` false), or its event key was known already.
     case eventRecorded(EventTrail, duplicate: Bool)
-    /// What one source sent in one second, above `[journal] detail_limit`; `count` includes the duplicates.
+    /// Total for one source in one second, above `[journal] detail_limit`; `count` includes the duplicates.
     case eventsRecorded(source: String, count: Int, duplicates: Int)
-    /// The identity of a known event arrived with other bytes; reported once an event.
+    /// A known event key arrived with other bytes; reported once per event.
     case duplicateDiffers(EventTrail)
     case quarantined(source: String, quarantine: Int64, reason: String)
-    /// Refused before anything was stored: 401, 408, 413, 503 …
+    /// Rejected before anything was stored: 401, 408, 413, 503 …
     case refused(source: String, status: Int, reason: String)
-    /// The refused requests of one second that got no entry of their own: a flood must not fill the journal.
+    /// The rejected requests of one second without an entry of their own, so that a flood does not fill the journal.
     case refusals(source: String, status: Int, count: Int)
-    /// A transfer was told: exactly one of these for each transfer id.
+    /// A transfer was announced; reported exactly once for each transfer id.
     case transferResolved(TransferTrail)
-    /// A late fact put a third holder between two that a transfer was already told of.
+    /// A late fact put a third holder between the two of a transfer that was already announced.
     case transferVoided(TransferTrail, explanation: String)
 
     // MARK: Outbound
 
     case attempt(AttemptTrail)
-    /// The successes of one second of one integration, above `[journal] detail_limit`.
+    /// Successes of one integration in one second, above `[journal] detail_limit`.
     case successes(integration: String, count: Int, p50Milliseconds: Int, p99Milliseconds: Int)
     case integrationPaused(integration: String, reason: String)
     case integrationResumed(integration: String)
-    /// Told by the daemon that opened or closed it for all.
+    /// Reported by the daemon that opened or closed the breaker for all daemons.
     case breakerOpened(integration: String, reason: String)
     case breakerClosed(integration: String, openSeconds: Int)
     case leasesRescued(daemon: Int64, count: Int)
-    /// This daemon was taken for dead and its deliveries were taken over: it starts again under a new lease.
+    /// This daemon's lease expired and its deliveries were reclaimed; it starts again under a new lease.
     case leaseLost(daemon: Int64)
 
     // MARK: The service
@@ -47,11 +47,11 @@ package enum Observation: Sendable {
     case ready(listen: String)
     /// The daemon could not begin to serve.
     case startFailed(reason: String)
-    /// A new configuration holds; `changes` says what it changed.
+    /// A new configuration is in force; `changes` lists what it changed.
     case reloaded(changes: String)
-    /// The configuration that was to be loaded cannot be used: the one before holds on.
+    /// The new configuration cannot be used; the previous one stays in force.
     case reloadRefused(reason: String)
-    /// A thread of our own does not answer: the watchdog is not fed until it does.
+    /// A thread of the daemon does not respond; the watchdog is not fed until it does.
     case hangs(what: String)
     case stopping(reason: String)
     case stopped(inFlight: Int)
@@ -59,15 +59,15 @@ package enum Observation: Sendable {
     case journalDropped(count: Int)
 }
 
-/// The ids under which an event can be followed.
+/// Ids by which an event can be traced.
 package struct EventTrail: Sendable {
     package var source: String
-    /// The vendor's event id, else the relay's.
+    /// The vendor's event id, else Posthouse's own.
     package var event: String
     package var name: String
     package var transaction: String?
     package var purchase: String?
-    /// What the event caused.
+    /// Messages that the event caused.
     package var messages: Int
     package var deliveries: Int
 
@@ -87,7 +87,7 @@ package struct EventTrail: Sendable {
 
 package struct TransferTrail: Sendable {
     package var source: String
-    /// nil where several may be meant.
+    /// nil where several transfers may be meant.
     package var transfer: String?
     package var purchase: String
     package var transaction: String?
@@ -109,7 +109,7 @@ package struct TransferTrail: Sendable {
     }
 }
 
-/// One HTTP request of a delivery: the one wide line.
+/// One HTTP request of a delivery, with all its fields in one entry.
 package struct AttemptTrail: Sendable {
     package var integration: String
     package var delivery: Int64
@@ -153,5 +153,5 @@ package struct AttemptTrail: Sendable {
     }
 }
 
-/// Where happenings are told. Must not block and must not throw.
+/// Receives observations. Must not block and must not throw.
 package typealias Observer = @Sendable (Observation) -> Void

@@ -1,11 +1,11 @@
-/// What never touches anything else: a source, one of its apps, one environment. Part of every key (Domain.md,
-/// "Invariants": I4).
+/// A source, app and environment together. Nothing in one scope is ever matched with another. Part of every key
+/// (Domain.md, "Invariants": I4).
 package struct Scope: Hashable, Sendable {
     /// The configured name of the source.
     package let source: String
     /// The source's `app` key, else the vendor's bundle id, else empty.
     package let app: String
-    /// `PRODUCTION` or `SANDBOX`, or what the vendor says.
+    /// `PRODUCTION`, `SANDBOX` or another name sent by the vendor.
     package let environment: String
 
     package init(source: String, app: String, environment: String) {
@@ -22,7 +22,7 @@ package struct Purchase: Hashable, Sendable {
         case oneTime = "one_time"
     }
 
-    /// Unique inside scope and store; each source states its own rule in one place.
+    /// Unique within scope and store; each source defines its rule in one place.
     package let key: String
     package let kind: Kind
     package let store: String
@@ -46,7 +46,7 @@ package struct Transaction: Hashable, Sendable {
     package let storeTransactionID: String
     package let storeOriginalTransactionID: String?
     package let purchasedAt: Timestamp?
-    /// End of the paid period, grace and deferral included; absent: no end known.
+    /// End of the paid period, including grace and deferral; absent: no known end.
     package let effectiveNextRenewalAt: Timestamp?
     package let offerType: String?
     package let status: String?

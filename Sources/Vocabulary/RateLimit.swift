@@ -1,4 +1,4 @@
-/// `rate = "100/s"`: at most so many requests in any stretch of time as long as the period, counted over all daemons.
+/// `rate = "100/s"`: maximum number of requests in any stretch of time as long as the period, over all daemons.
 package struct RateLimit: Sendable, Hashable {
     package let count: Int
     package let period: Duration

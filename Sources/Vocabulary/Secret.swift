@@ -1,17 +1,17 @@
-/// Bytes that must never be seen. Printing, interpolating or reflecting it shows nothing of them.
+/// Bytes that must never be shown. Printing, interpolating or reflecting a secret reveals nothing of them.
 package struct Secret: Sendable, Hashable, CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
     private let bytes: [UInt8]
 
     package init(_ bytes: [UInt8]) { self.bytes = bytes }
 
-    /// The one way to the bytes: at the place that signs or compares.
+    /// The only access to the bytes, for the code that signs or compares.
     package func withBytes<Result, Failure: Error>(
         _ body: ([UInt8]) throws(Failure) -> Result
     ) throws(Failure) -> Result { try body(bytes) }
 
     package var isEmpty: Bool { bytes.isEmpty }
 
-    /// Compares in a time that depends on the lengths alone.
+    /// Compares in a time that depends only on the lengths.
     package func matches(_ candidate: some Collection<UInt8>) -> Bool {
         guard candidate.count == bytes.count else { return false }
         var difference: UInt8 = 0

@@ -1,4 +1,4 @@
-/// The kinds of source that this build knows. One kind = one file in Inbound/Normalise.
+/// The kinds of source that this build supports. Each kind is one file in Inbound/Normalise.
 package enum SourceKind: String, Sendable, CaseIterable {
     case purchasely
     case qonversion
@@ -7,10 +7,10 @@ package enum SourceKind: String, Sendable, CaseIterable {
     case adapty
     case sessions
 
-    /// What `send` speaks as unless it is told.
+    /// The kind that `send` uses by default.
     package static let usual = SourceKind.purchasely
 
-    /// What the configuration may say of a source of this kind.
+    /// The settings that the configuration accepts for a source of this kind.
     package var traits: SourceTraits {
         switch self {
         case .purchasely: SourceTraits(authentications: [.signature, .none], namesApp: true)
@@ -28,21 +28,21 @@ package enum SourceKind: String, Sendable, CaseIterable {
     }
 }
 
-/// What the configuration may say of a source, by its kind.
+/// The settings that the configuration accepts for a source, by its kind.
 package struct SourceTraits: Sendable {
-    /// How such a source can prove who it is, the default first. `none` is never the default.
+    /// Authentication methods of such a source, the default first. `none` is never the default.
     package let authentications: [Source.Authentication]
     /// Policies of ownership, the default first.
     package let ownerships: [Ownership]
-    /// Whether the key `restore` means something.
+    /// Whether the key `restore` is allowed.
     package let restores: Bool
-    /// Whether the key `merge` means something.
+    /// Whether the key `merge` is allowed.
     package let merges: Bool
-    /// Whether the key `event_names` means something: the vendor lets its customers name the events.
+    /// Whether the key `event_names` is allowed, because the vendor lets its customers name the events.
     package let renamesEvents: Bool
-    /// Whether its events can concern a holder as a whole. What the app's backend states always can.
+    /// Whether its events can concern a holder as a whole. Statements of the app's backend always can.
     package let statesChanges: Bool
-    /// Whether its events can name the app that they are about, which is part of every key.
+    /// Whether its events can name their app, which is part of every key.
     package let namesApp: Bool
 
     init(
@@ -62,7 +62,7 @@ package struct SourceTraits: Sendable {
 
 /// A configured sender of webhooks: one `[[source]]`, checked.
 package struct Source: Sendable, Hashable {
-    /// How a source proves who it is.
+    /// How a source authenticates.
     package enum Authentication: String, Sendable, CaseIterable {
         case signature
         case token
@@ -73,20 +73,22 @@ package struct Source: Sendable, Hashable {
     package let name: String
     package let kind: SourceKind
     package let authentication: Authentication
-    /// Each is tried, so that one can be rotated while both hold. The first also signs `format = "source"` deliveries.
+    /// Each is tried, so that one can be rotated while both are valid. The first also signs `format = "source"`
+    /// deliveries.
     package let secrets: [Secret]
-    /// Replaces the vendor's bundle id in every identity.
+    /// Replaces the vendor's bundle id in every key.
     package let app: String?
-    /// What the configuration says of events that name no environment; nil: nothing.
+    /// The configured environment of events that name none; nil: not configured.
     package let environment: String?
-    /// Webhooks whose signed timestamp is further than this from now are refused; nil: off, for retries may be old.
+    /// Webhooks whose signed timestamp differs from now by more than this are rejected; nil: no check, because retries
+    /// may be old.
     package let freshness: Duration?
     package let ownership: Ownership
-    /// What a restore does where it does not say.
+    /// What a restore does if it does not say so itself.
     package let restore: RestoreStrategy
-    /// Whether a login moves what the anonymous holder holds.
+    /// Whether a login moves the purchases of the anonymous holder.
     package let merges: Bool
-    /// Names that the vendor was configured to send, each with the vendor's default name for it.
+    /// Event names configured at the vendor, each with the vendor's default name for it.
     package let renamedEvents: [String: String]
 
     package init(
@@ -107,11 +109,11 @@ package struct Source: Sendable, Hashable {
         self.renamedEvents = renamedEvents
     }
 
-    /// Whether a login that the app's backend states moves what the anonymous holder holds: always, unless the kind
-    /// leaves that to the key `merge`.
+    /// Whether a login stated by the app's backend moves the purchases of the anonymous holder: always, unless the kind
+    /// has the key `merge`, which then decides.
     package var loginMoves: Bool { merges || !kind.traits.merges }
 
-    /// Of events that name none where the configuration does not say it either.
+    /// Environment of events that name none if none is configured either.
     package static let usualEnvironment = "PRODUCTION"
 
     package var defaultEnvironment: String { environment ?? Self.usualEnvironment }
@@ -125,9 +127,9 @@ package struct DerivedTransfer: Sendable {
     package let to: Holder
     /// The derived event's own id.
     package let eventID: String
-    /// What passed, where the original does not name it: a login, a transfer of all that somebody holds.
+    /// The purchase that passed, where the original names none: a login, a transfer of everything that a holder has.
     package let unnamedPurchase: Purchase?
-    /// The newest transaction of that.
+    /// The newest transaction of `unnamedPurchase`.
     package let unnamedTransaction: Transaction?
 
     package init(
@@ -143,13 +145,13 @@ package struct DerivedTransfer: Sendable {
     }
 }
 
-/// What the rest of the tree asks of a kind of source without knowing which it is.
+/// A kind of source as the other modules see it, without knowing which one it is.
 package protocol SourceShape: Sendable {
-    /// The original object with event name, event id, holder and `transferred_*` set, as the vendor would have sent
-    /// it, for `format = "source"`. Everything else in it stays as it came.
+    /// The original object with event name, event id, holder and `transferred_*` set as the vendor would have sent it,
+    /// for `format = "source"`. Everything else stays unchanged.
     func derivedBody(from original: [UInt8], stating transfer: DerivedTransfer) -> [UInt8]
 
-    /// The headers with which this source proves who it is at `unixSeconds`, for `format = "source"` and for `send`.
+    /// Headers that authenticate this source at `unixSeconds`, for `format = "source"` and for `send`.
     func signatureHeaders(
         body: [UInt8], unixSeconds: Int64, authentication: Source.Authentication, secret: Secret
     ) -> [(name: String, value: String)]

@@ -1,4 +1,4 @@
-/// An instant, in milliseconds since 1970-01-01T00:00:00Z, as the vendors send it (`event_created_at_ms`).
+/// An instant in milliseconds since 1970-01-01T00:00:00Z, as vendors send it (`event_created_at_ms`).
 package struct Timestamp: Hashable, Comparable, Sendable {
     package var milliseconds: Int64
 
@@ -12,7 +12,7 @@ package struct Timestamp: Hashable, Comparable, Sendable {
             milliseconds: -62_167_219_200_000)...Timestamp(
             milliseconds: 253_402_300_799_999)
 
-    /// This instant moved by a number of milliseconds, held inside Int64.
+    /// This instant moved by a number of milliseconds, clamped to Int64.
     package func advanced(byMilliseconds delta: Int64) -> Timestamp {
         let (sum, overflow) = milliseconds.addingReportingOverflow(delta)
         return Timestamp(milliseconds: overflow ? (delta > 0 ? .max : .min) : sum)
@@ -42,7 +42,7 @@ package struct Timestamp: Hashable, Comparable, Sendable {
         return String(decoding: out, as: UTF8.self)
     }
 
-    /// Reads `YYYY-MM-DDTHH:MM:SS[.fraction](Z|±HH:MM)`, what the vendors send; nil for anything else.
+    /// Reads `YYYY-MM-DDTHH:MM:SS[.fraction](Z|±HH:MM)`, the form that vendors send; nil for anything else.
     package init?(iso8601 text: some StringProtocol) {
         var scan = DigitScan(text.utf8)
         guard let year = scan.number(4), scan.take("-"), let month = scan.number(2), scan.take("-"),
@@ -57,7 +57,7 @@ package struct Timestamp: Hashable, Comparable, Sendable {
         }
         guard let offset = scan.zoneOffsetMinutes(), scan.isAtEnd else { return nil }
         let days = Self.day(year: year, month: month, day: day)
-        // A day that its month does not have would come back as one of the next.
+        // A day that the month does not have would turn into one of the next month.
         guard Self.civil(fromDay: days) == (year, month, day) else { return nil }
         let seconds = Int64(days) * 86_400 + Int64(hour * 3_600 + minute * 60 + second) - Int64(offset * 60)
         self.init(milliseconds: seconds * 1_000 + Int64(fraction))
@@ -76,7 +76,7 @@ package struct Timestamp: Hashable, Comparable, Sendable {
         value >= 0 ? value / by : -((-value + by - 1) / by)
     }
 
-    /// Days since 1970-01-01 to a Gregorian date (H. Hinnant, "chrono-Compatible Low-Level Date Algorithms").
+    /// Gregorian date of a day counted from 1970-01-01 (H. Hinnant, "chrono-Compatible Low-Level Date Algorithms").
     private static func civil(fromDay day: Int) -> (year: Int, month: Int, day: Int) {
         let shifted = day + 719_468
         let era = (shifted >= 0 ? shifted : shifted - 146_096) / 146_097
@@ -122,7 +122,7 @@ private struct DigitScan<Bytes: Collection<UInt8>> {
         return value
     }
 
-    /// Any number of digits after the point; those past the third are dropped.
+    /// Reads any number of digits after the point; those after the third are dropped.
     mutating func fractionMilliseconds() -> Int? {
         var value = 0
         var digits = 0

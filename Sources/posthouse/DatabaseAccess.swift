@@ -6,7 +6,7 @@ import Ledger
 import Postgres
 import Vocabulary
 
-/// How the daemon and the commands reach the database that the configuration means.
+/// Connects the daemon and the commands to the configured database.
 enum DatabaseAccess {
     static func settings(
         _ connectionString: String, statementTimeout: Duration
@@ -16,12 +16,12 @@ enum DatabaseAccess {
             deadlineMargin: Limits.statementDeadlineMargin)
     }
 
-    /// The text of `[database] url`; nil: the private cluster.
+    /// The text of `[database] url`; nil for the private cluster, and under `.check` for a secret that cannot be read.
     static func url(_ configuration: Configuration) -> String? {
         configuration.database.url?.withBytes { String(decoding: $0, as: UTF8.self) }
     }
 
-    /// For a command: the configured database, or the private cluster of the daemon that runs.
+    /// The settings for a command: the configured database, or the private cluster of the running daemon.
     static func forCommand(_ configuration: Configuration) throws -> ConnectionSettings {
         let target: String
         if let url = url(configuration) {
@@ -45,8 +45,8 @@ enum DatabaseAccess {
         return try settings(target, statementTimeout: configuration.database.statementTimeout)
     }
 
-    /// A database that does not answer, and what to do about it.
-    /// - Parameter path: of the configuration.
+    /// The complaint about an error of the database, with what to do about it.
+    /// - Parameter path: the path of the configuration file.
     static func unreachable(_ error: DatabaseError, _ path: String) -> Complaint {
         guard error.isConnectionLevel else {
             return Complaint(
@@ -59,14 +59,15 @@ enum DatabaseAccess {
             code: Exit.unavailable)
     }
 
-    /// Root is nobody to a database that knows its users by peer authentication, as Debian sets PostgreSQL up.
+    /// A hint for root, whom peer authentication, Debian's default for PostgreSQL, does not let in. Empty for other
+    /// users.
     static func peerHint(_ line: String) -> String {
         guard geteuid() == 0 else { return "" }
         return "; a database that knows its users by peer authentication wants this run as the daemon's own user: "
             + line
     }
 
-    /// Runs `body` with a small pool of its own.
+    /// Runs `body` with a pool of one connection.
     static func withPool<Value>(
         _ settings: ConnectionSettings, _ body: (Pool) async throws -> Value
     ) async throws -> Value {
@@ -84,7 +85,7 @@ enum DatabaseAccess {
         }
     }
 
-    /// Checks the database and brings its schema up to date; what `serve` and `migrate` do first.
+    /// Checks the durability settings of the database and migrates its schema. `serve` and `migrate` do this first.
     static func prepare(_ settings: ConnectionSettings) async throws -> (from: Int, to: Int) {
         let connection = try await Connection.open(settings)
         let outcome = try await connection.withSession { session throws(DatabaseError) in
@@ -98,7 +99,7 @@ enum DatabaseAccess {
     }
 }
 
-/// Something that a person must hear of, said as they need it; `code` is the exit code.
+/// An error with a text for the operator; `code` is the exit code.
 struct Complaint: Error, CustomStringConvertible {
     let description: String
     let code: ExitCode

@@ -6,16 +6,16 @@ import NIOCore
 import Synchronization
 import Vocabulary
 
-/// The listeners that are open. What answers behind them is replaced as a whole by a reload: a request whose head was
-/// admitted before one and whose body came after it is answered by the new parts, so by the secrets that hold now; one
-/// of a source that is gone is answered 503, and 404 when it comes again.
+/// The open listeners. A reload replaces all of their handlers at once. A request whose head was admitted before a
+/// reload and whose body came after it is answered by the new handlers, so by the current secrets. If its source is
+/// gone, it is answered 503, and 404 when it comes again.
 final class Doors: Sendable {
-    /// What can be asked at a listener.
+    /// The paths that a listener serves.
     enum Side: Sendable {
         case everything, webhooks, backend
     }
 
-    /// The parts that answer.
+    /// The handlers of requests.
     struct Parts: Sendable {
         let ingest: Ingest
         let api: API
@@ -57,11 +57,11 @@ final class Doors: Sendable {
         for door in doors { door.router.replace(Router(parts, door.side)) }
     }
 
-    /// They were opened with a certificate.
+    /// Whether the listeners were opened with a certificate.
     var speakTLS: Bool { servers.contains { $0.speaksTLS } }
 
-    /// New connections get this certificate.
-    /// - Returns: whether it is another than before.
+    /// Gives new connections this certificate.
+    /// - Returns: whether it differs from the one before.
     func renew(_ identity: TLSIdentity) -> Bool {
         servers.map { $0.replaceTLS(identity) }.contains(true)
     }
@@ -88,10 +88,10 @@ private final class LiveRouter: FrontHandler {
     }
 }
 
-/// Which part answers which path of one listener.
+/// Chooses the handler for each path of one listener.
 private struct Router: FrontHandler {
     private let ingest: Ingest?
-    /// The metrics are shown where the API answers.
+    /// nil: the listener serves webhooks only, without the API and the metrics.
     private let api: API?
     private let operations: Operations
 
@@ -119,7 +119,7 @@ private struct Router: FrontHandler {
         part(of: head)?.turnedAway(head, status: status, reason: reason)
     }
 
-    /// Nil: what is asked of the daemon itself.
+    /// The handler of a path; nil: `Operations` answers.
     private func part(of head: FrontHead) -> (any FrontHandler)? {
         if head.path.hasPrefix(Ingest.prefix) { return ingest }
         return API.owns(path: head.path) ? api : nil

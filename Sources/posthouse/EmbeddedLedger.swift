@@ -2,9 +2,9 @@ import Cluster
 import Ledger
 import Vocabulary
 
-/// A ledger is in one place: what `serve` looks at before it begins in another.
+/// Checks before `serve` begins that it does not start a second ledger.
 enum EmbeddedLedger {
-    /// To serve on the private cluster again after its ledger has moved would be to go back to an old state of it.
+    /// Refuses a private cluster whose ledger was moved: its state is out of date.
     static func refuseIfMoved(_ directory: String) throws {
         guard let mark = ClusterMove.read(in: directory) else { return }
         if mark.stage == .moving { throw unfinished(mark, directory) }
@@ -15,8 +15,8 @@ enum EmbeddedLedger {
             """, code: Exit.configuration)
     }
 
-    /// The ledger of the private cluster must not be left behind without a word by a daemon that begins an empty one in
-    /// another database: access would be gone, and the two could not be joined any more.
+    /// Refuses another database while the private cluster holds a ledger that was not moved. Otherwise a daemon would
+    /// silently begin an empty ledger: access would be lost, and the two ledgers could not be joined any more.
     static func refuseUnlessMoved(_ directory: String, _ observe: @escaping Observer) async throws {
         if let mark = ClusterMove.read(in: directory) {
             if mark.stage == .moving { throw unfinished(mark, directory) }
@@ -35,7 +35,7 @@ enum EmbeddedLedger {
             """, code: Exit.configuration)
     }
 
-    /// Starts the private cluster to look into it, and stops it.
+    /// Starts the private cluster, reads what its ledger holds, and stops it.
     private static func contents(_ directory: String, _ observe: @escaping Observer) async throws -> LedgerContents {
         let cluster = try await PrivateCluster.start(directory: directory, observe: observe)
         do {

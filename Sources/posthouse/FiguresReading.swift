@@ -3,8 +3,8 @@ import Postgres
 import Synchronization
 import Vocabulary
 
-/// The queue's figures for /metrics. A page that a monitor does not get says less than one without figures: nobody
-/// waits longer for them than a scrape may take, and a database that hangs holds one reading, not one for each scrape.
+/// Reads the queue's figures for /metrics. No page waits longer for them than a scrape may take, because a page without
+/// figures is more use to a monitor than no page. A database that hangs holds one reading, not one for each scrape.
 final class FiguresReading: Sendable {
     /// Well below Prometheus' scrape_timeout, which is 10 s by default.
     private static let patience: Duration = .seconds(2)
@@ -14,7 +14,7 @@ final class FiguresReading: Sendable {
 
     init(pool: Pool) { self.pool = pool }
 
-    /// nil: the database did not give them in time.
+    /// nil: the database failed, or did not answer in time.
     var figures: [QueueFigures]? {
         get async {
             let reading = reading()
@@ -32,7 +32,7 @@ final class FiguresReading: Sendable {
         }
     }
 
-    /// The one that is under way, or a new one.
+    /// The reading that is under way, or a new one.
     private func reading() -> Task<[QueueFigures]?, Never> {
         underWay.withLock { underWay in
             if let underWay { return underWay }

@@ -3,15 +3,15 @@ import Front
 import Systemd
 import Vocabulary
 
-/// Where the relay listens, and what answers there.
+/// The addresses that the relay listens on, and what each serves.
 struct Listeners {
     let ingest: Listen
     /// nil: the API and the metrics answer on `ingest`.
     let inner: Listen?
     let tls: Front.TLSFiles?
 
-    /// - Parameter inherited: what the socket unit opened; it wins over what the configuration says, and must agree
-    ///   with it: a proxy that asks the one address while the daemon serves the other would find nobody.
+    /// - Parameter inherited: the sockets that the socket unit opened. They take precedence over the configuration and
+    ///   must agree with it: a proxy that connects to one address while the daemon serves another would reach nobody.
     init(_ server: Configuration.Server, inherited: [InheritedSocket]) throws {
         var sockets: [String: CInt] = [:]
         for socket in inherited { sockets[try Listen.address(ofInherited: socket.descriptor)] = socket.descriptor }
@@ -32,7 +32,7 @@ struct Listeners {
         tls = server.tls.map { Front.TLSFiles(certificate: $0.certificate, key: $0.key) }
     }
 
-    /// Each with what is asked there.
+    /// Each listener with the paths that it serves.
     var sides: [(Listen, Doors.Side)] {
         guard let inner else { return [(ingest, .everything)] }
         return [(ingest, .webhooks), (inner, .backend)]

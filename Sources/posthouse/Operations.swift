@@ -36,7 +36,7 @@ struct Operations: Sendable {
         }
     }
 
-    /// Ready is whoever committed a renewal of its lease lately and still has a connection.
+    /// Ready means that a connection is open and that a renewal of the lease was committed lately.
     private var readiness: FrontAnswer {
         guard pool.isReachable else { return .text(503, "the database is out of reach\n") }
         guard registration.mayStart else { return .text(503, "the database has not committed lately\n") }

@@ -1,6 +1,6 @@
 import ArgumentParser
 
-/// The one binary: the daemon and the commands of those who run it.
+/// The only binary: the daemon and its operator's commands.
 @main
 struct Posthouse: AsyncParsableCommand {
     static let version = "0.1.0"

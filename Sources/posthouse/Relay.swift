@@ -13,13 +13,13 @@ import Vocabulary
 ///
 ///     Front ─▶ Ingest ─▶ RecordQueue ─▶ Recorder ─▶ ledger (PostgreSQL) ─▶ HandOver / claims ─▶ Dispatcher
 ///
-/// Started in the order of the way, from its end: whoever hands on finds somebody to hand to.
+/// Built from the end of this path to its start, so that each part finds the one that it passes work to.
 final class Relay: Sendable {
     let pool: Pool
     let group: MultiThreadedEventLoopGroup
     let recordQueue: RecordQueue
     let handOver: HandOver
-    /// What a reload needs of the parts.
+    /// Applies a new configuration to the parts.
     let reloader: Reloader
     private let dispatcher: Dispatcher
     private let doors: Doors
@@ -29,17 +29,17 @@ final class Relay: Sendable {
     private let recording: Task<Void, Never>
     /// Ends when the settlement buffer is closed and empty.
     private let settling: Task<Void, Never>
-    /// Run until they are cancelled.
+    /// The background tasks; they run until they are cancelled.
     private let clockwork: [Task<Void, Never>]
     private let names: NameResolver
     let observe: Observer
 
     var listens: String { doors.servers.map(\.boundAddress).joined(separator: ", ") }
-    /// The database committed lately, so that a webhook that came now could be acknowledged.
+    /// Whether a webhook that came now could be acknowledged: the database is reachable and committed lately.
     var isReady: Bool { pool.isReachable && registration.mayStart }
 
-    /// Everything that can fail comes before the first delivery; a start that fails ends what it began, and gives its
-    /// leases back.
+    /// Starts the relay. Everything that can fail comes before the first delivery; a start that fails ends what it
+    /// began, and gives its leases back.
     static func start(
         configuration: Configuration, settings: ConnectionSettings, listeners: Listeners, observatory: Observatory
     ) async throws -> Relay {
@@ -147,7 +147,8 @@ final class Relay: Sendable {
         return pool
     }
 
-    /// Partitions ahead and pruning, by the hour; what takes a reading of a whole table, by the day.
+    /// Makes the coming partitions and prunes every hour. Prunes the memory of duplicates, which reads a whole table,
+    /// once a day.
     private static func keepUp(_ pool: Pool, _ configuration: LiveConfiguration, _ observe: @escaping Observer) async {
         var hour = 24
         while (try? await Task.sleep(for: .seconds(3_600))) != nil {
@@ -166,10 +167,12 @@ final class Relay: Sendable {
         }
     }
 
-    /// SIGTERM: nothing new is taken, what is under way is answered, delivered and settled, every lease is given back.
+    /// Stops the relay at SIGTERM: takes nothing new, answers, delivers and settles what is under way, and gives every
+    /// lease back.
     ///
-    /// - Returns: attempts that were cut at the end of `limit`; nil: a database that does not answer held it up, and
-    ///   the process is to end as it is. Nothing is lost by that: leases run out, and unanswered webhooks come again.
+    /// - Returns: how many attempts were cut at the end of `limit`. nil: a database that does not answer held it up,
+    ///   and the process is to end as it is. Nothing is lost by that: leases run out, and unanswered webhooks come
+    ///   again.
     func stop(within limit: Duration) async -> Int? {
         let (ends, end) = AsyncStream<Int?>.makeStream()
         let orderly = Task { end.yield(await drain(within: limit)) }
@@ -195,14 +198,14 @@ final class Relay: Sendable {
         await recording.value
         clockwork.forEach { $0.cancel() }
         let cut = await dispatcher.drain(upTo: left() / 2)
-        // Without a database there is an end to waiting, too: the leases run out by themselves.
+        // Bounds the wait for a database that does not answer: the leases run out by themselves.
         let cutOff = Task { [settling] in
             try await Task.sleep(for: left())
             settling.cancel()
         }
         await settling.value
         cutOff.cancel()
-        // A round of the clockwork that is under way could lease or register after all was given back.
+        // A background task in the middle of a round could lease or register after all leases were given back.
         for task in clockwork { await task.value }
         do {
             try await queue.leave()

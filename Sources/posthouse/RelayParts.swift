@@ -8,9 +8,9 @@ import Postgres
 import Synchronization
 import Vocabulary
 
-// What the parts of the relay take from a configuration.
+// What the relay takes from a configuration.
 
-/// The configuration that holds now.
+/// The current configuration.
 final class LiveConfiguration: Sendable {
     private struct State {
         var current: Configuration
@@ -31,7 +31,7 @@ final class LiveConfiguration: Sendable {
 }
 
 extension Doors.Parts {
-    /// Made at the start, and again by each reload.
+    /// Makes the handlers, at the start and at each reload.
     init(
         _ configuration: Configuration, pool: Pool, reading: FiguresReading, queue: RecordQueue,
         recording: RecordFigures, registration: Registration, clock: DatabaseClock, observatory: Observatory
@@ -56,7 +56,8 @@ extension Doors.Parts {
 }
 
 extension SourceRules {
-    /// Whoever may write through the API can state a login or a restore of any kind of source.
+    /// The rules of a source. A token that may write through the API can state a login or a restore for any kind of
+    /// source.
     init(_ source: Source, tokens: [APIToken]) {
         let isWritten = tokens.contains {
             $0.scopes.contains(.write) && ($0.source ?? source.name).utf8.elementsEqual(source.name.utf8)

@@ -6,13 +6,13 @@ import Outbound
 import Postgres
 import Vocabulary
 
-/// Takes over a new configuration without refusing a request: all of it, or nothing.
+/// Applies a new configuration, all of it or nothing, without refusing a request.
 ///
-/// `prepare` finds whatever can be wrong with it, and waits for whatever must be waited for: files are read, and the
-/// ledger learns names, which alone change nothing. `adopt` then can neither fail nor wait for anybody but our own
-/// loops. Between the two a stop may come: what was prepared is let go.
+/// `prepare` does everything that can fail or must wait: it reads files and records names in the ledger, which changes
+/// nothing by itself. `adopt` can then neither fail nor wait for anything but the process's own event loops. A stop
+/// between the two discards what was prepared.
 struct Reloader: Sendable {
-    /// What the process was started with: sockets and the database are still that.
+    /// The configuration at the start of the process, which still determines the sockets and the database.
     let started: Configuration
     let live: LiveConfiguration
     let pool: Pool
@@ -23,20 +23,20 @@ struct Reloader: Sendable {
     let resolver: AddressResolver
     let doors: Doors
     let observatory: Observatory
-    /// What answers requests under a configuration.
+    /// Makes the request handlers for a configuration.
     let makeParts: @Sendable (Configuration) -> Doors.Parts
 
     /// A configuration that can be adopted.
     struct Prepared: Sendable {
         fileprivate let configuration: Configuration
         fileprivate let lanes: [PlannedLane]
-        /// nil: the listeners have no certificate that could be renewed, or are to have none.
+        /// nil: the listeners have no certificate, or the new configuration names none.
         fileprivate let certificate: TLSIdentity?
     }
 
     func prepare(_ next: Configuration) async throws -> Prepared {
         let plans = try LanePlan.make(next.integrations, version: Posthouse.version)
-        // Where TLS is switched on by the file alone there is no listener for it yet: it is due at the next restart.
+        // TLS that only the new file switches on has no listener yet: it is due at the next restart.
         let files = doors.speakTLS ? next.server.tls : nil
         let certificate = try files.map {
             try Front.TLSFiles(certificate: $0.certificate, key: $0.key).identity()
@@ -47,7 +47,8 @@ struct Reloader: Sendable {
             configuration: next, lanes: try PlannedLane.join(routed, plans), certificate: certificate)
     }
 
-    /// The lanes of new integrations begin and those of removed ones end; last of all the doors answer by it.
+    /// Applies a prepared configuration: begins the lanes of new integrations, ends those of removed ones, and then
+    /// replaces the handlers of the listeners.
     func adopt(_ prepared: Prepared) async -> Reload {
         let next = prepared.configuration
         rules.learn(SourceRules.byName(next))
@@ -57,7 +58,7 @@ struct Reloader: Sendable {
             Failpoint.reach(.reloadAdopting)
         #endif
         let lanes = await dispatcher.adopt(prepared.lanes, resolver: resolver)
-        // It asks the database which lanes may open: not awaited, and tried again with the next poll.
+        // Not awaited, because it queries the database for the lanes that may open; the next poll tries again.
         Task { await dispatcher.wakeUp() }
         doors.answer(by: makeParts(next))
         let hasNewCertificate = prepared.certificate.map { doors.renew($0) } ?? false
@@ -69,7 +70,7 @@ struct Reloader: Sendable {
     }
 }
 
-/// What a reload changed, and what it could not.
+/// What a reload changed, and what is due at the next restart.
 struct Reload {
     /// For the journal and `systemctl status`.
     let summary: String

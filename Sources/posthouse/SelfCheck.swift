@@ -5,8 +5,8 @@ import Postgres
 import Systemd
 import Vocabulary
 
-/// What the watchdog is fed by: our own threads answer. Never the database's reachability: a stopped PostgreSQL is no
-/// reason to restart the relay.
+/// Feeds systemd's watchdog while the process's own threads answer. The database's reachability does not count: a
+/// stopped PostgreSQL is no reason to restart the relay.
 struct SelfCheck: Sendable {
     /// An event loop that takes longer than this to run an empty task hangs.
     private static let loopPatience: Duration = .seconds(5)
@@ -16,13 +16,14 @@ struct SelfCheck: Sendable {
 
     let relay: Relay
 
-    /// Feeds the watchdog at half its interval and tells STATUS, until cancelled. A hang is told once, when it begins.
+    /// Feeds the watchdog and sets STATUS every 5 s, or at half the watchdog's interval if that is shorter, until
+    /// cancelled. A hang is logged once, when it begins.
     func run() async {
         let interval = min(Watchdog.interval().map { $0 / 2 } ?? Self.statusInterval, Self.statusInterval)
         var isTold = false
         while true {
             let hang = await hang()
-            // A check that was cut short says nothing.
+            // A cancelled check proves nothing.
             guard !Task.isCancelled else { return }
             if let hang {
                 if !isTold { relay.observe(.hangs(what: hang)) }
@@ -36,7 +37,7 @@ struct SelfCheck: Sendable {
         }
     }
 
-    /// For `systemctl status`. A reload that was refused stays in it until one holds.
+    /// The text for `systemctl status`. A refused reload stays in it until one succeeds.
     var status: String {
         let database = relay.pool.isReachable ? "" : "; the database is out of reach: webhooks are answered 503"
         let held = relay.handOver.heldCount
@@ -44,7 +45,7 @@ struct SelfCheck: Sendable {
             + database + (relay.reloader.live.refusal.map { "; the last reload was refused: \($0)" } ?? "")
     }
 
-    /// Which thread does not answer, for a person; nil: all do.
+    /// Which thread does not answer, as a text; nil if all do.
     private func hang() async -> String? {
         if let deadline = relay.pool.earliestDeadline, deadline + Self.threadPatience < .now {
             let late = (ContinuousClock.Instant.now - deadline).components.seconds
@@ -59,7 +60,8 @@ struct SelfCheck: Sendable {
         return loopsAnswer ? nil : "an event loop has not answered for \(Self.loopPatience.components.seconds) s"
     }
 
-    /// Whoever waits for a loop that hangs waits for ever: the answer is raced against the clock in a stream.
+    /// Whether the loop runs an empty task in time. A loop that hangs never answers, so its answer and a timer race in
+    /// a stream.
     private static func answers(_ loop: any EventLoop) async -> Bool {
         let (answers, answer) = AsyncStream<Bool>.makeStream()
         loop.execute { answer.yield(true) }

@@ -5,10 +5,11 @@
     import Postgres
     import Vocabulary
 
-    /// Threads at a signal: SIGUSR2 brings an event loop or a database thread to its failpoint, so that a system test
-    /// sees the watchdog bite.
+    /// Brings an event loop or a database thread to its failpoint at SIGUSR2, so that a system test can make the
+    /// watchdog act.
     enum SignalledFailpoints {
-        /// At each SIGUSR2, until cancelled. Where neither is armed the signal keeps its own meaning.
+        /// Reaches the failpoints at each SIGUSR2, until cancelled. If neither is armed, the signal keeps its default
+        /// action.
         static func run(_ relay: Relay) async {
             if let complaint = Failpoint.complaint { relay.observe(.warning(complaint)) }
             guard Failpoint.isArmed(.eventLoopSignalled, .databaseThreadSignalled) else { return }

@@ -2,7 +2,7 @@ import Dispatch
 import Glibc
 import Synchronization
 
-/// Signals as a stream, instead of handlers that may do next to nothing.
+/// Signals as a stream, because a signal handler may do almost nothing.
 enum Signals {
     /// Yields each of `numbers` when it arrives; their default action is switched off for good.
     static func stream(_ numbers: [Int32]) -> AsyncStream<Int32> {

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// What a start has begun so far, and a start that fails has to end: the last first.
+/// The steps that undo what a failed start has begun, the last first.
 final class StartUndo: Sendable {
     typealias Step = @Sendable () async -> Void
 

@@ -4,7 +4,7 @@ import Ledger
 import Systemd
 import Vocabulary
 
-/// What Linux and systemd say of this process.
+/// Facts about this process from Linux and systemd.
 enum ThisProcess {
     /// This machine's wall clock.
     @Sendable static func now() -> Timestamp {
@@ -13,8 +13,8 @@ enum ThisProcess {
         return Timestamp(milliseconds: Int64(now.tv_sec) * 1_000 + Int64(now.tv_nsec) / 1_000_000)
     }
 
-    /// The lock by which a daemon that is started again takes over from its own predecessor at once; nil: none, and
-    /// leases run out. Of the unit's StateDirectory=, else of `[embedded] directory` where that is.
+    /// The lock by which a restarted daemon takes over from its predecessor at once; nil: none, and leases run out. It
+    /// lies in the unit's StateDirectory=, or else in `[embedded] directory` if that exists.
     static func stateLock(_ configuration: Configuration) -> StateLock? {
         let ofUnit = getenv("STATE_DIRECTORY").flatMap { String(cString: $0).split(separator: ":").first }
         return StateLock.take(in: ofUnit.map(String.init) ?? configuration.embedded.directory)
@@ -22,6 +22,6 @@ enum ThisProcess {
 }
 
 extension StateLock.Mark {
-    /// What the ledger knows a daemon by.
+    /// The id of a daemon in the ledger.
     var key: Identifier { Identity.daemon(machine: machine, device: device, inode: inode, token: token) }
 }

@@ -1,14 +1,14 @@
 internal import JSONText
 package import Vocabulary
 
-/// Adapty, event_api_version 1 (adapty.io/docs/webhook-event-types-and-fields). What each type means stands with
-/// `AdaptyNames`.
+/// Adapty, event_api_version 1 (adapty.io/docs/webhook-event-types-and-fields). `AdaptyNames` has the meaning of each
+/// type.
 ///
-/// A profile is an installation's; `customer_user_id` is the app's own id of who uses it, where the app has told one.
-/// The vendor's event time is not its order of sending, as its page warns; here event time alone orders facts.
+/// A profile belongs to an installation; `customer_user_id` is the app's own id of the user, if the app has set one.
+/// The vendor's page warns that events are not sent in the order of event time; here only event time orders facts.
 package struct Adapty: SourceAdapter {
     static let tokenHeader = "Authorization"
-    /// Bytes of a test request of the console. A longer body is an event without being looked at twice.
+    /// Bytes of a test request of the console; a longer body is always an event.
     private static let handshakeBytesMax = 4_096
 
     package init() {}
@@ -25,7 +25,8 @@ package struct Adapty: SourceAdapter {
         }
     }
 
-    /// The console sends `{}` and wants any JSON; older ones sent a text under `adapty_check` and want it back.
+    /// Answers a test request. The console sends `{}` and expects any JSON; older versions sent a text under
+    /// `adapty_check` and expect it back.
     package func handshake(_ body: [UInt8]) -> [UInt8]? {
         guard body.count <= Self.handshakeBytesMax, let fields = try? BodyFields(body) else { return nil }
         if fields.isEmpty { return Array("{}".utf8) }
@@ -76,7 +77,7 @@ package struct Adapty: SourceAdapter {
         throw Unreadable(reason: "neither customer_user_id nor profile_id is there")
     }
 
-    /// Every profile whose user is named is that user.
+    /// Links every profile that names a user to that user.
     private func links(in profiles: [BodyFields]) throws(Unreadable) -> [HolderLink] {
         var links: [HolderLink] = []
         for profile in profiles {
@@ -88,7 +89,8 @@ package struct Adapty: SourceAdapter {
         return links
     }
 
-    /// The profiles that share this one's access. The page names the list at the top and among the properties.
+    /// The profiles that share this one's access. The vendor's page names the list at the top level and among the
+    /// properties.
     private func sharing(in fields: BodyFields, properties: BodyFields) throws(Unreadable) -> [BodyFields] {
         let listed = fields.objects("profiles_sharing_access_level")
         return listed.isEmpty ? properties.objects("profiles_sharing_access_level") : listed
@@ -106,7 +108,7 @@ package struct Adapty: SourceAdapter {
 
     // MARK: Purchases
 
-    /// The rule of what a purchase is: the store's first transaction of it. Adapty has no id of its own for one.
+    /// Defines the purchase key: the store's first transaction. Adapty has no id of its own for a purchase.
     private func purchase(in properties: BodyFields, eventName: String) throws(Unreadable) -> Purchase? {
         let original = try properties.text("original_transaction_id")
         let transaction = try properties.text("transaction_id")
@@ -132,7 +134,7 @@ package struct Adapty: SourceAdapter {
             status: status)
     }
 
-    /// One of the event's own profile, and the same of every other that has its access by it.
+    /// One fact for the event's own profile, and the same for each profile that shares its access.
     private func facts(
         _ meaning: EventMeaning, of purchase: Purchase?, in properties: BodyFields, holder: Holder,
         sharing: [BodyFields], at occurredAt: Timestamp
@@ -155,13 +157,13 @@ package struct Adapty: SourceAdapter {
 }
 
 extension BodyFields {
-    /// A time past what can be written stands for the nearest that can.
+    /// Reads a time; one beyond the writable range becomes the nearest writable one.
     fileprivate func adaptyTime(_ key: String) -> Timestamp? {
         guard let text = try? text(key) else { return nil }
         return AdaptyNames.time(text)?.nearestWritable
     }
 
-    /// End of the paid period, or of the access that it gives where that is later (a grace period); nil: it has none.
+    /// End of the paid period, or of the access if that is later (a grace period); nil: no end.
     fileprivate var adaptyEnd: Timestamp? {
         if flag("is_lifetime") { return nil }
         return [adaptyTime("subscription_expires_at"), adaptyTime("expires_at")].compactMap { $0 }.max()

@@ -1,16 +1,16 @@
 internal import Vocabulary
 
-/// Adapty's 18 event types (adapty.io/docs/webhook-event-types-and-fields), what each says of access (its page "Event
-/// flows"), and its spelling of times.
+/// Adapty's 18 event types (adapty.io/docs/webhook-event-types-and-fields), what each states about access (its page
+/// "Event flows"), and its spelling of times.
 ///
 /// | type | here | access |
 /// |--|--|--|
 /// | subscription_started | SUBSCRIPTION_, INTRO_OFFER_ or PROMOTIONAL_OFFER_STARTED, by the offer | gain |
-/// | subscription_renewed | SUBSCRIPTION_RENEWED | gain, after a pause or a gap, too |
+/// | subscription_renewed | SUBSCRIPTION_RENEWED | gain, also after a pause or a gap |
 /// | subscription_renewal_cancelled, trial_renewal_cancelled | RENEWAL_DISABLED | stays to the period's end |
 /// | subscription_renewal_reactivated, trial_renewal_reactivated | RENEWAL_ENABLED | gain |
 /// | subscription_expired | SUBSCRIPTION_TERMINATED | loss |
-/// | subscription_paused | SUBSCRIPTION_PAUSED | loss: it is told when the pause begins, not when it is asked for |
+/// | subscription_paused | SUBSCRIPTION_PAUSED | loss: it is sent when the pause begins, not when it is requested |
 /// | subscription_deferred | SUBSCRIPTION_DEFERRED | gain |
 /// | subscription_refunded | SUBSCRIPTION_REFUNDED_REVOKED | loss |
 /// | non_subscription_purchase | PURCHASE_VALIDATED | gain |
@@ -19,10 +19,10 @@ internal import Vocabulary
 /// | trial_expired | TRIAL_NOT_CONVERTED | loss |
 /// | entered_grace_period | GRACE_PERIOD_STARTED | gain |
 /// | billing_issue_detected | ENTERED_BILLING_RETRY | a grace period may follow, or an end |
-/// | access_level_updated | itself | gain or loss, as it says |
+/// | access_level_updated | itself | gain or loss, as it states |
 ///
-/// access_level_updated is the only event that tells of access passing from one profile to another: a loss of the one
-/// and a gain of the other.
+/// Only access_level_updated reports that access passes from one profile to another: a loss of the one and a gain of
+/// the other.
 enum AdaptyNames {
     static let accessLevel = "access_level_updated"
     static let oneTimePrefix = "non_subscription_purchase"
@@ -68,8 +68,9 @@ enum AdaptyNames {
         }
     }
 
-    /// Of access_level_updated: `is_active` is this access level's, `profile_has_access_level` the profile's. A profile
-    /// that has nothing any more has lost this, too; one that has something may have it by another purchase.
+    /// The meaning of access_level_updated. `is_active` is about this access level, `profile_has_access_level` about
+    /// the profile. A profile without any access level has lost this one, too; one with access may have it by another
+    /// purchase.
     static func access(_ properties: BodyFields) -> EventMeaning {
         let said = [properties.bool("is_active"), properties.bool("profile_has_access_level")].compactMap { $0 }
         guard !said.isEmpty else { return EventMeaning(accessLevel) }
@@ -84,7 +85,7 @@ enum AdaptyNames {
         return EventMeaning(accessLevel, .gain, status: status)
     }
 
-    /// `offer_type`. Fields without a value are not sent, so no offer is none.
+    /// `offer_type`. Fields without a value are not sent, so a missing offer is none.
     static func offer(of name: String, _ properties: BodyFields) throws(Unreadable) -> String {
         if name == accessLevel {
             if try properties.text("active_promotional_offer_type") != nil { return SharedWords.Offer.promotional }
@@ -99,7 +100,7 @@ enum AdaptyNames {
             let isFree = try properties.text("store_offer_discount_type") == freeTrial
             return isFree ? SharedWords.Offer.freeTrial : SharedWords.Offer.intro
         default:
-            // A trial's own events may go without the offer's fields. A converted one is paid for.
+            // A trial's own events may lack the offer's fields. A converted trial is paid.
             let isTrial = name.hasPrefix("trial_") && name != "trial_converted"
             return isTrial ? SharedWords.Offer.freeTrial : SharedWords.Offer.none
         }
@@ -107,9 +108,9 @@ enum AdaptyNames {
 
     private static let freeTrial = "free_trial"
 
-    /// An event may end a transaction because another one of the same subscription follows it at once. Apple keeps the
-    /// original transaction then, so both are one purchase here, and its holder loses nothing; other stores begin a new
-    /// one.
+    /// Whether an event ends a transaction only because another one of the same subscription replaces it. Apple keeps
+    /// the original transaction then, so both are one purchase here, and its holder loses nothing; other stores begin a
+    /// new one.
     static func isReplaced(_ properties: BodyFields, store: String) throws(Unreadable) -> Bool {
         guard store == SharedWords.apple else { return false }
         return switch try properties.text("cancellation_reason") {
@@ -118,8 +119,8 @@ enum AdaptyNames {
         }
     }
 
-    /// ISO 8601 with an offset that has no colon, `2024-01-31T10:11:12.123456+0000`, or is of hours alone; what else
-    /// `Timestamp(iso8601:)` reads is read, too.
+    /// Reads ISO 8601 with an offset that has no colon, `2024-01-31T10:11:12.123456+0000`, or only hours, and
+    /// everything that `Timestamp(iso8601:)` reads.
     static func time(_ text: String) -> Timestamp? {
         if let time = Timestamp(iso8601: text) { return time }
         let bytes = Array(text.utf8)

@@ -1,17 +1,17 @@
 internal import JSONText
 package import Vocabulary
 
-/// Bodies in Adapty's own shape: derived ones for `format = "source"`, made-up ones for `posthouse send`.
+/// Bodies in Adapty's own shape: derived ones for `format = "source"`, invented ones for `posthouse send`.
 extension Adapty {
-    /// The vendor sends no transfer; this is its envelope, told of one side and naming the other by the vendor's own
-    /// keys.
+    /// A transfer in the vendor's envelope, which has none of its own: about one side, and naming the other by the
+    /// vendor's own keys.
     package func derivedBody(from original: [UInt8], stating transfer: DerivedTransfer) -> [UInt8] {
         let told = transfer.toldHolder
         let other = transfer.otherHolder
         let object = DerivedBody.object(original)
 
         var changes: DerivedBody.Changes = [("event_type", .string(transfer.type))]
-        // The profile of the original stays only where it is of who is told of.
+        // The original's profile stays only if it belongs to the holder that this message is about.
         let isOwn = !told.isAnonymous && (try? object.digits("customer_user_id")) == told.id
         if !isOwn {
             changes.append((told.isAnonymous ? "customer_user_id" : "profile_id", .remove))
@@ -32,7 +32,7 @@ extension Adapty {
     }
 
     package func sample(_ request: SampleRequest) -> [UInt8] {
-        // A made-up profile of a known user is that user's alone.
+        // The invented profile of a known user belongs to that user alone.
         let profile = request.holder.isAnonymous ? request.holder.id : "profile-of-\(request.holder.id)"
         var writer = JSONWriter(reservingCapacity: 1_536)
         writer.object { body in
@@ -86,7 +86,7 @@ extension Adapty {
         properties.member("profile_has_access_level", true)
     }
 
-    /// The vendor's two environments begin with a capital and go on without.
+    /// The vendor's spelling of the two environments: a capital, then lower case.
     private static func spelled(environment: String) -> String {
         switch environment {
         case SharedWords.production: "Production"
@@ -101,7 +101,7 @@ extension Holder {
 }
 
 extension JSONWriter {
-    /// As the vendor writes it: with microseconds, and an offset without a colon.
+    /// The vendor's spelling of times: with microseconds, and an offset without a colon.
     fileprivate mutating func adaptyTime(_ key: String, _ time: Timestamp) {
         member(key, "\(time.nearestWritable.iso8601.dropLast())000+0000")
     }

@@ -1,11 +1,12 @@
 internal import JSONText
 package import Vocabulary
 
-/// Apphud's server-to-server webhook (docs.apphud.com/docs/webhook). It signs nothing: an optional token is copied into
-/// `X-Apphud-Token`. It sends each webhook once and never again, whatever the answer.
+/// Apphud's server-to-server webhook (docs.apphud.com/docs/webhook). It is not signed: an optional token is copied into
+/// `X-Apphud-Token`. Each webhook is sent only once, whatever the answer.
 ///
-/// Its users are known users, for an id that the app did not choose is not told from one that it did. Apphud merges
-/// users by the original transaction: the same purchase under another user is a transfer that the relay resolves.
+/// Its users are known users, because an id chosen by the app cannot be distinguished from a generated one. Apphud
+/// merges users by the original transaction: the same purchase under another user is a transfer that Posthouse
+/// resolves.
 package struct Apphud: SourceAdapter {
     static let tokenHeader = "X-Apphud-Token"
 
@@ -45,12 +46,12 @@ package struct Apphud: SourceAdapter {
             occurredAt: occurredAt,
             purchase: try statement.purchase(),
             transaction: try statement.transaction(),
-            // Of an environment that nobody knows nothing can be said: a test purchase would grant access for good.
+            // Without a known environment there are no facts: a test purchase would grant access for good.
             facts: environment == nil ? [] : statement.facts(of: holder, at: occurredAt),
             body: body)
     }
 
-    /// One app of Apphud has an iOS and an Android name; the store tells which the purchase was made in.
+    /// The app's name in the purchase's store. One app of Apphud has an iOS and an Android name.
     private func app(
         in fields: BodyFields, statement: ApphudStatement, source: Source
     ) throws(Unreadable) -> String {

@@ -1,10 +1,10 @@
 internal import Vocabulary
 
-/// Apphud's events (docs.apphud.com/docs/events) and what each means.
+/// Apphud's events (docs.apphud.com/docs/events) and their meanings.
 ///
-/// Access follows the names that say it: started, renewed, converted and active hold, expired and refunded do not. A
-/// cancellation or a switch of the renewal leaves the paid period as it is, and a billing issue is decided by the
-/// renewal or the expiry that follows it.
+/// Access follows the names: started, renewed, converted and active give it, expired and refunded end it. A
+/// cancellation or a switch of the renewal does not change the paid period, and a billing issue is decided by the
+/// following renewal or expiry.
 enum ApphudNames {
     static let billingIssue = "billing_issue"
 
@@ -19,7 +19,7 @@ enum ApphudNames {
     }
     private static let renewals = ["autorenew_enabled", "autorenew_disabled", billingIssue]
     private static let oneTime = ["non_renewing_purchase", "non_renewing_purchase_refunded"]
-    /// What a user does or is: a product that such an event names was not bought by it.
+    /// Events about what a user does or is; a product in such an event was not bought by it.
     static let notOfPurchases = [
         "paywall_shown", "paywall_closed", "paywall_checkout_initiated", "paywall_checkout_cancelled", "user_created",
     ]
@@ -28,7 +28,7 @@ enum ApphudNames {
         typealias Status = SharedWords.Status
         return switch name {
         case "trial_started": EventMeaning("TRIAL_STARTED", .gain, status: Status.renewing)
-        // Sent while the trial lasts and was not cancelled: it says that the user has it. No v3 name says so.
+        // Sent while the trial lasts and is not cancelled: the user has it. There is no v3 name for that.
         case "trial_active": EventMeaning(name, .gain, status: Status.renewing)
         case "trial_converted": EventMeaning("TRIAL_CONVERTED", .gain, status: Status.renewing)
         case "trial_canceled": EventMeaning("RENEWAL_DISABLED", status: Status.canceled)
@@ -56,7 +56,7 @@ enum ApphudNames {
         }
     }
 
-    /// Under which conditions the period was bought, where the name tells. A conversion is bought without an offer.
+    /// The offer of the period, if the name states it. A conversion is bought without an offer.
     static func offer(of name: String) -> String? {
         if name.hasSuffix("_converted") { return SharedWords.Offer.none }
         if name.hasPrefix("trial_") { return SharedWords.Offer.freeTrial }

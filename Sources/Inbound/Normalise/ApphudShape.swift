@@ -1,10 +1,10 @@
 internal import JSONText
 package import Vocabulary
 
-/// Bodies in Apphud's own shape: derived ones for `format = "source"`, made-up ones for `posthouse send`.
+/// Bodies in Apphud's own shape: derived ones for `format = "source"`, invented ones for `posthouse send`.
 extension Apphud {
-    /// The vendor sends no transfer events. These are an event of another name and id under the told user; the other
-    /// side stands in the event's properties.
+    /// A transfer as an event of this vendor, who sends none: another name and id under the user that it is about, and
+    /// the other side in the event's properties.
     package func derivedBody(from original: [UInt8], stating transfer: DerivedTransfer) -> [UInt8] {
         let object = DerivedBody.object(original)
         let event = DerivedBody.inner("event", of: object)
@@ -36,7 +36,7 @@ extension Apphud {
         }
     }
 
-    /// The documented sample's field set. Every user is a known one here, whichever the request names.
+    /// The field set of the documented sample. Every user is a known one here, whatever the request names.
     package func sample(_ request: SampleRequest) -> [UInt8] {
         var writer = JSONWriter(reservingCapacity: 2_048)
         writer.object { body in

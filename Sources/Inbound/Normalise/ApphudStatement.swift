@@ -1,7 +1,7 @@
 internal import Vocabulary
 
-/// What one webhook states of a purchase. Its parts stand in three places: the receipt and the properties of the event,
-/// and the user's line of subscriptions that the receipt belongs to, as it is when the webhook is sent.
+/// What one webhook states about a purchase. It is spread over the event's receipt, the event's properties, and the
+/// receipt's line of the user's subscriptions, which has the state at the time of sending.
 struct ApphudStatement {
     private let name: String
     private let meaning: EventMeaning?
@@ -9,11 +9,11 @@ struct ApphudStatement {
     private let properties: BodyFields?
     /// The entry of `user.subscriptions` that the event is about.
     let line: BodyFields?
-    /// In the shared vocabulary; "" where the body names none.
+    /// Spelled as in the shared vocabulary; "" if the body names none.
     let store: String
     private let key: String?
     private let product: String?
-    /// The line's; where there is none, the one that all lines of the user agree on: a build of the app is of one.
+    /// The line's environment; without one, that on which all lines of the user agree: a build of the app has one.
     let environment: String?
 
     init(name: String, event: BodyFields, user: BodyFields) throws(Unreadable) {
@@ -54,8 +54,8 @@ struct ApphudStatement {
         return environments.count == 1 ? environments.first : nil
     }
 
-    /// The line whose first transaction is `original`. An event that carries no receipt names its product alone: then
-    /// it is the only line of that product, and none where there are several, for that would be a guess.
+    /// The line whose first transaction is `original`. An event without a receipt names only its product: then it is
+    /// the only line of that product, and none if there are several, because that would be a guess.
     private static func line(
         in user: BodyFields, named original: String?, product: String?
     ) throws(Unreadable) -> BodyFields? {
@@ -68,14 +68,14 @@ struct ApphudStatement {
         return original == nil && ofProduct.count == 1 ? ofProduct[0] : nil
     }
 
-    /// A billing issue with a line in grace is the start of that.
+    /// Whether a billing issue starts a grace period: the line is in grace then.
     private var isInGrace: Bool {
         name == ApphudNames.billingIssue && (try? line?.text("status")) == "grace"
     }
 
     var type: String { isInGrace ? "GRACE_PERIOD_STARTED" : meaning?.type ?? name }
 
-    /// The rule of what a purchase is, in one place: the first transaction of its line (for Google's store the token).
+    /// Defines the purchase key: the first transaction of the line (for Google's store the purchase token).
     func purchase() throws(Unreadable) -> Purchase? {
         guard let key else { return nil }
         return Purchase(
@@ -104,7 +104,7 @@ struct ApphudStatement {
 
     private var until: Timestamp? { line?.time(.iso8601("expires_at")) }
 
-    /// As the event's name says it, else by the flags of the receipt, else by those of the line.
+    /// The offer stated by the event's name, else by the flags of the receipt, else by those of the line.
     private func offer() throws(Unreadable) -> String {
         if let offer = ApphudNames.offer(of: name) { return offer }
         guard let flags = receipt ?? line else { return SharedWords.Offer.none }

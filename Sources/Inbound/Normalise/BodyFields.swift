@@ -1,13 +1,13 @@
 internal import JSONText
 internal import Vocabulary
 
-/// The members of one object of a webhook, read by the one rule of what is required and what may be missing.
+/// The members of one object of a webhook, read by one rule for required and optional members.
 ///
-/// What an envelope needs (`required…`) throws when it cannot be read. Elsewhere null, "" and a value of another type
-/// all count as absent; only a text too long for an index row throws, for it cannot be recorded.
+/// Members that the envelope needs (`required…`) throw when they cannot be read. Elsewhere null, "" and a value of
+/// another type count as absent; only a text too long for an index row throws, because it cannot be recorded.
 struct BodyFields {
     private let object: JSONObject
-    /// What stands before a member's name in a message: "" or "event.".
+    /// The prefix of a member's name in a message: "" or "event.".
     private let path: String
 
     /// The object that is the whole body.
@@ -20,7 +20,7 @@ struct BodyFields {
         path = ""
     }
 
-    /// `{}`: nothing is there.
+    /// `{}`.
     static let none = BodyFields(.empty, path: "")
 
     private init(_ object: JSONObject, path: String) {
@@ -35,7 +35,7 @@ struct BodyFields {
         return text
     }
 
-    /// Absent, null and "" are nil; another type throws. A number is kept digit for digit.
+    /// An id of the envelope. Absent, null and "" are nil; another type throws. A number is kept digit for digit.
     func strictText(_ key: String) throws(Unreadable) -> String? {
         let text: String?
         do {
@@ -47,7 +47,7 @@ struct BodyFields {
         return try bounded(text, key)
     }
 
-    /// A name is a string: a number in its place is not one.
+    /// A name, which must be a string, not a number.
     func requiredName(_ key: String) throws(Unreadable) -> String {
         let name: String?
         do {
@@ -68,7 +68,7 @@ struct BodyFields {
         throw Unreadable(reason: "\(path)\(key) is missing")
     }
 
-    /// The event time, in whichever of `spellings` is there first; a value of another type throws.
+    /// The event time, in the first of `spellings` that is there; a value of another type throws.
     func requiredTime(_ spellings: TimeSpelling...) throws(Unreadable) -> Timestamp {
         for spelling in spellings {
             let read: Timestamp?
@@ -95,8 +95,8 @@ struct BodyFields {
         return try bounded(text, key)
     }
 
-    /// In whichever of `spellings` is there first. A time past what can be written stands for the nearest that can:
-    /// what never ends still never ends.
+    /// The time in the first of `spellings` that can be read. A time beyond the writable range becomes the nearest
+    /// writable one, so that a period without an end keeps none.
     func time(_ spellings: TimeSpelling...) -> Timestamp? {
         for spelling in spellings {
             if let read = try? time(spelling) { return read.nearestWritable }
@@ -104,10 +104,10 @@ struct BodyFields {
         return nil
     }
 
-    /// False where it is absent.
+    /// False if it is absent.
     func flag(_ key: String) -> Bool { bool(key) ?? false }
 
-    /// Nil where it is absent, for flags that say something either way.
+    /// Nil if it is absent, for flags for which false has a meaning.
     func bool(_ key: String) -> Bool? { (try? object.bool(key)) ?? nil }
 
     func object(_ key: String) -> BodyFields? {
@@ -115,12 +115,12 @@ struct BodyFields {
         return BodyFields(inner, path: "\(path)\(key).")
     }
 
-    /// The objects of an array; what else stands in it is left out.
+    /// The objects of an array; other elements are left out.
     func objects(_ key: String) -> [BodyFields] {
         ((try? object.objects(key)) ?? []).map { BodyFields($0, path: "\(path)\(key)[].") }
     }
 
-    /// The ids of an array; what else stands in it is left out, and so is "".
+    /// The ids of an array; other elements and "" are left out.
     func texts(_ key: String) throws(Unreadable) -> [String] {
         var texts: [String] = []
         for text in (try? object.texts(key)) ?? [] where !text.isEmpty { texts.append(try bounded(text, key)) }
@@ -155,7 +155,7 @@ struct BodyFields {
     }
 }
 
-/// How a vendor writes a time, and under which key.
+/// A vendor's spelling of a time, with its key.
 enum TimeSpelling: CustomStringConvertible {
     /// Milliseconds since 1970.
     case milliseconds(String)

@@ -1,22 +1,22 @@
 internal import JSONText
 internal import Vocabulary
 
-/// An original as `format = "source"` restates it: some members set, every other byte as it came.
+/// An original as `format = "source"` restates it: some members set, every other byte unchanged.
 enum DerivedBody {
     typealias Changes = [(key: String, change: JSONEdit.Change)]
 
-    /// The object that `original` is. It was read once, when it was recorded; were its row damaged since, the facts
-    /// still go out, in an object of their own.
+    /// Reads the object in `original`. It was readable when it was recorded; if its row has been damaged since, the
+    /// facts are still sent, in an object of their own.
     static func object(_ original: [UInt8]) -> JSONObject {
         (try? JSONScan.topObject(original, depthMax: Limits.jsonDepthMax)) ?? .empty
     }
 
-    /// The member `key` of `object` with `changes` made in it.
+    /// Changes the member `key` of `object` by `changes` inside it.
     static func changing(_ key: String, of object: JSONObject, _ changes: Changes) -> JSONEdit.Change {
         .set(JSONEdit.apply(changes, to: inner(key, of: object)))
     }
 
-    /// The object that a member holds, as a text of its own; an empty one where there is none.
+    /// The object in a member, as a text of its own; empty if there is none.
     static func inner(_ key: String, of object: JSONObject) -> JSONObject {
         guard let raw = object.raw(key) else { return .empty }
         return Self.object(Array(raw))

@@ -1,12 +1,12 @@
 internal import Vocabulary
 
-/// Times that a vendor writes in seconds since 1970 in one place and in milliseconds in another (as Qonversion's own
-/// examples do): the size of the number tells which.
+/// Times that a vendor writes in seconds since 1970 in one place and in milliseconds in another (as in Qonversion's own
+/// examples), distinguished by the size of the number.
 extension BodyFields {
-    /// Up to here a number is seconds (the year 5138), above it milliseconds (from March 1973 on).
+    /// Numbers up to this are seconds (the year 5138), larger ones milliseconds (from March 1973 on).
     private static let secondsMax: Int64 = 100_000_000_000
 
-    /// The event time, in whichever of the two is there first.
+    /// The event time, in the first of the two keys that is there.
     func requiredEpoch(_ first: String, else second: String) throws(Unreadable) -> Timestamp {
         try Self.writable(Self.bySize(try requiredTime(.milliseconds(first), .milliseconds(second))), first)
     }
@@ -22,7 +22,7 @@ extension BodyFields {
         return time
     }
 
-    /// Nil where it is absent or 0, which is how "never" is written.
+    /// Nil if it is absent or 0, which means "never".
     func epoch(_ key: String) -> Timestamp? {
         guard let read = time(.milliseconds(key)), read.milliseconds != 0 else { return nil }
         return Self.bySize(read).nearestWritable

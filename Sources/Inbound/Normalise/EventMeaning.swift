@@ -1,11 +1,11 @@
 internal import Vocabulary
 
-/// What one event of a vendor says, in the shared vocabulary: the vendor's own file makes it of the name and of what
-/// else the meaning depends on.
+/// The meaning of a vendor's event in the shared vocabulary. The vendor's own file makes it from the name and the other
+/// members that matter.
 struct EventMeaning: Hashable, Sendable {
-    /// Purchasely's v3 name for it, or the vendor's own where there is none.
+    /// Purchasely's v3 name for it, or the vendor's own if there is none.
     let type: String
-    /// What it says of its holder's access; nil: nothing.
+    /// What it states about its holder's access; nil: nothing.
     let fact: Fact.Kind?
     let status: String?
 
@@ -15,11 +15,11 @@ struct EventMeaning: Hashable, Sendable {
         self.status = status
     }
 
-    /// The paid period is taken back, not only not renewed.
+    /// The paid period is revoked, not only not renewed.
     var isRevoked: Bool { fact == .loss && status == SharedWords.Status.revoked }
 
     static let refunded = EventMeaning("SUBSCRIPTION_REFUNDED_REVOKED", .loss, status: SharedWords.Status.revoked)
 
-    /// v3 has no name for a one-time purchase that was refunded: what it sends is the end of access.
+    /// v3 has no name for a refunded one-time purchase: it sends the end of access.
     static let oneTimeRefunded = EventMeaning("DEACTIVATE", .loss, status: SharedWords.Status.revoked)
 }

@@ -2,7 +2,7 @@ internal import JSONText
 package import Vocabulary
 
 /// Purchasely, api_version 3 (docs.purchasely.com/docs/webhook, /server-events-attributes). Body, signature and
-/// catalogue as confirmed by its own samples; where its pages contradict one another the comment says what holds.
+/// catalogue as confirmed by its own samples; where its pages contradict one another, a comment says which is right.
 package struct Purchasely: SourceAdapter {
     package init() {}
 
@@ -41,7 +41,7 @@ package struct Purchasely: SourceAdapter {
             body: body)
     }
 
-    /// Exactly one of the two ids.
+    /// The holder: exactly one of the two ids.
     private func holder(in fields: BodyFields) throws(Unreadable) -> Holder {
         switch (try fields.strictText("user_id"), try fields.strictText("anonymous_user_id")) {
         case (let user?, nil): return .user(user)
@@ -51,7 +51,7 @@ package struct Purchasely: SourceAdapter {
         }
     }
 
-    /// The rule of what a purchase is, in one place (Domain.md, "Purchase key").
+    /// Defines the purchase key (Domain.md, "Purchase key").
     private func purchase(in fields: BodyFields, eventName: String) throws(Unreadable) -> Purchase? {
         let subscription = try fields.text("purchasely_subscription_id")
         let oneTime = try fields.text("purchasely_one_time_purchase_id")
@@ -62,7 +62,7 @@ package struct Purchasely: SourceAdapter {
         switch try fields.text("purchase_type") {
         case "CONSUMABLE", "NON_CONSUMABLE": kind = .oneTime
         case "RENEWING_SUBSCRIPTION", "NON_RENEWING_SUBSCRIPTION": kind = .subscription
-        // Absent in 3.x bodies, or a type that Purchasely has added since: the ids tell.
+        // Absent in 3.x bodies, or a type that Purchasely has added since: the ids decide.
         default:
             let isOneTime = subscription == nil && oneTime != nil
             kind = isOneTime || eventName.hasPrefix(PurchaselyNames.oneTimePrefix) ? .oneTime : .subscription
@@ -83,8 +83,8 @@ package struct Purchasely: SourceAdapter {
             status: try fields.text("subscription_status"))
     }
 
-    /// What the event states of holders. `until` is `effective_next_renewal_at` alone, which grace and deferral are
-    /// part of; without one there is no end.
+    /// What the event states about holders. `until` is only `effective_next_renewal_at`, which includes grace and
+    /// deferral; without one there is no end.
     private func facts(
         in fields: BodyFields, eventName: String, holder: Holder, at occurredAt: Timestamp
     ) throws(Unreadable) -> [Fact] {
@@ -103,7 +103,7 @@ package struct Purchasely: SourceAdapter {
         return [fact]
     }
 
-    /// The other side of a transfer. Two of them name none: taking one would be a guess at who gets access.
+    /// The other side of a transfer; nil if both ids are there, because choosing one would guess who gets access.
     private func counterpart(_ prefix: String, in fields: BodyFields) throws(Unreadable) -> Holder? {
         switch (try fields.text(prefix + "_user_id"), try fields.text(prefix + "_anonymous_user_id")) {
         case (let user?, nil): .user(user)
@@ -114,6 +114,6 @@ package struct Purchasely: SourceAdapter {
 }
 
 extension BodyFields {
-    /// Purchasely writes each time twice: under `key_ms` in milliseconds and under `key` in ISO 8601.
+    /// Reads one of the two spellings of each time: `key_ms` in milliseconds, else `key` in ISO 8601.
     fileprivate func purchaselyTime(_ key: String) -> Timestamp? { time(.milliseconds(key + "_ms"), .iso8601(key)) }
 }

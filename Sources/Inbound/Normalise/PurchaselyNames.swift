@@ -33,15 +33,15 @@ enum PurchaselyNames {
         ["STARTED", "CONVERTED", "NOT_CONVERTED"].map { "\(offer)_\($0)" }
     }
     private static let money = ["TRANSACTION_PROCESSED", "INSTALLMENT_PAID", "INSTALLMENT_REFUNDED"]
-    /// api_version 2, still named in the pages of some of Purchasely's integrations.
+    /// Names of api_version 2, still on the pages of some of Purchasely's integrations.
     private static let legacy = ["SUBSCRIPTION_EXPIRED", "PURCHASE_VALIDATED"]
 
-    /// The v3 name of `name`: the v2 one of the end of access, else itself.
+    /// The v3 name of `name`; only the v2 name of the end of access differs.
     static func type(of name: String) -> String {
         name == "SUBSCRIPTION_EXPIRED" ? "SUBSCRIPTION_TERMINATED" : name
     }
 
-    /// What a webhook of this name states about holders; nil for all that is not about access.
+    /// What a webhook of this name states about holders; nil if it is not about access.
     static func factKind(of name: String) -> Fact.Kind? {
         switch name {
         case activate: .gain
@@ -52,8 +52,8 @@ enum PurchaselyNames {
         }
     }
 
-    /// Amazon and Huawei are spelled two ways, by the attribute table and by the v3 DTO and the sample code: one here,
-    /// or one purchase would have two identities.
+    /// One spelling of a store. The attribute table spells Amazon and Huawei differently from the v3 DTO and the sample
+    /// code, and one purchase must not have two keys.
     static func store(_ spelling: String) -> String {
         switch spelling {
         case "AMAZON_APP_STORE": "AMAZON_APPSTORE"

@@ -1,10 +1,10 @@
 internal import JSONText
 package import Vocabulary
 
-/// Bodies in Purchasely's own shape: derived ones for `format = "source"`, made-up ones for `posthouse send`.
+/// Bodies in Purchasely's own shape: derived ones for `format = "source"`, invented ones for `posthouse send`.
 extension Purchasely {
-    /// No SUBSCRIPTION_RECEIVED sample is published: it mirrors TRANSFERRED, told of the new holder and naming where
-    /// the purchase came from.
+    /// A transfer about one side. No SUBSCRIPTION_RECEIVED sample is published: it mirrors TRANSFERRED, about the new
+    /// holder and naming the old one.
     package func derivedBody(from original: [UInt8], stating transfer: DerivedTransfer) -> [UInt8] {
         let isReceived = PurchaselyNames.factKind(of: transfer.type) == .received
         let told = isReceived ? transfer.to : transfer.from
@@ -20,7 +20,7 @@ extension Purchasely {
         }
         changes.append((told.fieldName, .string(told.id)))
         changes.append((otherField, .string(other.id)))
-        // The original was read once, when it was recorded. Were its row damaged since, the facts still go out.
+        // The original was readable when it was recorded. If its row has been damaged since, the facts are still sent.
         let object = (try? JSONScan.topObject(original, depthMax: Limits.jsonDepthMax)) ?? .empty
         return JSONEdit.apply(changes, to: object)
     }
@@ -36,7 +36,7 @@ extension Purchasely {
         "transferred_from_user_id", "transferred_from_anonymous_user_id",
     ]
 
-    /// The field set of api_version 3, prices under their dynamic keys included.
+    /// The field set of api_version 3, including prices under their dynamic keys.
     package func sample(_ request: SampleRequest) -> [UInt8] {
         var writer = JSONWriter(reservingCapacity: 1_536)
         writer.object { body in
@@ -93,7 +93,7 @@ extension Purchasely {
         }
     }
 
-    /// As Purchasely's own samples have it.
+    /// The status in Purchasely's own samples.
     private func status(for eventName: String) -> String {
         switch eventName {
         case "RENEWAL_DISABLED": "AUTO_RENEWING_CANCELED"
@@ -109,7 +109,7 @@ extension Purchasely {
 }
 
 extension JSONWriter {
-    /// Purchasely writes each time twice: in ISO 8601 and, under `_ms`, in milliseconds.
+    /// Writes both of Purchasely's spellings of a time: ISO 8601 and, under `_ms`, milliseconds.
     fileprivate mutating func time(_ key: String, _ time: Timestamp) {
         member(key, time.nearestWritable.iso8601)
         member(key + "_ms", time.nearestWritable.milliseconds)

@@ -1,9 +1,9 @@
 internal import JSONText
 package import Vocabulary
 
-/// Qonversion's webhook (documentation.qonversion.io/docs/webhooks). It signs nothing: the `Authorization` header holds
-/// the project's token as it is, after the word `Basic`. Times are seconds since 1970, "" means absent, transaction ids
-/// are JSON numbers, and no body carries an id of the event.
+/// Qonversion's webhook (documentation.qonversion.io/docs/webhooks). It is not signed: the `Authorization` header has
+/// the word `Basic` and the project's token in plain text. Times are seconds since 1970, "" means absent, transaction
+/// ids are JSON numbers, and no body has an id of the event.
 ///
 /// `user_id` is an install, which is an anonymous holder here; `identity_id` is the app's own id of a user, the
 /// identity that the install is logged in as. `custom_user_id` is a label for analytics and identifies nobody.
@@ -54,7 +54,7 @@ package struct Qonversion: SourceAdapter {
             body: body)
     }
 
-    /// The rule of what a purchase is, in one place: the first transaction of its line.
+    /// Defines the purchase key: the first transaction of the line.
     private func purchase(
         in fields: BodyFields, transaction: QonversionTransaction, defaultName: String
     ) throws(Unreadable) -> Purchase? {
@@ -68,7 +68,7 @@ package struct Qonversion: SourceAdapter {
             product: product ?? newProduct, plan: nil, subscriptionID: nil)
     }
 
-    /// Of each who holds it by the source's policy the same.
+    /// The same fact for each holder under the source's policy.
     private func facts(
         _ meaning: EventMeaning?, of holders: [Holder], at occurredAt: Timestamp, until: Timestamp?
     ) -> [Fact] {
@@ -79,11 +79,11 @@ package struct Qonversion: SourceAdapter {
     }
 }
 
-/// Whom a webhook names, and who of them holds.
+/// The install and identity that a webhook names, and which of them hold.
 private struct Parties {
-    /// Whom the event is about.
+    /// The subject of the event.
     let holder: Holder
-    /// Who holds its purchase: install and identity together, or the one of them that counts.
+    /// The holders of its purchase: install and identity together, or the one that counts.
     let holding: [Holder]
     let links: [HolderLink]
 
@@ -111,14 +111,14 @@ private struct Parties {
     }
 }
 
-/// The member `transaction`, read.
+/// The parsed member `transaction`.
 private struct QonversionTransaction {
     let id: String?
     let original: String?
-    /// Newer bodies only.
+    /// Only in newer bodies.
     let purchasedAt: Timestamp?
     private let graceUntil: Timestamp?
-    /// The end of the paid period, grace included.
+    /// End of the paid period, grace included.
     let until: Timestamp?
 
     init(in fields: BodyFields) throws(Unreadable) {
@@ -130,7 +130,7 @@ private struct QonversionTransaction {
         until = [fields.epoch("expires"), graceUntil].compactMap { $0 }.max()
     }
 
-    /// A renewal that could not be charged is in grace while a grace period lasts.
+    /// The transaction; a renewal that could not be charged is in grace while a grace period lasts.
     func stated(status: String?, offer: String, at occurredAt: Timestamp) -> Transaction? {
         guard let id else { return nil }
         var status = status

@@ -1,11 +1,11 @@
 internal import Vocabulary
 
-/// Qonversion's default names of its events (documentation.qonversion.io/docs/webhooks, /events-analytics) and what
-/// each means. Names can be changed at the vendor: `Source.renamedEvents` leads back to these.
+/// Qonversion's default event names (documentation.qonversion.io/docs/webhooks, /events-analytics) and their meanings.
+/// Names can be changed at the vendor: `Source.renamedEvents` maps them back to these.
 ///
-/// Access follows the names that say it: a subscription that starts, renews, converts or changes its product is held;
-/// one that expired or was refunded is not. A cancellation only switches the renewal off, and a billing retry is
-/// decided by the renewal or the expiry that follows it.
+/// Access follows the names: a subscription that starts, renews, converts or changes its product is held; one that
+/// expired or was refunded is not. A cancellation only switches the renewal off, and a billing retry is decided by the
+/// following renewal or expiry.
 enum QonversionNames {
     static let all: [String] =
         trials + subscriptions + ["in_app_purchase", "in_app_refunded", "refund_consumption", "refund_declined"]
@@ -20,7 +20,8 @@ enum QonversionNames {
         "subscription_billing_retry_entered",
     ]
 
-    /// The vendor's pages write the same name as `in_app_purchase` and as "In-App Purchase": both are found.
+    /// The meaning of a name. The vendor's pages write the same name as `in_app_purchase` and as "In-App Purchase":
+    /// both are found.
     static func meaning(of name: String) -> EventMeaning? {
         typealias Status = SharedWords.Status
         return switch canonical(name) {
@@ -29,7 +30,7 @@ enum QonversionNames {
         case "trial_canceled", "trial_cancelled":
             EventMeaning("RENEWAL_DISABLED", status: Status.canceled)
         case "trial_expired": EventMeaning("TRIAL_NOT_CONVERTED", .loss, status: Status.deactivated)
-        // Sent while the trial lasts and was not cancelled: it says that the user has it. No v3 name says so.
+        // Sent while the trial lasts and is not cancelled: the user has it. There is no v3 name for that.
         case "trial_still_active": EventMeaning(name, .gain, status: Status.renewing)
         case "trial_billing_retry_entered", "trial_billing_retry":
             EventMeaning("ENTERED_BILLING_RETRY", status: Status.onHold)
@@ -51,18 +52,18 @@ enum QonversionNames {
         }
     }
 
-    /// Under which conditions the period was bought; the body says it nowhere else.
+    /// The offer of the period; only the name states it.
     static func offer(of name: String) -> String {
         let name = canonical(name)
         return name.hasPrefix("trial_") && name != "trial_converted"
             ? SharedWords.Offer.freeTrial : SharedWords.Offer.none
     }
 
-    /// - Parameter expires: whether the body names the end of a paid period: only a subscription has one.
+    /// - Parameter expires: whether the body names the end of a paid period, which only a subscription has.
     static func purchaseKind(of name: String, expires: Bool) -> Purchase.Kind {
         let name = canonical(name)
         if name.hasPrefix("in_app_") { return .oneTime }
-        // Requests for a refund concern either kind.
+        // Refund requests concern either kind.
         return name.hasPrefix("refund_") && !expires ? .oneTime : .subscription
     }
 

@@ -1,10 +1,10 @@
 internal import JSONText
 package import Vocabulary
 
-/// Bodies in Qonversion's own shape: derived ones for `format = "source"`, made-up ones for `posthouse send`.
+/// Bodies in Qonversion's own shape: derived ones for `format = "source"`, invented ones for `posthouse send`.
 extension Qonversion {
-    /// The vendor sends no transfer events. These name an install under `user_id` and an identity under `identity_id`
-    /// as all its bodies do, and the other side under the same two names after `transferred_from_` or
+    /// A transfer as an event of this vendor, who sends none: an install is under `user_id` and an identity under
+    /// `identity_id` as in all its bodies, and the other side under the same two names after `transferred_from_` or
     /// `transferred_to_`.
     package func derivedBody(from original: [UInt8], stating transfer: DerivedTransfer) -> [UInt8] {
         let told = transfer.toldHolder
@@ -35,7 +35,7 @@ extension Qonversion {
         }
     }
 
-    /// The documented sample's field set. A counterpart is the other one of install and identity, so that
+    /// The field set of the documented sample. The counterpart is the other one of install and identity, so that
     /// `--anonymous INSTALL --counterpart-user IDENTITY` is a purchase of a logged-in install.
     package func sample(_ request: SampleRequest) -> [UInt8] {
         let parties = [request.holder, request.counterpart].compactMap { $0 }
@@ -93,7 +93,7 @@ extension Qonversion {
 }
 
 extension JSONWriter {
-    /// An id of digits alone is a number in this vendor's bodies.
+    /// Writes an id; one of digits alone is a number in this vendor's bodies.
     fileprivate mutating func identifier(_ key: String, _ id: String) {
         self.key(key)
         let isNumber = !id.isEmpty && id.utf8.allSatisfy { $0 &- UInt8(ascii: "0") < 10 } && id.utf8.first != 0x30

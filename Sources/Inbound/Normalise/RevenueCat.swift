@@ -1,11 +1,10 @@
 package import Vocabulary
 
-/// RevenueCat, api_version 1.0 (revenuecat.com/docs/integrations/webhooks). What each type means stands with
-/// `RevenueCatNames`.
+/// RevenueCat, api_version 1.0 (revenuecat.com/docs/integrations/webhooks). `RevenueCatNames` has the meaning of each
+/// type.
 ///
 /// `app_user_id` is the id by which the customer was last seen, and `aliases` are all others of the same customer: an
-/// anonymous one among them is known to be the user. TRANSFER names customers alone; what they hold is the ledger's to
-/// find.
+/// anonymous one among them is known to be the user. TRANSFER names only customers; the ledger finds what they hold.
 package struct RevenueCat: SourceAdapter {
     static let tokenHeader = "Authorization"
 
@@ -45,7 +44,7 @@ package struct RevenueCat: SourceAdapter {
             purchase: purchase,
             transaction: try transaction(in: fields, details: details, status: meaning.status),
             facts: purchase == nil ? [] : facts(meaning, in: fields, holder: holder, at: occurredAt),
-            // The console's test names customers that it made up.
+            // The console's test names invented customers.
             links: name == RevenueCatNames.test ? [] : try links(in: fields),
             body: body)
     }
@@ -56,7 +55,7 @@ package struct RevenueCat: SourceAdapter {
         return Scope(source: source.name, app: app, environment: environment ?? source.defaultEnvironment)
     }
 
-    /// The customer by the id last seen, else by the first one: both are one customer's.
+    /// The customer by the id last seen, else by the first one; both belong to the same customer.
     private func holder(in fields: BodyFields) throws(Unreadable) -> Holder {
         if let id = try fields.strictText("app_user_id") { return RevenueCatNames.holder(id) }
         if let id = try fields.strictText("original_app_user_id") { return RevenueCatNames.holder(id) }
@@ -78,7 +77,7 @@ package struct RevenueCat: SourceAdapter {
 
     // MARK: Purchases
 
-    /// The rule of what a purchase is: the store's first transaction of it. RevenueCat has no id of its own for one.
+    /// Defines the purchase key: the store's first transaction. RevenueCat has no id of its own for a purchase.
     private func purchase(in fields: BodyFields, kind: Purchase.Kind) throws(Unreadable) -> Purchase? {
         let original = try fields.text("original_transaction_id")
         let transaction = try fields.text("transaction_id")
@@ -89,7 +88,7 @@ package struct RevenueCat: SourceAdapter {
             key: key, kind: kind, store: store, product: product, plan: plan, subscriptionID: nil)
     }
 
-    /// Google's subscriptions come as `product:base_plan`, which the other vendors tell apart.
+    /// Splits Google's `product:base_plan` of subscriptions, which the other vendors send separately.
     private func parted(_ product: String?, store: String) -> (product: String?, plan: String?) {
         guard let product, store == SharedWords.google, let colon = product.utf8.firstIndex(of: UInt8(ascii: ":")),
             colon > product.startIndex, case let plan = product[product.utf8.index(after: colon)...], !plan.isEmpty
@@ -122,7 +121,7 @@ package struct RevenueCat: SourceAdapter {
 
     // MARK: Customers
 
-    /// Every anonymous id of the customer is the user, where the body names exactly one.
+    /// Links every anonymous id of the customer to the user, if the body names exactly one user.
     private func links(in fields: BodyFields) throws(Unreadable) -> [HolderLink] {
         let last = try fields.text("app_user_id").map(RevenueCatNames.holder)
         let original = try fields.text("original_app_user_id").map(RevenueCatNames.holder)
@@ -135,12 +134,12 @@ package struct RevenueCat: SourceAdapter {
         return RevenueCatNames.links(of: [last, original].compactMap { $0 } + aliases, to: user)
     }
 
-    /// TRANSFER: all that the customers of one list hold passes to the customer of the other.
+    /// TRANSFER: everything that the customers of one list hold passes to the customer of the other.
     private func transfer(_ fields: BodyFields, body: [UInt8], from source: Source) throws(Unreadable) -> Event {
         let from = try holders("transferred_from", in: fields)
         let receivers = try holders("transferred_to", in: fields)
         let to = receivers.first { !$0.isAnonymous } ?? receivers[0]
-        // An id of both lists is the receiver's already.
+        // An id in both lists belongs to the receiver already.
         let losers = from.filter { !receivers.contains($0) }
         return Event(
             scope: try scope(in: fields, source: source),
@@ -156,7 +155,7 @@ package struct RevenueCat: SourceAdapter {
             body: body)
     }
 
-    /// The customers of a list, each once; at least one.
+    /// The customers of a list, each once; throws if there is none.
     private func holders(_ key: String, in fields: BodyFields) throws(Unreadable) -> [Holder] {
         let holders = RevenueCatNames.distinct(try fields.texts(key).map(RevenueCatNames.holder))
         if holders.isEmpty { throw Unreadable(reason: "event.\(key) names nobody") }
@@ -165,7 +164,7 @@ package struct RevenueCat: SourceAdapter {
 }
 
 extension RevenueCatNames {
-    /// The anonymous ones among `holders`, each once and in their order, linked to `user`.
+    /// Links to `user` of the anonymous holders among `holders`, each once and in order.
     fileprivate static func links(of holders: [Holder], to user: Holder) -> [HolderLink] {
         distinct(holders.filter(\.isAnonymous)).map { HolderLink(anonymousID: $0.id, userID: user.id) }
     }
@@ -179,7 +178,7 @@ extension RevenueCatNames {
 extension BodyFields {
     fileprivate var revenueCatGraceEnd: Timestamp? { time(.milliseconds("grace_period_expiration_at_ms")) }
 
-    /// End of the paid period, grace included; nil: it has none.
+    /// End of the paid period, grace included; nil: no end.
     fileprivate var revenueCatEnd: Timestamp? {
         [time(.milliseconds("expiration_at_ms")), revenueCatGraceEnd].compactMap { $0 }.max()
     }

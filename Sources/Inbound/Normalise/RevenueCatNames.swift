@@ -1,25 +1,25 @@
 internal import Vocabulary
 
-/// RevenueCat's event types (revenuecat.com/docs/integrations/webhooks/event-types-and-fields), what each says of
+/// RevenueCat's event types (revenuecat.com/docs/integrations/webhooks/event-types-and-fields), what each states about
 /// access, and its ids of customers.
 ///
 /// | type | here | access |
 /// |--|--|--|
 /// | INITIAL_PURCHASE | TRIAL_, INTRO_OFFER_, PROMOTIONAL_OFFER_ or SUBSCRIPTION_STARTED, by `period_type` | gain |
 /// | RENEWAL | SUBSCRIPTION_RENEWED, TRIAL_CONVERTED | gain |
-/// | UNCANCELLATION | RENEWAL_ENABLED | gain: it is told of subscriptions that have not expired |
-/// | CANCELLATION | RENEWAL_DISABLED | stays as it is until EXPIRATION |
+/// | UNCANCELLATION | RENEWAL_ENABLED | gain: it is sent for subscriptions that have not expired |
+/// | CANCELLATION | RENEWAL_DISABLED | unchanged until EXPIRATION |
 /// | CANCELLATION, CUSTOMER_SUPPORT | SUBSCRIPTION_REFUNDED_REVOKED; one-time: DEACTIVATE | loss: a refund |
 /// | EXPIRATION | SUBSCRIPTION_TERMINATED, TRIAL_NOT_CONVERTED, SUBSCRIPTION_PAUSED | loss |
 /// | BILLING_ISSUE | GRACE_PERIOD_STARTED | gain until the grace period ends |
 /// | BILLING_ISSUE without a grace date | ENTERED_BILLING_RETRY | EXPIRATION says whether it ends |
 /// | PRODUCT_CHANGE | SUBSCRIPTION_CROSSGRADED | none: "does not mean the new one is in effect"; a purchase follows |
-/// | SUBSCRIPTION_PAUSED | SUBSCRIPTION_WILL_PAUSE | stays until EXPIRATION |
+/// | SUBSCRIPTION_PAUSED | SUBSCRIPTION_WILL_PAUSE | unchanged until EXPIRATION |
 /// | SUBSCRIPTION_EXTENDED | SUBSCRIPTION_DEFERRED | gain |
 /// | REFUND_REVERSED | SUBSCRIPTION_REACTIVATED; one-time: PURCHASE_VALIDATED | gain |
 /// | NON_RENEWING_PURCHASE | PURCHASE_VALIDATED | gain |
-/// | TEMPORARY_ENTITLEMENT_GRANT | itself | gain: the store could not be asked, access is given meanwhile |
-/// | TRANSFER, SUBSCRIBER_ALIAS, TEST, any other | itself | TRANSFER moves all that its customers hold |
+/// | TEMPORARY_ENTITLEMENT_GRANT | itself | gain: temporary access while the store cannot be reached |
+/// | TRANSFER, SUBSCRIBER_ALIAS, TEST, any other | itself | TRANSFER moves everything that its customers hold |
 enum RevenueCatNames {
     static let transfer = "TRANSFER"
     static let test = "TEST"
@@ -31,19 +31,19 @@ enum RevenueCatNames {
         "TEMPORARY_ENTITLEMENT_GRANT", "REFUND_REVERSED", alias,
     ]
 
-    /// What else of the body an event's meaning depends on.
+    /// The other members of the body on which an event's meaning depends.
     struct Details {
         var periodType: String?
         var cancelReason: String?
         var expirationReason: String?
         var isTrialConversion = false
         var hasGracePeriod = false
-        /// Of a purchase that never ends by itself.
+        /// Whether the purchase never ends by itself.
         var isOneTime = false
     }
 
     static func meaning(of name: String, _ details: Details) -> EventMeaning {
-        // A prepaid period is paid up and renews only by another purchase.
+        // A prepaid period renews only by another purchase.
         let renewing = details.periodType == "PREPAID" ? nil : SharedWords.Status.renewing
         switch name {
         case "INITIAL_PURCHASE": return EventMeaning(started(details.periodType), .gain, status: renewing)
@@ -70,7 +70,7 @@ enum RevenueCatNames {
         }
     }
 
-    /// Of a cancellation and of an expiration alike.
+    /// The reason for a refund, of a cancellation and of an expiration.
     private static let refundReason = "CUSTOMER_SUPPORT"
 
     private static func started(_ periodType: String?) -> String {
@@ -103,19 +103,19 @@ enum RevenueCatNames {
         }
     }
 
-    /// The events that one-time purchases have, too. All others are of subscriptions.
+    /// The events that one-time purchases have, too. All others are about subscriptions.
     static let sharedWithOneTime: Set<String> = ["NON_RENEWING_PURCHASE", "CANCELLATION", "REFUND_REVERSED"]
 
     // MARK: Customers
 
-    /// What the vendor's SDK puts before the ids that it makes up (revenuecat.com/docs/customers/user-ids).
+    /// The prefix of the ids that the vendor's SDK generates (revenuecat.com/docs/customers/user-ids).
     private static let anonymousPrefix = "$RCAnonymousID:"
 
     static func holder(_ id: String) -> Holder {
         id.utf8.starts(with: anonymousPrefix.utf8) ? .anonymous(id) : .user(id)
     }
 
-    /// The id by which `holder(_:)` finds the same holder.
+    /// The holder's id, with the prefix by which `holder(_:)` recognises an anonymous one.
     static func id(of holder: Holder) -> String {
         holder.isAnonymous && !holder.id.utf8.starts(with: anonymousPrefix.utf8)
             ? anonymousPrefix + holder.id : holder.id

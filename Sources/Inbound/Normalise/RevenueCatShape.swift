@@ -1,11 +1,11 @@
 internal import JSONText
 package import Vocabulary
 
-/// Bodies in RevenueCat's own shape: derived ones for `format = "source"`, made-up ones for `posthouse send`.
+/// Bodies in RevenueCat's own shape: derived ones for `format = "source"`, invented ones for `posthouse send`.
 extension RevenueCat {
-    /// The original's `event` told of one side of the transfer, under the transfer's own name, with both sides in the
-    /// lists that TRANSFER has. The vendor itself tells a transfer of customers only, never of one purchase: under its
-    /// name a receiver would move all that they hold.
+    /// A transfer about one side: the original's `event` under the transfer's own name, with both sides in the lists
+    /// that TRANSFER has. The vendor's own TRANSFER is about customers only, never about one purchase: under that name
+    /// a receiver would move everything that they hold.
     package func derivedBody(from original: [UInt8], stating transfer: DerivedTransfer) -> [UInt8] {
         let object = DerivedBody.object(original)
         let event = DerivedBody.changing(
@@ -20,7 +20,7 @@ extension RevenueCat {
         return JSONEdit.apply([("event", event)], to: object)
     }
 
-    /// A TRANSFER names no purchase; each one that it moved has to say so itself.
+    /// The fields of the purchase, because a TRANSFER names none.
     private static func purchaseFields(of transfer: DerivedTransfer) -> DerivedBody.Changes {
         guard let purchase = transfer.unnamedPurchase else { return [] }
         let fields: [(String, String?)] = [
@@ -65,7 +65,7 @@ extension RevenueCat {
         return writer.bytes
     }
 
-    /// From the counterpart, or somebody made up, to the holder.
+    /// Writes a transfer from the counterpart, or an invented customer, to the holder.
     private func writeTransfer(of request: SampleRequest, to event: inout JSONWriter) {
         let from = request.counterpart ?? .anonymous("before-the-transfer")
         for (key, holder) in [("transferred_from", from), ("transferred_to", request.holder)] {

@@ -1,31 +1,30 @@
 internal import JSONText
 package import Vocabulary
 
-/// An app of one's own that keeps its sessions, and perhaps its purchases, itself. Its server signs after Standard
-/// Webhooks and posts `{"type": …, "timestamp": ISO 8601, "data": {…}}`; what belongs into `data` may stand beside
-/// it.
+/// An app that manages its sessions, and perhaps its purchases, itself. Its server signs after Standard Webhooks and
+/// posts `{"type": …, "timestamp": ISO 8601, "data": {…}}`; the members of `data` may also be beside it.
 ///
-/// | type | data | what follows |
+/// | type | data | effect |
 /// |--|--|--|
-/// | SESSION_ANONYMOUS_STARTED | `anonymous_id`, `reason` | it is told |
+/// | SESSION_ANONYMOUS_STARTED | `anonymous_id`, `reason` | it is passed on |
 /// | SESSION_LOGIN | `user_id`, `anonymous_id`, `expires_at` | until then the anonymous holder is this user |
-/// | SESSION_LOGOUT, SESSION_EXPIRED | `user_id` and / or `anonymous_id` | the anonymous holder is nobody known |
+/// | SESSION_LOGOUT, SESSION_EXPIRED | `user_id` and / or `anonymous_id` | the anonymous holder is no known user |
 /// | DATA_RESET | the same, `scope` | the same; nothing is merged and nothing deleted |
-/// | ACTIVATE, DEACTIVATE | a purchase | its holder has it, or has it no more |
-/// | any other | a purchase or none | it is told |
+/// | ACTIVATE, DEACTIVATE | a purchase | its holder has it, or no longer has it |
+/// | any other | a purchase or none | it is passed on |
 ///
-/// `anonymous_user_id` is the same as `anonymous_id`. A login also moves the subscriptions of the anonymous holder
-/// where the source's `merge` says so. `expires_at` is an instant and no number of seconds from now: ISO 8601, seconds
-/// since 1970, or `expires_at_ms`.
+/// `anonymous_user_id` is the same as `anonymous_id`. A login also moves the subscriptions of the anonymous holder if
+/// the source's `merge` is set. `expires_at` is an instant, not a number of seconds from now: ISO 8601, seconds since
+/// 1970, or `expires_at_ms`.
 ///
-/// A purchase is told of exactly one of `user_id` and `anonymous_user_id` and stands in flat fields: `purchase_id`,
-/// `product`, `plan`, `store` (APP where it is absent), `purchase_type` (CONSUMABLE and NON_CONSUMABLE are one-time
-/// purchases), `store_transaction_id`, `store_original_transaction_id`, `purchased_at`, `effective_next_renewal_at`
-/// (both also with `_ms`; without the latter it has no end), `offer_type`, `status`, `is_family_shared`. The native
-/// names of a transfer (SUBSCRIPTION_TRANSFERRED, SUBSCRIPTION_RECEIVED and their ONE_TIME_PURCHASE_ twins) mean what
-/// they mean everywhere, with `transferred_to_…` and `transferred_from_…`.
+/// A purchase belongs to exactly one of `user_id` and `anonymous_user_id` and has flat fields: `purchase_id`,
+/// `product`, `plan`, `store` (default APP), `purchase_type` (CONSUMABLE and NON_CONSUMABLE are one-time purchases),
+/// `store_transaction_id`, `store_original_transaction_id`, `purchased_at`, `effective_next_renewal_at` (both also with
+/// `_ms`; without the latter it has no end), `offer_type`, `status`, `is_family_shared`. The native names of a transfer
+/// (SUBSCRIPTION_TRANSFERRED, SUBSCRIPTION_RECEIVED and their ONE_TIME_PURCHASE_ twins) have their usual meaning, with
+/// `transferred_to_…` and `transferred_from_…`.
 ///
-/// Also anywhere: `event_id` (else the `webhook-id` header), `environment`, `app`.
+/// Every event may have `event_id` (else the `webhook-id` header), `environment`, `app`.
 package struct Sessions: SourceAdapter {
     package init() {}
 
@@ -78,7 +77,7 @@ package struct Sessions: SourceAdapter {
         return id
     }
 
-    /// The rule of what a purchase is, in one place: the app's own id of it, else the store's.
+    /// Defines the purchase key: the app's own id of it, else the store's.
     private func purchase(in fields: SessionsFields, eventName: String) throws(Unreadable) -> Purchase? {
         let own = try fields.text("purchase_id")
         let original = try fields.text("store_original_transaction_id")

@@ -1,6 +1,6 @@
 internal import Vocabulary
 
-/// The members of a body that may lie in its `data` or beside it: in `data` first, but for what belongs to the
+/// The members of a body that may be in its `data` or beside it: `data` comes first, except for members of the
 /// envelope.
 struct SessionsFields {
     private let envelope: BodyFields
@@ -15,7 +15,7 @@ struct SessionsFields {
 
     // MARK: Envelope
 
-    /// `type` as Standard Webhooks has it, else `event_name`. A `type` inside `data` is something of the app's own.
+    /// `type` as in Standard Webhooks, else `event_name`. A `type` inside `data` is the app's own and ignored.
     func name() throws(Unreadable) -> String {
         for (fields, key) in [(envelope, "type"), (envelope, "event_name"), (data, "event_name")] {
             if let fields, fields.contains(key) { return try fields.requiredName(key) }
@@ -25,7 +25,7 @@ struct SessionsFields {
 
     private static let timeKeys = ["timestamp", "occurred_at", "event_created_at"]
 
-    /// The event time, in whichever spelling can be read first.
+    /// The event time, in the first spelling that can be read.
     func occurredAt() throws(Unreadable) -> Timestamp {
         for fields in [envelope, data] {
             for key in Self.timeKeys {
@@ -38,7 +38,7 @@ struct SessionsFields {
 
     // MARK: Ids
 
-    /// An id whose type matters: what is neither a text nor a number throws.
+    /// An id whose type matters: a value that is neither a text nor a number throws.
     func id(_ keys: String...) throws(Unreadable) -> String? {
         for fields in inner {
             for key in keys {
@@ -59,7 +59,7 @@ struct SessionsFields {
         return nil
     }
 
-    /// ISO 8601 or a number under `key`, milliseconds under `key_ms`.
+    /// Milliseconds under `key_ms`, or ISO 8601 or a number under `key`.
     func time(_ key: String) -> Timestamp? {
         for fields in inner {
             if let time = fields.time(.milliseconds(key + "_ms"), .iso8601(key)) ?? fields.epoch(key) { return time }
@@ -71,7 +71,7 @@ struct SessionsFields {
 }
 
 extension BodyFields {
-    /// An event time in one of its spellings; nil where none can be read. Unlike other times it is never bent.
+    /// An event time in one of its spellings; nil if none can be read. Unlike other times it is never clamped.
     fileprivate func instant(_ key: String) -> Timestamp? {
         if let time = try? requiredTime(.milliseconds(key + "_ms")) { return time }
         if let time = try? requiredTime(.iso8601(key)) { return time }

@@ -1,5 +1,5 @@
-/// The events of `Sessions` that are about sessions. Every other name is about a purchase, or about nothing that the
-/// relay knows.
+/// The events of `Sessions` that are about sessions. Every other name is about a purchase, or about nothing that
+/// Posthouse knows.
 enum SessionsNames {
     static let anonymousStarted = "SESSION_ANONYMOUS_STARTED"
     static let login = "SESSION_LOGIN"
@@ -10,6 +10,6 @@ enum SessionsNames {
     static let sessions = [anonymousStarted, login, logout, expired, dataReset]
     static let all = sessions + [PurchaselyNames.activate, PurchaselyNames.deactivate]
 
-    /// What such a source uses as its store where it names none.
+    /// The store of purchases that name none.
     static let store = "APP"
 }

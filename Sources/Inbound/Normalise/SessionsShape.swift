@@ -1,7 +1,7 @@
 internal import JSONText
 package import Vocabulary
 
-/// Bodies in the shape of `Sessions`: derived ones for `format = "source"`, made-up ones for `posthouse send`.
+/// Bodies in the shape of `Sessions`: derived ones for `format = "source"`, invented ones for `posthouse send`.
 extension Sessions {
     private static let holderFields = [
         "user_id", "anonymous_user_id", "anonymous_id", "transferred_to_user_id", "transferred_to_anonymous_user_id",
@@ -9,7 +9,8 @@ extension Sessions {
         "transferred_from_anonymous_id",
     ]
 
-    /// Name in `type`, id and holders in `data` where the original has it, else beside the rest; nowhere twice.
+    /// A transfer with its name in `type`, and id and holders in `data` if the original has it, else at the top level;
+    /// never in both.
     package func derivedBody(from original: [UInt8], stating transfer: DerivedTransfer) -> [UInt8] {
         let object = DerivedBody.object(original)
         let hasData = (try? object.object("data")) != nil
@@ -21,7 +22,7 @@ extension Sessions {
                 (transfer.otherPrefix + other.fieldName, .string(other.id)),
             ] + Self.purchaseFields(of: transfer)
         let cleared = Self.holderFields.map { (key: $0, change: JSONEdit.Change.remove) }
-        // Of several changes of one key the last holds.
+        // The last of several changes of one key applies.
         var changes: DerivedBody.Changes = [("type", .string(transfer.type)), ("event_name", .remove)]
         changes += cleared
         if hasData {
@@ -33,7 +34,7 @@ extension Sessions {
         return JSONEdit.apply(changes, to: object)
     }
 
-    /// A login names no purchase; what it moved has to say so itself.
+    /// The fields of the purchase, because a login names none.
     private static func purchaseFields(of transfer: DerivedTransfer) -> DerivedBody.Changes {
         guard let purchase = transfer.unnamedPurchase else { return [] }
         let transaction = transfer.unnamedTransaction
@@ -56,7 +57,8 @@ extension Sessions {
         }
     }
 
-    /// A session event names holder and counterpart, so that `--anonymous A --counterpart-user U` is a login of both.
+    /// A sample body. A session event names holder and counterpart, so that `--anonymous A --counterpart-user U` is a
+    /// login of both.
     package func sample(_ request: SampleRequest) -> [UInt8] {
         var writer = JSONWriter(reservingCapacity: 768)
         writer.object { body in
@@ -84,7 +86,7 @@ extension Sessions {
         if let user { data.member("user_id", user) }
         switch request.eventName {
         case SessionsNames.login:
-            // Nobody logs in as nobody.
+            // A login needs a user.
             if user == nil { data.member("user_id", "user-of-" + request.holder.id) }
             let expiresAt = request.occurredAt.advanced(byMilliseconds: 30 * 86_400_000)
             data.member("expires_at", expiresAt.nearestWritable.iso8601)

@@ -1,6 +1,6 @@
 internal import Vocabulary
 
-/// Whom an event of `Sessions` is about, and what it says of holders as such.
+/// The holder of an event of `Sessions`, and what it states about holders as such.
 struct SessionsStatement {
     let holder: Holder
     let change: HolderChange?
@@ -53,7 +53,7 @@ struct SessionsStatement {
 }
 
 extension SessionsFields {
-    /// The other side of a transfer. Two of them name none: taking one would be a guess at who gets access.
+    /// The other side of a transfer; nil if both ids are there, because choosing one would guess who gets access.
     func counterpart(_ prefix: String) throws(Unreadable) -> Holder? {
         let anonymous = try text(prefix + "anonymous_user_id", prefix + "anonymous_id")
         switch (try text(prefix + "user_id"), anonymous) {

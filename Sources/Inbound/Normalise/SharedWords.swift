@@ -1,5 +1,5 @@
-/// The words that all sources share for what each vendor spells its own way (Domain.md, "Messages"). They
-/// are Purchasely's, api_version 3.
+/// The common words of all sources for what each vendor spells its own way (Domain.md, "Messages"). They are
+/// Purchasely's, api_version 3.
 enum SharedWords {
     // MARK: Stores
 
@@ -9,8 +9,8 @@ enum SharedWords {
     static let huawei = "HUAWEI_APPGALLERY"
     static let stripe = "STRIPE"
 
-    /// A store by any of the vendors' spellings, whatever its case; one that is not known here in upper case, so that
-    /// a purchase has one identity however its store is written.
+    /// A store by any vendor's spelling, in any case. An unknown store is written in upper case, so that a purchase has
+    /// one key however its store is written.
     static func store(_ spelling: String) -> String {
         let word = upperCased(spelling)
         return switch word {
@@ -27,7 +27,7 @@ enum SharedWords {
     static let production = "PRODUCTION"
     static let sandbox = "SANDBOX"
 
-    /// An environment by any of the vendors' spellings, whatever its case; one that is not known here in upper case.
+    /// An environment by any vendor's spelling, in any case. An unknown one is written in upper case.
     static func environment(_ spelling: String) -> String {
         let word = upperCased(spelling)
         return switch word {
@@ -37,7 +37,7 @@ enum SharedWords {
         }
     }
 
-    /// ASCII alone, so that what a letter is never depends on the version of Unicode.
+    /// Converts only ASCII, so that the result does not depend on the version of Unicode.
     private static func upperCased(_ word: String) -> String {
         let bytes = word.utf8.map { (UInt8(ascii: "a")...UInt8(ascii: "z")).contains($0) ? $0 - 32 : $0 }
         return String(decoding: bytes, as: UTF8.self)
@@ -45,7 +45,7 @@ enum SharedWords {
 
     // MARK: Transactions
 
-    /// `offer_type`: under which conditions the current period was bought.
+    /// `offer_type`: the offer under which the current period was bought.
     enum Offer {
         static let none = "NONE"
         static let freeTrial = "FREE_TRIAL"
@@ -54,7 +54,7 @@ enum SharedWords {
         static let promotional = "PROMOTIONAL_OFFER"
     }
 
-    /// `status` of a subscription. Access never follows it: it follows the event's name.
+    /// `status` of a subscription. Access never follows it, only the event's name.
     enum Status {
         static let renewing = "AUTO_RENEWING"
         static let canceled = "AUTO_RENEWING_CANCELED"

@@ -1,28 +1,28 @@
 package import Vocabulary
 
-/// All that the relay knows of one kind of source. One kind is one file (or a few of one name) here and its signature
-/// in Verify; nothing else in the tree knows a vendor.
+/// The only code that depends on one kind of source. One kind is one file (or a few of one name) here and its signature
+/// in Verify; nothing else in the tree depends on a vendor.
 package protocol SourceAdapter: SourceShape {
-    /// Every event name that the vendor documents, for `posthouse send`. Others are passed on just so.
+    /// Every event name that the vendor documents, for `posthouse send`. Other names are passed on, too.
     var knownEventNames: [String] { get }
 
     /// Whether the webhook comes from `source`.
     ///
-    /// - Parameter header: looks a header field up by its name, without regard to case.
+    /// - Parameter header: looks up a header field by its name, ignoring case.
     func authenticate(
         header: (String) -> String?, body: [UInt8], source: Source, now: Timestamp
     ) -> Authenticity
 
-    /// The event that an authentic body states, in the vocabulary that all sources share. What is wrong outside the
-    /// envelope never costs the event: a field of another type than documented counts as absent.
+    /// The event stated by an authentic body, in the vocabulary that all sources share. An error outside the envelope
+    /// never costs the event: a field of another type than documented counts as absent.
     ///
     /// - Parameter header: as for `authenticate`.
     func normalise(
         _ body: [UInt8], header: (String) -> String?, from source: Source
     ) throws(Unreadable) -> Event
 
-    /// What a test request of the vendor's console must be answered with, as JSON; nil for everything else. It is no
-    /// event and nothing of it is stored. Called for authentic bodies only.
+    /// The JSON answer to a test request of the vendor's console; nil for everything else. A test request is no event
+    /// and nothing of it is stored. Called only for authentic bodies.
     func handshake(_ body: [UInt8]) -> [UInt8]?
 
     /// A realistic body, as the vendor would send it, for `posthouse send`.
@@ -33,9 +33,9 @@ extension SourceAdapter {
     package func handshake(_ body: [UInt8]) -> [UInt8]? { nil }
 }
 
-/// An authentic body without a readable envelope: it is quarantined byte for byte.
+/// An authentic body without a readable envelope; it is quarantined byte for byte.
 package struct Unreadable: Error, Hashable, Sendable, CustomStringConvertible {
-    /// What is wrong and where, for a person; never quotes the body.
+    /// The error and its place, for a person; never quotes the body.
     package let reason: String
 
     package init(reason: String) { self.reason = reason }
@@ -43,17 +43,17 @@ package struct Unreadable: Error, Hashable, Sendable, CustomStringConvertible {
     package var description: String { reason }
 }
 
-/// What a sample is to state. The rest of it is made up.
+/// What a sample states. The rest of it is invented.
 package struct SampleRequest: Sendable {
     package var eventName: String
     package var holder: Holder
-    /// The other side of a transfer; stated by the events that name one.
+    /// The other side of a transfer, for events that name one.
     package var counterpart: Holder?
     package var storeTransactionID: String
-    /// The vendor's own id of the purchase; its prefix says whether it is a subscription.
+    /// The vendor's own id of the purchase; its prefix shows whether it is a subscription.
     package var purchaseID: String
     package var occurredAt: Timestamp
-    /// Absent: the body has none, as older versions of the vendor's API.
+    /// Absent: the body has none, as in older versions of the vendor's API.
     package var eventID: String?
     package var environment: String
 
@@ -72,7 +72,7 @@ package struct SampleRequest: Sendable {
     }
 }
 
-/// The one place that knows which kinds there are.
+/// The only place that lists the kinds of source.
 package enum SourceAdapters {
     package static func adapter(for kind: SourceKind) -> any SourceAdapter {
         switch kind {

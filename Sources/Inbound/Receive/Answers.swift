@@ -1,12 +1,12 @@
 package import Front
 import Vocabulary
 
-/// What a source is told. Vendors look at the status alone; the text is for the person who tries it by hand.
+/// Answers to sources. Vendors look only at the status; the text is for a person who tries it by hand.
 extension FrontAnswer {
-    /// 200, exactly 200: Purchasely takes no other code (posthouse-sources(7), "Purchasely").
+    /// Exactly 200: Purchasely accepts no other code (posthouse-sources(7), "Purchasely").
     static let stored = FrontAnswer(status: 200)
 
-    /// Nothing is known to be stored: the source comes again, and what was stored after all is a duplicate then.
+    /// Nothing is known to be stored: the source retries, and an event that was stored after all is a duplicate then.
     package static let unavailable = FrontAnswer.text(
         503, "the event could not be stored now; send it again\n",
         headers: [("retry-after", String(Limits.retryAfterUnavailableSeconds))])

@@ -1,9 +1,9 @@
-/// Whether a webhook comes from its source. Decided over the raw bytes, before any parsing.
+/// Whether a webhook comes from its source. Decided from the raw bytes, before any parsing.
 package enum Authenticity: Hashable, Sendable {
     case authentic
     case refused(Refusal)
 
-    /// Why a webhook is answered 401. For the journal: it names headers, never what they or the secret hold.
+    /// Why a webhook is answered 401. For the journal: it names headers, never their contents or the secret's.
     package enum Refusal: String, Hashable, Sendable, CaseIterable {
         case missingSignature
         case malformedSignature

@@ -1,7 +1,7 @@
 internal import Crypto
 internal import Vocabulary
 
-/// HMAC-SHA256 in hex over a prefix and a body, which are never joined in memory.
+/// HMAC-SHA256 in hex over a prefix and a body, without joining them in memory.
 enum HexSignature {
     /// Hex digits of an HMAC-SHA256.
     private static let digits = 64
@@ -11,7 +11,7 @@ enum HexSignature {
         Identifier.hex(of: code(prefix: prefix, body: body, secret: secret))
     }
 
-    /// The bytes that `text` writes in hex, either case; nil unless it is one HMAC-SHA256 long.
+    /// Decodes hex in either case; nil unless it has the length of one HMAC-SHA256.
     static func decode(_ text: some StringProtocol) -> [UInt8]? {
         guard text.utf8.count == digits else { return nil }
         var bytes = [UInt8]()
@@ -29,7 +29,7 @@ enum HexSignature {
         return bytes
     }
 
-    /// Whether any of `secrets` made one of `signatures`. Each comparison takes the same time whatever differs.
+    /// Whether any of `secrets` made one of `signatures`. Comparisons take the same time wherever the bytes differ.
     static func matches(anyOf signatures: [[UInt8]], prefix: [UInt8], body: [UInt8], secrets: [Secret]) -> Bool {
         secrets.contains { secret in
             let code = code(prefix: prefix, body: body, secret: secret)

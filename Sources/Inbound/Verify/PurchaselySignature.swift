@@ -4,7 +4,7 @@ internal import Vocabulary
 /// `X-PURCHASELY-REQUEST-SIGNATURE` is the lower-case hex of HMAC-SHA256 with the client shared secret over
 /// `X-PURCHASELY-TIMESTAMP` and the raw body, with nothing between them.
 ///
-/// The older `X-PURCHASELY-SIGNATURE` does not cover the body, so it proves nothing about it: it is not looked at.
+/// The older `X-PURCHASELY-SIGNATURE` is ignored, because it does not cover the body.
 enum PurchaselySignature {
     private static let signatureHeader = "X-PURCHASELY-REQUEST-SIGNATURE"
     private static let timestampHeader = "X-PURCHASELY-TIMESTAMP"

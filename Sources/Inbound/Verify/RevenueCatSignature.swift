@@ -2,13 +2,13 @@ internal import Vocabulary
 
 /// RevenueCat's opt-in signature: `X-RevenueCat-Webhook-Signature: t=<unix>,v1=<hex>`, where the hex is HMAC-SHA256
 /// with the endpoint's secret over `<unix>.` and the raw body. Each attempt is signed anew, so a freshness window does
-/// not cost a retry.
+/// not reject retries.
 ///
 /// Read strictly: one `t`, one or more `v1` (several while the secret is rotated), nothing around them. Schemes of
-/// another name are of a later version and are passed over.
+/// another name belong to a later version and are ignored.
 enum RevenueCatSignature {
     private static let signatureHeader = "X-RevenueCat-Webhook-Signature"
-    /// More than a rotation needs; bounds what one request may ask to be compared.
+    /// More than a rotation needs; limits the comparisons that one request can cause.
     private static let signaturesMax = 8
 
     static func headers(body: [UInt8], unixSeconds: Int64, secret: Secret) -> [(name: String, value: String)] {
@@ -35,12 +35,12 @@ enum RevenueCatSignature {
 
     private static func prefix(_ timestamp: String) -> [UInt8] { Array(timestamp.utf8) + [UInt8(ascii: ".")] }
 
-    /// What the header names.
+    /// The parts of the header.
     private struct Parts {
         var timestamp: Substring?
         var signatures: [[UInt8]] = []
 
-        /// Nil unless every part is `scheme=value`, `t` stands at most once and there is a readable `v1`.
+        /// Nil unless every part is `scheme=value`, `t` occurs at most once and there is a readable `v1`.
         init?(_ header: String) {
             for part in header.split(separator: ",", omittingEmptySubsequences: false) {
                 let pair = part.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)

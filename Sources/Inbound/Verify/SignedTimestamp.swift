@@ -1,8 +1,8 @@
 internal import Vocabulary
 
-/// Unix seconds as a header carries them and as they were signed: the text, not the number.
+/// Unix seconds from a header, kept as the signed text, not as a number.
 struct SignedTimestamp {
-    /// Digits of the largest UInt64: bounds what is hashed before the body.
+    /// Digits of the largest UInt64; limits the bytes hashed before the body.
     private static let digitsMax = 20
 
     let text: String
@@ -16,8 +16,8 @@ struct SignedTimestamp {
         self.text = String(text)
     }
 
-    /// Within `window` before or after now, for clocks differ either way. Asked only after the signature: an unsigned
-    /// timestamp says nothing.
+    /// Whether it is within `window` before or after now, because clocks differ either way. Checked only after the
+    /// signature: an unsigned timestamp proves nothing.
     func isFresh(now: Timestamp, window: Duration) -> Bool {
         guard let signedAt = Int64(text) else { return false }
         let difference = Duration.seconds(signedAt) - .milliseconds(now.milliseconds)

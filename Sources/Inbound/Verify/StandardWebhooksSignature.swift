@@ -2,23 +2,24 @@ internal import Crypto
 internal import Vocabulary
 
 /// Standard Webhooks 1.0, "Signature scheme" (github.com/standard-webhooks/standard-webhooks, spec):
-/// `webhook-signature` holds, separated by spaces, `v1,<base64 of HMAC-SHA256(webhook-id.webhook-timestamp.body)>` for
-/// each key of the sender. Signatures of other versions are passed over.
+/// `webhook-signature` contains, separated by spaces, `v1,<base64 of HMAC-SHA256(webhook-id.webhook-timestamp.body)>`
+/// for each key of the sender. Signatures of other versions are ignored.
 enum StandardWebhooksSignature {
     private static let idHeader = "webhook-id"
     private static let timestampHeader = "webhook-timestamp"
     private static let signatureHeader = "webhook-signature"
     private static let version = "v1,"
-    /// Signatures of one request that are looked at: a sender has a key or two while it rotates them.
+    /// Signatures of one request that are checked; a sender has one or two keys while it rotates them.
     private static let signaturesMax = 16
 
-    /// The id of the message: in place of the event's own where the body has none.
+    /// The id of the message, used as the event's id if the body has none.
     static func messageID(_ header: (String) -> String?) -> String? {
         guard let id = header(idHeader), !id.isEmpty else { return nil }
         return id
     }
 
-    /// Signed under every reading of the secret. The id is made from the body, so that the same body has the same one.
+    /// Headers signed under every reading of the secret. The id is made from the body, so that the same body has the
+    /// same id.
     static func headers(body: [UInt8], unixSeconds: Int64, secret: Secret) -> [(name: String, value: String)] {
         let id = "msg_" + Identifier.hex(of: SHA256.hash(data: body).prefix(16))
         let timestamp = String(unixSeconds)
@@ -49,7 +50,7 @@ enum StandardWebhooksSignature {
         return .authentic
     }
 
-    /// The v1 signatures of a header; nil where it has none that can be read.
+    /// The v1 signatures of a header; nil if none can be read.
     private static func decode(_ header: String) -> [[UInt8]]? {
         let signatures = header.split(separator: " ").prefix(signaturesMax).compactMap { part -> [UInt8]? in
             guard part.utf8.starts(with: version.utf8),
@@ -60,8 +61,8 @@ enum StandardWebhooksSignature {
         return signatures.isEmpty ? nil : signatures
     }
 
-    /// The keys that a secret may stand for. `whsec_` says that base64 follows; a text without it is the key itself,
-    /// or, as the reference libraries read it, base64 of the key.
+    /// The keys that a secret may mean. After `whsec_` it is base64; a text without it is the key itself, or, as the
+    /// reference libraries read it, base64 of the key.
     private static func keys(of secret: Secret) -> [SymmetricKey] {
         secret.withBytes { bytes in
             let prefix = Array("whsec_".utf8)

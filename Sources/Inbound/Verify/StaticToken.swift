@@ -1,11 +1,11 @@
 internal import Crypto
 internal import Vocabulary
 
-/// A header that carries a secret as it is. It proves who sends, not what: such a body is as trustworthy as the way it
-/// came, so these sources belong behind TLS.
+/// A header that contains a secret in plain text. It authenticates the sender, not the body: the body is as trustworthy
+/// as the connection, so these sources need TLS.
 enum StaticToken {
     /// Whether the value of `name` is one of the source's secrets, byte for byte. The comparison takes the same time
-    /// whatever differs: what is compared are digests under a key made for each.
+    /// wherever the bytes differ, because it compares digests under a key made for each call.
     ///
     /// - Parameter scheme: a word that the vendor writes before the token, as in `Basic abc`. The secret may then be
     ///   the whole value or the token alone.
@@ -25,7 +25,7 @@ enum StaticToken {
         return matches ? .authentic : .refused(.wrongToken)
     }
 
-    /// The value that proves the secret under `scheme`: the secret itself where it holds the scheme already.
+    /// The header value for the secret under `scheme`: the secret itself if it already starts with the scheme.
     static func value(scheme: String, secret: Secret) -> String {
         secret.withBytes { bytes in
             let text = String(decoding: bytes, as: UTF8.self)
@@ -33,13 +33,13 @@ enum StaticToken {
         }
     }
 
-    /// The value as it came, and what stands behind its scheme.
+    /// The unchanged value, and the part after its scheme.
     private static func readings(of given: [UInt8], scheme: String?) -> [[UInt8]] {
         guard let scheme, given.starts(with: (scheme + " ").utf8) else { return [given] }
         return [given, Array(given.dropFirst(scheme.utf8.count + 1))]
     }
 
-    /// The header that `authenticate` takes for `secret`.
+    /// The header that `authenticate` accepts for `secret`.
     static func headers(_ name: String, secret: Secret) -> [(name: String, value: String)] {
         [(name, secret.withBytes { String(decoding: $0, as: UTF8.self) })]
     }

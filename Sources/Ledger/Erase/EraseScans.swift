@@ -1,9 +1,9 @@
 import Postgres
 import Vocabulary
 
-/// Looking through what no index leads to, a page of rows at a time: whether any of the needles stands in it.
+/// Searches what no index covers for any of the needles, a page of rows at a time.
 enum EraseScans {
-    /// Rows of one page: what a page reads stays far below `statement_timeout`.
+    /// Rows of one page: reading it stays far below `statement_timeout`.
     static let pageRows: Int32 = 2_000
 
     static let events = Statement<([[UInt8]], Int64, Int32, String?), (Int64, Bool)>(
@@ -32,7 +32,7 @@ enum EraseScans {
         FROM quarantine WHERE id > $2 ORDER BY id LIMIT $3
         """)
 
-    /// In the state ($1) or in the key ($5).
+    /// Searches the state ($1) and the key ($5).
     static let purchases = Statement<([[UInt8]], Identifier, Int32, String?, [String]), (Identifier, Bool)>(
         "erase_scan_purchases",
         """
@@ -56,8 +56,8 @@ enum EraseScans {
     static let quarantined = Statement<Int64, (String, Identifier, [UInt8], String)>(
         "erase_quarantined", "SELECT source, body_digest, body, reason FROM quarantine WHERE id = $1 FOR UPDATE")
 
-    /// Deliveries' and pauses' last words, of any message: receivers quote what they were sent. What comes back is the
-    /// message, or 0.
+    /// Erases failure texts of any message, because receivers quote what they were sent. Returns the message; the
+    /// statements for other texts return 0 where there is none.
     static let attemptWords = Statement<(String, Int32, Int32), Int64>(
         "erase_attempt_words",
         """

@@ -18,7 +18,7 @@ enum EraseStatements {
         FROM unnest($1) WITH ORDINALITY AS w (holder, n) CROSS JOIN erasure_salt s ORDER BY w.n
         """)
 
-    /// Events of holders: ascending, behind $3.
+    /// Events of holders, ascending, after id $3.
     static let events = Statement<([String], String?, Int64, Int32), (Int64, Identifier, Identifier?)>(
         "erase_events",
         """
@@ -26,7 +26,7 @@ enum EraseStatements {
         ORDER BY id LIMIT $4
         """)
 
-    /// What an event caused.
+    /// Messages that events caused.
     static let messagesOf = Statement<[Int64], (Int64, Int64, Identifier?)>(
         "erase_messages_of",
         """
@@ -35,7 +35,7 @@ enum EraseStatements {
         WHERE m.event = ANY ($1)
         """)
 
-    /// What others' events told of transfers from and to them.
+    /// Messages about transfers from and to the holders that others' events caused.
     static let told = Statement<([String], String?, Int64, Int32), (Int64, Int64, Identifier?)>(
         "erase_told",
         """
@@ -46,7 +46,7 @@ enum EraseStatements {
         ORDER BY m.id LIMIT $4
         """)
 
-    /// Before anything else and on its own: whoever records a duplicate meanwhile sees the identity or this.
+    /// Comes first, in a transaction of its own: whoever records a duplicate meanwhile sees the event key or this.
     static let remember = Statement<[Identifier], ()>(
         "erase_remember",
         """
@@ -115,7 +115,7 @@ enum EraseStatements {
         "erase_changes",
         "DELETE FROM holder_changes WHERE subject = ANY ($1) AND ($2 IS NULL OR source = $2) RETURNING id")
 
-    /// What passed to them from others: it is gone from those, whoever has it.
+    /// Replaces the holders as targets of others' changes: what passed to them stays gone from the others.
     static let changeTargets = Statement<([String], [String], String?), Int64>(
         "erase_change_targets",
         """
@@ -127,7 +127,7 @@ enum EraseStatements {
         WHERE (target = ANY ($1) OR second_target = ANY ($1)) AND ($3 IS NULL OR source = $3) RETURNING id
         """)
 
-    /// Whether others have to do with it, and whether events of the person's still have.
+    /// Whether others have events or entitlements of the purchase, and whether the person still has events of it.
     static let purchaseOthers = Statement<(Identifier, [String]), (Bool, Bool)>(
         "erase_purchase_others",
         """

@@ -1,18 +1,18 @@
 import Vocabulary
 
-/// One id of a person as it may stand in what was stored: in a column of its own, in JSON, in a purchase's state.
+/// One id of a person as it may occur in stored data: in a column of its own, in JSON, in a purchase's state.
 ///
-/// In JSON it counts only as a whole string, so that `jeff` is not found in `jeffrey`; digits also as a whole number.
+/// In JSON only a whole string counts, so that `jeff` is not found in `jeffrey`; digits also as a whole number.
 struct ErasedID: Sendable {
     let holder: Holder
-    /// What stands in its place where others' data would be torn by leaving it out: the same everywhere, and nobody's.
+    /// Replaces the id where omitting it would damage others' data. It is the same everywhere and belongs to nobody.
     let standIn: Holder
 
-    /// In the body of another's webhook.
+    /// Replaces the id in the body of another's webhook.
     static let replacement = "erased"
 
-    /// The id as a JSON string, in the spellings that vendors' libraries write; also as a string of JSON within a
-    /// string, where each quote is escaped.
+    /// The id as a JSON string, in the spellings that platforms' libraries write; also inside JSON within a string,
+    /// where each quote is escaped.
     var spellings: [(found: [UInt8], replacement: [UInt8])] {
         let id = holder.id
         var texts: Set<[UInt8]> = []
@@ -32,21 +32,21 @@ struct ErasedID: Sendable {
         }
     }
 
-    /// Inside a purchase's key, where it stands behind its length: what the app's backend grants has a key of its own
-    /// for each install.
+    /// The id inside a purchase's key, where it follows its length: grants of the app's backend have a key for each
+    /// install.
     var keyPart: (found: String, replacement: String) {
         func part(_ id: String) -> String { ":\(id.utf8.count):\(id):" }
         return (part(holder.id), part(standIn.id))
     }
 
-    /// Digits alone, as vendors that number their users write it without quotation marks.
+    /// Whether the id is digits only: platforms that number their users write it without quotation marks.
     var isNumber: Bool { !holder.id.isEmpty && holder.id.utf8.allSatisfy { $0 &- UInt8(ascii: "0") < 10 } }
 
-    /// What a page of rows is searched for: more than `numbers` then takes.
+    /// What a page of rows is searched for; `numbers` then keeps only some of the hits.
     var numberNeedles: [[UInt8]] { isNumber ? [":", ": "].map { Array(($0 + holder.id).utf8) } : [] }
 
-    /// Where it stands as a JSON number, be it in JSON within a string, as the value of a member whose name ends in
-    /// "id": the same number elsewhere is an amount or a time.
+    /// Where the id occurs as a JSON number, also in JSON within a string, as the value of a member whose name ends in
+    /// "id". Elsewhere the same number is an amount or a time.
     func numbers(in text: [UInt8]) -> [Range<Int>] {
         guard isNumber else { return [] }
         return text.ranges(of: Array(holder.id.utf8)).filter { range in
@@ -77,7 +77,7 @@ struct ErasedID: Sendable {
         (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte) || ".eE".utf8.contains(byte)
     }
 
-    /// How a line of `PurchaseState.bytes` names it, but for what ends the field: a prefix of it, at least.
+    /// How a line of `PurchaseState.bytes` names the holder, or a prefix of that: without the end of the field.
     var stateNeedle: [UInt8] {
         var writer = LineWriter()
         writer.field(holder)
@@ -106,21 +106,21 @@ struct ErasedID: Sendable {
 }
 
 extension [ErasedID] {
-    /// What to look for in stored JSON.
+    /// What to search stored JSON for.
     var needles: [[UInt8]] { flatMap { $0.spellings.map(\.found) + $0.numberNeedles } }
 
-    /// `bytes` with every id replaced; nil: there was none.
+    /// Returns `bytes` with every id replaced; nil if there was none.
     func redacted(_ bytes: [UInt8]) -> [UInt8]? {
         var out = bytes
         for (found, replacement) in flatMap(\.spellings) { out = out.replacing(found, with: replacement) }
-        // A number that is nobody's stays a number.
+        // A number is replaced by a number, so that the member keeps its type.
         for id in self {
             for range in id.numbers(in: out).reversed() { out.replaceSubrange(range, with: [UInt8(ascii: "0")]) }
         }
         return out == bytes ? nil : out
     }
 
-    /// A purchase's key with every id in it replaced.
+    /// Returns a purchase's key with every id in it replaced.
     func renaming(key: String) -> String {
         var bytes = Array<UInt8>(key.utf8)
         for id in self {
@@ -130,7 +130,7 @@ extension [ErasedID] {
         return String(decoding: bytes, as: UTF8.self)
     }
 
-    /// Whether one stands in text of any kind, not as a part of a longer word.
+    /// Whether an id occurs in text of any kind, other than as part of a longer word.
     func stand(in text: [UInt8]) -> Bool {
         contains { id in
             let id = Array<UInt8>(id.holder.id.utf8)
@@ -141,7 +141,7 @@ extension [ErasedID] {
         }
     }
 
-    /// The same as a regular expression of PostgreSQL's.
+    /// The same as a regular expression of PostgreSQL.
     var expression: String {
         let ids = map { id in
             id.holder.id.unicodeScalars.map { scalar in
@@ -163,16 +163,16 @@ extension [ErasedID] {
 }
 
 extension PurchaseState {
-    /// Everybody it names.
+    /// Everybody named in the state.
     var holders: Set<Holder> {
         Set(
             facts.map(\.holder) + natives.flatMap { [$0.from, $0.to] } + registers.map(\.holder)
                 + told.flatMap { [$0.from, $0.to] })
     }
 
-    /// The same knowledge of somebody without a name: who held it in between decides who holds it now, and what was
-    /// told is told no second time. Whoever is erased again has the same name as before, so what was two is merged by
-    /// the rules that everything else is recorded by.
+    /// Returns the same state with nameless holders: who held the purchase in between still decides who holds it now,
+    /// and announced transfers are not announced again. Whoever is erased again gets the same name as before; states
+    /// that become one are merged by the rules of recording.
     func renaming(_ ids: [ErasedID]) -> PurchaseState {
         let standIns = Dictionary(ids.map { ($0.holder, $0.standIn) }, uniquingKeysWith: { first, _ in first })
         func name(_ holder: Holder) -> Holder { standIns[holder] ?? holder }
@@ -206,7 +206,7 @@ extension PurchaseState {
         return state
     }
 
-    /// Of shared ownership, where each holder has one fact.
+    /// Keeps one fact for each holder, as shared ownership has it.
     private mutating func keepFirstGains() {
         var holders: Set<Holder> = []
         facts = facts.filter { holders.insert($0.holder).inserted }

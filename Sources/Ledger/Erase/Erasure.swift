@@ -1,23 +1,24 @@
 package import Postgres
 package import Vocabulary
 
-/// Taking one person's data out of the database: the webhooks of the person, what they caused, what was told of
-/// transfers from and to the person, and the id wherever else it stands. A user goes with the anonymous ids that are
-/// known to be it.
+/// Erases one person's data from the database: the person's webhooks, what they caused, what was announced of transfers
+/// from and to the person, and the id wherever else it occurs. A user is erased together with its known anonymous ids.
 ///
-/// - What is the person's alone is deleted. In what is others', too, somebody without a name stands in the person's
-///   place: a purchase that passed on knows who held it in between (`PurchaseState.renaming`), another's webhook reads
-///   `erased` where the id stood.
-/// - Deliveries that wait are given up, told to nobody; those in a daemon's hands end first (`Tally.inHand`).
-/// - The relay remembers a salted hash of each webhook, so that its late duplicate is one and is not stored.
+/// - What is the person's alone is deleted. Where data is others', too, a nameless holder replaces the person: a
+///   purchase that passed on keeps who held it in between (`PurchaseState.renaming`), another's webhook reads `erased`
+///   in place of the id.
+/// - Waiting deliveries are given up without a message about it; those that a daemon has leased end first
+///   (`Tally.inHand`).
+/// - The relay keeps a salted hash of each webhook, so that a late duplicate is recognised and not stored.
 ///
-/// In steps of one transaction each, under the locks of recording (`RecordEvents`); cut short, it goes on when it is
-/// run again. A dry run takes the same way and writes nothing: after an erasure it must find nothing, which proves it.
+/// Runs in steps of one transaction each, under the locks of recording (`RecordEvents`). If it is interrupted, it
+/// continues when it is run again. A dry run does the same without writing: after an erasure it must find nothing,
+/// which proves it.
 package struct Erasure: Sendable {
     package struct Tally: Sendable {
         package var events = 0
         package var messages = 0
-        /// Given up.
+        /// Deliveries given up.
         package var deliveries = 0
         package var purchases = 0
         /// Entitlements, transfers, links, logins: rows that name the person in a column.
@@ -25,7 +26,7 @@ package struct Erasure: Sendable {
         /// Others' webhooks, messages and last errors that named the person.
         package var mentions = 0
         package var quarantined = 0
-        /// Deliveries that a daemon has in hand: nothing after them was done, run it again.
+        /// Deliveries that a daemon has leased: the later stages were skipped, run it again.
         package var inHand = 0
 
         package init() {}
@@ -42,14 +43,14 @@ package struct Erasure: Sendable {
     let source: String?
     let isDry: Bool
 
-    /// What is erased: the holder asked for, first, and the anonymous ids that it is known by.
+    /// The holders to erase: the requested one, first, and its known anonymous ids.
     package var holders: [Holder] { ids.map(\.holder) }
 
     var coalesced: [String] { ids.map(\.holder.coalesced) }
     var anonymousIDs: [String] { holders.filter(\.isAnonymous).map(\.id) }
     var userIDs: [String] { holders.filter { !$0.isAnonymous }.map(\.id) }
 
-    /// - Parameter source: nil: of all sources. Ids of different sources may be different people's.
+    /// - Parameter source: nil: all sources. Ids of different sources may belong to different people.
     package static func start(
         _ holder: Holder, source: String?, isDry: Bool, in pool: Pool
     ) async throws(DatabaseError) -> Erasure {
@@ -66,7 +67,7 @@ package struct Erasure: Sendable {
         }
     }
 
-    /// The same without writing, of what is left.
+    /// A dry run of the same erasure, which finds what is left.
     package var proof: Erasure { Erasure(ids: ids, source: source, isDry: true) }
 
     /// - Parameter progress: called before each stage and between its steps.
@@ -74,7 +75,7 @@ package struct Erasure: Sendable {
         var tally = Tally()
         progress("events")
         var own = Own()
-        // Before purchases go, and with them rows that are counted here: a dry run finds the same.
+        // Before purchases are deleted, and rows counted here with them: a dry run finds the same.
         let records = try await countRecords(in: pool)
         try await eraseEvents(in: pool, into: &tally, &own)
         try await eraseTold(in: pool, into: &tally, &own)
@@ -90,14 +91,14 @@ package struct Erasure: Sendable {
         tally.mentions += try await eraseMentions(in: pool, besides: own)
         tally.quarantined += try await eraseQuarantine(in: pool)
         tally.mentions += try await eraseWords(in: pool, besides: own)
-        // Last: they say by which anonymous ids the person is known, and whoever has to run this again needs that.
+        // Last: the links say which anonymous ids the person has, and running this again needs that.
         try await eraseLinks(in: pool)
         return tally
     }
 
     // MARK: Events and what was told
 
-    /// Rows that are the person's: in a dry run they are still there, and no mentions.
+    /// The person's own rows: a dry run leaves them in place, and they are not mentions.
     struct Own: Sendable {
         var events: Set<Int64> = []
         var messages: Set<Int64> = []
@@ -136,7 +137,7 @@ package struct Erasure: Sendable {
         }
     }
 
-    /// Of others' events: those of the person have gone.
+    /// Erases messages of others' events: those of the person are gone.
     private func eraseTold(in pool: Pool, into tally: inout Tally, _ own: inout Own) async throws(DatabaseError) {
         var after: Int64 = 0
         while true {
@@ -165,8 +166,8 @@ package struct Erasure: Sendable {
         }
     }
 
-    /// Gives up what waits of these messages (row, event, purchase), and deletes those of which nothing is under way:
-    /// never while a replay is about to put them into the queue again.
+    /// Gives up waiting deliveries of these messages (row, event, purchase), and deletes the messages that have no
+    /// unsettled delivery. Takes the lock of replays, so that none puts them into the queue again meanwhile.
     private func forget(
         _ messages: [(Int64, Int64, Identifier?)], on session: borrowing Session
     ) throws(DatabaseError) -> Told {

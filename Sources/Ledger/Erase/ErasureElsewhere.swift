@@ -1,7 +1,7 @@
 import Postgres
 import Vocabulary
 
-/// Beyond the person's own webhooks: rows that name the person, purchases, and mentions in what is others'.
+/// Data beyond the person's own webhooks: rows that name the person, purchases, and mentions in others' data.
 extension Erasure {
     func countRecords(in pool: Pool) async throws(DatabaseError) -> Int {
         let wanted = (coalesced, anonymousIDs, userIDs, source)
@@ -22,7 +22,7 @@ extension Erasure {
         }
     }
 
-    /// What makes one person of several ids.
+    /// Erases what joins several ids to one person.
     func eraseLinks(in pool: Pool) async throws(DatabaseError) {
         if isDry { return }
         let (anonymous, users) = (anonymousIDs, userIDs)
@@ -32,7 +32,7 @@ extension Erasure {
         }
     }
 
-    /// Those whose state or key names the person, whoever's webhooks are still there.
+    /// Erases the person from purchases whose state or key names the person, even if others' webhooks of them remain.
     func erasePurchases(in pool: Pool) async throws(DatabaseError) -> Set<Identifier> {
         let needles = ids.map(\.stateNeedle)
         var (after, erased): (Identifier, Set<Identifier>) = (Identifier(high: 0, low: 0), [])
@@ -52,8 +52,8 @@ extension Erasure {
         }
     }
 
-    /// A purchase that is the person's alone goes; in one that is others', too, the person becomes nobody. While events
-    /// of the person's hang on it, it stays as it is.
+    /// Deletes a purchase that is the person's alone; in one that is others', too, replaces the person by a nameless
+    /// holder. While the purchase still has events of the person, it stays unchanged.
     ///
     /// - Returns: whether it was the person's, or named the person.
     func erase(_ purchase: Identifier, on session: borrowing Session) throws(DatabaseError) -> Bool {
@@ -83,7 +83,7 @@ extension Erasure {
         return true
     }
 
-    /// In others' webhooks and messages.
+    /// Erases the id from others' webhooks and messages.
     func eraseMentions(in pool: Pool, besides own: Own) async throws(DatabaseError) -> Int {
         let ids = ids
         let events = try await scan(EraseScans.events, for: ids.needles, in: pool) {
@@ -109,7 +109,7 @@ extension Erasure {
             }
     }
 
-    /// A body that nobody can read belongs to whom it names.
+    /// Deletes quarantined bodies that name the person: nobody can read whose they are.
     func eraseQuarantine(in pool: Pool) async throws(DatabaseError) -> Int {
         let ids = ids
         let needles = ids.map { Array($0.holder.id.utf8) } + ids.needles
@@ -125,15 +125,15 @@ extension Erasure {
         }
     }
 
-    /// What receivers answered: of any message, for who answers with one id may answer with many. With `source` only
-    /// the person's own messages count (`forget`): an answer does not say which source's id it quotes.
+    /// Erases what receivers answered, for any message, because an answer about one id may name many. With `source`
+    /// only the person's own messages count (`forget`): an answer does not say which source's id it quotes.
     func eraseWords(in pool: Pool, besides own: Own) async throws(DatabaseError) -> Int {
         guard source == nil else { return 0 }
         let expression = ids.expression
         let days = try await pool.withSession { session throws(DatabaseError) in
             try session.run(Upkeep.partitions, ()).map(\.1).sorted()
         }
-        // A day at a time, and what no day's partition took, before them and after.
+        // One day at a time; also before and after all days, which the default partition holds.
         let edges = [Self.dayMin] + days + (days.last.map { [$0 + 1] } ?? []) + [Self.dayMax]
         var found = 0
         for (from, to) in zip(edges, edges.dropFirst()) {
@@ -149,10 +149,10 @@ extension Erasure {
             }
     }
 
-    /// Days since 1970 that PostgreSQL's dates and timestamps can say, with room to spare: the years 1000 and 9000.
+    /// Days since 1970 of the years 1000 and 9000, well within PostgreSQL's dates and timestamps.
     private static let (dayMin, dayMax): (Int32, Int32) = (-354_285, 2_567_682)
 
-    /// Every row in which a needle stands goes to `body`, in a transaction of its own.
+    /// Calls `body` for every row in which a needle occurs, each in a transaction of its own.
     private func scan(
         _ statement: Statement<([[UInt8]], Int64, Int32, String?), (Int64, Bool)>, for needles: [[UInt8]],
         in pool: Pool, _ body: @escaping @Sendable (Int64, borrowing Session) throws(DatabaseError) -> Bool

@@ -7,18 +7,18 @@ package struct ListedDelivery: Sendable {
         case waiting, dead, delivered
     }
 
-    /// Row of the delivery: a replay gives its message another.
+    /// Row of the delivery; a replay gives the message a new one.
     package let id: Int64
     package let message: String
     package let type: String
     package let integration: String
     package let state: State
     package let attempts: Int
-    /// Made (waiting), given up (dead), accepted (delivered).
+    /// When it was made (waiting), given up (dead) or accepted (delivered).
     package let at: Timestamp
-    /// Of what waits: when its next attempt is due.
+    /// When the next attempt is due; only while it waits.
     package let dueAt: Timestamp?
-    /// Of what waits: behind another message of its purchase.
+    /// Blocked by another message of its purchase; only while it waits.
     package let isBlocked: Bool
     package let httpStatus: Int?
     /// Why it was given up, or why the last attempt failed.
@@ -41,7 +41,7 @@ package struct ListedDelivery: Sendable {
         }
     }
 
-    /// Nil: the database knows no such integration.
+    /// Returns nil if the database knows no such integration.
     package static func read(_ filter: Filter, from pool: Pool) async throws(DatabaseError) -> [ListedDelivery]? {
         try await pool.withSession { session throws(DatabaseError) in
             let names = Dictionary(
@@ -109,7 +109,7 @@ enum DeliveryListStatements {
         JOIN messages m ON m.id = l.message JOIN events e ON e.id = m.event LEFT JOIN transfers t ON t.id = m.transfer
         """)
 
-    /// Only as far back as it is asked for: attempts are found by time through ranges of pages, not row by row.
+    /// Reads only as far back as asked: attempts are found by time through ranges of pages, not row by row.
     static let delivered = Statement<Wanted, Row>(
         "list_delivered",
         """

@@ -1,13 +1,13 @@
 import Postgres
 import Vocabulary
 
-/// Something that an event can be found by. Support gets any of these from a customer or a log.
+/// An id by which events can be found. Support gets any of these from a customer or a log.
 package struct EventHandle: Sendable {
     package enum Kind: String, Sendable, CaseIterable {
         case transaction, event, message, transfer, user, anonymous
     }
 
-    /// Nil: whatever it turns out to be.
+    /// Nil: any kind.
     package let kind: Kind?
     package let id: String
 
@@ -17,29 +17,29 @@ package struct EventHandle: Sendable {
     }
 }
 
-/// What a handle turned out to be, and the rows of its events, the newest first.
+/// What kind a handle turned out to be, and the rows of its events, the newest first.
 struct FoundEvents {
     let kind: EventHandle.Kind
     let rows: [Int64]
 }
 
 extension EventHandle {
-    /// Of how many of the newest events the scopes are tried for a vendor's event id, before all events are read.
+    /// Newest events from which the scopes for a platform's event id are taken, before all events are read.
     private static let scopesFromEvents: Int32 = 10_000
 
-    /// At most `limit` events, the newest. A handle without a kind is the first kind that has any.
+    /// Finds at most `limit` events, the newest. A handle without a kind is of the first kind that has any.
     func find(limit: Int32, on session: borrowing Session) throws(DatabaseError) -> FoundEvents? {
         for kind in kind.map({ [$0] }) ?? likelyKinds {
             let rows = try find(kind, limit: limit, on: session)
             if !rows.isEmpty { return FoundEvents(kind: kind, rows: rows) }
         }
-        // The slow way, last: an event id that no index leads to.
+        // The slow way, last: no index leads to this event id.
         guard kind == nil || kind == .event else { return nil }
         let rows = try session.run(EventHandleStatements.scan, (id, Identifier(written: id)))
         return rows.isEmpty ? nil : FoundEvents(kind: .event, rows: rows)
     }
 
-    /// The relay's own ids say what they are.
+    /// The prefix of the relay's own ids says what kind they are.
     private var likelyKinds: [Kind] {
         if id.hasPrefix("msg_") { return [.message] }
         if id.hasPrefix("trf_") { return [.transfer] }
@@ -67,7 +67,8 @@ extension EventHandle {
         }
     }
 
-    /// The relay's id of an event is its key, or the key of the message that states it; a vendor's is part of its key.
+    /// The relay's id is the event's key, or the key of the message that states it; a platform's is part of the event's
+    /// key.
     private func findEvent(on session: borrowing Session) throws(DatabaseError) -> [Int64] {
         if id.hasPrefix("evt_"), let key = Identifier(written: id) {
             let rows = try session.run(EventHandleStatements.byIdentity, [key])
@@ -82,7 +83,7 @@ extension EventHandle {
 }
 
 enum EventHandleStatements {
-    /// Its webhooks, and what moved its purchases without naming them.
+    /// Webhooks of a transaction, and those that moved its purchases without naming them.
     static let byTransaction = Statement<(String, Int32), Int64>(
         "find_transaction",
         """
@@ -93,7 +94,7 @@ enum EventHandleStatements {
         ORDER BY id DESC LIMIT $2
         """)
 
-    /// A holder's webhooks, and those that moved a purchase from or to it.
+    /// Webhooks of a holder, and those that moved a purchase from or to it.
     static let byHolder = Statement<(String, Int32), Int64>(
         "find_holder",
         """

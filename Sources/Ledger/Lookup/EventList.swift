@@ -1,13 +1,13 @@
 package import Postgres
 package import Vocabulary
 
-/// Webhooks that are stored, the newest first.
+/// A stored webhook. Lists have the newest first.
 package struct StoredEvent: Sendable {
     package let receivedAt: Timestamp
     package let occurredAt: Timestamp
     package let source: String
     package let environment: String
-    /// The vendor's id, else the relay's.
+    /// The platform's id, otherwise the relay's.
     package let eventID: String
     package let name: String
     package let type: String
@@ -15,7 +15,7 @@ package struct StoredEvent: Sendable {
     package let transaction: String?
     /// The purchase's key.
     package let purchase: String?
-    /// Told because of it, to whoever asks for them.
+    /// Messages that the event caused, whether or not an integration asks for them.
     package let messages: Int
 
     package struct Filter: Sendable {
@@ -32,7 +32,7 @@ package struct StoredEvent: Sendable {
         }
     }
 
-    /// Events that a handle may lead to before the rest of the filter is applied.
+    /// Events found by a handle before the rest of the filter is applied, at most.
     private static let handleEventsMax: Int32 = 10_000
 
     package static func read(_ filter: Filter, from pool: Pool) async throws(DatabaseError) -> [StoredEvent] {

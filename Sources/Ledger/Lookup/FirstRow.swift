@@ -1,13 +1,13 @@
 import Postgres
 import Vocabulary
 
-/// Finds a row by time where only its id is indexed: ids are drawn in the order of time, but for batches under way at
-/// once. By halving, so that a table of any size costs some thirty look-ups of its primary key.
+/// Finds a row by time where only its id is indexed. Ids are drawn in order of time, except among concurrent batches.
+/// Halving keeps it to some thirty look-ups of the primary key, whatever the size of the table.
 enum FirstRow {
-    /// How far two batches that are under way at once may have their ids and times the other way round.
+    /// How far apart in time two concurrent batches may be whose ids are in the reverse order.
     static let disorderMilliseconds: Int64 = 60_000
 
-    /// An id below which nothing is as young as `since`: one past the last where nothing is.
+    /// Returns an id below which no row is as new as `since`; if no row is, one past the last id.
     static func find(
         _ since: Timestamp, _ bounds: Statement<(), (Int64?, Int64?)>, _ probe: Statement<Int64, (Int64, Int64)>,
         on session: borrowing Session

@@ -1,17 +1,17 @@
 import Postgres
 package import Vocabulary
 
-/// One holder's access to one purchase, and why it is as it is.
+/// One holder's access to one purchase, and the event that it follows from.
 package struct HeldPurchase: Sendable {
     /// The event that the access is as of.
     package struct Cause: Sendable {
-        /// The vendor's id of the event, else the relay's.
+        /// The platform's id of the event, otherwise the relay's.
         package let eventID: String
         package let name: String
         package let type: String
     }
 
-    /// The purchase's own identity.
+    /// Id of the purchase.
     package let id: Identifier
     package let scope: Scope
     package let purchase: Purchase
@@ -23,13 +23,13 @@ package struct HeldPurchase: Sendable {
     package let startedAt: Timestamp?
     /// By the time of purchase.
     package let newestTransaction: Transaction?
-    /// nil: the event is not kept any more.
+    /// Nil: the event is not kept any more.
     package let cause: Cause?
 }
 
 extension HolderLookup {
-    /// What a subject holds, each purchase once: of several holders that one subject means, the one that has access.
-    /// In the order of the purchases' identities, which nothing changes.
+    /// What a subject holds, each purchase once: if the subject means several holders, the one that has access. The
+    /// order is that of the purchases' ids, which never changes.
     ///
     /// - Parameters:
     ///   - isActive: only those with access, or only those without; nil: all.
@@ -53,7 +53,7 @@ extension HolderLookup {
 }
 
 extension HolderLookup {
-    /// What a subject holds or held by product, each once, those with access first.
+    /// What a subject holds or held by product, each product once, those with access first.
     ///
     /// - Parameter limit: 1 to `entriesMax`.
     package func products(
@@ -84,8 +84,8 @@ enum HolderEntitlementStatements {
         Int64?, String?, String?, Int64?, Int64?, String?, String?, String?, Identifier?, String?, String?
     )
 
-    /// The relay never ends access by its own clock. What the app's backend granted (store MANUAL) is the exception:
-    /// nobody but the relay could say that its time is over.
+    /// Access is never ended by the relay's own clock, except what the app's backend granted (store MANUAL): only the
+    /// relay can know that its time is over.
     static let page = Statement<([String], [String?], [String?], String, String?, Bool?, Identifier, Int32), Row>(
         "lookup_entitlements",
         """
@@ -120,9 +120,9 @@ enum HolderEntitlementStatements {
         ORDER BY f.purchase LIMIT $8
         """)
 
-    /// The same by product, each once: of its purchases one with access before one without, what lasts longer before
-    /// what ends. Products with access come first; a digest of the product's name puts the others in an order. `$6` and
-    /// `$7` are the place of the page before.
+    /// The same by product, each once: of its purchases, one with access before one without, then the one that lasts
+    /// longer. Products with access come first; among equals, a digest of the product's name decides. `$6` and `$7` are
+    /// the position of the previous page.
     static let products = Statement<([String], [String?], [String?], String, String?, Int32, Identifier, Int32), Row>(
         "lookup_products",
         """
@@ -170,7 +170,7 @@ enum HolderEntitlementStatements {
 extension HeldPurchase {
     fileprivate init(row: HolderEntitlementStatements.Row) {
         id = row.0
-        // Holders are written by `coalesced` alone.
+        // Only `coalesced` writes holders.
         holder = Holder(coalesced: row.1) ?? .anonymous(row.1)
         isActive = row.2
         asOf = Timestamp(milliseconds: row.3)

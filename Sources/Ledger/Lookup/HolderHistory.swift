@@ -1,7 +1,7 @@
 import Postgres
 package import Vocabulary
 
-/// A purchase that passed from one holder to another.
+/// A transfer of a purchase from one holder to another.
 package struct PassedPurchase: Sendable {
     package let id: Identifier
     package let scope: Scope
@@ -10,11 +10,11 @@ package struct PassedPurchase: Sendable {
     package let product: String?
     package let from: Holder
     package let to: Holder
-    /// When it was told.
+    /// When it was announced.
     package let toldAt: Timestamp
-    /// Row of the event that it was told with.
+    /// Row of the event that it was announced with.
     let event: Int64
-    /// That event's id, the vendor's or the relay's; nil: it is not kept any more.
+    /// Id of that event, the platform's or the relay's; nil: it is not kept any more.
     package let eventID: String?
     package let occurredAt: Timestamp?
 }
@@ -22,7 +22,7 @@ package struct PassedPurchase: Sendable {
 /// One event of a holder's history.
 package struct PastEvent: Sendable {
     let row: Int64
-    /// The vendor's id of the event, else the relay's.
+    /// The platform's id of the event, otherwise the relay's.
     package let eventID: String
     package let name: String
     package let type: String
@@ -34,7 +34,7 @@ package struct PastEvent: Sendable {
     package let purchase: String?
     package let product: String?
     package let storeTransactionID: String?
-    /// Those from or to the holder that were told with this event, the newest `transfersOfEventMax` of them.
+    /// Transfers from or to the holder announced with this event, the newest `transfersOfEventMax` of them.
     package let transfers: [PassedPurchase]
 }
 
@@ -92,7 +92,7 @@ enum HolderHistoryStatements {
         Identifier, String, String, String, String, String?, String, String, Int64, Int64, String?, Identifier?, Int64?
     )
 
-    /// Each of the three lists is cut by its own index before they are put together.
+    /// Each of the three lists is limited by its own index before they are combined.
     static let events = Statement<([String], [String?], [String?], String, String?, Int64, Int32), EventRow>(
         "lookup_history_events",
         """
@@ -125,7 +125,7 @@ enum HolderHistoryStatements {
         ORDER BY e.id DESC LIMIT $7
         """)
 
-    /// Of each event the newest `$3`: one login can move thousands, and `transfers` has them all in pages.
+    /// The newest `$3` of each event: one login can move thousands, and `transfers` lists all of them in pages.
     static let transfersOf = Statement<([Int64], [String], Int32), TransferRow>(
         "lookup_history_transfers",
         """

@@ -1,23 +1,23 @@
 import Postgres
 package import Vocabulary
 
-/// Which user an anonymous holder is, or was.
+/// A link that says which user an anonymous holder is or was.
 package struct IdentityLink: Sendable {
     package let scope: Scope
     package let anonymousID: String
-    /// nil: it is nobody known any more.
+    /// Nil: no known user any more.
     package let userID: String?
     /// The event time that this is as of.
     package let asOf: Timestamp
-    /// A session's end; nil: it holds until something else is said.
+    /// End of a session; nil: it holds until something else is stated.
     package let until: Timestamp?
-    /// It is this user now, by the database's clock.
+    /// Whether it is this user now, by the database's clock.
     package let isActive: Bool
     fileprivate let digest: Identifier
 }
 
 extension HolderLookup {
-    /// The links of a user, or of an anonymous holder, the newest first; ended ones, too.
+    /// The links of a user or of an anonymous holder, the newest first, ended ones included.
     package func identities(
         of holder: Holder, in scope: LookupScope, after cursor: LookupCursor? = nil, limit: Int
     ) async throws(LookupFailure) -> LookupPage<IdentityLink> {
@@ -39,7 +39,7 @@ extension HolderLookup {
 enum HolderIdentityStatements {
     typealias Row = (String, String, String, String, String?, Int64, Int64?, Bool, Identifier)
 
-    /// A digest of the whole key puts links of one time in an order.
+    /// A digest of the whole key orders links of equal time.
     static let links = Statement<(String?, String?, String, String?, Int64, Identifier, Int32), Row>(
         "lookup_identity_links",
         """

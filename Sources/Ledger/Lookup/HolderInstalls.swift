@@ -1,7 +1,7 @@
 import Postgres
 package import Vocabulary
 
-/// An install of a source whose installs and identities hold together: registered by name, or known by its webhooks.
+/// An install of a source with ownership `install_and_identity`: registered by name, or known by its webhooks.
 package struct KnownInstall: Sendable {
     package let id: String
     package let environment: String
@@ -14,20 +14,20 @@ package struct KnownInstall: Sendable {
     }
 }
 
-/// Who an install is.
+/// The identities of an install.
 package struct InstallIdentity: Sendable {
-    /// Logged in as, now.
+    /// The identity logged in now.
     package let current: String?
-    /// The identity that it was the first to identify as; of several the oldest.
+    /// The identity that this install was the first to identify as; of several, the oldest.
     package let own: String?
-    /// The event time that `current` is as of, a logout's, too; nil: nobody ever logged in on it.
+    /// The event time that `current` is as of, which may be a logout's; nil: nobody ever logged in on it.
     package let asOf: Timestamp?
 }
 
-/// What the app's backend granted, for one of its holders.
+/// A purchase that the app's backend granted, for one of its holders.
 package struct GrantHolding: Sendable {
     package let holder: Holder
-    /// Its time included.
+    /// Whether it has access and its time is not over.
     package let isActive: Bool
     package let asOf: Timestamp
     /// The newest grant.
@@ -35,7 +35,7 @@ package struct GrantHolding: Sendable {
 }
 
 extension HolderLookup {
-    /// The environments that an install is known in, production first.
+    /// The install with the environment that it is known in; production before others.
     ///
     /// - Parameter environment: only this one; nil: any.
     package func install(
@@ -58,7 +58,7 @@ extension HolderLookup {
         }
     }
 
-    /// The install that was the first to identify as `identity`, and the environment; production before others.
+    /// The install that was the first to identify as `identity`, with the environment; production before others.
     ///
     /// - Parameter environment: only this one; nil: any.
     package func install(
@@ -70,7 +70,7 @@ extension HolderLookup {
         }
     }
 
-    /// Everybody who holds, or held, something that was granted.
+    /// Everybody who holds, or held, a granted purchase.
     package func grant(_ purchase: Identifier) async throws(LookupFailure) -> [GrantHolding] {
         try await read { session throws(DatabaseError) in
             try session.run(HolderInstallStatements.grant, purchase).map { GrantHolding(row: $0) }
@@ -79,7 +79,7 @@ extension HolderLookup {
 }
 
 enum HolderInstallStatements {
-    /// `$4` is the install as a holder. Of what it holds and of a long history a part is enough to know it by.
+    /// `$4` is the install as a holder. A part of what it holds, and of a long history, is enough to know it by.
     static let known = Statement<(String, String, String, String, String?), (String, Int64)>(
         "lookup_install",
         """
@@ -117,7 +117,7 @@ enum HolderInstallStatements {
         LEFT JOIN holder_links l ON l.anonymous_user_id = $1 AND l.source = $2 AND l.app = $3 AND l.environment = $4
         """)
 
-    /// An identity that only webhooks told of belongs to the install that they told of first.
+    /// An identity known only from webhooks belongs to the install that they name first.
     static let identified = Statement<(String, String, String, String?), (String, String)>(
         "lookup_identified_install",
         """

@@ -1,18 +1,18 @@
 package import Postgres
 package import Vocabulary
 
-/// Whom the app's backend asks about.
+/// The subject that the app's backend asks about.
 package enum LookupSubject: Sendable, Hashable {
     case holder(Holder)
-    /// An anonymous holder together with the user that it is now: what somebody sees who sits before it.
+    /// An anonymous holder together with the user that it is now: what the person at that device sees.
     case install(String)
 }
 
-/// Where it looks: one environment, and one source or all of them. Nothing of two environments is ever shown together
+/// Scope of a look-up: one environment, and one source or all of them. Data of two environments is never shown together
 /// (Domain.md, "Invariants": I4).
 package struct LookupScope: Sendable, Hashable {
     package var environment: String
-    /// nil: all sources, each purchase kept apart by its own.
+    /// Nil: all sources, whose purchases are kept apart.
     package var source: String?
 
     package init(environment: String, source: String?) {
@@ -21,7 +21,7 @@ package struct LookupScope: Sendable, Hashable {
     }
 }
 
-/// Where a page ends: the place of its last entry in an order that no later entry changes. Every value is a place.
+/// End of a page: the position of its last entry in an order that no later entry changes. Every value is a position.
 package struct LookupCursor: Sendable, Hashable {
     package var number: Int64
     package var identifier: Identifier
@@ -40,26 +40,26 @@ package struct LookupCursor: Sendable, Hashable {
 /// Some of the entries, in their order.
 package struct LookupPage<Entry: Sendable>: Sendable {
     package let entries: [Entry]
-    /// Where the next page begins; nil: this was the last.
+    /// Cursor of the next page; nil: this was the last.
     package let next: LookupCursor?
 
     /// - Parameters:
     ///   - found: up to one more than `limit`.
-    ///   - place: of an entry in the order.
+    ///   - place: the position of an entry in the order.
     init(_ found: [Entry], limit: Int, place: (Entry) -> LookupCursor) {
         entries = Array(found.prefix(limit))
         next = found.count > limit ? entries.last.map(place) : nil
     }
 }
 
-/// The database could not answer; the description is for the journal and quotes no data.
+/// The database could not answer. The description is for the journal and quotes no data.
 package struct LookupFailure: Error, CustomStringConvertible {
     package let description: String
 
     init(_ error: DatabaseError) { description = "\(error)" }
 }
 
-/// What the app's backend asks of the ledger: a few statements each, every one answered from an index.
+/// Answers the app's backend from the ledger, with a few statements each, all of them served by an index.
 package struct HolderLookup: Sendable {
     /// Entries of one page at most; what has no pages ends there.
     package static let entriesMax = 1_000
@@ -79,11 +79,11 @@ package struct HolderLookup: Sendable {
     }
 }
 
-/// The holders that a subject means. A holder that was named stands for itself everywhere; the identity of an install
-/// only where the install is logged in as it.
+/// The holders that a subject means. A named holder means itself everywhere; the identity of an install counts only
+/// where the install is logged in as it.
 struct MeantHolders: Sendable {
     private(set) var holders: [String] = []
-    /// nil: everywhere.
+    /// Nil: everywhere.
     private(set) var sources: [String?] = []
     private(set) var apps: [String?] = []
 
@@ -106,7 +106,7 @@ struct MeantHolders: Sendable {
 }
 
 enum HolderLookupStatements {
-    /// A session that has ended counts by the database's clock: past its end the holder is anonymous again.
+    /// Sessions end by the database's clock: past its end the holder is anonymous again.
     static let currentIdentities = Statement<(String, String), (String, String, String)>(
         "lookup_current_identities",
         """

@@ -1,7 +1,7 @@
 import Postgres
 package import Vocabulary
 
-/// One transaction of a purchase that a subject holds or once held: what the eligibility for an offer is decided from.
+/// One transaction of a purchase that a subject holds or held: the eligibility for an offer is decided from these.
 package struct HeldTransaction: Sendable {
     package let purchase: Identifier
     package let kind: Purchase.Kind
@@ -10,9 +10,9 @@ package struct HeldTransaction: Sendable {
     package let until: Timestamp?
     package let offerType: String?
     package let status: String?
-    /// The types of its events, each once, of those that were asked for.
+    /// Types of its events, of those that were asked for, each once.
     package let eventTypes: Set<String>
-    /// What its events' bodies state under the member that was asked for, each value once.
+    /// Values of the requested member in its events' bodies, each once.
     package let stated: Set<String>
 }
 
@@ -23,8 +23,8 @@ extension HolderLookup {
     /// The transactions of all purchases of `products` that the subject has or had; nil: more than `transactionsMax`.
     ///
     /// - Parameters:
-    ///   - eventTypes: the types of event that are looked for on each of them.
-    ///   - member: a member of their bodies whose value is a plain word.
+    ///   - eventTypes: the types of event to look for in each transaction.
+    ///   - member: a member of the events' bodies whose value is a plain word.
     package func transactions(
         of subject: LookupSubject, in scope: LookupScope, products: [String], eventTypes: [String],
         stating member: String

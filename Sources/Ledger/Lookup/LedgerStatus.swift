@@ -1,26 +1,26 @@
 package import Postgres
 package import Vocabulary
 
-/// What an operator asks first: what every integration has to do, how it went lately, and who is at work.
+/// The state of a ledger for an operator: what each integration has to do, its last minute, and the daemons at work.
 package struct LedgerStatus: Sendable {
     package struct Integration: Sendable {
         package let name: String
         package let pausedAt: Timestamp?
         package let pauseReason: String?
-        /// Open; nil: closed.
+        /// Nil: closed.
         package let breaker: Breaker?
         /// Deliveries still to do.
         package let waiting: Int
-        /// Since the oldest of them was made; nil: none waits.
+        /// Age of the oldest of them; nil: none waits.
         package let oldestSeconds: Double?
-        /// Accepted, and attempts that were not, within the last minute.
+        /// Accepted deliveries, and attempts that were not accepted, within the last minute.
         package let delivered: Int
         package let failed: Int
         package let lastError: Failure?
         package let deadLetters: Int
     }
 
-    /// A circuit breaker that is open: since when, and why.
+    /// An open circuit breaker: since when, and why.
     package struct Breaker: Sendable {
         package let openedAt: Timestamp
         package let reason: String
@@ -41,7 +41,7 @@ package struct LedgerStatus: Sendable {
     /// The database's time.
     package let at: Timestamp
     package let integrations: [Integration]
-    /// Those whose lease has not run out.
+    /// Daemons whose lease has not run out.
     package let daemons: [Daemon]
     package let quarantined: Int
 

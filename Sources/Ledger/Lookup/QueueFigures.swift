@@ -1,7 +1,7 @@
 package import Postgres
 import Vocabulary
 
-/// How much each integration has waiting: for /metrics and STATUS.
+/// How much waits for each integration: for /metrics and STATUS.
 package struct QueueFigures: Sendable {
     package let integration: String
     package let waiting: Int
@@ -25,7 +25,7 @@ package struct QueueFigures: Sendable {
         ORDER BY i.name
         """)
 
-    /// - Parameter served: the configured integrations: the breaker of another protects nobody.
+    /// - Parameter served: the configured integrations. The breaker of any other one protects nothing.
     package func hasOpenBreaker(among served: Set<String>) -> Bool { breakerIsOpen && served.contains(integration) }
 
     package static func read(from pool: Pool) async throws -> [QueueFigures] {

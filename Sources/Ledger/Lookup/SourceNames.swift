@@ -23,7 +23,7 @@ package enum SourceNames {
         }
     }
 
-    /// Names with purchases in the database that none of `configured` is; none where there is no schema yet.
+    /// Names with purchases in the database that are not in `configured`; empty if there is no schema yet.
     package static func vanished(besides configured: [String], in pool: Pool) async throws -> [String] {
         try await pool.withSession { session throws(DatabaseError) in
             guard try session.run(exists, ()).first == true else { return [] }

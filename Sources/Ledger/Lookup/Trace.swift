@@ -1,8 +1,8 @@
 package import Postgres
 package import Vocabulary
 
-/// The whole way of a transaction, or of whatever else events are found by: the webhooks, the transfers, the messages
-/// they caused, and every attempt at each receiver.
+/// The whole way of a transaction, or of another handle: its webhooks, the transfers and messages that they caused, and
+/// every attempt at each receiver.
 package struct Trace: Sendable {
     package struct Webhook: Sendable {
         package let source: String
@@ -13,7 +13,7 @@ package struct Trace: Sendable {
         package let occurredAt: Timestamp
         package let receivedAt: Timestamp
         package let purchase: String?
-        /// Ascending in the order of telling; empty for a native transfer webhook that told nothing new.
+        /// In message order; empty for a native transfer webhook that announces nothing new.
         package let messages: [Message]
     }
 
@@ -53,22 +53,22 @@ package struct Trace: Sendable {
         package let asOf: Timestamp
     }
 
-    /// Webhooks that one shows at most: the newest.
+    /// Webhooks shown at most: the newest.
     package static let webhooksMax: Int32 = 200
-    /// Messages that one shows at most, and purchases with their holders: a login can move thousands.
+    /// Messages shown at most, and purchases with their holders: a login can move thousands.
     static let messagesMax: Int32 = 1_000
-    /// Attempts that one shows at most: the newest.
+    /// Attempts shown at most: the newest.
     static let attemptsMax: Int32 = 5_000
 
-    /// What it was found by.
+    /// The kind of id that it was found by.
     package let kind: EventHandle.Kind
     package let webhooks: [Webhook]
-    /// There may be more than is shown: older webhooks, or more messages, attempts or holders.
+    /// Whether there may be more: older webhooks, or more messages, attempts or holders.
     package let isCut: Bool
-    /// Who has access to the purchases that these webhooks are about, as of which event time.
+    /// Access to the purchases that these webhooks are about, each as of an event time.
     package let holdings: [Holding]
 
-    /// Nil: nothing is stored of it.
+    /// Returns nil if nothing is stored for the handle.
     package static func read(
         _ handle: EventHandle, limit: Int32 = webhooksMax, from pool: Pool
     ) async throws -> Trace? {
@@ -125,7 +125,7 @@ enum TraceStatements {
         ) AS newest ORDER BY id
         """)
 
-    /// Found by their purchases, for what waits is not indexed by its message.
+    /// Found by purchase, because deliveries have no index by message.
     static let waiting = Statement<[Int64], (Int64, Int64, String, Int64, Bool)>(
         "trace_waiting",
         """
@@ -174,7 +174,7 @@ enum TraceStatements {
         """)
 }
 
-/// Puts what three tables say of a message together, by delivery.
+/// Combines what three tables say of a message, by delivery.
 private struct TraceBuilder {
     private struct Found {
         var integration: String

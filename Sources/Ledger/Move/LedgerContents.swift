@@ -2,7 +2,7 @@ package import Postgres
 
 /// What a database holds of a ledger. The database may have no schema yet.
 package struct LedgerContents: Sendable, Equatable {
-    /// A webhook was ever recorded there: events, or purchases, which outlive them.
+    /// Whether a webhook was ever recorded there: events, or purchases, which outlive them.
     package let hasHistory: Bool
     /// Deliveries still to do.
     package let unsettledDeliveries: Int64

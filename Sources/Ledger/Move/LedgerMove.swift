@@ -1,34 +1,33 @@
 package import Postgres
 package import Vocabulary
 
-// A ledger moves from a private cluster into another database: ALL of it in ONE transaction of the target, so that it
-// is there whole or not at all, whenever this is cut short.
+// Moves a ledger from a private cluster into another database, ALL of it in ONE transaction of the target, so that
+// after an interruption it is there whole or not at all.
 //
-// Row by row as COPY writes and reads them in its text form, which is the same for all versions of PostgreSQL, over the
-// two connections that libpq makes as for everything else. pg_dump and psql would do it with programs that may be
-// missing and have to fit both servers (a newer pg_dump sets parameters that an older server does not know), would want
-// the target's password in a file or in their environment, and a killed one leaves its psql behind, which goes on and
-// may commit what nobody waits for any more.
+// Rows are copied with COPY in its text form, which is the same for all versions of PostgreSQL, over two libpq
+// connections as for everything else. pg_dump and psql are not used: they may be missing, have to fit both servers (a
+// newer pg_dump sets parameters that an older server does not know), and need the target's password in a file or in
+// their environment. If pg_dump is killed, its psql continues and may commit what nobody waits for any more.
 //
-// Both schemas are of this version by then, so the catalogue of the source says what there is to copy: a table that a
-// later migration adds is moved without a word here.
+// Both schemas are of this version by then, so the catalogue of the source says what to copy: a table that a later
+// migration adds is moved without a change here.
 //
-// What ends at COMMIT may have ended either way for whoever was cut short there. Therefore the caller marks the source
-// right before it (`beforeCommit`), and the target says which clusters were moved into it (`moves`): a marked source
-// whose number stands there was moved.
+// A move that is interrupted at COMMIT cannot know how it ended. Therefore the caller marks the source right before it
+// (`beforeCommit`), and the target records which clusters were moved into it (`moves`): a marked source whose number is
+// recorded there was moved.
 
 /// One move of a whole ledger.
 package struct LedgerMove: Sendable {
-    /// How long either side may do nothing: a server that writes a checkpoint to a slow disk takes its time.
+    /// How long either side may do nothing: a server takes a while to write a checkpoint to a slow disk.
     static let stall: Duration = .seconds(300)
-    /// Rows between two looks at whether to go on.
+    /// Rows between two calls of `goesOn`.
     static let step = 5_000
-    /// How long a table that somebody else has locked is waited for, in milliseconds.
+    /// How long to wait for a table that somebody else has locked, in milliseconds.
     static let lockTimeoutMilliseconds = 10_000
 
-    /// Stay where they are: which migrations ran, whose leases run, what was moved in.
+    /// Tables that are not moved: applied migrations, running leases, earlier moves.
     static let staying: Set<String> = ["schema_migrations", "daemons", "moves"]
-    /// Of these a database has rows that never saw a webhook, only a daemon that started: they give way.
+    /// Tables in which a daemon's start alone leaves rows, without any webhook. The target's rows in them are deleted.
     static let registers: Set<String> = [
         "breakers", "daemons", "erasure_salt", "integrations", "rate_slots", "source_names",
     ]
@@ -38,7 +37,7 @@ package struct LedgerMove: Sendable {
         package let rows: Int
     }
 
-    /// What is under way, for a person who waits.
+    /// Progress, for a person who waits.
     package enum Stage: Sendable {
         case copying(table: String, done: Int, of: Int)
         case comparing(table: String)
@@ -47,22 +46,21 @@ package struct LedgerMove: Sendable {
 
     package enum Outcome: Sendable {
         case moved([Table])
-        /// An earlier call had moved it, and was cut short before it could say so.
+        /// An earlier call had moved it, and was interrupted before it could report so.
         case found([Table], at: Timestamp)
     }
 
     let source: ConnectionSettings
     let target: ConnectionSettings
 
-    /// - Parameters: both with time-outs that fit the counting of a whole table; `source` is a cluster of which nothing
-    ///   else makes use now.
+    /// - Parameters: both with time-outs long enough to count a whole table; nothing else uses the cluster of `source`.
     package init(from source: ConnectionSettings, to target: ConnectionSettings) {
         self.source = source
         self.target = target
     }
 
-    /// What there is to move. Both databases stay as they are.
-    /// - Parameter isMarked: as of `run`.
+    /// Reports what there is to move. Both databases stay unchanged.
+    /// - Parameter isMarked: as for `run`.
     package func look(isMarked: Bool) async throws(MoveFailure) -> Outcome {
         let origin = try await origin()
         return try await onTarget { target throws(DatabaseError) in
@@ -72,11 +70,11 @@ package struct LedgerMove: Sendable {
         }
     }
 
-    /// Moves everything, or nothing. The source's schema must be up to date; the target's is brought there.
+    /// Moves everything, or nothing. The source's schema must be up to date; the target's is brought up to date.
     /// - Parameters:
-    ///   - isMarked: an earlier call had come as far as `beforeCommit`, and nobody has used the source since.
-    ///   - beforeCommit: marks the source; why it could not, else nil.
-    ///   - goesOn: told what is under way; false ends the move, with nothing changed.
+    ///   - isMarked: an earlier call had reached `beforeCommit`, and nobody has used the source since.
+    ///   - beforeCommit: marks the source; returns nil, or why it could not.
+    ///   - goesOn: gets the progress; false ends the move, with nothing changed.
     package func run(
         isMarked: Bool, beforeCommit: @escaping @Sendable () -> String?, goesOn: @escaping @Sendable (Stage) -> Bool
     ) async throws(MoveFailure) -> Outcome {
@@ -119,7 +117,7 @@ package struct LedgerMove: Sendable {
         return try result.get()
     }
 
-    /// What the source says of itself.
+    /// Reads the description of the source.
     private func origin() async throws(MoveFailure) -> MoveOrigin {
         do throws(DatabaseError) {
             let connection = try await Connection.open(source)
@@ -133,7 +131,7 @@ package struct LedgerMove: Sendable {
         }
     }
 
-    /// Whether the target may take the ledger (`.moved`: what would be), or has it already.
+    /// Whether the target may take the ledger (`.moved`, with the tables to move), or has it already.
     private func examine(
         _ target: borrowing Session, _ origin: MoveOrigin, isMarked: Bool
     ) throws(DatabaseError) -> Result<Outcome, MoveFailure> {
@@ -144,7 +142,7 @@ package struct LedgerMove: Sendable {
         let movedAt = there.contains("moves") ? try target.run(MoveStatements.movedAt, origin.cluster).first : nil
         if let movedAt {
             let time = Timestamp(milliseconds: movedAt)
-            // Nobody used a marked source since, and what holds its number holds all of it.
+            // Nobody has used a marked source since, so a target that records its number has all of it.
             if isMarked { return .success(.found(origin.tables, at: time)) }
             for table in origin.tables where !Self.registers.contains(table.name) {
                 let count = there.contains(table.name) ? try target.count(table.name) : 0
@@ -163,23 +161,23 @@ package struct LedgerMove: Sendable {
 }
 
 extension DatabaseError {
-    /// Somebody else's lock was waited for in vain (55P03, lock_not_available).
+    /// A lock held by somebody else timed out (55P03, lock_not_available).
     fileprivate var isLocked: Bool {
         if case .refused(let refusal) = self { refusal.sqlState.code == "55P03" } else { false }
     }
 }
 
 extension Session {
-    /// - Parameter table: as the catalogue quotes it.
+    /// - Parameter table: quoted as in the catalogue.
     func count(_ table: String) throws(DatabaseError) -> Int {
         try number("SELECT count(*) FROM \(table)", stall: LedgerMove.stall) ?? 0
     }
 }
 
-/// The ledger that is to move, as its cluster describes it before.
+/// The ledger to move, as its cluster describes it before the move.
 struct MoveOrigin: Sendable {
     let cluster: Int64
-    /// What moves, with the rows counted.
+    /// Tables to move, with their rows counted.
     let tables: [LedgerMove.Table]
 
     init(read session: borrowing Session) throws(DatabaseError) {

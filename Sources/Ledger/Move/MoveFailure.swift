@@ -1,25 +1,25 @@
 package import Postgres
 package import Vocabulary
 
-/// Why a ledger was not moved. Unless said otherwise the rows of both databases are as they were.
+/// Why a ledger was not moved. Unless a case says otherwise, the rows of both databases are unchanged.
 package enum MoveFailure: Error, CustomStringConvertible {
     case source(DatabaseError)
     /// `.commitUnknown`: it may have been moved.
     case target(DatabaseError)
-    /// PostgreSQL is set up there in a way that could lose what is acknowledged.
+    /// The target's PostgreSQL is set up in a way that could lose what is acknowledged.
     case unfit(Durability.Refusal)
     case schema(MigrationError)
     /// Somebody else holds locks on the target's tables.
     case locked
-    /// Daemons work on the target.
+    /// Daemons use the target.
     case inUse(daemons: Int)
     /// The target holds a ledger.
     case occupied(tables: [String])
-    /// The target holds this very ledger, and one of the two has changed since.
+    /// The target holds this same ledger, and one of the two has changed since.
     case diverged(table: String, at: Timestamp)
-    /// A table that the target lacks: it is none of ours.
+    /// The target lacks a table of the source, so it is not one of Posthouse's.
     case unknownTable(String)
-    /// What was counted in the target is not what was read.
+    /// The rows counted in the target are not those that were read.
     case miscounted(table: String, source: Int, target: Int)
     case notMarked(reason: String)
     case givenUp
@@ -56,7 +56,7 @@ package enum MoveFailure: Error, CustomStringConvertible {
         }
     }
 
-    /// The ledger is not in the target, whatever an earlier call had come to.
+    /// Whether it proves that the ledger is not in the target, whatever an earlier call did.
     package var provesAbsence: Bool {
         switch self {
         case .schema, .occupied, .unknownTable, .miscounted, .notMarked, .givenUp: true

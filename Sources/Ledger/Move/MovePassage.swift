@@ -1,18 +1,18 @@
 import Postgres
 
-/// The copying itself, inside the target's transaction.
+/// Copies the ledger inside the target's transaction.
 struct MovePassage {
     let source: ConnectionSettings
     let origin: MoveOrigin
     let goesOn: @Sendable (LedgerMove.Stage) -> Bool
 
     /// Fills a target that was examined.
-    /// - Returns: the tables with the rows that were counted on both sides afterwards.
+    /// - Returns: the tables, with their rows as read from the source and counted in the target.
     func fill(_ target: borrowing Session) throws(DatabaseError) -> Result<[LedgerMove.Table], MoveFailure> {
         let names = origin.tables.map(\.name)
         let there = Set(try target.run(MoveStatements.tables, ()).map(\.0))
         if let unknown = names.first(where: { !there.contains($0) }) { return .failure(.unknownTable(unknown)) }
-        // Whoever writes there by other means waits until this has ended.
+        // Other writers wait until this transaction has ended.
         try target.script(
             """
             LOCK TABLE \((names + ["daemons"]).joined(separator: ", ")) IN SHARE ROW EXCLUSIVE MODE;
@@ -33,15 +33,15 @@ struct MovePassage {
                 return .failure(.miscounted(table: table.name, source: table.rows, target: count))
             }
         }
-        // Without statistics the first plans on a large ledger would be guesses.
+        // Without statistics the first query plans on a large ledger would be guesses.
         try target.script("ANALYZE \(names.joined(separator: ", "))")
         _ = try target.execute(MoveStatements.record, origin.cluster)
         return .success(tables)
     }
 
-    /// From one snapshot of the source.
+    /// Copies from one snapshot of the source.
     private func copyAll(into target: borrowing Session) throws(MoveFailure) -> [LedgerMove.Table] {
-        // A failure of the target is told from one of the source, whose session the closures are in.
+        // A failure of the target must not count as one of the source, in whose session the closures run.
         var failure: MoveFailure?
         var tables: [LedgerMove.Table] = []
         do throws(DatabaseError) {
@@ -85,13 +85,13 @@ struct MovePassage {
         return tables
     }
 
-    /// - Returns: the rows that the source gave, of which none is lost on the way.
+    /// - Returns: the rows read from the source; every one of them was written.
     private func copy(
         _ name: String, _ columns: [String], from source: borrowing Session, to target: borrowing Session,
         goesOn: (Int) -> Bool
     ) throws(MoveFailure) -> Int {
         guard goesOn(0) else { throw .givenUp }
-        // No daemon of the source lives: what was leased to one is given back.
+        // No daemon of the source is alive, so its leases are dropped.
         let values = columns.map { name == "deliveries" && $0 == "leased_by" ? "NULL" : $0 }
         let count: (read: Int, written: Int)
         do throws(CopyFailure) {
@@ -112,7 +112,7 @@ struct MovePassage {
         return count.read
     }
 
-    /// Past what the source has given out, and never back: a number that was told to somebody stays theirs.
+    /// Moves sequences past what the source has given out, and never back: a number once given out is not used again.
     private static func advance(
         _ positions: [(String, Int64?)], on target: borrowing Session
     ) throws(DatabaseError) {

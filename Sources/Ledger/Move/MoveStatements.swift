@@ -1,8 +1,8 @@
 import Postgres
 
-/// What a move asks of the two catalogues; the tables' own rows go by COPY.
+/// Queries of a move on the two catalogues; the tables' rows are copied by COPY.
 enum MoveStatements {
-    /// Name and columns of each table, ready to be written into SQL; a partitioned one stands for its partitions.
+    /// Name and columns of each table, quoted for SQL; a partitioned table stands for its partitions.
     static let tables = Statement<(), (String, [String])>(
         "move_tables",
         """
@@ -13,7 +13,7 @@ enum MoveStatements {
         GROUP BY c.relname ORDER BY c.relname
         """)
 
-    /// Those of identity columns included; without a position: never used.
+    /// Sequences, those of identity columns included; without a position: never used.
     static let sequences = Statement<(), (String, Int64?)>(
         "move_sequences",
         "SELECT sequencename::text, last_value FROM pg_sequences WHERE schemaname = current_schema() ORDER BY 1")
@@ -30,7 +30,7 @@ enum MoveStatements {
 
     static let record = Statement<Int64, ()>("move_record", "INSERT INTO moves (cluster) VALUES ($1)")
 
-    /// Daemons at work on this database: their leases have not run out.
+    /// Daemons that use this database: their leases have not run out.
     static let livingDaemons = Statement<(), Int64>(
         "move_living_daemons", "SELECT count(*) FROM daemons WHERE expires_at > now()")
 }

@@ -1,20 +1,21 @@
 package import Postgres
 package import Vocabulary
 
-/// The messages that an integration would have got had it been there: everything it asks for that was never meant for
-/// it, in the order of telling. Run again, it goes on: what the integration has, got or gave up is left out.
+/// Queues for an integration the messages that it asks for and was never sent, in message order. Run again, it
+/// continues: messages that the integration has waiting, was sent or has as dead letters are left out.
 ///
-/// What it got is known from `attempts`, which are kept for less long than messages are. So an integration that is
-/// older than they are is given nothing from before them (`knownFrom`): nobody knows what of that it has had.
+/// What an integration was sent is known from `attempts`, which are kept for a shorter time than messages. An
+/// integration that is older than the kept attempts gets nothing from before them (`knownFrom`), because nobody knows
+/// what it was sent then.
 package struct Backfill: Sendable {
     let route: RoutedIntegration
     private let since: Int64
     private let until: Int64
     private let requeue: Requeue
-    /// Rows of messages.
+    /// Rows of messages: the last one looked at, and the last one to look at.
     private var after: Int64
     private let last: Int64
-    /// It reaches back to then, whatever was asked for; nil: all that the integration ever got is known.
+    /// It reaches back to here at most; nil: everything that the integration was ever sent is known.
     package let knownFrom: Timestamp?
     package private(set) var isDone = false
 
@@ -23,12 +24,12 @@ package struct Backfill: Sendable {
     ) async throws(DatabaseError) -> Backfill {
         try await pool.withSession { session throws(DatabaseError) in
             let knownFrom = try session.run(BackfillStatements.knownFrom, route.row).first.map {
-                // A day may be dropped while this goes on.
+                // The oldest day may be dropped while this runs.
                 Timestamp(milliseconds: $0).advanced(byMilliseconds: 86_400_000)
             }
             let since = max(since, knownFrom ?? since)
             let first = try FirstRow.find(since, BackfillStatements.bounds, BackfillStatements.probe, on: session)
-            // What is told from now on goes to it anyway, once the daemons know it.
+            // Newer messages are delivered to it anyway, once the daemons know it.
             var last = try session.run(BackfillStatements.bounds, ()).first?.1 ?? 0
             if let until {
                 let end = until.advanced(byMilliseconds: 2 * FirstRow.disorderMilliseconds)
@@ -52,11 +53,11 @@ package struct Backfill: Sendable {
         self.knownFrom = knownFrom
     }
 
-    /// Messages that are still to be looked at, at most: the ids between may have gaps.
+    /// Messages still to be looked at, at most: row ids may have gaps.
     package var left: Int { Int(max(0, last - after)) }
 
-    /// The next step. A dry one writes nothing.
-    /// - Returns: how many messages it asks for and does not have.
+    /// Does the next step. A dry step writes nothing.
+    /// - Returns: how many messages the integration asks for and does not have.
     package mutating func step(isDry: Bool, in pool: Pool) async throws(DatabaseError) -> Int {
         let wanted = (after, last, since, until, route.row, Requeue.stepMax)
         let (route, requeue) = (route, requeue)
@@ -87,8 +88,8 @@ enum BackfillStatements {
         SELECT id, (extract(epoch FROM created_at) * 1000)::bigint FROM messages WHERE id >= $1 ORDER BY id LIMIT 1
         """)
 
-    /// When its memory of what it sent the integration begins; no row: it holds all that it ever sent it. Attempts
-    /// leave by days, the oldest first.
+    /// When the record of what the integration was sent begins; no row: the record is complete. Attempts are dropped by
+    /// days, the oldest first.
     static let knownFrom = Statement<Int32, Int64>(
         "backfill_known_from",
         """
@@ -100,8 +101,8 @@ enum BackfillStatements {
         WHERE i.id = $1 AND i.created_at < k.start
         """)
 
-    /// Messages in order, and whether the integration ($5) has to do with them already: got them, gave them up, or has
-    /// them waiting. All of it as of one moment: what was settled has left the queue and is in the history.
+    /// Messages in order, each with whether it was sent to the integration ($5), is a dead letter there or waits there.
+    /// One snapshot covers all three: what was settled has left the queue and is in the history.
     static let page = Statement<
         (Int64, Int64, Int64, Int64, Int32, Int32), (Int64, String, String, String, Identifier?, Bool)
     >(

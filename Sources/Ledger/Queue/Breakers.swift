@@ -1,8 +1,8 @@
 import Postgres
 import Vocabulary
 
-/// What the daemons of one database share of their circuit breakers: a row for each that is open, and none for the
-/// others. What opens and closes them is `Breaker`'s to say; here it is told to all, by the poll and by NOTIFY.
+/// Circuit breakers as the daemons of one database share them: a row for each that is open, none for the others.
+/// `Breaker` decides what opens and closes them; the daemons learn of it by the poll and by NOTIFY.
 extension Queue {
     /// The integrations whose breaker is open; true: the next probe is due.
     package func readBreakers() async throws -> [Int32: Bool] {
@@ -12,7 +12,7 @@ extension Queue {
         return Dictionary(rows, uniquingKeysWith: { first, _ in first })
     }
 
-    /// - Returns: false: another daemon was first.
+    /// - Returns: false if another daemon was first.
     package func openBreaker(_ integration: Int32, reason: String) async throws -> Bool {
         let probe = Limits.breakerProbeInterval.wholeMilliseconds
         return try await telling(.failing, integration, reason) { session throws(DatabaseError) in
@@ -20,7 +20,7 @@ extension Queue {
         } != nil
     }
 
-    /// - Returns: how long it was open; nil: another daemon was first.
+    /// - Returns: how long it was open; nil if another daemon was first.
     package func closeBreaker(_ integration: Int32) async throws -> Duration? {
         let milliseconds = try await telling(.recovered, integration, nil) { session throws(DatabaseError) in
             try session.run(BreakerStatements.remove, integration).first
@@ -28,8 +28,8 @@ extension Queue {
         return milliseconds.map { .milliseconds($0) }
     }
 
-    /// Whether this daemon may send the next probe. No other may before it has ended, or can have: `lasting` is the
-    /// longest that it takes.
+    /// Claims the next probe for this daemon. No other daemon may send one until this one has ended or `lasting`, the
+    /// longest time that it can take, is over.
     package func claimProbe(_ integration: Int32, lasting: Duration) async throws -> Bool {
         let lease = try registration.current()
         let wait = max(Limits.breakerProbeInterval, lasting).wholeMilliseconds
@@ -38,7 +38,7 @@ extension Queue {
         }
     }
 
-    /// This daemon's probe failed, or was not sent: the next comes one interval after it, from whichever daemon.
+    /// Ends a probe of this daemon that failed or was not sent. Any daemon may send the next, one interval after it.
     package func endProbe(_ integration: Int32) async throws {
         guard let lease = registration.known else { return }
         let interval = Limits.breakerProbeInterval.wholeMilliseconds
@@ -47,7 +47,7 @@ extension Queue {
         }
     }
 
-    /// Wakes the other daemons, and tells who asks for it, if `change` changed anything.
+    /// Wakes the other daemons and writes the operational message, if `change` changed anything.
     private func telling<Changed: Sendable>(
         _ kind: OperationalMessage.Kind, _ integration: Int32, _ reason: String?,
         _ change: @escaping @Sendable (borrowing Session) throws(DatabaseError) -> Changed?
@@ -69,7 +69,7 @@ extension Queue {
 }
 
 enum BreakerStatements {
-    /// A probe of a daemon that died has ended with its lease.
+    /// A probe of a daemon that died ends with its lease.
     static let open = Statement<(), (Int32, Bool)>(
         "breaker_open",
         """

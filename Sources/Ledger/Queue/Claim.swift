@@ -1,8 +1,8 @@
 import Postgres
 package import Vocabulary
 
-/// Where a lane's walk along its due index stands. Retried, reclaimed and released rows are given a later due time, so
-/// a walk that goes on from here misses nothing but what was due long before and committed late: a walk that finds less
+/// Position of a lane's walk along its due index. Retried, reclaimed and released rows get a later due time, so a walk
+/// that continues from here misses only rows that were due long before and committed late. A walk that finds fewer rows
 /// than it asked for starts again from the beginning.
 package struct ClaimCursor: Sendable {
     /// Nothing is due before 1970.
@@ -13,9 +13,9 @@ package struct ClaimCursor: Sendable {
 }
 
 extension Queue {
-    /// Takes up to `limit` due deliveries of one lane, leased to this daemon, as far as the lane has room.
+    /// Claims up to `limit` due deliveries of one lane for this daemon, as far as the lane has room.
     ///
-    /// - Returns: the deliveries, handed to nobody yet, and whether the walk reached the end of what is due.
+    /// - Returns: the deliveries, not yet given to the lane, and whether the walk reached the end of what is due.
     package func claim(
         _ integration: Int32, upTo limit: Int, cursor: inout ClaimCursor
     ) async throws -> (deliveries: [Delivery], isDrained: Bool) {
@@ -24,7 +24,7 @@ extension Queue {
             let lease = try registration.current()
             let from = cursor
             let claimed = try await pool.withSession { session throws(DatabaseError) in
-                // One transaction: a claim whose messages cannot be read is none.
+                // One transaction: a claim whose messages cannot be read claims nothing.
                 let claimed = try session.transaction { session throws(DatabaseError) in
                     let claimed = try claim(integration, lease, from, slots: slots, on: session)
                     #if DEBUG
@@ -57,7 +57,7 @@ extension Queue {
 
     private struct Claimed: Sendable {
         var deliveries: [Delivery]
-        /// Deliveries that had no message any more.
+        /// Deliveries without a message.
         var orphans: Int
         var isDrained: Bool
         var next: ClaimCursor
@@ -85,14 +85,14 @@ extension Queue {
         return Claimed(deliveries: deliveries, orphans: orphans.count, isDrained: isDrained, next: next)
     }
 
-    /// Deliveries with nothing to deliver: what waits behind them comes free.
+    /// Removes deliveries that have nothing to deliver, and unblocks what they blocked.
     private func remove(_ orphans: [Int64], _ lease: Int64, on session: borrowing Session) throws(DatabaseError) {
         let gone = try session.run(QueueStatements.settled, (orphans.sorted(), lease))
         let heads = gone.compactMap { row in row.2.map { FanOut.Lane(purchase: $0, integration: row.1) } }
         try Self.release(behind: Set(heads), on: session)
     }
 
-    /// The next of each lane whose head left without being delivered, for whoever claims it.
+    /// Unblocks the next delivery of each ordering key whose head left undelivered; any daemon may claim it.
     static func release(behind heads: Set<FanOut.Lane>, on session: borrowing Session) throws(DatabaseError) {
         guard !heads.isEmpty else { return }
         let heads = heads.sorted { ($0.purchase, $0.integration) < ($1.purchase, $1.integration) }
@@ -102,8 +102,8 @@ extension Queue {
         _ = try session.execute(RecordStatements.notify, "")
     }
 
-    /// As many of the claimed rows, from the first on, as the lane has room for in bytes, at least one; the rest is
-    /// given back before its bodies are read.
+    /// Keeps as many of the claimed rows, from the first on, as the lane has room for in bytes, at least one. Gives the
+    /// rest back before their bodies are read.
     private func fitting(
         _ rows: [(Int64, Int64, Int16, Int64, Int64)], _ integration: Int32, _ lease: Int64,
         on session: borrowing Session
@@ -124,7 +124,7 @@ extension Queue {
         return Array(rows[..<fitting])
     }
 
-    /// The lanes, of those asked about, that have something due and unleased.
+    /// The given lanes that have something due and unleased.
     package func lanesWithDue(_ integrations: [Int32]) async throws -> Set<Int32> {
         guard !integrations.isEmpty else { return [] }
         return Set(

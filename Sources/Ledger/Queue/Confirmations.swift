@@ -2,27 +2,26 @@ import Postgres
 import Synchronization
 import Vocabulary
 
-/// The acknowledgements that wait until integrations with `confirm` have accepted what the webhook caused for them.
+/// Acknowledgements that wait until integrations with `confirm` have accepted what the webhook caused for them.
 ///
-/// Recording opens an entry with the commit, before anything is handed to the lanes, and gives it the answer that
-/// waits; the lanes strike out what was accepted, or given up, as soon as it is. What another daemon delivers, or
-/// settles after a restart, is noticed by a look at `deliveries`. Time strikes out the rest. None of it holds up a
-/// batch, and nothing is lost with it: an answer that goes out early says only that the event is stored, and it is.
+/// Recording opens an entry with the commit, before anything is given to the lanes, and adds the answer that waits. The
+/// lanes strike out each delivery as soon as it is accepted or dead. What another daemon delivers, or settles after a
+/// restart, is found by reading `deliveries`. The time limit strikes out the rest. None of this delays a batch, and
+/// nothing can be lost by it: an early answer says only that the event is stored, and it is.
 ///
-/// A webhook that comes again while its first still waits here waits with it: whoever sent it again will tell the app
-/// to go on when it is answered. Where the first waits no more, or with another daemon, it is answered at once: it has
-/// had its time.
+/// A repeated webhook waits along with its first arrival if that still waits in this daemon: its sender lets the app
+/// continue once it is answered. Otherwise it is answered at once, because the first has had its time.
 package final class Confirmations: Sendable {
     package typealias Answer = @Sendable () -> Void
 
     private struct Entry {
-        /// Not settled yet, each with the time until which it is waited for.
+        /// Deliveries that are not settled, each with the end of its wait.
         var deliveries: [Int64: ContinuousClock.Instant] = [:]
         var answers: [(by: ContinuousClock.Instant, answer: Answer)] = []
     }
 
     private struct State {
-        /// By the event's identity.
+        /// By event key.
         var entries: [Identifier: Entry] = [:]
         var events: [Int64: Identifier] = [:]
     }
@@ -36,8 +35,8 @@ package final class Confirmations: Sendable {
 
     package var count: Int { state.withLock { $0.entries.count } }
 
-    /// The deliveries of a webhook that was just committed, with their integration's `confirm_timeout`. Beyond the
-    /// bound nobody waits.
+    /// Opens the entry of a webhook that was just committed: its deliveries with their integration's `confirm_timeout`.
+    /// Beyond `entriesMax` nothing waits.
     func expect(_ deliveries: [Int64: Duration], of event: Identifier, now: ContinuousClock.Instant = .now) {
         let isEntered = state.withLock { state in
             guard !deliveries.isEmpty, state.entries.count < entriesMax else { return false }
@@ -50,7 +49,7 @@ package final class Confirmations: Sendable {
         enterToo.yield()
     }
 
-    /// Answers when nothing of the event is waited for any more, at the latest at `by`; at once where nothing is.
+    /// Answers when no delivery of the event is waited for any more, at `by` at the latest; at once if none is.
     func answer(_ event: Identifier, by: ContinuousClock.Instant, _ answer: @escaping Answer) {
         let waits = state.withLock { state in
             state.entries[event]?.answers.append((by, answer)) != nil
@@ -58,7 +57,7 @@ package final class Confirmations: Sendable {
         if !waits { answer() }
     }
 
-    /// Accepted or given up.
+    /// Strikes out a delivery that was accepted or given up.
     package func settled(_ delivery: Int64) { settled([delivery]) }
 
     func settled(_ deliveries: [Int64]) {
@@ -68,7 +67,7 @@ package final class Confirmations: Sendable {
         for answer in answers { answer() }
     }
 
-    /// Answers what has waited long enough.
+    /// Answers whatever has reached its time limit.
     func expire(at now: ContinuousClock.Instant) {
         let answers = state.withLock { state in
             var answers: [Answer] = []
@@ -93,8 +92,8 @@ package final class Confirmations: Sendable {
 
     private var awaited: [Int64] { state.withLock { Array($0.events.keys) } }
 
-    /// Keeps the time, and looks for what others have settled, while anything waits.
-    /// - Parameter unsettled: those of the given deliveries that are still to do; nil: that is not known now.
+    /// Watches the time limits, and looks for what other daemons have settled, while anything waits.
+    /// - Parameter unsettled: returns those of the given deliveries that are still to do; nil: unknown.
     package func run(unsettled: @escaping @Sendable ([Int64]) async -> Set<Int64>?) async {
         await withTaskGroup { group in
             group.addTask { [self] in
@@ -112,14 +111,14 @@ package final class Confirmations: Sendable {
 
     private func whileAnyWaits(_ signal: AsyncStream<Void>, every interval: Duration, _ body: () async -> Void) async {
         for await _ in signal {
-            // Sleeping throws only when cancelled: the signal ends then, too.
+            // Sleep throws only when cancelled; the signal ends then, too.
             while count > 0, (try? await Task.sleep(for: interval)) != nil { await body() }
         }
     }
 }
 
 extension Queue {
-    /// Those of the deliveries that are neither accepted nor dead.
+    /// Returns those of the deliveries that are neither accepted nor dead.
     package func unsettled(_ deliveries: [Int64]) async throws -> Set<Int64> {
         Set(
             try await pool.withSession { session throws(DatabaseError) in

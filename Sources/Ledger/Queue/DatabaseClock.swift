@@ -1,8 +1,8 @@
 import Synchronization
 package import Vocabulary
 
-/// The database's time, carried forward between two readings by this machine's monotonic clock, so that setting the
-/// wall clock moves no retry. Database time is the only clock for stored times.
+/// The database's time, advanced between two readings by this machine's monotonic clock, so that setting the wall clock
+/// moves no retry. Stored times use database time only.
 package final class DatabaseClock: Sendable {
     private struct Reading {
         var database: Timestamp
@@ -13,7 +13,7 @@ package final class DatabaseClock: Sendable {
 
     package init() {}
 
-    /// A fresh reading; a recent one is as good, so that the hot path does not fight over it.
+    /// Takes a fresh reading.
     func note(_ database: Timestamp) {
         reading.withLock { $0 = Reading(database: database, taken: .now) }
     }

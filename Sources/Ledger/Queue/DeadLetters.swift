@@ -1,8 +1,8 @@
 package import Postgres
 package import Vocabulary
 
-/// Throwing dead letters away. Until somebody does they are kept, with their messages and events: what was given up is
-/// a person's to decide.
+/// Deletes dead letters. Until then they are kept, with their messages and events, because a person decides about what
+/// was given up.
 package struct DeadLetters: Sendable {
     /// Dead letters of one transaction.
     private static let stepMax: Int32 = 1_000
@@ -12,7 +12,7 @@ package struct DeadLetters: Sendable {
     /// Milliseconds by the database's clock: what is given up from then on was not counted, and stays.
     private let end: Int64
 
-    /// Those of an integration that were given up before `time`; nil: before now.
+    /// Counts those of an integration that were given up before `time`; nil: before now.
     package static func of(
         _ integration: Int32, before time: Timestamp?, in pool: Pool
     ) async throws(DatabaseError) -> DeadLetters {
@@ -25,7 +25,7 @@ package struct DeadLetters: Sendable {
         }
     }
 
-    /// Throws the oldest away, one step of them.
+    /// Deletes the oldest, one step of them.
     /// - Returns: how many; 0 at the end.
     package func drop(in pool: Pool) async throws(DatabaseError) -> Int {
         try await pool.withSession { session throws(DatabaseError) in
@@ -44,7 +44,7 @@ enum DeadLetterStatements {
         FROM wanted
         """)
 
-    /// What a replay holds just now is locked, and left to it.
+    /// Skips what a replay has locked: it stays for the replay.
     static let drop = Statement<(Int32, Int64, Int32), Int64>(
         "dead_letters_drop",
         """

@@ -1,20 +1,19 @@
 package import Postgres
 import Vocabulary
 
-/// Giving up what waits for an integration: each delivery becomes a dead letter that says so, and can be replayed.
+/// Gives up what waits for an integration: each delivery becomes a dead letter that says so and can be replayed.
 package enum Discard {
     /// Deliveries of one transaction.
     private static let stepMax: Int32 = 1_000
 
     package struct Waiting: Sendable {
         package let all: Int
-        /// A daemon is delivering them just now.
+        /// Those that a daemon is delivering just now.
         package let leased: Int
-        /// Row of the newest: what comes later is not part of it.
+        /// Row of the newest; later ones are not discarded.
         package let last: Int64
     }
 
-    /// What waits.
     package static func look(_ integration: Int32, in pool: Pool) async throws(DatabaseError) -> Waiting {
         try await pool.withSession { session throws(DatabaseError) in
             guard let (all, leased, last) = try session.run(DiscardStatements.look, integration).first else {
@@ -24,8 +23,8 @@ package enum Discard {
         }
     }
 
-    /// One step from `cursor` to `last`, past what a daemon has. What comes behind those given up goes on.
-    /// - Returns: how many were given up, and whether there may be more.
+    /// Gives up one step of deliveries from `cursor` to `last`, except leased ones, and unblocks their successors.
+    /// - Returns: how many were given up, and whether that was the last step.
     package static func step(
         _ integration: Int32, from cursor: inout Int64, upTo last: Int64, in pool: Pool
     ) async throws(DatabaseError) -> (discarded: Int, isDone: Bool) {
@@ -33,7 +32,7 @@ package enum Discard {
         let (page, gone) = try await pool.withSession { session throws(DatabaseError) in
             try session.transaction { session throws(DatabaseError) in
                 let page = try session.run(DiscardStatements.page, (integration, from, last, stepMax))
-                // So that no webhook is being recorded behind one of them: it would find the lane free.
+                // So that no webhook is recorded meanwhile whose delivery one of these would block.
                 _ = try session.execute(RequeueStatements.lockPurchases, Set(page.compactMap(\.1)).sorted())
                 let gone = try session.run(DiscardStatements.step, (page.map(\.0), "discarded by hand"))
                 let heads = gone.compactMap { $0.map { FanOut.Lane(purchase: $0, integration: integration) } }
@@ -61,7 +60,7 @@ enum DiscardStatements {
         ORDER BY id LIMIT $4
         """)
 
-    /// What somebody has locked or leased meanwhile is left to the next run.
+    /// Leaves what is locked or leased meanwhile to the next run.
     static let step = Statement<([Int64], String), Identifier?>(
         "discard_step",
         """

@@ -1,19 +1,19 @@
 import Postgres
 import Vocabulary
 
-/// What waits behind another delivery of its purchase (`order = "purchase"`) and comes free when that one is settled.
+/// Unblocks deliveries that wait for another delivery of their purchase (`order = "purchase"`) once that one is
+/// settled.
 ///
-/// Two transactions can miss each other here: one settles the head while the other puts something behind it. Each of
-/// them therefore looks after its own commit, and whichever comes second sees what the other did; nobody waits for a
-/// lock. A process that dies between its commit and its look leaves a blocked row without a head to the sweep, and to
-/// whoever takes its leases over.
+/// Two transactions can miss each other here: one settles the head while the other adds a successor. Therefore each
+/// checks after its own commit: whichever is second sees what the other did, and neither waits for a lock. If a process
+/// dies between commit and check, the sweep, or the daemon that reclaims its deliveries, finds the blocked row.
 struct Followers {
     let handOver: HandOver
 
-    /// Frees the first delivery of each lane if it is blocked, leased where a slot is free. In a transaction of its
-    /// own, after the commit that made the look necessary.
+    /// Unblocks the first delivery of each ordering key if it is blocked, and leases it if a slot is free. Runs in its
+    /// own transaction, after the commit that made the check necessary.
     /// - Parameter lease: nil: none of them is leased.
-    /// - Returns: what was leased, in its lane's count and held; to be handed over.
+    /// - Returns: what was leased, counted in its lane and held; to be given to the lane.
     func release(
         _ lanes: [FanOut.Lane], leasedBy lease: Int64?, on session: borrowing Session
     ) throws(DatabaseError) -> [Delivery] {
@@ -42,8 +42,8 @@ struct Followers {
             handOver.charge(deliveries)
             return deliveries
         } catch {
-            // If the commit took effect after all, the sweep finds them leased and not held; if not, blocked by
-            // nothing.
+            // If the commit took effect after all, the sweep finds them leased and not held; otherwise it finds them
+            // blocked by nothing.
             handOver.drop(held)
             handOver.wantSweeps()
             throw error

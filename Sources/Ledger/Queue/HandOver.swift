@@ -2,11 +2,11 @@ import Postgres
 import Synchronization
 package import Vocabulary
 
-/// The bounded place in memory where deliveries that this daemon has leased wait for their lane.
+/// The bounded dispatch buffer: deliveries that this daemon has leased wait in it, in memory, for their lane.
 ///
-/// Recording and claiming put deliveries in, lanes take them out; both sides see only this, so that inbound and
-/// outbound still meet in nothing but the ledger. The truth stays in the table: what is here is leased there, and what
-/// finds no slot here is left there, unleased, for a claim.
+/// Recording and claiming put deliveries in, lanes take them out. Both sides see only this buffer, so inbound and
+/// outbound share nothing but the ledger. The table is authoritative: what is in the buffer is leased there; what finds
+/// no slot stays there, unleased, for a claim.
 package final class HandOver: Sendable {
     /// Called from any thread with deliveries whose slots were reserved; must not block.
     package typealias Receive = @Sendable ([Delivery]) -> Void
@@ -14,12 +14,12 @@ package final class HandOver: Sendable {
     private struct Lane {
         let opening: Opening
         var waiting = 0
-        /// Of the messages that wait; a message that waits in several lanes counts in each.
+        /// Bytes of the messages that wait; a message that waits in several lanes counts in each.
         var waitingBytes = 0
         var receive: Receive
     }
 
-    /// One opening of a lane: what was reserved of it is no other's to charge or free.
+    /// One opening of a lane. What was reserved in one opening is never counted in another.
     struct Opening: Equatable {
         fileprivate var number: UInt64
     }
@@ -27,20 +27,20 @@ package final class HandOver: Sendable {
     private struct State {
         var lanes: [Int32: Lane] = [:]
         var lastOpening = Opening(number: 0)
-        /// Every delivery that this process leased and has not settled: what the table calls ours and is not in here
-        /// was leaked by a lost answer (see `Queue.sweep`).
+        /// Every delivery that this process leased and has not settled. What the table says is leased by this daemon
+        /// and is not in here was leaked by a lost answer (see `Queue.sweep`).
         var held: Set<Int64> = []
         var notifiedAt: ContinuousClock.Instant?
         var sweepsWanted = 0
 
-        /// Whether a lane is open, and as it was opened then.
+        /// Whether the lane is open and, if `opening` is given, still in that opening.
         func holds(_ integration: Int32, _ opening: Opening?) -> Bool {
             lanes[integration].map { opening == nil || $0.opening == opening } ?? false
         }
     }
 
-    /// NOTIFY takes a lock that all commits of the database share, so a daemon whose lanes are full hints no more often
-    /// than this; the poll finds the rest.
+    /// The shortest time between two notifications of a daemon whose lanes are full. NOTIFY takes a lock that all
+    /// commits of the database share; the poll finds the rest.
     private static let hintInterval: Duration = .milliseconds(200)
 
     package let confirmations = Confirmations()
@@ -53,7 +53,7 @@ package final class HandOver: Sendable {
         self.bytesPerLane = bytesPerLane
     }
 
-    /// A lane begins to take deliveries.
+    /// Opens a lane for deliveries.
     package func open(_ integration: Int32, receive: @escaping Receive) {
         state.withLock { state in
             state.lastOpening.number += 1
@@ -61,14 +61,14 @@ package final class HandOver: Sendable {
         }
     }
 
-    /// A lane takes no more (paused, removed, stopping); what has a slot of it already is refused by `hand`.
+    /// Closes a lane (paused, removed, stopping); what already has a slot in it is refused by `hand`.
     package func close(_ integration: Int32) {
         _ = state.withLock { $0.lanes.removeValue(forKey: integration) }
     }
 
-    /// Up to `wanted` slots; 0 when the lane is closed or full.
-    /// - Parameter bytesEach: of each message, where it is known; else `charge` tells later. A lane takes a message
-    ///   while it has any room left, so that the largest gets through, too.
+    /// Reserves up to `wanted` slots; 0 if the lane is closed or full.
+    /// - Parameter bytesEach: size of each message, if known; otherwise `charge` counts it later. A lane takes a
+    ///   message while it has any room left, so that the largest message gets through, too.
     func reserve(_ integration: Int32, upTo wanted: Int, bytesEach: Int = 0) -> Int {
         state.withLock { state in
             guard let lane = state.lanes[integration], lane.waitingBytes < bytesOfOne(of: state) else { return 0 }
@@ -79,10 +79,10 @@ package final class HandOver: Sendable {
         }
     }
 
-    /// The same for a claim, which takes a while and ends with the lane that asked for it, whichever is open by then.
-    /// Claims have room of their own beyond what fresh messages may take up, an eighth of it, so that a stream of these
-    /// does not keep retries and the backlog out.
-    /// - Returns: nil: none.
+    /// Reserves slots for a claim, which takes a while: the slots belong to the opening in which they were reserved.
+    /// Claims have an eighth more room than fresh messages, so that a stream of these does not keep out retries and the
+    /// backlog.
+    /// - Returns: nil: no slot.
     func reserveForClaim(_ integration: Int32, upTo wanted: Int) -> (slots: Int, opening: Opening)? {
         state.withLock { state in
             guard let lane = state.lanes[integration], Self.withClaims(bytesOfOne(of: state)) > lane.waitingBytes
@@ -107,13 +107,13 @@ package final class HandOver: Sendable {
         state.withLock { state in bytesOfOne(of: state) - (state.lanes[integration]?.waitingBytes ?? 0) }
     }
 
-    /// Bytes that each lane may hold: a part of its own, so that the lanes of dead receivers take nothing from others.
+    /// Bytes that each lane may hold: its own share, so that the lanes of dead receivers take nothing from others.
     private func bytesOfOne(of state: State) -> Int {
         min(bytesPerLane, max(Limits.laneBytesMin, Limits.handOverBytesMax / max(1, state.lanes.count)))
     }
 
-    /// Counts messages whose slots were reserved without their bytes.
-    /// - Parameter opening: if it is over, so is what was reserved of it.
+    /// Counts the bytes of messages whose slots were reserved without them.
+    /// - Parameter opening: if it is over, its reservations are gone and nothing is counted.
     func charge(_ deliveries: [Delivery], of opening: Opening? = nil) {
         state.withLock { state in
             for delivery in deliveries where state.holds(delivery.integration, opening) {
@@ -122,8 +122,8 @@ package final class HandOver: Sendable {
         }
     }
 
-    /// Slots that were reserved and not used, or whose delivery left the lane's queue. A lane that was closed meanwhile
-    /// and opened again counts from 0: what was reserved before must not make it count below.
+    /// Releases slots that were reserved and not used, or whose delivery left the lane's queue. A lane that was closed
+    /// and opened again counts from 0: earlier reservations must not make it count below.
     package func free(_ integration: Int32, _ count: Int, bytes: Int = 0) {
         free(integration, count, bytes: bytes, of: nil)
     }
@@ -136,27 +136,27 @@ package final class HandOver: Sendable {
         }
     }
 
-    /// Names ids before their lease is committed, so that a sweep in between does not take them for leaked.
+    /// Holds ids before their lease is committed, so that a sweep in between does not take them for leaked.
     func hold(_ ids: some Sequence<Int64>) { state.withLock { $0.held.formUnion(ids) } }
 
-    /// Settled, released, or never committed.
+    /// Stops holding ids that were settled, released, or never committed.
     func drop(_ ids: some Sequence<Int64>) { state.withLock { $0.held.subtract(ids) } }
 
     func holds(_ id: Int64) -> Bool { state.withLock { $0.held.contains(id) } }
 
-    /// Everything held is forgotten: the lease it was held under is lost.
+    /// Stops holding all ids: the lease that they were held under is lost.
     func dropAll() { state.withLock { $0.held.removeAll() } }
 
-    /// A transaction failed that may have leased something. If its commit is in doubt, two sweeps are wanted now: one
-    /// finds what is leaked, the next gives it back.
+    /// Notes that a transaction failed which may have leased something. If its commit is in doubt, requests two sweeps:
+    /// one finds what is leaked, the next gives it back.
     func failed(_ error: any Error) {
         if case DatabaseError.commitUnknown = error { wantSweeps() }
     }
 
-    /// Two sweeps out of turn: after a doubt, and after one that failed.
+    /// Requests two sweeps out of turn: after a commit in doubt, and after a failed sweep.
     package func wantSweeps() { state.withLock { $0.sweepsWanted = 2 } }
 
-    /// Whether a sweep is wanted out of turn; asked once for each.
+    /// Whether a sweep is requested out of turn; each request is returned once.
     package func takeSweepWanted() -> Bool {
         state.withLock { state in
             guard state.sweepsWanted > 0 else { return false }
@@ -165,7 +165,7 @@ package final class HandOver: Sendable {
         }
     }
 
-    /// Whether it is time to hint at what was left in the table.
+    /// Whether the other daemons may be notified now of what was left in the table.
     func mayHint() -> Bool {
         state.withLock { state in
             let now = ContinuousClock.Instant.now

@@ -3,10 +3,10 @@ package import Vocabulary
 
 /// What the daemon does for the queue at intervals. The caller loops; nothing here sleeps.
 extension Queue {
-    /// Renews this daemon's lease, or registers anew where another has ended it.
+    /// Renews this daemon's lease, or registers anew if another daemon has ended it.
     ///
-    /// - Parameter forget: called if the lease had ended, before it registers anew: everything that it held in memory
-    /// is   somebody else's now, and nothing of it may start under the new lease.
+    /// - Parameter forget: called if the lease had ended, before it registers anew. Everything held in memory belongs
+    ///   to other daemons by then and must not start under the new lease.
     /// - Returns: false if it had ended.
     @discardableResult
     package func keepAlive(forget: @Sendable () async -> Void = {}) async throws -> Bool {
@@ -20,18 +20,18 @@ extension Queue {
         if let old { observe(.leaseLost(daemon: old)) }
         await forget()
         try await registration.register()
-        // It may have leased something since another ended its lease.
+        // It may have leased something after another daemon ended its lease.
         try await reclaim(leasedBy: old)
         return false
     }
 
-    /// Ends the leases that have run out, and takes their deliveries over.
+    /// Ends the leases that have run out, and reclaims their deliveries.
     package func expireLeases() async throws {
         guard registration.mayExpireOthers else { return }
         try await endExpiredLeases()
     }
 
-    /// The same, whenever this daemon itself has reached the database.
+    /// Does the same whenever this daemon itself has reached the database.
     func endExpiredLeases() async throws {
         let own = registration.known
         let expired = try await pool.withSession { session throws(DatabaseError) in
@@ -40,8 +40,8 @@ extension Queue {
         if let first = expired.first { try await reclaim(leasedBy: first) }
     }
 
-    /// Ends the lease of the daemon that had this key, and takes its deliveries over. The caller has proof that it is
-    /// dead; a daemon that lives would have everything that it has under way delivered twice.
+    /// Ends the lease of the daemon that had this key, and reclaims its deliveries. The caller has proof that it is
+    /// dead; if it were alive, everything that it has under way would be delivered twice.
     package func takeOver(fromPredecessor key: Identifier) async throws {
         let expired = try await pool.withSession { session throws(DatabaseError) in
             try session.run(QueueStatements.expirePredecessor, key)
@@ -49,24 +49,24 @@ extension Queue {
         if let first = expired.first { try await reclaim(leasedBy: first) }
     }
 
-    /// - Parameter daemon: named to the operator.
+    /// - Parameter daemon: logged for the operator.
     private func reclaim(leasedBy daemon: Int64?) async throws {
         let reclaimed = try await pool.withSession { session throws(DatabaseError) in
             let reclaimed = try session.run(QueueStatements.reclaim, ()).count
-            // One may have settled a head and died before it looked at what was behind.
+            // A daemon may have settled a head and died before it looked for successors.
             _ = try session.run(QueueStatements.unblock, ())
             return reclaimed
         }
-        // What the dead daemon had sent the server may still be committed.
+        // Statements that the dead daemon sent may still be committed.
         handOver.wantSweeps()
         if let daemon { observe(.leasesRescued(daemon: daemon, count: reclaimed)) }
     }
 
-    /// Mends what a lost answer left: rows leased by this daemon that memory does not know, rows leased by nobody
-    /// registered, blocked rows with nothing before them.
+    /// Repairs what a lost answer left: rows leased by this daemon that memory does not hold, rows leased by an
+    /// unregistered daemon, blocked rows with nothing before them.
     ///
-    /// - Parameter suspects: what the sweep before found; a row is given back when it is found twice, so that one which
-    ///   is just being handed over is not.
+    /// - Parameter suspects: what the previous sweep found. A row is given back only when it is found twice, so that
+    ///   one that is being dispatched just now is not.
     /// - Returns: the suspects for the next sweep.
     package func sweep(suspects: Set<Int64>) async throws -> Set<Int64> {
         guard let lease = registration.known else { return [] }

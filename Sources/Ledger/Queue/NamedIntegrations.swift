@@ -8,7 +8,7 @@ package struct NamedIntegrations: Sendable {
     /// Every name that was ever configured.
     package let rows: [String: Int32]
 
-    /// Names the configured ones in the database, as a daemon does when it starts.
+    /// Inserts the configured names into the database, as a daemon does when it starts.
     package static func read(
         _ configured: [Integration], in pool: Pool
     ) async throws(DatabaseError) -> NamedIntegrations {

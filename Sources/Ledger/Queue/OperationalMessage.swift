@@ -2,9 +2,9 @@ import JSONText
 import Postgres
 import Vocabulary
 
-/// What the relay itself has to say of an integration, to the integrations that ask for it by a glob that begins with
-/// `posthouse.`. Written in the transaction that changes what it tells of, so it is told once by however many daemons,
-/// and travels like any other message: signed, retried, kept, replayed.
+/// A message from the relay itself about an integration, for the integrations that ask for it by a glob that begins
+/// with `posthouse.`. It is written in the transaction that makes the change, so however many daemons there are, it is
+/// sent once. It travels like any other message: signed, retried, kept, replayed.
 struct OperationalMessage: Sendable {
     enum Kind: String, Sendable, CaseIterable {
         /// The circuit breaker opened.
@@ -13,21 +13,21 @@ struct OperationalMessage: Sendable {
         case recovered = "posthouse.integration.recovered"
         /// Paused by hand, or by the receiver's 410.
         case paused = "posthouse.integration.paused"
-        /// Deliveries were given up: those that ended together are one message.
+        /// Deliveries were given up; those given up together are one message.
         case dead = "posthouse.integration.dead"
     }
 
-    /// The source that such a message names.
+    /// The source named in such a message.
     static let source = "posthouse"
-    /// Ids of messages that one names.
+    /// Message ids named in one such message, at most.
     private static let messagesNamedMax = 100
-    /// Those of the relay's own left out: two receivers that both give up would tell each other of it for ever.
+    /// Without the relay's own messages: two receivers that both give up would otherwise notify each other for ever.
     static let keys = Statement<[Int64], Identifier>(
         "operational_keys",
         "SELECT key FROM messages WHERE id = ANY ($1) AND type NOT LIKE 'posthouse.%' ORDER BY id")
 
     let kind: Kind
-    /// Row and name of the integration that it is about; it is told to the others alone.
+    /// Row and name of the integration that it is about. It is sent to the other integrations only.
     let integration: Int32
     let name: String
     let reason: String?
@@ -42,7 +42,7 @@ struct OperationalMessage: Sendable {
         self.messages = messages
     }
 
-    /// - Parameter named: as receivers know them, `webhook-id`.
+    /// - Parameter named: message keys, which receivers know as `webhook-id`.
     private func body(naming named: [Identifier]) -> [UInt8] {
         var json = JSONWriter()
         json.object { json in
@@ -56,7 +56,7 @@ struct OperationalMessage: Sendable {
         return json.bytes
     }
 
-    /// Tells `messages` to whom of `routes` wants them; who wants none costs nothing.
+    /// Writes `messages` for the integrations among `routes` that ask for them; if none does, writes nothing.
     static func tell(
         _ messages: [OperationalMessage], routes: [RoutedIntegration], on session: borrowing Session
     ) throws(DatabaseError) {
@@ -103,7 +103,7 @@ struct OperationalMessage: Sendable {
         _ = try session.execute(RecordStatements.notify, "")
     }
 
-    /// In the vocabulary of all other messages (`MessageEnvelope`): no holder, no purchase.
+    /// Uses the same vocabulary as all other messages (`MessageEnvelope`), without holder and purchase.
     private func envelope(id: String, at time: Timestamp) -> [UInt8] {
         var json = JSONWriter()
         json.object { json in

@@ -1,7 +1,7 @@
 package import Postgres
 import Vocabulary
 
-/// Pausing by hand; 410 pauses through `Queue.settle`. Daemons follow within a poll.
+/// Pauses and resumes by hand; 410 pauses through `Queue.settle`. Daemons apply it within one poll.
 package enum Pauses {
     package enum Change: Sendable {
         case changed
@@ -14,7 +14,7 @@ package enum Pauses {
     static let names = Statement<(), (Int32, String)>(
         "pauses_names", "SELECT id, name FROM integrations ORDER BY name")
 
-    /// - Parameter routes: who may ask to be told of a pause.
+    /// - Parameter routes: integrations that may ask for a message about the pause.
     package static func set(
         _ name: String, isPaused: Bool, routes: [RoutedIntegration], in pool: Pool
     ) async throws -> Change {

@@ -1,7 +1,7 @@
 import Postgres
 import Vocabulary
 
-/// The SQL of the queue: leases, claims, settles. `deliveries` holds what is to do and nothing else.
+/// The SQL of the queue: leases, claims, settles. `deliveries` holds only what is still to do.
 enum QueueStatements {
     static let register = Statement<(Identifier?, String, Int64), (Int64, Int64)>(
         "queue_register",
@@ -17,7 +17,7 @@ enum QueueStatements {
         RETURNING (extract(epoch FROM now()) * 1000)::bigint
         """)
 
-    /// Ends the leases of others that have run out.
+    /// Ends the leases of other daemons that have run out.
     static let expire = Statement<Int64?, Int64>(
         "queue_expire", "DELETE FROM daemons WHERE expires_at < now() AND id IS DISTINCT FROM $1 RETURNING id")
 
@@ -27,8 +27,8 @@ enum QueueStatements {
 
     static let leave = Statement<Int64, ()>("queue_leave", "DELETE FROM daemons WHERE id = $1")
 
-    /// Takes over what no registered daemon has leased: of those whose leases have just ended, and of any whose lease
-    /// ended while it wrote.
+    /// Reclaims deliveries leased by unregistered daemons: daemons whose leases have just ended, and daemons whose
+    /// lease ended while they wrote.
     static let reclaim = Statement<(), Int64>(
         "queue_reclaim",
         """
@@ -38,7 +38,7 @@ enum QueueStatements {
 
     static let leased = Statement<Int64, Int64>("queue_leased", "SELECT id FROM deliveries WHERE leased_by = $1")
 
-    /// Gives deliveries back unharmed: nobody tried them.
+    /// Gives back deliveries that nobody tried.
     static let release = Statement<([Int64], Int64), ()>(
         "queue_release",
         "UPDATE deliveries SET leased_by = NULL, due_at = now() WHERE id = ANY ($1) AND leased_by = $2")
@@ -46,7 +46,7 @@ enum QueueStatements {
     static let releaseAll = Statement<Int64, ()>(
         "queue_release_all", "UPDATE deliveries SET leased_by = NULL WHERE leased_by = $1")
 
-    /// Blocked deliveries with nothing before them: there should be none, and if there are they are freed.
+    /// Unblocks blocked deliveries with nothing before them. There should be none.
     static let unblock = Statement<(), Int64>(
         "queue_unblock",
         """
@@ -59,7 +59,7 @@ enum QueueStatements {
         UPDATE deliveries d SET blocked = false, due_at = now() FROM stuck WHERE d.id = stuck.id RETURNING d.id
         """)
 
-    /// Which of the lanes have something due; one cheap look for all of them.
+    /// Which of the lanes have something due, in one cheap query for all of them.
     static let due = Statement<[Int32], Int32>(
         "queue_due",
         """
@@ -68,7 +68,7 @@ enum QueueStatements {
             WHERE d.integration = i.id AND d.leased_by IS NULL AND NOT d.blocked AND d.due_at <= now())
         """)
 
-    /// Walks the due index from a cursor ($3 microseconds, $4 id) on, past what others have locked.
+    /// Walks the due index from a cursor ($3 microseconds, $4 id), skipping what others have locked.
     static let claim = Statement<
         (Int32, Int64, Int64, Int64, Int32), (Int64, Int64, Int16, Int64, Int64)
     >(
@@ -84,7 +84,7 @@ enum QueueStatements {
                   (extract(epoch FROM due.due_at) * 1000000)::bigint
         """)
 
-    /// What a claimed delivery sends. Joined apart from the claim, so that its plan stays a walk of one index.
+    /// Reads what claimed deliveries send. The join is separate, so that the claim's plan stays a walk of one index.
     static let messages = Statement<
         [Int64],
         (
@@ -102,7 +102,7 @@ enum QueueStatements {
         WHERE m.id = ANY ($1)
         """)
 
-    /// What messages hold in memory, without reading their bodies.
+    /// Bytes that messages take in memory, without reading their bodies.
     static let messageBytes = Statement<[Int64], (Int64, Int32)>(
         "queue_message_bytes",
         """
@@ -110,7 +110,7 @@ enum QueueStatements {
         FROM messages m JOIN events e ON e.id = m.event WHERE m.id = ANY ($1)
         """)
 
-    /// Gives back what was claimed a moment ago; its place in the order of due times stays.
+    /// Gives back what was just claimed, without changing its due time.
     static let unclaim = Statement<([Int64], Int64), ()>(
         "queue_unclaim", "UPDATE deliveries SET leased_by = NULL WHERE id = ANY ($1) AND leased_by = $2")
 
@@ -157,9 +157,9 @@ enum QueueStatements {
             AS t (delivery, message, integration, purchase, attempts, reason, http_status, created_ms)
         """)
 
-    /// The first of each lane, if it is blocked: its head is gone. See `Followers`. Whether it is blocked is asked of
-    /// the row once it is locked: somebody who freed it first may have leased it since. A row that another has locked
-    /// is being freed by them, or was and is being settled; to wait for them while they wait for us is a deadlock.
+    /// Unblocks the first delivery of each ordering key if it is blocked, which means that its head is gone (see
+    /// `Followers`). `blocked` is read once the row is locked, because whoever unblocked it first may have leased it
+    /// since. A row that is locked is being unblocked or settled by another transaction; waiting for it could deadlock.
     static let releaseNext = Statement<
         ([Int32], [Identifier], [Int64?]), (Int64, Int64, Int32, Int16, Int64, Int64?)
     >(

@@ -1,20 +1,20 @@
 import Postgres
 import Vocabulary
 
-/// The slots of an integration's `rate`, drawn by all daemons from one row: the time of the first slot that nobody has
-/// (generic cell rate algorithm, ITU-T I.371). Database time is the clock of all.
+/// Slots of an integration's `rate`, reserved by all daemons from one row: the time of the first slot not yet reserved
+/// (generic cell rate algorithm, ITU-T I.371), by the database's time.
 extension Queue {
-    /// Daemons whose reservations may lie before this one's.
+    /// Daemons whose reservations may come before this one's.
     private static let daemonsAhead: Int64 = 32
 
     /// Reserves `count` slots that lie `interval` apart.
     ///
-    /// - Parameter notBefore: from now on, the earliest that is of use.
+    /// - Parameter notBefore: the earliest time that is of use, counted from now.
     package func reserveSlots(
         _ integration: Int32, count: Int, interval: Duration, notBefore: Duration
     ) async throws -> ReservedSlots {
         let apart = interval.wholeMicroseconds
-        // A clock that was set back must not keep the lane waiting for the time that it was ahead.
+        // After the clock was set back, the lane must not wait for the time by which the row is ahead.
         let farthest = Self.daemonsAhead * max(apart * Int64(count), Limits.rateLookAhead.wholeMicroseconds)
         let rows = try await pool.withSession { session throws(DatabaseError) in
             try session.run(
@@ -27,9 +27,9 @@ extension Queue {
 
 /// Times of the database, in microseconds since 1970.
 package struct ReservedSlots: Sendable {
-    /// Of the first slot.
+    /// Time of the first slot.
     package let firstMicroseconds: Int64
-    /// When it was reserved.
+    /// Time of the reservation.
     package let nowMicroseconds: Int64
 
     package init(firstMicroseconds: Int64, nowMicroseconds: Int64) {

@@ -2,28 +2,28 @@ package import Postgres
 import Synchronization
 package import Vocabulary
 
-/// This daemon's lease: one row of `daemons`, renewed as a whole instead of each delivery's.
+/// This daemon's lease: one row of `daemons`, renewed instead of one lease for each delivery.
 ///
-/// - Whoever finds the row expired, by the database's time, deletes it and takes the deliveries over; everything this
+/// - A daemon that finds the row expired, by the database's time, deletes it and reclaims the deliveries. Whatever this
 ///   daemon then tries to settle under the old id finds nothing (the fence). It registers again under a new id.
-/// - A daemon that was frozen does not know it: `mayStart` looks at its own monotonic clock before each attempt.
-/// - A database that was out of reach for longer than a lease lasts has everybody's lease expired when it comes back.
-///   So nobody ends another's before it has been in touch for a while itself: `mayExpireOthers`.
-/// - `key` is what the next daemon on the same state directory knows this one by, once it is dead. It then takes over
-///   without waiting for the lease to end.
+/// - A daemon that was frozen does not notice it, so `mayStart` reads its own monotonic clock before each attempt.
+/// - After a database was out of reach for longer than a lease lasts, every lease has expired. So no daemon ends
+///   another's lease before it has been connected for a while itself: `mayExpireOthers`.
+/// - `key` lets the next daemon on the same state directory recognise this one once it is dead, and reclaim its
+///   deliveries without waiting for the lease to end.
 package final class Registration: Sendable {
     private struct Lease {
         var id: Int64
-        /// On this machine's monotonic clock, counted from before the renewal was sent.
+        /// End on this machine's monotonic clock, counted from before the renewal was sent.
         var endsAt: ContinuousClock.Instant
-        /// The first of the renewals of which each came before the lease ended.
+        /// Time of the first in the current series of renewals that each came before the lease ended.
         var unbrokenSince: ContinuousClock.Instant
     }
 
     private enum State {
-        /// Not yet, or expired: nothing is leased until `register`.
+        /// Not registered yet, or expired: nothing is leased until `register`.
         case unregistered
-        /// One at a time: deliveries leased under an id that is then replaced could not be settled.
+        /// One registration at a time: deliveries leased under an id that is then replaced could not be settled.
         case registering(Task<Lease, any Error>)
         case registered(Lease)
         case left
@@ -35,7 +35,7 @@ package final class Registration: Sendable {
     private let clock: DatabaseClock
     private let state = Mutex(State.unregistered)
 
-    /// - Parameter key: of this daemon alone; nil: none, its lease has to run out.
+    /// - Parameter key: of this daemon alone; nil: none, so that its lease has to run out.
     package init(pool: Pool, key: Identifier?, version: String, clock: DatabaseClock) {
         self.pool = pool
         self.key = key
@@ -43,14 +43,14 @@ package final class Registration: Sendable {
         self.clock = clock
     }
 
-    /// Whether an attempt that starts now is covered by the lease.
+    /// Whether the lease covers an attempt that starts now.
     package var mayStart: Bool {
         state.withLock { state in
             if case .registered(let lease) = state { lease.endsAt - Limits.leaseMargin > .now } else { false }
         }
     }
 
-    /// Whether it may end the leases of others: they have had the time to reach a database that was away.
+    /// Whether this daemon may end the leases of others: they have had time to reconnect after a database outage.
     package var mayExpireOthers: Bool {
         state.withLock { state in
             guard case .registered(let lease) = state else { return false }
@@ -60,14 +60,14 @@ package final class Registration: Sendable {
     }
 
     /// The id that leases are written under. Does not register: a daemon whose lease has ended must first forget what
-    /// it holds (`Queue.keepAlive`), or would send it as if it were still its own.
+    /// it holds (`Queue.keepAlive`), or it would send it under the new lease.
     func current() throws(RegistrationLost) -> Int64 {
         guard let id = known else { throw RegistrationLost() }
         return id
     }
 
-    /// The id that a delivery may be leased under as it is recorded; nil: it is left in the table, for this lease is
-    /// about to end or has been lost, and nobody could start it here. An event is recorded all the same.
+    /// The id that a delivery may be leased under as it is recorded; nil: it stays unleased in the table, because this
+    /// lease is about to end or lost and no attempt could start here. The event is recorded all the same.
     func forRecording() throws(RegistrationLost) -> Int64? {
         if state.withLock({ if case .left = $0 { true } else { false } }) { throw RegistrationLost() }
         return mayStart ? known : nil
@@ -78,7 +78,7 @@ package final class Registration: Sendable {
 
     var known: Int64? { state.withLock { if case .registered(let lease) = $0 { lease.id } else { nil } } }
 
-    /// The id of this daemon's registration; makes it where there is none.
+    /// Returns the id of this daemon's registration; registers if there is none.
     @discardableResult
     package func register() async throws -> Int64 {
         let task: Task<Lease, any Error>? = state.withLock { state in
@@ -118,7 +118,7 @@ package final class Registration: Sendable {
         return Lease(id: id, endsAt: asked + Limits.leaseDuration, unbrokenSince: asked)
     }
 
-    /// Renews the lease. False: the row is gone, another daemon has ended it.
+    /// Renews the lease. Returns false if the row is gone because another daemon has ended it.
     func renew() async throws -> Bool {
         guard let id = known else { return false }
         let asked = ContinuousClock.Instant.now
@@ -141,7 +141,7 @@ package final class Registration: Sendable {
         return true
     }
 
-    /// No new leases from here on.
+    /// Ends leasing: no new leases from here on.
     func leave() { state.withLock { $0 = .left } }
 
     private static let leaseMilliseconds = Limits.leaseDuration.wholeMilliseconds

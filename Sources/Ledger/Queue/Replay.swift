@@ -1,21 +1,21 @@
 package import Postgres
 package import Vocabulary
 
-/// Delivering again what was settled: given up or accepted. The message keeps its id.
+/// Delivers settled messages again, accepted ones and dead letters. A message keeps its id.
 ///
-/// In steps of one transaction each, in the order of telling; a replay that was cut short goes on where it ended when
-/// it is run again with the same words, for what waits already is left out, and dead letters leave with their step.
+/// Runs in steps of one transaction each, in message order. A replay that was interrupted continues when it is run
+/// again with the same arguments: messages that wait already are left out, and dead letters leave with their step.
 package struct Replay: Sendable {
     package struct Filter: Sendable {
         package var message: Identifier?
         /// Rows of integrations.
         package var integrations: [Int32]
-        /// When it was settled.
+        /// Bounds of the time of settling.
         package var since: Timestamp?
         package var until: Timestamp?
-        /// Over the type.
+        /// Matches the type.
         package var event: Glob?
-        /// `dead` or `delivered`; nil: both.
+        /// `true`: dead letters; `false`: accepted; nil: both.
         package var isDead: Bool?
 
         package init(
@@ -35,12 +35,12 @@ package struct Replay: Sendable {
     let requeue: Requeue
     /// Rows of messages.
     private let messages: ClosedRange<Int64>
-    /// Of the database when this began: what is settled from then on is not replayed again.
+    /// The database's time when this began: what is settled from then on is not replayed again.
     private let startedAt: Int64
     private var cursor: (message: Int64, integration: Int32)
     package private(set) var isDone = false
 
-    /// Nil: there is no such message.
+    /// Returns nil if there is no such message.
     package static func start(
         _ filter: Filter, routes: [RoutedIntegration], in pool: Pool
     ) async throws(DatabaseError) -> Replay? {
@@ -65,7 +65,7 @@ package struct Replay: Sendable {
     private var since: Int64 { max(filter.since?.milliseconds ?? 0, 0) }
     private var until: Int64 { min(filter.until?.milliseconds ?? .max, startedAt) }
 
-    /// How many messages it is about, by integration; those that wait to be delivered already are counted in.
+    /// Counts the messages to replay by integration, including those that wait to be delivered already.
     package func count(in pool: Pool) async throws(DatabaseError) -> [Int32: Int] {
         try await pool.withSession { session throws(DatabaseError) in
             let rows = try session.run(
@@ -78,8 +78,8 @@ package struct Replay: Sendable {
         }
     }
 
-    /// The next step.
-    /// - Returns: how many messages were looked at, and how many of them put into the queue.
+    /// Does the next step.
+    /// - Returns: how many messages were looked at, and how many of them were put into the queue.
     package mutating func step(in pool: Pool) async throws(DatabaseError) -> (seen: Int, queued: Int) {
         let wanted = (
             messages.upperBound, filter.integrations, since, until, filter.event.map(\.likePattern),
@@ -105,7 +105,7 @@ package struct Replay: Sendable {
 }
 
 extension Glob {
-    /// The same for SQL's LIKE.
+    /// The same pattern for SQL's LIKE.
     var likePattern: String {
         var out = ""
         for scalar in pattern.unicodeScalars {
@@ -127,8 +127,8 @@ enum ReplayStatements {
 
     static let message = Statement<Identifier, Int64>("replay_message", "SELECT id FROM messages WHERE key = $1")
 
-    /// Each list is cut in the order of its index before they are put together. With each, whether it waits to be
-    /// delivered already: found by its purchase, which is indexed, or, where it is about none, in one list of those.
+    /// Each list is limited in the order of its index before they are combined. Whether a row waits to be delivered
+    /// already is looked up by its purchase, which is indexed, or else in one list of those without.
     static let page = Statement<Wanted, (Int64, Int32, Identifier?, Bool)>(
         "replay_page",
         """

@@ -1,35 +1,35 @@
 import Postgres
 import Vocabulary
 
-/// A message that is to go to an integration once more, or for the first time.
+/// A message that is to be delivered to an integration once more, or for the first time.
 struct Requeued: Hashable, Sendable {
     let message: Int64
     let integration: Int32
     let purchase: Identifier?
 }
 
-/// Puts deliveries of messages that exist already into the queue, as recording puts those of new ones.
+/// Puts deliveries of existing messages into the queue, as recording does for new messages.
 ///
-/// In one transaction with whatever else its caller does: steps of several operators take turns (`lock`); purchases are
-/// locked in ascending order, so that a webhook of one that is being recorded and this see each other, and one message
-/// of a purchase is behind the other.
+/// Runs in one transaction with the caller's other work. Steps of several operators take turns (`lock`). Purchases are
+/// locked in ascending order, so that a webhook of one that is recorded meanwhile and this see each other, and one
+/// message of a purchase is blocked by the other.
 struct Requeue {
     /// Deliveries of one transaction.
     static let stepMax: Int32 = 500
-    /// The key of the advisory lock by which steps of several operators take turns: "requeued" as bytes.
+    /// Key of the advisory lock by which steps of several operators take turns: "requeued" as bytes.
     private static let lockKey: Int64 = 0x7265_7175_6575_6564
 
-    /// Integrations that asked for one purchase's messages in order.
+    /// Integrations with `order = "purchase"`.
     let ordered: Set<Int32>
 
-    /// Comes first in a transaction that requeues: what it then reads of the past and of what waits, in one statement,
-    /// no other operator changes before it has ended. Whoever deletes messages takes it, too: they stay till then.
+    /// Takes the lock; comes first in a transaction that requeues. What the transaction then reads of the history and
+    /// of what waits, in one statement, no other operator changes before it ends. Deleting messages takes it, too.
     static func lock(on session: borrowing Session) throws(DatabaseError) {
         _ = try session.run(Upkeep.lockStatement, lockKey)
     }
 
-    /// The transaction holds `lock`.
-    /// - Parameter new: in the order of telling. The messages are there, none of them waits to be delivered.
+    /// Writes the deliveries. The transaction holds `lock`.
+    /// - Parameter new: in message order. The messages exist, and none of them waits to be delivered.
     func write(_ new: [Requeued], on session: borrowing Session) throws(DatabaseError) {
         guard !new.isEmpty else { return }
         let purchases = Set(new.compactMap(\.purchase)).sorted()
@@ -68,8 +68,8 @@ enum RequeueStatements {
     static let lockPurchases = Statement<[Identifier], Identifier>(
         "requeue_lock_purchases", "SELECT id FROM purchases WHERE id = ANY ($1) ORDER BY id FOR UPDATE")
 
-    /// The last unsettled delivery of each lane. The share lock makes its settling wait for this transaction, so that
-    /// what comes free behind it sees what is put there; and if it is settled already, it is not found here.
+    /// The last unsettled delivery of each ordering key. The share lock makes its settling wait for this transaction,
+    /// so that unblocking its successor sees what is added here. If it is settled already, it is not found.
     static let occupied = Statement<([Identifier], [Int32]), (Identifier, Int32)>(
         "requeue_occupied",
         """

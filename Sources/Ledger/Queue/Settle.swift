@@ -5,7 +5,7 @@ package import Vocabulary
 package enum SettleFailure: Error, Sendable, Equatable {
     /// The database refuses what was written, and would again: a single settlement may be the reason.
     case refused(reason: String)
-    /// It waited too long for a lock or for a statement; that may be over, or a single settlement may be the reason.
+    /// A lock or a statement timed out; that may be over, or a single settlement may be the reason.
     case timedOut(reason: String)
     /// The database is out of reach, or cannot take anything just now.
     case unavailable
@@ -25,9 +25,9 @@ package enum SettleFailure: Error, Sendable, Equatable {
     }
 }
 
-/// What settling a batch came to.
+/// The result of settling a batch.
 package struct Settled: Sendable {
-    /// Deliveries that came free behind those settled, leased and already in their lanes' count.
+    /// Deliveries that were unblocked, leased and already counted in their lanes.
     package var released: [Delivery] = []
     /// Integrations that this batch paused, with the reason.
     package var paused: [(integration: Int32, reason: String)] = []
@@ -35,12 +35,12 @@ package struct Settled: Sendable {
 
 extension Queue {
     /// Writes how a batch of attempts ended, in one transaction: history, dead letters, what leaves the queue, what
-    /// waits for its next attempt, what comes free behind it. Conditional on the lease that each attempt was made
-    /// under: a delivery that was taken over meanwhile is left to who has it now; its attempt is still history.
+    /// waits for its next attempt, pauses. Each is conditional on the lease of the attempt: a delivery that was
+    /// reclaimed meanwhile stays with its new daemon, and its attempt is still history. Then unblocks the successors.
     package func settle(_ batch: [Settlement]) async throws(SettleFailure) -> Settled {
-        // What comes free is for a lane of this daemon, if it may start it; else for whoever claims it.
+        // What is unblocked is leased for this daemon if it may start it; otherwise any daemon may claim it.
         let next = registration.mayStart ? registration.known : nil
-        // All others are looked at, those of integrations that were removed, too: they may be back before the sweep.
+        // All other integrations are checked, removed ones too: they may be back before the sweep.
         let orderless = Set(routes.current.filter { $0.integration.order == .none }.map(\.row))
         do {
             return try await pool.withSession { session throws(DatabaseError) in
@@ -56,12 +56,12 @@ extension Queue {
                 #if DEBUG
                     Failpoint.reach(.settleAfterCommit)
                 #endif
-                // Before the look at what they held up: who put something behind one of them reads this first.
+                // Before the check for successors: whoever adds a successor of one of them reads this first.
                 drop(batch.map { ($0.delivery.id, $0.delivery.lease) })
                 do throws(DatabaseError) {
                     settled.released = try Followers(handOver: handOver).release(heads, leasedBy: next, on: session)
                 } catch {
-                    // The batch is settled all the same; the sweep that is wanted now frees what was behind it.
+                    // The batch is settled all the same; the sweep that is requested now unblocks the successors.
                     report(error, doing: "freeing what was behind settled deliveries")
                 }
                 return settled
@@ -73,7 +73,7 @@ extension Queue {
         }
     }
 
-    /// A database of another encoding may refuse a character that it does not have; which ones those are only it knows.
+    /// Replaces what is not ASCII: a database of another encoding may refuse characters, and only it knows which.
     private static func inASCII(_ text: String) -> String {
         String(String.UnicodeScalarView(text.unicodeScalars.map { $0.isASCII ? $0 : "?" }))
     }
@@ -96,7 +96,7 @@ extension Queue {
         let dead = done.filter { goneIDs.contains($0.delivery.id) && $0.verdict.outcome == .dead }
         try writeDeadLetters(dead, on: session)
         let byIntegration = Dictionary(grouping: dead, by: \.delivery.integration).sorted { $0.key < $1.key }
-        // In the verdict's words: what the receiver answered may quote what it was sent, and is the operator's alone.
+        // Only the verdict's reason: the receiver's answer may quote what it was sent, and is for the operator alone.
         try tell(
             byIntegration.map { integration, letters in
                 let reasons = letters.compactMap { if case .dead(let reason) = $0.verdict { reason } else { nil } }
@@ -126,12 +126,12 @@ extension Queue {
         try session.copy(QueueStatements.attempts, batch)
     }
 
-    /// A batch may span two leases: attempts that ended before this daemon registered anew, and after it.
+    /// Groups by lease: a batch may span two, from before and after this daemon registered anew.
     private static func byLease(_ settlements: [Settlement]) -> [(Int64, [Settlement])] {
         Dictionary(grouping: settlements, by: \.delivery.lease).sorted { $0.key < $1.key }
     }
 
-    /// A pause uses up no gap, nor does a failed probe: the delivery waits as it was.
+    /// Writes when the next attempt is due. A pause and a failed probe use up no retry.
     private func writeRetries(_ batch: [Settlement], on session: borrowing Session) throws(DatabaseError) {
         let waiting = batch.filter { !$0.verdict.isFinal }.sorted { $0.delivery.id < $1.delivery.id }
         for (lease, settlements) in Self.byLease(waiting) {
@@ -187,7 +187,7 @@ extension Queue {
             ))
     }
 
-    /// Why it was given up and how the last attempt failed; a failure that says the reason itself says it once.
+    /// Why it was given up and how the last attempt failed; a failure that begins with the reason stands alone.
     private static func lastWords(reason: String, failure: String?) -> String {
         guard let failure else { return reason }
         return failure.hasPrefix(reason) ? failure : "\(reason): \(failure)"

@@ -1,9 +1,9 @@
 package import Postgres
 import Vocabulary
 
-/// Hints from other daemons and commands that something is due. A hint may be lost: the poll is the backstop.
+/// Notifications from other daemons and commands that something is due. One may be lost: the poll finds the rest.
 package struct WakeUps: Sendable {
-    /// The longest wait before the connection is looked at again.
+    /// The longest wait before the connection is checked again.
     private static let roundLimit: Duration = .seconds(20)
 
     private let settings: ConnectionSettings
@@ -30,7 +30,7 @@ package struct WakeUps: Sendable {
                 }
                 await connection.close()
             } catch {
-                // The pool tells when the database is out of reach; here it is only waited for.
+                // The pool logs that the database is out of reach; here it is only waited for.
                 try? await Task.sleep(for: Limits.reconnectBackoff.upperBound)
             }
         }

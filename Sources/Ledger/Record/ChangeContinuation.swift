@@ -1,13 +1,13 @@
 import Postgres
 import Vocabulary
 
-/// What is left to do of a change that concerns more purchases of its holder than one transaction moves: the next so
-/// many of them, in a transaction of their own. The change's row says how far it is; a step that is run twice changes
-/// nothing the second time, because each change is idempotent.
+/// Applies a change that concerns more purchases of its holder than one transaction moves to the next of them, in a
+/// transaction of its own. The change's row records how far it is; running a step twice changes nothing the second
+/// time, because each change is idempotent.
 ///
 /// A webhook of a purchase that was not moved yet moves it first (`RecordPlan.applyUnfinishedChanges`).
 struct ChangeContinuation {
-    /// A change that was not applied to all purchases.
+    /// A change that is not applied to all purchases yet.
     private struct Unfinished {
         let row: Int64
         let change: HolderChangeRow
@@ -16,7 +16,7 @@ struct ChangeContinuation {
         let appliedThrough: Identifier
     }
 
-    /// The event again, as far as messages quote it.
+    /// The event that stated the change, as far as messages quote it.
     private struct Cause {
         let event: RecordPlan.New
         /// The database's time.
@@ -25,12 +25,14 @@ struct ChangeContinuation {
 
     let recorder: RecordEvents
 
+    /// Applies the oldest unfinished change to its next purchases.
+    ///
     /// Order of locks: the change, the source, purchases. The source's lock is shared with webhooks: only a batch that
-    /// states a change must not be under way at once, for the two would not see each other's purchases.
+    /// states a change must not run at the same time, because the two would not see each other's purchases.
     /// - Parameters:
     ///   - skipped: rows of changes that failed.
-    ///   - row: becomes the row of the change that is gone on with.
-    /// - Returns: nil where nothing is left, or somebody else is at it.
+    ///   - row: becomes the row of the change that is applied further.
+    /// - Returns: nil if nothing is left, or another transaction has it.
     func run(
         without skipped: Set<Int64>, on session: borrowing Session, row: inout Int64?, reserved: inout Reservations
     ) throws(DatabaseError) -> RecordEvents.Committed? {

@@ -1,17 +1,17 @@
 import Postgres
 import Vocabulary
 
-/// Which stored changes a batch wants: of each subject, from a time on.
+/// The stored changes that a batch needs: those of each subject, from a time on.
 struct ChangeLoading {
     private struct Wish: Hashable {
         let key: KnownChanges.Key
-        /// Of a name: what it is a name of.
+        /// For a name: the purchase that it names.
         let purchase: Identifier?
     }
 
-    /// Changes of one subject that are read at first: of one the first alone matters mostly.
+    /// Changes of one subject that are read at first: mostly only the first one matters.
     private static let firstPage: Int64 = 8
-    /// Where that was not enough.
+    /// Changes of one subject that are read after that, if the first page was not enough.
     private static let furtherPage: Int64 = 1_000
 
     private var wishes: [Wish: Timestamp] = [:]
@@ -19,7 +19,7 @@ struct ChangeLoading {
 
     init() {}
 
-    /// What a plan looked for and did not know.
+    /// The changes that a plan looked up and that were not loaded.
     init(missing changes: KnownChanges) {
         for (key, time) in changes.missing {
             want(key, from: time)
@@ -36,7 +36,7 @@ struct ChangeLoading {
         for key in KnownChanges.Key.all(of: holder, in: scope) { want(key, from: time) }
     }
 
-    /// Of whom an event names, and of the names of its purchase.
+    /// Adds the changes of the holders that an event names, and of the names of its purchase.
     mutating func want(of event: Event, naming purchase: Identifier) {
         for (key, time) in event.wantedChanges { want(key, from: time) }
         for name in event.purchaseNames {
@@ -60,13 +60,13 @@ struct ChangeLoading {
     }
 }
 
-/// The stored changes that were asked for.
+/// The stored changes that were queried.
 struct ChangeAnswers {
     fileprivate let wishes: [(key: KnownChanges.Key, purchase: Identifier?, from: Timestamp)]
     fileprivate let page: Int64
     fileprivate let asked: Asked<(Int64, Int64, String?, String?, String?, Int64?)>
 
-    /// Adds them to what a batch knows.
+    /// Adds the changes to what a batch knows.
     func add(to holders: inout HolderKnowledge, on session: borrowing Session) throws(DatabaseError) {
         var rows = [[HolderChangeRow]](repeating: [], count: wishes.count)
         var starts = wishes.map(\.from)

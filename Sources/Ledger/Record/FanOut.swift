@@ -1,6 +1,6 @@
 package import Vocabulary
 
-/// An integration as the ledger knows it: its row and what it asks for.
+/// An integration with its row in the ledger.
 package struct RoutedIntegration: Sendable {
     /// Row of `integrations`.
     package let row: Int32
@@ -12,7 +12,8 @@ package struct RoutedIntegration: Sendable {
     }
 }
 
-/// Which message goes where, and what waits behind what. Pure: the rows that are already waiting are passed in.
+/// Decides which message goes to which integration, and which delivery is blocked. Pure: the ordering keys that have
+/// unsettled deliveries are passed in.
 struct FanOut {
     struct Lane: Hashable {
         var purchase: Identifier
@@ -23,12 +24,12 @@ struct FanOut {
         var message: Int
         var integration: Int32
         var purchase: Identifier?
-        /// Behind an unsettled delivery of its purchase.
+        /// Blocked by an unsettled delivery of its ordering key.
         var isBlocked: Bool
     }
 
     let routes: [RoutedIntegration]
-    /// Lanes with an unsettled delivery, in the table or planned by this batch.
+    /// Ordering keys with an unsettled delivery, in the table or planned by this batch.
     private var occupied: Set<Lane>
 
     init(routes: [RoutedIntegration], occupied: Set<Lane>) {
@@ -36,7 +37,7 @@ struct FanOut {
         self.occupied = occupied
     }
 
-    /// The deliveries of one message, `message` being its index in the batch.
+    /// Plans the deliveries of one message; `message` is its index in the batch.
     mutating func plan(message: Int, type: String, scope: Scope, purchase: Identifier?) -> [Planned] {
         var planned: [Planned] = []
         for route in routes

@@ -1,7 +1,7 @@
 import Postgres
 import Vocabulary
 
-/// What was asked of holders. Nil: nothing of that kind.
+/// The pending rows of the queries about holders. Nil: nothing of that kind was queried.
 struct HolderAnswers {
     let owners: OwnerLoading
     var links: [Asked<HolderStatements.LinkRow>] = []
@@ -11,15 +11,15 @@ struct HolderAnswers {
     var restored: Asked<(Identifier, String)>?
     var changes: ChangeAnswers?
     var unfinished: Asked<(String, String, String, String, String, String, String?, Int64)>?
-    /// That events concern without naming them.
+    /// Purchases that events concern without naming them.
     private(set) var purchases: Set<Identifier> = []
-    /// Holders who have more purchases than are taken: the last one that is.
+    /// Holders who have more purchases than one transaction takes, each with the last one taken.
     private(set) var through: [(holder: HolderKnowledge.LinkKey, last: Identifier)] = []
     private var transactions: Asked<HolderStatements.TransactionRow>?
 
     init(owners: OwnerLoading) { self.owners = owners }
 
-    /// Waits for the purchases.
+    /// Waits for the purchases, then queries their newest transactions.
     mutating func askForTransactions(on session: borrowing Session, purchasesMax limit: Int) throws(DatabaseError) {
         if let owned { (purchases, through) = owners.take(try session.answer(to: owned), limit: limit) }
         if let restored { purchases.formUnion(try session.answer(to: restored).map(\.0)) }

@@ -1,28 +1,29 @@
 import Postgres
 import Vocabulary
 
-/// What was stated of a holder's purchases as a whole, as `holder_changes` keeps it: applied to each purchase that its
-/// subject holds at that time, to those included whose own webhooks come later.
+/// A statement about all purchases of a holder, as `holder_changes` keeps it. It applies to each purchase that its
+/// subject holds at that time, including purchases whose own webhooks come later.
 ///
-/// A change that moves nothing is kept as well, unless it repeats another to the letter: a purchase that the subject
-/// bought before it may become known by a late webhook, and then it must move (invariant I1). Nothing that is known
-/// when the change comes rules that out, so it goes only when no source sends webhooks that late (`Upkeep.prune`).
+/// A change that moves nothing is kept too, unless it repeats another exactly: a late webhook may show that the subject
+/// had bought a purchase before the change, and then that purchase must move (invariant I1). Nothing that is known when
+/// the change arrives rules that out, so a change is deleted only when no source sends webhooks that late any more
+/// (`Upkeep.prune`).
 struct HolderChangeRow {
     enum Kind: String {
-        /// The vendor says that all passes from the subject to the target.
+        /// The platform says that everything passes from the subject to the target.
         case native
         /// A login: the subject's subscriptions pass to the target.
         case login
-        /// The first identify: the target holds all that the subject does.
+        /// The first identify: the target holds everything that the subject holds.
         case share
-        /// A restore of a transaction: the targets hold its purchase, alone.
+        /// A restore of a transaction: only the targets hold its purchase.
         case transfer
         /// A restore of a transaction: the targets hold its purchase, beside the others.
         case copy
     }
 
     var scope: Scope
-    /// A holder as `Holder.coalesced` writes it, or a store transaction behind `txn:`.
+    /// A holder as `Holder.coalesced` writes it, or a store transaction after the prefix `txn:`.
     var subject: String
     var kind: Kind
     var target: Holder
@@ -38,14 +39,14 @@ struct HolderChangeRow {
         self.at = at
     }
 
-    /// The subject, where it is a holder.
+    /// The subject, if it is a holder.
     var from: Holder? { Holder(coalesced: subject) }
 
     static let transactionPrefix = "txn:"
 
     static func transactionSubject(_ id: String) -> String { transactionPrefix + id }
 
-    /// A row of the table.
+    /// Reads a row of the table.
     init(
         scope: Scope, subject: String, kind: String, target: String, second: String?, at: Int64
     ) throws(DatabaseError) {
@@ -57,18 +58,18 @@ struct HolderChangeRow {
             secondTarget: second.flatMap { Holder(coalesced: $0) }, at: Timestamp(milliseconds: at))
     }
 
-    /// By which it is found.
+    /// The key by which the change is found.
     var key: KnownChanges.Key {
         let subject: KnownChanges.Subject =
             from.map { .holder($0) } ?? .transaction(Array(subject.utf8.dropFirst(Self.transactionPrefix.utf8.count)))
         return KnownChanges.Key(scope: scope, subject: subject, isLogin: kind == .login)
     }
 
-    /// Whose changes after it concern what it moves.
+    /// The holders whose later changes concern what this one moves.
     var targets: [Holder] { [target] + (secondTarget.map { [$0] } ?? []) }
 }
 
-/// By time, then by what they say: never by the order of arrival. Two that say the same are one.
+/// Orders changes by time, then by content: never by arrival. Two changes with the same content are equal.
 extension HolderChangeRow: Comparable {
     static func < (left: HolderChangeRow, right: HolderChangeRow) -> Bool {
         if left.at != right.at { return left.at < right.at }
@@ -87,7 +88,7 @@ extension HolderChangeRow: Comparable {
 }
 
 extension HolderChangeRow {
-    /// The rows that an event's change becomes.
+    /// The rows for an event's change.
     ///
     /// - Parameters:
     ///   - isFirstIdentify: nobody identified as this identity before.

@@ -1,20 +1,20 @@
 import Vocabulary
 
-/// What a batch knows of holders beyond their purchases: loaded, and learned by it.
+/// What a batch knows about holders beyond their purchases: loaded from the database or learned from its events.
 struct HolderKnowledge {
     struct LinkKey: Hashable {
         var scope: Scope
         var holder: Holder
     }
 
-    /// Who an anonymous holder is, as of an event time.
+    /// The user that an anonymous holder is, as of an event time.
     struct Link: Equatable {
-        /// Nil: nobody known.
+        /// Nil: no user is known.
         var userID: String?
         var until: Timestamp?
         var asOf: Timestamp
 
-        /// The later statement holds; of two at one time the one that ends, then by bytes: never the order of arrival.
+        /// The later statement wins; on equal times the one that ends the link, then by bytes: never by arrival.
         func yields(to other: Link) -> Bool {
             if asOf != other.asOf { return asOf < other.asOf }
             guard let userID, let theirs = other.userID else { return other.userID == nil }
@@ -27,51 +27,51 @@ struct HolderKnowledge {
         var identity: Holder
     }
 
-    /// All that is known of an identity, loaded and learned.
+    /// What is known of an identity: loaded and learned.
     struct Identity {
-        /// The install that identified as it first.
+        /// The first install that identified as it.
         var first: String?
-        /// Installs that it is linked with, those with the oldest links first; of several that were loaded two.
+        /// Linked installs, oldest link first. At most two are loaded, and none if `first` is known.
         var linked: [String] = []
-        /// Something in the ledger names it.
+        /// Whether anything in the ledger names it.
         var isNamed = false
 
-        /// Whether another install than this one is known to be, or to have been, logged in as it.
+        /// Whether an install other than this one is known to be, or to have been, logged in as it.
         func isTaken(besides install: String) -> Bool {
             if let first { return !first.hasSameBytes(as: install) }
             return linked.contains { !$0.hasSameBytes(as: install) }
         }
     }
 
-    /// A change that the batch states, and what is left of it to do.
+    /// A change that the batch states, and how far it was applied.
     struct NewChange {
         var row: HolderChangeRow
         /// Row of the event that states it.
         var event: Int64
-        /// The last of the subject's purchases that it was applied to; nil: it was applied to all.
+        /// The last of the subject's purchases that it was applied to; nil: it was applied to all of them.
         var appliedThrough: Identifier?
     }
 
-    /// Loaded, and learned.
+    /// Loaded and learned.
     private(set) var links: [LinkKey: Link] = [:]
     private(set) var learnedLinks: Set<LinkKey> = []
-    /// By user: at least all links that name it.
+    /// By user: all links that name it, and perhaps former ones.
     private var linksOfUsers: [LinkKey: Set<LinkKey>] = [:]
     var changes = KnownChanges()
     private(set) var newChanges: [NewChange] = []
-    /// Holders who have more purchases than were loaded: the last one that was.
+    /// Holders who have more purchases than were loaded, each with the last one loaded.
     private var loadedThrough: [LinkKey: Identifier] = [:]
-    /// By holder: stored changes that were not applied to all of its purchases yet, and since when.
+    /// By holder: stored changes that are not applied to all of its purchases yet, with their earliest times.
     private var unfinished: [LinkKey: [KnownChanges.Key: Timestamp]] = [:]
     private(set) var identities: [IdentityKey: Identity] = [:]
-    /// Installs that this batch has registered and no event of it has claimed yet.
+    /// Installs that this batch has registered and that none of its events has claimed yet.
     private var registered: Set<LinkKey> = []
     private(set) var newIdentities: [(key: IdentityKey, install: String, event: Int64)] = []
-    /// Of purchases that an event can move without naming them: their newest transaction.
+    /// The newest transaction of each purchase that an event can move without naming it.
     private(set) var newestTransaction: [Identifier: Transaction] = [:]
-    /// Purchases by what a restore can name them by.
+    /// Purchases by the names that a restore can use for them.
     private var named: [KnownChanges.Subject: Set<Identifier>] = [:]
-    /// Names under which a purchase was known before: what was stated of them was applied to it.
+    /// Names under which a purchase was already known: what was stated about these names has been applied to it.
     private var settledNames: [KnownChanges.Subject: Set<Identifier>] = [:]
 
     mutating func load(_ link: Link, of key: LinkKey) { set(link, of: key) }
@@ -84,7 +84,7 @@ struct HolderKnowledge {
         unfinished[key, default: [:]].merge([change.key: change.at], uniquingKeysWith: min)
     }
 
-    /// What may not have been applied yet to a purchase that this holder had.
+    /// Stored changes that may not have been applied yet to a purchase that this holder had.
     func unfinished(of holder: Holder, in scope: Scope) -> [KnownChanges.Key: Timestamp] {
         if unfinished.isEmpty { return [:] }
         return unfinished[LinkKey(scope: scope, holder: holder)] ?? [:]
@@ -105,7 +105,7 @@ struct HolderKnowledge {
     mutating func learn(_ told: ToldTransfer, scope: Scope, at time: Timestamp) {
         guard told.from.isAnonymous, case .user(let user) = told.to else { return }
         let key = LinkKey(scope: scope, holder: told.from)
-        // A session that says the same keeps its end, and is as new as what says it again.
+        // If a session links the same user, its end stays; the link becomes as new as this transfer.
         let isKnown = links[key]?.userID.map { Array($0.utf8) } == Array(user.utf8)
         learn(Link(userID: user, until: isKnown ? links[key]?.until : nil, asOf: time), of: key)
     }
@@ -128,7 +128,8 @@ struct HolderKnowledge {
         linksOfUsers[LinkKey(scope: key.scope, holder: .user(user)), default: []].insert(key)
     }
 
-    /// Of all that are known by then. A login that comes late, after this, is not known: its own end still holds.
+    /// Ends the sessions of a user that are known by now. A login that arrives after this and belongs before it is not
+    /// known yet: its own end still applies.
     mutating func endSessions(of user: String, scope: Scope, at time: Timestamp) {
         let named = Holder.user(user)
         for key in linksOfUsers[LinkKey(scope: scope, holder: named)] ?? [] {
@@ -137,7 +138,7 @@ struct HolderKnowledge {
         }
     }
 
-    /// The user that an anonymous holder is known to be (invariant I5); past a session's end it is nobody again.
+    /// The user that an anonymous holder is known to be (invariant I5); after the end of the session there is none.
     func user(of holder: Holder, scope: Scope, at time: Timestamp) -> String? {
         guard holder.isAnonymous, let link = links[LinkKey(scope: scope, holder: holder)] else { return nil }
         if let until = link.until, time >= until { return nil }
@@ -164,10 +165,11 @@ struct HolderKnowledge {
 
     // MARK: Holders as a whole
 
-    /// - Parameter isHolder: this batch gave it something.
-    /// - Returns: whether this is the first identify ever of the identity, as far as anything is known of it. One that
-    ///   only webhooks told of belongs to the install that they linked it with: that install identified as it first,
-    /// and   this is where it shares. One that holds something, while no install is known, was somebody's before.
+    /// Records an identify of an install as an identity.
+    /// - Parameter isHolder: this batch gave the identity something.
+    /// - Returns: whether this is the first identify ever of the identity, as far as is known. An identity that is
+    ///   known only from webhooks belongs to the install that they linked it with: that install identified first, and
+    ///   now it shares its purchases. An identity that holds something while no install is known was somebody's before.
     mutating func identify(
         _ identity: String, install: String, scope: Scope, event: Int64, isHolder: Bool
     ) -> Bool {
@@ -181,7 +183,8 @@ struct HolderKnowledge {
         return !isTaken && (!known.linked.isEmpty || !known.isNamed && !isHolder)
     }
 
-    /// Whether the install may become the identity's first: no other is linked with it, and nobody else is logged in.
+    /// Whether the install may become the identity's first: no other install is linked with the identity, and nobody
+    /// else is logged in on this install.
     func mayClaim(_ identity: String, install: String, scope: Scope, at time: Timestamp) -> Bool {
         let key = IdentityKey(scope: scope, identity: .user(identity))
         if identities[key]?.isTaken(besides: install) == true { return false }
@@ -189,12 +192,13 @@ struct HolderKnowledge {
         return current?.hasSameBytes(as: identity) ?? true
     }
 
-    /// - Returns: whether this batch has registered it, for the first event that asks.
+    /// Takes the registration of an install.
+    /// - Returns: whether this batch has registered it; true only for the first event that asks.
     mutating func register(_ install: String, scope: Scope) -> Bool {
         registered.remove(LinkKey(scope: scope, holder: .anonymous(install))) != nil
     }
 
-    /// One that repeats another to the letter is not kept a second time: each is idempotent.
+    /// Adds a change, unless it repeats another exactly: each change is idempotent.
     mutating func add(_ change: HolderChangeRow, event: Int64) {
         guard changes.add(change, of: change.key) else { return }
         let last = change.from.flatMap { loadedThrough[LinkKey(scope: change.scope, holder: $0)] }

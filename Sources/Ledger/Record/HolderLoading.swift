@@ -1,7 +1,7 @@
 import Postgres
 import Vocabulary
 
-/// What a batch must know of holders: asked together, before its purchases are locked.
+/// Loads what a batch must know about holders: queried together, before its purchases are locked.
 struct HolderLoading {
     private struct Key: Hashable {
         var scope: Scope
@@ -14,17 +14,17 @@ struct HolderLoading {
         }
     }
 
-    /// Anonymous ids whose links are wanted.
+    /// Anonymous ids whose links are needed.
     private var anonymous: Set<Key> = []
     private var changes = ChangeLoading()
-    /// Holders all of whose purchases an event concerns.
+    /// Holders whose purchases are all concerned by an event.
     private var owners = OwnerLoading()
-    /// Transactions whose purchases an event concerns.
+    /// Transactions whose purchases are concerned by an event.
     private var restored: Set<Key> = []
     private var identities: Set<Key> = []
-    /// Installs that are to be registered.
+    /// Installs to register.
     private var registered: Set<Key> = []
-    /// Users all of whose links are wanted.
+    /// Users whose links are all needed.
     private var users: Set<Key> = []
     /// Sources whose events can concern a holder as a whole.
     private var sources: Set<String> = []
@@ -42,7 +42,7 @@ struct HolderLoading {
         }
     }
 
-    /// What is left to do of a change that was not applied to all purchases of its subject.
+    /// Loads what is needed to apply a change to further purchases of its subject, after `last`.
     init(continuing change: HolderChangeRow, after last: Identifier) {
         sources.insert(change.scope.source)
         if let from = change.from { owners.want(from, in: change.scope, after: last) }
@@ -80,7 +80,8 @@ struct HolderLoading {
         }
     }
 
-    /// - Parameter limit: purchases of one holder; of all holders together four times as many.
+    /// Sends the queries.
+    /// - Parameter limit: purchases of one holder; for all holders together the limit is four times as high.
     func ask(on session: borrowing Session, purchasesMax limit: Int) throws(DatabaseError) -> HolderAnswers {
         var answers = HolderAnswers(owners: owners)
         if !anonymous.isEmpty { answers.links.append(try session.ask(HolderStatements.links, arrays(anonymous))) }
@@ -112,7 +113,7 @@ struct HolderLoading {
     }
 }
 
-/// Holders whose purchases a batch wants, in one order.
+/// Holders whose purchases a batch needs, in a fixed order.
 struct OwnerLoading {
     private(set) var holders: [HolderKnowledge.LinkKey] = []
     private var after: [Identifier] = []
@@ -129,7 +130,7 @@ struct OwnerLoading {
         after.append(last)
     }
 
-    /// One more of each than may be taken, so that it shows whether there are more.
+    /// Queries one purchase more for each holder than may be taken, to see whether there are more.
     func ask(on session: borrowing Session, limit: Int) throws(DatabaseError) -> Asked<(Int64, Identifier)> {
         try session.ask(
             HolderStatements.purchases,
@@ -139,7 +140,8 @@ struct OwnerLoading {
             ))
     }
 
-    /// What is taken of what was found, and up to where, of holders who have more.
+    /// Takes purchases up to the limits.
+    /// - Returns: the purchases taken, and for each holder who has more the last one taken.
     func take(
         _ found: [(Int64, Identifier)], limit: Int
     ) -> (purchases: Set<Identifier>, through: [(holder: HolderKnowledge.LinkKey, last: Identifier)]) {

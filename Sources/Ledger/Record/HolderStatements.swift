@@ -1,8 +1,8 @@
 import Postgres
 import Vocabulary
 
-/// The SQL about holders beyond one purchase. Four arrays name a holder, a transaction or an identity each: the text,
-/// source, app, environment.
+/// The SQL about holders beyond one purchase. Four arrays name holders, transactions or identities: text, source, app,
+/// environment.
 enum HolderStatements {
     typealias Keys = ([String], [String], [String], [String])
     typealias LinkRow = (String, String, String, String, String?, Int64?, Int64)
@@ -10,7 +10,7 @@ enum HolderStatements {
     typealias RegisteredRow = (String, String, String, String)
     typealias TransactionRow = (Identifier, String, String?, Int64?, Int64?, String?, String?)
 
-    /// The first number ("hold" as bytes) keeps these locks apart from others.
+    /// The first key ("hold" as bytes) keeps these locks apart from other advisory locks.
     static let lock = Statement<Int32, ()>("holder_lock", "SELECT FROM pg_advisory_xact_lock(1752132708, $1)")
     static let lockShared = Statement<Int32, ()>(
         "holder_lock_shared", "SELECT FROM pg_advisory_xact_lock_shared(1752132708, $1)")
@@ -31,8 +31,8 @@ enum HolderStatements {
         JOIN holder_links l USING (user_id, source, app, environment)
         """)
 
-    /// All that is known of an identity: the install that identified as it first; where that is not known, two of the
-    /// installs that webhooks linked it with, the oldest links, and whether the ledger names it at all.
+    /// What is known of an identity: the first install that identified as it; if that is not known, two of the installs
+    /// that webhooks linked it with (the oldest links); and whether the ledger names it at all.
     static let identities = Statement<Keys, IdentityRow>(
         "holder_identities",
         """
@@ -52,7 +52,7 @@ enum HolderStatements {
         LEFT JOIN install_identities i USING (identity, source, app, environment)
         """)
 
-    /// Registers the installs that nothing knows of yet, and gives those back.
+    /// Registers the installs that nothing in the ledger names yet, and returns those.
     static let register = Statement<Keys, RegisteredRow>(
         "holder_register",
         """
@@ -75,8 +75,8 @@ enum HolderStatements {
         RETURNING install, source, app, environment
         """)
 
-    /// So many of the purchases that each of these holders ever held, by their ids, from behind one on; with the place
-    /// of the holder in the arrays.
+    /// The first `$6` purchases, by id, after `$5` that each of these holders ever held, with the holder's position in
+    /// the arrays (from 1).
     static let purchases = Statement<
         ([String], [String], [String], [String], [Identifier], Int64), (Int64, Identifier)
     >(
@@ -116,9 +116,10 @@ enum HolderStatements {
         ) AS t
         """)
 
-    /// What was stated of each subject from a time on: the first page, whole times alone. With the place of the subject
-    /// in the arrays, and the time from which on it was read: of a name under which its purchase was not known before,
-    /// all; of a subject without any, one row of nulls. Steps along `holder_changes_next`.
+    /// The first page (`$8` rows and ties) of the changes of each subject from a time on, with the subject's position
+    /// in the arrays (from 1) and the time from which it was read. For a name under which its purchase was not known
+    /// before, all changes are read; a subject without any gives one row of nulls. Uses the index
+    /// `holder_changes_next`.
     static let changes = Statement<
         ([String], [String], [String], [String], [Bool], [Int64], [Identifier?], Int64),
         (Int64, Int64, String?, String?, String?, Int64?)
@@ -156,7 +157,8 @@ enum HolderStatements {
         SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
         """)
 
-    /// The oldest change that is not applied to all purchases yet and that nobody is at, but for those in $1.
+    /// The oldest change that is not applied to all purchases yet and that no other transaction has locked, except
+    /// those in `$1`.
     static let unfinished = Statement<
         ([Int64], [String]), (Int64, String, String, String, String, String, String, String?, Int64, Int64, Identifier)
     >(
@@ -167,7 +169,7 @@ enum HolderStatements {
         ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED
         """)
 
-    /// Those of these sources that are not applied to all purchases yet: none, mostly.
+    /// Changes of these sources that are not applied to all purchases yet: mostly none.
     static let unfinishedOf = Statement<
         [String], (String, String, String, String, String, String, String?, Int64)
     >(
@@ -177,7 +179,7 @@ enum HolderStatements {
         FROM holder_changes WHERE applied_through IS NOT NULL AND source = ANY ($1)
         """)
 
-    /// With the database's time in milliseconds.
+    /// The event that stated a change, with the database's time in milliseconds.
     static let cause = Statement<Int64, (Identifier, String?, String, String, String, [UInt8], Int64)>(
         "holder_change_cause",
         """
@@ -185,7 +187,7 @@ enum HolderStatements {
         FROM events WHERE id = $1
         """)
 
-    /// Null: it is applied to all.
+    /// Records the last purchase that a change was applied to; null: it is applied to all.
     static let advance = Statement<(Int64, Identifier?), ()>(
         "holder_advance", "UPDATE holder_changes SET applied_through = $2 WHERE id = $1")
 

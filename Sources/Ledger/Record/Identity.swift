@@ -1,13 +1,13 @@
 import Crypto
 package import Vocabulary
 
-/// The identities of the relay's own: each a SHA-256 over named parts, cut to 16 bytes. Every part is written with its
-/// length before it, so that no two lists of parts give the same bytes.
+/// The keys and ids that Posthouse computes: SHA-256 over named parts, cut to 16 bytes. Each part is preceded by its
+/// length, so that no two lists of parts give the same bytes.
 package enum Identity {
-    /// Level one: what makes two webhooks the same event (Domain.md, "Event key").
+    /// The event key (Domain.md, "Event key").
     ///
-    /// The vendor's event id where there is one; else everything that tells distinct events of one transaction apart:
-    /// a transfer's DEACTIVATE and ACTIVATE share transaction and time, two purchases may share a transaction id.
+    /// The platform's event id if there is one; otherwise everything that distinguishes the events of one transaction:
+    /// a transfer's DEACTIVATE and ACTIVATE share transaction and time, and two purchases may share a transaction id.
     package static func event(_ event: Event) -> Identifier {
         if let id = event.vendorEventID { return self.event(vendorEventID: id, in: event.scope) }
         var digest = Digest("event", scope: event.scope)
@@ -21,7 +21,7 @@ package enum Identity {
         return digest.finish()
     }
 
-    /// The same where the vendor names its events: nothing but the name and its scope.
+    /// The event key if the platform sends an event id: over that id and its scope only.
     static func event(vendorEventID: String, in scope: Scope) -> Identifier {
         var digest = Digest("event", scope: scope)
         digest.add("id")
@@ -29,7 +29,7 @@ package enum Identity {
         return digest.finish()
     }
 
-    /// Level two: (source, app, environment, store, purchase key).
+    /// The purchase id, over (source, app, environment, store, purchase key).
     package static func purchase(_ purchase: Purchase, in scope: Scope) -> Identifier {
         var digest = Digest("purchase", scope: scope)
         digest.add(purchase.store)
@@ -37,7 +37,7 @@ package enum Identity {
         return digest.finish()
     }
 
-    /// (purchase, from, to, n), never a time.
+    /// The transfer id, over (purchase, from, to, ordinal), never over a time.
     package static func transfer(purchase: Identifier, from: Holder, to: Holder, ordinal: Int) -> Identifier {
         var digest = Digest("transfer")
         digest.add(purchase.hex)
@@ -47,7 +47,7 @@ package enum Identity {
         return digest.finish()
     }
 
-    /// A daemon, by what its successor on the same machine and state directory finds of it.
+    /// The id of a daemon, over what its successor on the same machine and state directory can read.
     package static func daemon(machine: [UInt8], device: UInt64, inode: UInt64, token: String) -> Identifier {
         var digest = Digest("daemon")
         digest.add(Identifier(bytes: machine).hex)
@@ -57,14 +57,14 @@ package enum Identity {
         return digest.finish()
     }
 
-    /// The message that passes an event on.
+    /// The id of the message that passes an event on.
     package static func message(passingOn event: Identifier) -> Identifier {
         var digest = Digest("message")
         digest.add(event.hex)
         return digest.finish()
     }
 
-    /// One of the two messages of a transfer: the same id whether a native webhook or the relay states it.
+    /// The id of one of the two messages of a transfer: the same whether a native webhook or Posthouse states it.
     package static func message(ofTransfer transfer: Identifier, type: String) -> Identifier {
         var digest = Digest("transfer message")
         digest.add(transfer.hex)
@@ -72,20 +72,20 @@ package enum Identity {
         return digest.finish()
     }
 
-    /// Half of the key of a source's advisory lock. Two sources that share one wait for each other, and no more.
+    /// Half of the key of a source's advisory lock. Two sources with the same key only wait for each other.
     static func lock(ofSource source: String) -> Int32 {
         var digest = Digest("lock")
         digest.add(source)
         return Int32(truncatingIfNeeded: digest.finish().high)
     }
 
-    /// What tells the bytes of two bodies apart.
+    /// The digest of a body's bytes.
     package static func body(_ bytes: [UInt8]) -> Identifier {
         SHA256.hash(data: bytes).withUnsafeBytes { Identifier(rawBytes: $0) }
     }
 }
 
-/// How identities are written outside the database: at most 36 characters (Standard Webhooks asks for a short id).
+/// The written forms of ids outside the database: at most 36 characters (Standard Webhooks asks for a short id).
 extension Identifier {
     package var messageID: String { "msg_" + hex }
     package var transferID: String { "trf_" + hex }

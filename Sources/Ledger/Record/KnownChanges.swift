@@ -1,18 +1,18 @@
 import Vocabulary
 
-/// The changes of holders that are known: by whom they are about, oldest first. The table is read in pages, from a time
-/// on, so that what lies before it costs nothing; `missing` says what has to be read before an answer can be trusted.
+/// The known changes of holders, by subject, oldest first. The table is read in pages from a time on, so that older
+/// rows cost nothing; `missing` says what must be read before an answer can be trusted.
 struct KnownChanges {
     /// What a change is about.
     enum Subject: Hashable {
         case holder(Holder)
-        /// A store transaction, or a purchase's key. As bytes: Swift's strings take different spellings of a letter for
-        /// the same.
+        /// A store transaction, or a purchase's key. As bytes, because Swift's strings treat different encodings of a
+        /// letter as equal.
         case transaction([UInt8])
 
         static func named(_ name: String) -> Subject { .transaction(Array(name.utf8)) }
 
-        /// As `holder_changes.subject` has it.
+        /// The value of `holder_changes.subject`.
         var text: String {
             switch self {
             case .holder(let holder): holder.coalesced
@@ -21,7 +21,8 @@ struct KnownChanges {
         }
     }
 
-    /// Logins are looked up apart from all else: after one that moves nothing a vendor's own statement still can.
+    /// Logins are looked up separately: after a login that moves nothing, a platform's own statement can still move
+    /// something.
     struct Key: Hashable {
         let scope: Scope
         let subject: Subject
@@ -35,24 +36,24 @@ struct KnownChanges {
     private struct Known {
         /// Ascending.
         var rows: [HolderChangeRow] = []
-        /// Times between which no row of the table is missing.
+        /// Ranges of time in which no row of the table is missing.
         var complete: [ClosedRange<Timestamp>] = []
     }
 
     private var known: [Key: Known] = [:]
-    /// What was looked for and is not known: from which time on the table is to be read.
+    /// What was looked up and is not known, with the time from which the table must be read.
     private(set) var missing: [Key: Timestamp] = [:]
 
-    /// Changes that are known: what was read for it.
+    /// The number of known changes: a measure of what was read.
     var count: Int { known.values.reduce(0) { $0 + $1.rows.count } }
 
-    /// Takes what the table has of `key` between two times.
+    /// Takes the rows that the table has for `key` between two times.
     mutating func load(_ rows: [HolderChangeRow], of key: Key, from start: Timestamp, through end: Timestamp) {
         for row in rows { add(row, of: key) }
         known[key, default: Known()].complete.append(start...max(start, end))
     }
 
-    /// - Returns: false where the same is known already.
+    /// - Returns: false if the same change is known already.
     @discardableResult
     mutating func add(_ row: HolderChangeRow, of key: Key) -> Bool {
         var (low, high) = (0, known[key]?.rows.count ?? 0)
@@ -65,10 +66,10 @@ struct KnownChanges {
         return true
     }
 
-    /// Whether part of them was read before.
+    /// Whether part of the key's changes was read before.
     func isContinued(_ key: Key) -> Bool { known[key]?.complete.isEmpty == false }
 
-    /// The first changes from a time on, all of one time; none where there is none, or where it is not known.
+    /// The first changes from a time on, all with the same time; empty if there are none, or if they are not known.
     mutating func first(of key: Key, from time: Timestamp) -> ArraySlice<HolderChangeRow> {
         guard let entry = known[key], entry.complete.contains(where: { $0.contains(time) }) else {
             missing[key] = min(missing[key] ?? time, time)
@@ -83,7 +84,8 @@ struct KnownChanges {
         return entry.rows[low...].prefix { $0.at == entry.rows[low].at }
     }
 
-    /// Of the first changes of several, each from its time on: the earliest, in one order whatever order they came in.
+    /// The earliest of the first changes of several keys, each from its own time on; the result does not depend on the
+    /// order of arrival.
     mutating func earliest(of wanted: [Key: Timestamp]) -> (key: Key, rows: ArraySlice<HolderChangeRow>)? {
         var earliest: (key: Key, rows: ArraySlice<HolderChangeRow>)?
         for (key, time) in wanted {

@@ -1,20 +1,20 @@
 import Postgres
 import Vocabulary
 
-/// What a batch asks of the queue: what waits in front of its purchases, and row ids for what it may cause. Of a small
-/// batch both are asked ahead; a wide one asks when it knows for what, because that is less, and one wait in so many
-/// events is nothing.
+/// What a batch reads from the queue: the unsettled deliveries that block those of its purchases, and row ids for the
+/// messages and deliveries that it may cause. A small batch queries both in advance. A wide one queries once it knows
+/// what it needs: it then needs less, and one wait for so many events hardly matters.
 struct LaneQuestions {
-    /// Messages beyond one an event for which row ids are drawn in advance: a transfer tells two.
+    /// Messages for which row ids are drawn in advance, beyond one for each event: a transfer announces two.
     private static let messagesBeyondEvents = 4
-    /// Row ids of deliveries that are drawn in advance at most: of many integrations few may want the event.
+    /// Row ids of deliveries drawn in advance, at most: of many integrations few may want the event.
     private static let deliveryIDsMax = 64
 
     private let ordered: [Int32]
     private let occupied: Asked<(Identifier, Int32, Int64)>?
     private let rowIDs: Asked<([Int64], [Int64])>?
 
-    /// Nothing is asked ahead.
+    /// Queries nothing in advance.
     init(_ routes: [RoutedIntegration]) {
         ordered = routes.filter { $0.integration.order == .purchase }.map(\.row)
         occupied = nil
@@ -36,7 +36,7 @@ struct LaneQuestions {
             ? try session.ask(RecordStatements.rowIDs, (Int32(messages), Int32(deliveries))) : nil
     }
 
-    /// The last unsettled delivery of each lane of these purchases that has one.
+    /// The last unsettled delivery of each ordering key of these purchases that has one.
     func heads(
         of purchases: [Identifier], on session: borrowing Session
     ) throws(DatabaseError) -> [FanOut.Lane: Int64] {
@@ -52,7 +52,7 @@ struct LaneQuestions {
         )
     }
 
-    /// Row ids, ascending: those drawn in advance, or as many as there must be.
+    /// Row ids, ascending: those drawn in advance if they are enough, otherwise newly drawn ones.
     func rowIDs(
         messages: Int, deliveries: Int, on session: borrowing Session
     ) throws(DatabaseError) -> (messages: [Int64], deliveries: [Int64]) {

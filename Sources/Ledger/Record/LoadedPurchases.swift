@@ -4,7 +4,7 @@ import Vocabulary
 /// The locked purchases of a batch.
 struct LoadedPurchases {
     private(set) var rows: [Identifier: RecordPlan.PurchaseRow] = [:]
-    /// Those whose stored state is damaged, and why. Whoever names one waits in quarantine.
+    /// Purchases whose stored state is damaged, with the reason. Events that name one are quarantined.
     private(set) var unreadable: [Identifier: String] = [:]
 
     init(_ answer: [RecordStatements.PurchaseRow]) {
@@ -31,8 +31,8 @@ struct LoadedPurchases {
             asOf: Timestamp(milliseconds: row.10), state: state, isNew: false)
     }
 
-    /// What `build` makes of them, with all that it looks for: where it misses stored changes they are read, and it
-    /// begins anew. Each round reads further, so there are no more rounds than a purchase has passed on.
+    /// The plan that `build` makes of these purchases. If it misses stored changes, they are read and it starts again.
+    /// Each round reads further, so there are at most as many rounds as times that a purchase has passed on.
     func plan(
         _ known: HolderKnowledge, rules: [String: SourceRules], on session: borrowing Session,
         _ build: (inout RecordPlan) -> Void

@@ -1,10 +1,10 @@
 import JSONText
 import Vocabulary
 
-/// The `standard` payload, one vocabulary for all sources (posthouse-messages(7), "Format standard"):
-/// `{type, timestamp, data: {event_id, event_name, source, environment, holder, resolved_user_id, transfer, purchase,
-/// transaction, original}}`. Absent is null. Written once, at recording, so that every attempt and replay sends the
-/// same bytes; it ends where the source's own body is embedded as it came.
+/// The `standard` payload, one vocabulary for all sources (posthouse-messages(7), "Format standard"): `{type,
+/// timestamp, data: {event_id, event_name, source, environment, holder, resolved_user_id, transfer, purchase,
+/// transaction, original}}`. Absent is null. It is written once, at recording, so that every attempt and replay sends
+/// the same bytes; it ends where the source's own body is embedded unchanged.
 enum MessageEnvelope {
     /// What a message states beyond the event that caused it.
     struct Statement {
@@ -44,7 +44,7 @@ enum MessageEnvelope {
                 json.key("original")
             }
         }
-        // Reopened before its two closing braces: `Message.envelopeEnd` closes it after the original.
+        // Removes the two closing braces: `Message.envelopeEnd` follows the original.
         var bytes = json.bytes
         bytes.removeLast(Message.envelopeEnd.count)
         return bytes

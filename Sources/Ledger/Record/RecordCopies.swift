@@ -1,8 +1,9 @@
 import Postgres
 import Vocabulary
 
-/// The rows of a wide batch, by COPY: what `RecordStatements` inserts one statement a table, without asking whether a
-/// row is there already. Where one is, the batch fails on a unique index and is run again by those.
+/// The rows of a wide batch, by COPY, for the tables that `RecordStatements` fills with one statement each. It does not
+/// check whether a row exists already: if one does, the batch fails on a unique index and is run again with those
+/// statements.
 enum RecordCopies {
     static let events = CopyIn<RecordPlan.New>(
         "record_copy_events",
@@ -49,7 +50,7 @@ enum RecordCopies {
         row.add(new.1.state.bytes)
     }
 
-    /// Of new purchases.
+    /// Transactions of new purchases.
     static let transactions = CopyIn<RecordPlan.TransactionRow>(
         "record_copy_transactions",
         """
@@ -70,7 +71,7 @@ enum RecordCopies {
         row.add(new.asOfEvent)
     }
 
-    /// Of new purchases.
+    /// Entitlements of new purchases.
     static let entitlements = CopyIn<(RecordPlan.EntitlementKey, RecordPlan.EntitlementRow)>(
         "record_copy_entitlements",
         "COPY entitlements (holder, purchase, active, as_of_ms, event) FROM STDIN (FORMAT binary)", columns: 5
@@ -82,7 +83,7 @@ enum RecordCopies {
         row.add(new.1.event)
     }
 
-    /// With the row of each message and of its event.
+    /// Messages, with the row of each and of its event.
     static let messages = CopyIn<(row: Int64, event: Int64, message: RecordPlan.MessageRow)>(
         "record_copy_messages",
         "COPY messages (id, key, event, type, transfer, envelope, derived_body) FROM STDIN (FORMAT binary)", columns: 7

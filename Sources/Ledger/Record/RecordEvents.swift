@@ -1,57 +1,58 @@
 import Postgres
 import Vocabulary
 
-/// One batch of events in ONE transaction: dedupe, resolve, fan out. Nothing is half-written, and what is committed
-/// misses no receiver.
+/// Records a batch of events in one transaction: dedupe, resolve, fan out. Nothing is half-written, and what is
+/// committed misses no receiver.
 ///
-/// Order of locks: the sources whose events concern holders as a whole, identities (ascending keys), existing purchases
-/// (ascending), then inserts. A circle of two batches is still possible through a purchase that both create; PostgreSQL
-/// breaks it and the batch is run again.
+/// Order of locks: the sources whose events concern holders as a whole, event keys (ascending), existing purchases
+/// (ascending), then inserts. Two batches can still deadlock on a purchase that both create; PostgreSQL ends one of
+/// them, and it is run again.
 struct RecordEvents {
-    /// What became of one event of the batch, in its order.
+    /// The result for one event of the batch.
     enum Outcome: Sendable {
         case recorded(EventTrail)
         case duplicate(EventTrail, differsNow: Bool)
-        /// It is conditional, and its condition does not hold.
+        /// The event is conditional, and its condition does not hold.
         case refused
-        /// Its purchase cannot be read: it is in quarantine. Nil: it was erased there before.
+        /// The state of its purchase cannot be read: the event is in quarantine. Nil: it was erased before.
         case setAside(source: String, quarantine: Int64?, reason: String)
     }
 
     struct Committed: Sendable {
         var outcomes: [Outcome] = []
-        /// The identity of each event of the batch, in its order.
+        /// The event key of each event of the batch, in its order.
         var keys: [Identifier] = []
-        /// What the acknowledgement of an event waits for: its deliveries to integrations with `confirm`.
+        /// Deliveries that the acknowledgement of an event waits for: those to integrations with `confirm`, with their
+        /// time-outs.
         var awaited: [Identifier: [Int64: Duration]] = [:]
         var handedOver: [Delivery] = []
-        /// Lanes in which something was put behind a delivery that was in the table, and that delivery.
+        /// Ordering keys in which this batch's deliveries are blocked by one that was in the table, and that delivery.
         var behind: [(lane: FanOut.Lane, head: Int64)] = []
         var happenings: [Observation] = []
         /// The database's time at the start of the transaction.
         var databaseTime: Timestamp?
-        /// Whether a change of a holder concerns more purchases than it was applied to.
+        /// Whether a change of a holder was not applied yet to all the purchases that it concerns.
         var isUnfinished = false
     }
 
-    /// Another batch created one of the purchases first: run this one again, as after a serialisation failure.
+    /// Another batch created one of the purchases first: this one is run again, as after a serialisation failure.
     static let purchaseRace = DatabaseError.refused(
         Refusal(sqlState: "40001", message: "another batch created one of its purchases first"))
 
     let routes: [RoutedIntegration]
     let rules: [String: SourceRules]
     let handOver: HandOver
-    /// Leases are written under this daemon; nil: nothing is leased.
+    /// The daemon that leases are written for; nil: nothing is leased.
     let daemon: Int64?
-    /// Events of a batch from which on its rows are copied: a copy is one more round trip for each table. What is
-    /// taken for new and is not fails the batch with unique_violation, copied or inserted. Nil: it is tried row by
-    /// row, and fails nothing.
+    /// Batches of at least so many events are copied: a copy costs one more round trip for each table. A row taken for
+    /// new that exists already fails the batch with unique_violation, whether copied or inserted. Nil: nothing is
+    /// copied, and purchases and messages that exist already do not cause that error.
     var copiedEventsMin: Int?
-    /// Purchases of one holder that one transaction moves; the rest is taken in further ones (`ChangeContinuation`).
+    /// Purchases of one holder that one transaction moves; further transactions move the rest (`ChangeContinuation`).
     var changePurchasesMax = Limits.changePurchasesMax
 
-    /// Runs inside a transaction of `session`; the caller commits. `reserved` collects what must be given back if it
-    /// does not come to that.
+    /// Records the events inside a transaction of `session`; the caller commits. `reserved` collects what must be
+    /// released if the transaction does not commit.
     func run(_ events: [Event], on session: borrowing Session, reserved: inout Reservations) throws(DatabaseError)
         -> Committed
     {
@@ -79,13 +80,13 @@ struct RecordEvents {
         var refused: Set<Identifier> = []
         if !news.isEmpty {
             let plan = try purchases.plan(holders, rules: rules, on: session) { plan in
-                // It may be built more than once.
+                // The plan may be built more than once.
                 refused = []
                 for new in news {
                     if plan.admits(new.event) { plan.add(new) } else { refused.insert(new.key) }
                 }
             }
-            // Seen again, after an answer that was lost, it is to be judged again.
+            // If the event comes again after a lost answer, its condition must be checked again.
             if !refused.isEmpty { try session.post(RecordStatements.forget, refused.sorted()) }
             let write = RecordWrite(
                 plan: plan, recorder: self, lanes: questions.lanes, createdAt: committed.databaseTime)
@@ -95,8 +96,8 @@ struct RecordEvents {
             }
             caused = try write.run(on: session, reserved: &reserved, into: &committed)
         } else if aside.isEmpty {
-            // What is acknowledged again may have been committed here and not yet at a standby, where the wait for it
-            // was cut short. A COMMIT that wrote nothing waits for nobody.
+            // A duplicate may be committed here and not yet at a standby, if the wait for it was cut short. PostgreSQL
+            // skips the standby wait for a transaction that wrote nothing, so this one writes to the log.
             try session.post(RecordStatements.wait, ())
         }
         let isNew = events.indices.map {
@@ -122,8 +123,8 @@ struct RecordEvents {
         return committed
     }
 
-    /// Keeps events in quarantine, in the transaction that runs, and takes back that they were recorded: the others of
-    /// the batch go on.
+    /// Quarantines events in the current transaction and removes their event keys; the other events of the batch
+    /// continue.
     private func setAside(
         _ arrivals: [RecordQuestions.Arrival], _ purchases: LoadedPurchases, on session: borrowing Session
     ) throws(DatabaseError) -> [Identifier: Outcome] {
@@ -159,7 +160,8 @@ struct RecordEvents {
             messages: caused.messages, deliveries: caused.deliveries)
     }
 
-    /// Of the duplicates at `indices`: the identities that came with other bytes for the first time, and those bytes.
+    /// Among the duplicates at `indices`: the event keys that came with other bytes for the first time, and the digests
+    /// of those bytes.
     private func differing(
         _ indices: [Int], keys: [Identifier], digests: [Identifier], on session: borrowing Session
     ) throws(DatabaseError) -> [Identifier: Identifier] {
@@ -170,8 +172,9 @@ struct RecordEvents {
         return Dictionary(found, uniquingKeysWith: { first, _ in first })
     }
 
-    /// A webhook of a purchase and a statement about its holder must not miss each other: of a source that makes such
-    /// statements, one is recorded while no other batch of that source is under way.
+    /// Locks the sources whose events can state changes of holders, because a webhook of a purchase and a statement
+    /// about its holder must not miss each other: an event with such a statement is recorded while no other batch of
+    /// that source runs.
     private func lockHolders(of events: [Event], on session: borrowing Session) throws(DatabaseError) {
         var locks: [Int32: Bool] = [:]
         for event in events where event.change != nil || rules[event.scope.source]?.statesChanges == true {
@@ -186,7 +189,7 @@ struct RecordEvents {
     }
 }
 
-/// Slots of the hand-over and ids that a transaction has taken in advance.
+/// Slots of the dispatch buffer and ids of deliveries that a transaction has reserved.
 struct Reservations {
     private(set) var slots: [Int32: (count: Int, bytes: Int)] = [:]
     private(set) var ids: [Int64] = []

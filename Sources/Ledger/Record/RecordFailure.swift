@@ -1,8 +1,8 @@
 import Postgres
 
-/// What recording makes of a failure.
+/// How recording classifies a database error.
 extension DatabaseError {
-    /// What one event of many can be the cause of; all else is the database's trouble and passes.
+    /// Whether one event of many can be the cause; everything else is a temporary failure of the database.
     var mayBeOneEvent: Bool {
         switch self {
         case .refused, .protocolViolation: !isConnectionLevel && !isRetryable
@@ -10,31 +10,31 @@ extension DatabaseError {
         }
     }
 
-    /// `statement_timeout` ended it (query_canceled): the database is slow, or one event makes it so.
+    /// Whether `statement_timeout` ended it (query_canceled): the database is slow, or one event makes it so.
     var isStatementTimeout: Bool {
         guard case .refused(let refusal) = self else { return false }
         return refusal.sqlState.code == "57014"
     }
 
-    /// Another transaction was in the way.
+    /// Whether another transaction or a lack of resources was the cause.
     var isCollision: Bool { isRetryable && !isStatementTimeout }
 
-    /// What the event's own content causes whenever it is tried: its data, or a size that exceeds the server's limits
-    /// (class 54, as of an index row).
+    /// Whether the event's own content is the cause and every attempt will fail: its data, or a size that exceeds the
+    /// server's limits (class 54, as of an index row).
     var isOfTheEvent: Bool {
         guard case .refused(let refusal) = self else { return false }
         return refusal.sqlState.isDataError || refusal.sqlState.conditionClass == "54"
     }
 
-    /// A row that was taken for new was not (unique_violation).
+    /// Whether a row that was taken for new exists already (unique_violation).
     var isThereAlready: Bool {
         guard case .refused(let refusal) = self else { return false }
         return refusal.sqlState.code == "23505"
     }
 
-    /// After a collision, and once after a connection was lost under a batch: a buyer waits for each answer, and what
-    /// was committed after all is known as a duplicate the second time. After a time-out once, and not where events are
-    /// tried apart because of one.
+    /// Whether the batch may be run again: after a collision, and once after a lost connection, because a buyer waits
+    /// for each answer, and what was committed after all is then found to be a duplicate. After a time-out once, unless
+    /// events are being tried apart because of one.
     func mayRunAgain(after attempt: Int, isApart: Bool) -> Bool {
         if isStatementTimeout { return attempt == 1 && !isApart }
         if isCollision { return attempt < Recorder.collisionsMax }

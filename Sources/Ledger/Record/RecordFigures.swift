@@ -1,7 +1,7 @@
 import Synchronization
 package import Vocabulary
 
-/// How recording does: for /metrics. One addition a batch.
+/// Figures of recording, for /metrics. One addition for each batch.
 package final class RecordFigures: Sendable {
     package struct Snapshot: Sendable {
         /// Milliseconds from the first statement of a batch's transaction to the end of its COMMIT.

@@ -1,10 +1,10 @@
 import Vocabulary
 
-/// What a batch of new events means: every row that is to be written, and no SQL. Events are taken in order of
-/// arrival; what they mean does not depend on it (TransferResolution; I1).
+/// The rows that a batch of new events causes, without SQL. Events are taken in order of arrival; the result does not
+/// depend on it (TransferResolution; I1).
 struct RecordPlan {
     var events: [New] = []
-    /// Whether its event was recorded before: what is left of a change of holders.
+    /// Whether the event was recorded before: the plan continues a change of holders.
     private(set) var isCauseStored = false
     var purchases: [Identifier: PurchaseRow]
     var touched: Set<Identifier> = []
@@ -14,9 +14,9 @@ struct RecordPlan {
     var holders: HolderKnowledge
     var messages: [MessageRow] = []
     var notes: [Observation] = []
-    /// How often a change of a holder was tried on a purchase: what the batch cost beyond its own events.
+    /// How often a change of a holder was tried on a purchase: the cost of the batch beyond its own events.
     var changesTried = 0
-    /// Purchases by whom they ever had for a holder, of sources whose events can concern a holder as a whole.
+    /// Purchases by each holder they ever had, for sources whose events can concern a holder as a whole.
     private(set) var held: [HolderKnowledge.LinkKey: Set<Identifier>] = [:]
 
     let rules: [String: SourceRules]
@@ -48,7 +48,7 @@ struct RecordPlan {
         if let change = new.event.change { take(change, index: index) }
     }
 
-    /// Goes on with a change that an event stated before, on the purchases that were loaded.
+    /// Applies a change that an earlier event stated to the purchases that were loaded.
     mutating func continueChange(_ change: HolderChangeRow, of cause: New) {
         events = [cause]
         isCauseStored = true
@@ -59,7 +59,7 @@ struct RecordPlan {
 
     // MARK: What follows
 
-    /// What one webhook states of its purchase.
+    /// Takes the facts that one webhook states about its purchase.
     private mutating func take(_ facts: [Fact], of id: Identifier, index: Int) {
         let scope = events[index].event.scope
         guard !facts.isEmpty, let row = purchases[id] else { return passOn(index, transfer: nil) }
@@ -79,7 +79,7 @@ struct RecordPlan {
         }
     }
 
-    /// Writes down what a resolution says.
+    /// Adds the rows of a resolution.
     mutating func follow(_ resolution: Resolution, purchase id: Identifier, index: Int) {
         touched.insert(id)
         purchases[id]?.state = resolution.state
@@ -109,7 +109,7 @@ struct RecordPlan {
         }
         let isNewer = new.event.occurredAt > known.asOf
         let newest = isNewer ? purchase : known.purchase
-        // A webhook that says so settles it, whenever it comes: others of the same purchase may not know.
+        // One webhook that says so is enough, whenever it arrives: others of the same purchase may not know.
         let becomesOneTime = purchase.kind == .oneTime && known.purchase.kind != .oneTime
         guard isNewer || becomesOneTime else { return }
         purchases[id]?.asOf = max(known.asOf, new.event.occurredAt)
@@ -167,7 +167,7 @@ struct RecordPlan {
         for remark in resolution.notes { notes.append(observation(of: remark, index: index, purchase: row.purchase)) }
     }
 
-    /// The purchase that a message is about, and the transaction to name with it.
+    /// The purchase that a message is about, and its transaction.
     private func subject(_ id: Identifier, index: Int) -> MessageEnvelope.Subject {
         let event = events[index].event
         if events[index].purchase == id {
@@ -237,8 +237,8 @@ struct RecordPlan {
 }
 
 extension Resolution {
-    /// When the purchase last passed between the two. The webhook that shows it may be of another time, by the order of
-    /// arrival.
+    /// When the purchase last passed between the two. The webhook that shows it may have another time, depending on the
+    /// order of arrival.
     fileprivate func time(of told: ToldTransfer) -> Timestamp? {
         let pair = Timeline.Pair(from: told.from, to: told.to)
         let changed = Timeline(state.facts).changes.last { $0.pair == pair }?.at
@@ -248,7 +248,7 @@ extension Resolution {
 }
 
 extension Note {
-    /// For a person: why a transfer that was told is one no more.
+    /// The explanation for a person: why an announced transfer is void.
     fileprivate var explanation: String {
         let amount = count == 1 ? "one transfer that was told is" : "\(count) transfers that were told are"
         return switch reason {

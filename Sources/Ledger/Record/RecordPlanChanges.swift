@@ -1,15 +1,17 @@
 import Vocabulary
 
-/// Events that state something of holders as a whole, and what that does to each of their purchases.
+/// Applies events that state something about holders as a whole to each of their purchases.
 ///
-/// A change is applied where it and a purchase meet for the first time: a new one to the purchases that its subject
-/// ever held, a stored one to the purchase that an event names, from the event's time on, and to whom it led. What was
-/// stated before that time has been applied, or an older fact brings it up. So the cost is that of what moves.
+/// A change is applied where it and a purchase meet for the first time: a new change to the purchases that its subject
+/// ever held; a stored change to the purchase that an event names, from the event's time on, for the event's holders
+/// and those it led to. What was stated before that time has been applied, or an older fact finds it. So the cost is
+/// that of what moves.
 ///
-/// Under exclusive ownership only the first change of a holder after each of its facts can matter: once it moved the
-/// purchase the holder has it no more, until its next gain; where a login did not because the paid period had ended,
-/// only a further fact of that holder can say that it lasted longer. A vendor's own statement asks for no period, so
-/// those are looked up apart from logins. Under shared ownership each one counts, and each restore of a transaction.
+/// Under exclusive ownership only the first change of a holder after each of its facts can matter. Once it has moved
+/// the purchase, the holder does not have it any more until its next gain. If a login did not move it because the paid
+/// period had ended, only a further fact of that holder can say that it lasted longer. A platform's own statement does
+/// not depend on a period, so those are looked up separately from logins. Under shared ownership each change counts,
+/// and each restore of a transaction.
 extension RecordPlan {
     mutating func take(_ change: HolderChange, index: Int) {
         let new = events[index]
@@ -42,7 +44,7 @@ extension RecordPlan {
                 wanted[id, default: unfinishedChanges(of: id)].merge([row.key: row.at], uniquingKeysWith: min)
             }
         }
-        // In one order, whatever order they were loaded in: it is the order of telling.
+        // In a fixed order, independent of loading: it is the order of announcement.
         for (id, keys) in wanted.sorted(by: { $0.key < $1.key }) { applyChanges(to: id, from: keys, index: index) }
     }
 
@@ -53,7 +55,7 @@ extension RecordPlan {
         }
     }
 
-    /// Whether what a conditional event is about is as it needs it. Nothing of one that is not admitted is recorded.
+    /// Whether the condition of an event holds; nothing of an event that is not admitted is recorded.
     mutating func admits(_ event: Event) -> Bool {
         switch event.change {
         case .register(let install): holders.register(install, scope: event.scope)
@@ -63,12 +65,12 @@ extension RecordPlan {
         }
     }
 
-    /// Whether a webhook of this batch gave it something.
+    /// Whether an event of this batch gave the holder something.
     private func isHolder(_ holder: Holder, in scope: Scope) -> Bool {
         entitlements.keys.contains { $0.holder == holder && purchases[$0.purchase]?.scope == scope }
     }
 
-    /// Applies what was stated before of the holders of a purchase and has not reached it yet.
+    /// Applies stored changes of a purchase's holders that have not reached it yet.
     mutating func applyUnfinishedChanges(to id: Identifier, index: Int) {
         applyChanges(to: id, from: unfinishedChanges(of: id), index: index)
     }
@@ -82,7 +84,7 @@ extension RecordPlan {
         return wanted
     }
 
-    /// Applies what was stated before of whom an event names, and of its transactions.
+    /// Applies stored changes of the holders that an event names, and of its transactions.
     ///
     /// - Parameter isFirst: nothing was known of the purchase before.
     mutating func applyStoredChanges(to id: Identifier, isFirst: Bool, index: Int) {
@@ -91,7 +93,7 @@ extension RecordPlan {
         var wanted = event.wantedChanges
         for name in event.purchaseNames {
             let key = KnownChanges.Key(scope: event.scope, subject: name, isLogin: false)
-            // A restore may have named it before the relay knew whose transaction that is.
+            // A restore may have named it before its purchase was known.
             let isSettled = holders.isSettled(name, of: id) && !isFirst
             wanted[key] = isSettled ? event.earliestFact : Timestamp(milliseconds: .min)
             holders.settle(name, of: id)
@@ -99,7 +101,7 @@ extension RecordPlan {
         applyChanges(to: id, from: wanted, index: index)
     }
 
-    /// Applies changes oldest first: what passed to somebody may have passed on.
+    /// Applies changes, oldest first: what passed to a holder may have passed on.
     private mutating func applyChanges(
         to id: Identifier, from wanted: [KnownChanges.Key: Timestamp], index: Int
     ) {
@@ -109,7 +111,7 @@ extension RecordPlan {
         }
         var wanted = wanted
         let names = wanted.keys.filter { if case .transaction = $0.subject { true } else { false } }
-        // Twice is enough for changes of one time that lead to each other, and ends every circle of them.
+        // Two visits are enough for changes of one time that lead to each other, and they end every circle.
         var visits: [Visit: Int] = [:]
         while let (key, rows) = holders.changes.earliest(of: wanted), let at = rows.first?.at {
             visits[Visit(key: key, at: at), default: 0] += 1
@@ -124,7 +126,7 @@ extension RecordPlan {
         }
     }
 
-    /// From when on the next change of a subject can matter; nil: none can.
+    /// The time from which the next change of a subject can matter; nil: none can.
     private func nextTime(after time: Timestamp, of key: KnownChanges.Key, in id: Identifier) -> Timestamp? {
         guard case .holder(let holder) = key.subject, ownership(of: key.scope.source) == .exclusive else {
             return time.advanced(byMilliseconds: 1)
@@ -136,7 +138,7 @@ extension RecordPlan {
         return min(fact, register)
     }
 
-    /// - Returns: whether it changed what is known of the purchase.
+    /// - Returns: whether the change altered what is known of the purchase.
     private mutating func apply(_ change: HolderChangeRow, to id: Identifier, index: Int) -> Bool {
         guard let row = purchases[id] else { return false }
         changesTried += 1
@@ -152,7 +154,7 @@ extension RecordPlan {
 }
 
 extension Event {
-    /// Whose changes can concern the purchase that it names, and from when on.
+    /// The keys of changes that can concern the purchase that the event names, with the time from which they can.
     var wantedChanges: [KnownChanges.Key: Timestamp] {
         var wanted: [KnownChanges.Key: Timestamp] = [:]
         for fact in facts {
@@ -165,7 +167,7 @@ extension Event {
         return wanted
     }
 
-    /// What a restore can name its purchase by.
+    /// The names that a restore can use for its purchase.
     var purchaseNames: Set<KnownChanges.Subject> {
         guard let purchase else { return [] }
         let names = [purchase.key, transaction?.storeTransactionID, transaction?.storeOriginalTransactionID]
@@ -176,7 +178,7 @@ extension Event {
 }
 
 extension Resolution {
-    /// Of a statement that is no webhook of this purchase: both messages of a transfer are the relay's own.
+    /// The resolution of a statement that is not a webhook of this purchase: both messages of a transfer are derived.
     fileprivate var derived: Resolution {
         Resolution(
             state: state,

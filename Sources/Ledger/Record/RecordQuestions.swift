@@ -1,13 +1,13 @@
 import Postgres
 import Vocabulary
 
-/// What a batch wants to know, asked in one go and answered in one wait: which of its events are new, and what is known
-/// of their holders and purchases. Where an event concerns purchases that it does not name, there is one wait more:
-/// those are to be found first.
+/// The reads of a batch, sent together and answered in one wait: which of its events are new, and what is known of
+/// their holders and purchases. If an event concerns purchases that it does not name, there is one more wait, because
+/// those must be found first.
 ///
-/// It asks for all of its events, before it knows which are new: a duplicate's purchase is locked and not used.
+/// It reads for all events, before it knows which are new: a duplicate's purchase is locked and not used.
 struct RecordQuestions {
-    /// An event as it came in, the first of its identity in the batch.
+    /// The first event with its event key in the batch.
     struct Arrival {
         let event: Event
         let key: Identifier
@@ -31,7 +31,7 @@ struct RecordQuestions {
         admitted = try session.ask(RecordStatements.admit, (arrivals.map(\.key), arrivals.map(\.digest)))
         holders = try HolderLoading(arrivals, rules: recorder.rules)
             .ask(on: session, purchasesMax: recorder.changePurchasesMax)
-        // Locks come in one order everywhere: identities, then purchases.
+        // Locks are taken in one order everywhere: event keys, then purchases.
         let wanted = holders.purchases.union(arrivals.compactMap(\.purchase)).sorted()
         purchases = wanted.isEmpty ? nil : try session.ask(RecordStatements.lockPurchases, wanted)
         let isSmall = arrivals.count < recorder.copiedEventsMin ?? .max

@@ -1,10 +1,11 @@
 import Synchronization
 package import Vocabulary
 
-/// What waits to be recorded, and how each answer finds its way back. Bounded in number and bytes; a lock, no clock.
+/// Events and bodies that wait to be recorded, with the completion that answers each. Bounded in number and bytes; it
+/// has a lock and no timer.
 ///
-/// Each writer has a share of its own: all events of a purchase are in one, so that two batches under way never wait
-/// for each other's purchases, and those of one purchase are recorded in order of arrival.
+/// Each writer has a share of its own: all events of a purchase are in one share, so that two concurrent batches never
+/// wait for each other's purchases, and those of one purchase are recorded in order of arrival.
 package final class RecordQueue: Sendable {
     /// Something authentic that must be stored before it is acknowledged.
     package enum Item: Sendable {
@@ -27,13 +28,13 @@ package final class RecordQueue: Sendable {
         }
     }
 
-    /// What the source is to be told.
+    /// The answer for the source.
     package enum Answer: Sendable {
         /// Committed, now or before: 200.
         case stored
-        /// Not stored, for it is conditional (`HolderChange.claim`, `.register`) and its condition does not hold.
+        /// Not stored: it is conditional (`HolderChange.claim`, `.register`), and its condition does not hold.
         case refused
-        /// Nothing is known to be stored: 503, the source tries again.
+        /// Not known to be stored: 503, the source tries again.
         case unavailable
     }
 
@@ -42,12 +43,12 @@ package final class RecordQueue: Sendable {
     struct Pending: Sendable {
         var item: Item
         var enqueued: ContinuousClock.Instant
-        /// When the first byte of its request came.
+        /// When the first byte of its request arrived.
         var startedAt: ContinuousClock.Instant
         var completion: Completion
     }
 
-    /// What waits for one writer, and the writer while it waits.
+    /// The entries that wait for one writer, and the writer while it waits.
     private struct Share {
         var pending: [Pending] = []
         var sleeper: CheckedContinuation<Void, Never>?
@@ -75,8 +76,9 @@ package final class RecordQueue: Sendable {
         self.bytesMax = bytesMax
     }
 
-    /// Hands something in; `completion` is called once, from any thread. Full or closed answers at once.
-    /// - Parameter startedAt: when the first byte of the request came; nil: now.
+    /// Adds an item; `completion` is called once, from any thread. If the queue is full or closed, it is called at
+    /// once.
+    /// - Parameter startedAt: when the first byte of the request arrived; nil: now.
     package func submit(
         _ item: Item, startedAt: ContinuousClock.Instant? = nil, completion: @escaping Completion
     ) {
@@ -98,9 +100,9 @@ package final class RecordQueue: Sendable {
         sleeper?.resume()
     }
 
-    /// The next batch of one writer, in order of arrival: everything that waits, up to `limit`. Waits for the first;
-    /// nil once the queue is closed and its share empty. No timer: an idle relay commits at once, a busy one finds its
-    /// batch waiting. One caller a writer.
+    /// The next batch of one writer, in order of arrival: everything that waits, up to `limit`. Waits for the first
+    /// item; nil once the queue is closed and the share is empty. There is no timer: an idle writer commits at once, a
+    /// busy one finds its batch waiting. One caller for each writer.
     func next(for writer: Int, upTo limit: Int) async -> [Pending]? {
         while true {
             let taken: [Pending]? = state.withLock { state in
@@ -129,7 +131,7 @@ package final class RecordQueue: Sendable {
         }
     }
 
-    /// Nothing more is taken; what waits is still recorded.
+    /// Stops accepting; what waits is still recorded.
     package func close() {
         let sleepers = state.withLock { state in
             state.isClosed = true

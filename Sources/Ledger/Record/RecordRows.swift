@@ -2,13 +2,13 @@ import Vocabulary
 
 /// The rows of a plan.
 extension RecordPlan {
-    /// An event that the identities let through.
+    /// An event whose event key is new.
     struct New {
         /// Row of `events`.
         var row: Int64
         var key: Identifier
         var event: Event
-        /// Level two of the identity, where the event names a purchase.
+        /// The purchase id, if the event names a purchase.
         var purchase: Identifier?
 
         init(_ arrival: RecordQuestions.Arrival, row: Int64) {
@@ -18,7 +18,7 @@ extension RecordPlan {
             purchase = arrival.purchase
         }
 
-        /// One that is stored.
+        /// An event that is stored already.
         init(_ event: Event, key: Identifier, row: Int64) {
             self.row = row
             self.key = key
@@ -27,7 +27,7 @@ extension RecordPlan {
         }
     }
 
-    /// A purchase as the table has it; of a new one everything is empty.
+    /// A purchase as the table has it; the state of a new one is empty.
     struct PurchaseRow {
         var scope: Scope
         var purchase: Purchase
@@ -50,7 +50,7 @@ extension RecordPlan {
 
     struct EntitlementRow {
         var access: Access
-        /// Row of the event that it is as of.
+        /// Row of the event that stated it.
         var event: Int64
     }
 
@@ -67,7 +67,7 @@ extension RecordPlan {
 
     struct TransactionKey: Hashable {
         var purchase: Identifier
-        /// As bytes: Swift's strings take different spellings of a letter for the same.
+        /// As bytes, because Swift's strings treat different encodings of a letter as equal.
         var storeTransactionID: [UInt8]
     }
 
@@ -76,7 +76,7 @@ extension RecordPlan {
         /// Index into `events`.
         var cause: Int
         var type: String
-        /// Of the event that is passed on, or the one that a transfer is about.
+        /// The purchase of the event that is passed on, or the one that a transfer is about.
         var purchase: Identifier?
         var purchaseKey: String?
         var storeTransactionID: String?

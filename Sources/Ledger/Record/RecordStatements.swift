@@ -15,16 +15,16 @@ enum RecordStatements {
         Identifier, String, String, String, String, String, String, String?, String?, String?, Int64, [UInt8]
     )
 
-    /// Rows for `$1` events that no source sent, and the database's time in milliseconds.
+    /// Row ids for `$1` events that no source sent, and the database's time in milliseconds.
     static let eventIDs = Statement<Int32, (Int64, Int64)>(
         "record_event_ids",
         """
         SELECT nextval('event_ids'), (extract(epoch FROM now()) * 1000)::bigint FROM generate_series(1, $1)
         """)
 
-    /// The gate: what comes back is new, with the row of its event and the database's time in milliseconds; what does
-    /// not was here before, or was erased. While nothing ever was, no hash is computed. Rows are numbered in the order
-    /// of the arrays, that of arrival, and inserted in that of the keys.
+    /// Adds event keys. The keys returned are new, each with the row of its event and the database's time in
+    /// milliseconds; the others were known before or are erased. While nothing was ever erased, no hash is computed.
+    /// Rows are numbered in the order of the arrays, which is that of arrival, and inserted in the order of the keys.
     static let admit = Statement<([Identifier], [Identifier]), (Identifier, Int64, Int64)>(
         "record_admit",
         """
@@ -38,10 +38,10 @@ enum RecordStatements {
         ON CONFLICT (key) DO NOTHING RETURNING key, event, (extract(epoch FROM now()) * 1000)::bigint
         """)
 
-    /// Takes back that these were admitted, in the same transaction.
+    /// Deletes event keys that were added in the same transaction.
     static let forget = Statement<[Identifier], ()>("record_forget", "DELETE FROM identities WHERE key = ANY ($1)")
 
-    /// Known identities that came with other bytes, each reported once, and which bytes they were.
+    /// Known event keys that came with other bytes, each returned once, with the digest of those bytes.
     static let differing = Statement<([Identifier], [Identifier]), (Identifier, Identifier)>(
         "record_differing",
         """
@@ -57,8 +57,8 @@ enum RecordStatements {
         FROM purchases WHERE id = ANY ($1) ORDER BY id FOR UPDATE
         """)
 
-    /// Row ids, ascending in the order of telling: the order of a purchase's deliveries hangs on it. They are drawn
-    /// under its lock; of two batches that both create it, one starts again.
+    /// Row ids, ascending in the order of announcement: the order of a purchase's deliveries depends on it. They are
+    /// drawn while the purchase is locked; of two batches that both create it, one starts again.
     static let rowIDs = Statement<(Int32, Int32), ([Int64], [Int64])>(
         "record_row_ids",
         """
@@ -66,8 +66,8 @@ enum RecordStatements {
                ARRAY (SELECT nextval('delivery_ids') FROM generate_series(1, $2))
         """)
 
-    /// The last unsettled delivery of each lane, as far as it can be seen without waiting: what settles meanwhile is
-    /// looked at once more after the commit (`Recorder.releaseBlocked`).
+    /// The last unsettled delivery of each ordering key, as far as it is visible without waiting: what settles
+    /// meanwhile is checked once more after the commit (`Recorder.releaseBlocked`).
     static let occupied = Statement<([Identifier], [Int32]), (Identifier, Int32, Int64)>(
         "record_occupied",
         """
@@ -91,7 +91,7 @@ enum RecordStatements {
         SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)
         """)
 
-    /// Purchases that are new unless another batch is quicker: then it is refused (unique_violation).
+    /// Inserts purchases that are new; if another batch created one first, the statement fails (unique_violation).
     static let insertPurchases = Statement<PurchaseColumns, ()>(
         "record_insert_purchases",
         """
@@ -100,7 +100,7 @@ enum RecordStatements {
         SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
         """)
 
-    /// The same, which is not refused: fewer rows than asked for mean that another batch was quicker.
+    /// The same, without failing: fewer rows than requested mean that another batch created one first.
     static let tryPurchases = Statement<PurchaseColumns, ()>(
         "record_try_purchases",
         """
@@ -160,7 +160,7 @@ enum RecordStatements {
         SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7)
         """)
 
-    /// Messages that are new, or it is refused (unique_violation).
+    /// Inserts messages that are new; otherwise the statement fails (unique_violation).
     static let insertMessages = Statement<MessageColumns, ()>(
         "record_insert_messages",
         """
@@ -168,7 +168,8 @@ enum RecordStatements {
         SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7)
         """)
 
-    /// A message that exists already (its event's identity was pruned and it came again) is not told again.
+    /// Inserts messages and returns the new ones. A message that exists already (its event key was pruned and the event
+    /// came again) is not delivered again.
     static let tryMessages = Statement<MessageColumns, Int64>(
         "record_try_messages",
         """
@@ -184,7 +185,7 @@ enum RecordStatements {
         SELECT * FROM unnest($1, $2, $3, $4, $5, $6)
         """)
 
-    /// Nothing comes back of a body that was erased.
+    /// Quarantines a body; returns no row for a body that was erased.
     static let quarantine = Statement<(String, String, Identifier, [UInt8]), Int64>(
         "record_quarantine",
         """
@@ -195,7 +196,8 @@ enum RecordStatements {
         ON CONFLICT (source, body_digest) DO UPDATE SET reason = excluded.reason RETURNING id
         """)
 
-    /// Writes to the log alone, so that COMMIT waits until it, and all before it, are where they must be.
+    /// Writes a record to the write-ahead log only, so that COMMIT waits until it and everything before it are as
+    /// durable as configured.
     static let wait = Statement<(), ()>("record_wait", "SELECT FROM pg_logical_emit_message(true, 'posthouse', '')")
 
     static let notify = Statement<String, ()>("record_notify", "SELECT FROM pg_notify('posthouse_deliveries', $1)")

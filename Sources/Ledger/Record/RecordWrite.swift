@@ -1,8 +1,8 @@
 import Postgres
 import Vocabulary
 
-/// Writes a plan. A batch that is too small to be copied is posted and travels with its COMMIT; one that is written
-/// carefully waits for its messages first, for those that are there already are not told again, and so not delivered.
+/// Writes the rows of a plan. The statements of a batch that is too small to be copied are enqueued and sent with its
+/// COMMIT. A careful batch first waits for its messages, because messages that exist already are not delivered again.
 struct RecordWrite {
     let plan: RecordPlan
     let recorder: RecordEvents
@@ -12,7 +12,7 @@ struct RecordWrite {
     private var isCareful: Bool { recorder.copiedEventsMin == nil }
     private var isCopied: Bool { recorder.copiedEventsMin.map { plan.events.count >= $0 } ?? false }
 
-    /// Returns what each event caused, by its key.
+    /// Writes all rows; returns the counts that each event caused, by its event key.
     func run(
         on session: borrowing Session, reserved: inout Reservations, into committed: inout RecordEvents.Committed
     ) throws(DatabaseError) -> [Identifier: (messages: Int, deliveries: Int)] {
@@ -88,7 +88,8 @@ struct RecordWrite {
             ))
     }
 
-    /// Those of an open lane with a free slot are leased and handed over after the commit; the rest waits in the table.
+    /// Writes the deliveries. Those of an open lane with a free slot are leased and dispatched after the commit; the
+    /// others wait in the table.
     private func writeDeliveries(
         _ kept: [(Int64, FanOut.Planned)], messageRows: [Int64], on session: borrowing Session,
         reserved: inout Reservations,
@@ -192,7 +193,7 @@ struct RecordWrite {
         try writeTransfers(on: session)
     }
 
-    /// Whether the table has no row yet that a row of this purchase could meet.
+    /// Whether rows of this purchase can be copied: the purchase is new, so no row of it exists yet.
     private func isCopied(_ purchase: Identifier) -> Bool { isCopied && plan.purchases[purchase]?.isNew == true }
 
     private func writeTransactions(on session: borrowing Session) throws(DatabaseError) {

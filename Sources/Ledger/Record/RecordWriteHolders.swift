@@ -1,7 +1,7 @@
 import Postgres
 import Vocabulary
 
-/// The rows about holders that a batch writes: transfers, and what was learned and stated of them.
+/// The rows about holders that a batch writes: transfers, links, changes and identities.
 extension RecordWrite {
     func writeTransfers(on session: borrowing Session) throws(DatabaseError) {
         if !plan.transfers.isEmpty {

@@ -1,14 +1,17 @@
 package import Postgres
 package import Vocabulary
 
-/// Group commit: what arrives while one batch is being committed forms the next. `Limits.recordWriters` batches are
-/// under way at once, each on a connection of its own.
+/// Records events by group commit: what arrives while one batch is being committed forms the next.
+/// `Limits.recordWriters` batches run at once, each on a connection of its own.
 ///
-/// What can fail: the database may be gone (all are answered 503), two batches may collide (run again), one event may
-/// be impossible to store (the batch is halved until that event is alone, which is quarantined), or end every batch by
-/// a time-out (halved as well; alone it is answered 503, for a slow database looks the same).
+/// What can fail:
+/// - the database is gone: all events are answered 503;
+/// - two batches collide: one is run again;
+/// - an event cannot be stored: the batch is halved until that event is alone, and it is quarantined;
+/// - an event ends every batch by a time-out: the batch is halved too, but alone it is answered 503, because a slow
+///   database looks the same.
 package struct Recorder: Sendable {
-    /// How often a batch that collided with another is run again before its events are answered 503.
+    /// Attempts at a batch that collides with others, before its events are answered 503.
     static let collisionsMax = 10
 
     let queue: RecordQueue
@@ -19,7 +22,7 @@ package struct Recorder: Sendable {
     let rules: SourceRuleBook
     let clock: DatabaseClock
     let observe: Observer
-    /// Events of a batch from which on it is copied (`RecordWrite`).
+    /// Batches of at least so many events are copied (`RecordWrite`).
     let copiedEventsMin: Int
     /// Purchases of one holder that one transaction moves.
     let changePurchasesMax: Int
@@ -60,12 +63,12 @@ package struct Recorder: Sendable {
         }
     }
 
-    /// An event and the way back to its source. `answerBy`: a stored event is answered by then, whatever is to be
-    /// confirmed.
+    /// An event and the completion that answers its source. A stored event is answered by `answerBy`, even if
+    /// confirmations are missing.
     private typealias Entry = (event: Event, answerBy: ContinuousClock.Instant, completion: RecordQueue.Completion)
 
     private func record(_ batch: [RecordQueue.Pending]) async {
-        // Whoever has waited too long has been answered 503 already: recording it would be sound, but pointless.
+        // An event that waited too long has been answered 503 already: it would be safe to record it, but pointless.
         let oldest = ContinuousClock.Instant.now - Limits.acknowledgementTimeout
         var events: [Entry] = []
         for pending in batch {
@@ -80,7 +83,7 @@ package struct Recorder: Sendable {
         if !events.isEmpty { await record(events) }
     }
 
-    /// - Parameter deadline: a time-out ended the batch that these are of, and they are tried apart until then.
+    /// - Parameter deadline: a time-out ended the batch of these events, and they are tried apart until then.
     private func record(_ events: [Entry], apartUntil deadline: ContinuousClock.Instant? = nil) async {
         if let deadline, .now > deadline { return refuse(events, "its batch could not be committed in time") }
         do {
@@ -116,7 +119,8 @@ package struct Recorder: Sendable {
         }
     }
 
-    /// Now, or when what is to be confirmed first is. The batch waits for none of it.
+    /// Answers the events: at once, or once the deliveries with `confirm` are accepted or given up, at the latest at
+    /// `answerBy`. The batch does not wait for that.
     private func acknowledge(_ events: [Entry], _ committed: RecordEvents.Committed) {
         let confirmations = handOver.confirmations
         let isAwaited = confirmations.count > 0
@@ -149,7 +153,7 @@ package struct Recorder: Sendable {
         preconditionFailure("the loop ends by returning or throwing")
     }
 
-    /// Shorter than the session's time-out, if that is longer.
+    /// Sets `statement_timeout` to `Limits.isolationStatementTimeout`, unless the session's is shorter.
     private static let apartTimeout = """
         SELECT set_config('statement_timeout', least(setting::bigint, \(Limits.isolationStatementTimeout.wholeMilliseconds))::text, true)
         FROM pg_settings WHERE name = 'statement_timeout'
@@ -161,8 +165,8 @@ package struct Recorder: Sendable {
             copiedEventsMin: copiedEventsMin, changePurchasesMax: changePurchasesMax)
     }
 
-    /// One transaction of `recorder`; what it leased is handed on.
-    /// - Parameter events: of the batch; none: it goes on with a change.
+    /// Runs one transaction of `recorder` and dispatches what it leased.
+    /// - Parameter events: number of events in the batch; 0: it continues a change.
     func transact(
         _ recorder: RecordEvents, events: Int,
         _ body:
@@ -176,7 +180,7 @@ package struct Recorder: Sendable {
                 let committed = try session.transaction(planning: .onceByIndex) { session throws(DatabaseError) in
                     let committed = try body(session, &reserved)
                     #if DEBUG
-                        // What was posted would travel with COMMIT: a crash here is to leave it on the server.
+                        // Enqueued statements would be sent with COMMIT: a crash here must leave them on the server.
                         if Failpoint.isArmed(.recordBeforeCommit) { try session.script("SELECT 1") }
                         if events > 0 { Failpoint.reach(.recordBeforeCommit) }
                     #endif
@@ -194,20 +198,20 @@ package struct Recorder: Sendable {
         switch result {
         case .success(let committed):
             if let time = committed.databaseTime { clock.note(time) }
-            // Before a lane has any of them: what is accepted at once is struck out at once.
+            // Before any lane has one of them, so that an immediate confirmation is counted.
             for (key, deliveries) in committed.awaited { handOver.confirmations.expect(deliveries, of: key) }
             handOn(committed.handedOver, leasedBy: recorder.daemon, reserved)
             return committed
         case .failure(let error):
-            // If the commit took effect after all, the sweep finds them leased and not held.
+            // If the commit took effect after all, the sweep finds deliveries that are leased and not held.
             reserved.giveBack(to: handOver)
             handOver.failed(error)
             throw error
         }
     }
 
-    /// Looks again at what was put behind a delivery that may have been settled before this batch was committed. One
-    /// that this daemon holds is not settled yet: its settling will look.
+    /// Unblocks deliveries whose blocker may have been settled before this batch was committed. A blocker that this
+    /// daemon holds is not settled yet: settling it unblocks its successor.
     func releaseBlocked(_ behind: [(lane: FanOut.Lane, head: Int64)]) async {
         let lanes = behind.filter { !handOver.holds($0.head) }.map(\.lane)
         guard !lanes.isEmpty else { return }
@@ -224,12 +228,12 @@ package struct Recorder: Sendable {
 
     private func handOn(_ deliveries: [Delivery], leasedBy lease: Int64?, _ reserved: Reservations) {
         if deliveries.isEmpty { return }
-        // The lease was lost while the batch was being committed: they are anybody's now, and are taken over.
+        // The lease was lost during the commit: any daemon may deliver them now, and one will take them over.
         guard registration.known == lease else {
             reserved.giveBack(to: handOver)
             return handOver.wantSweeps()
         }
-        // Their lane closed in between (a pause, a reload): the sweep finds them leased and not held.
+        // Their lane was closed meanwhile (a pause, a reload): the sweep finds them leased and not held.
         let refused = handOver.hand(deliveries).map(\.id)
         handOver.drop(refused)
         if !refused.isEmpty { handOver.wantSweeps() }
@@ -242,7 +246,7 @@ package struct Recorder: Sendable {
                 try session.run(RecordStatements.quarantine, (body.source, body.reason, digest, body.body))
             }
             completion(.stored)
-            // None: it came once more after it was erased.
+            // No row: it came again after it was erased.
             if let row = rows.first { observe(.quarantined(source: body.source, quarantine: row, reason: body.reason)) }
         } catch {
             completion(.unavailable)

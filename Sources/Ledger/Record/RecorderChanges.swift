@@ -2,10 +2,10 @@ import Postgres
 import Synchronization
 import Vocabulary
 
-/// Changes of holders that are not applied to all purchases yet: gone on with after each commit that leaves one, and
-/// from time to time, for what a daemon left unfinished when it ended.
+/// Continues changes of holders that are not applied to all purchases yet: after each commit that leaves one, and from
+/// time to time, for those that a daemon left unfinished when it ended.
 extension Recorder {
-    /// Until it is cancelled.
+    /// Continues changes until the task is cancelled.
     func continueChanges() async {
         unfinished.wake()
         await withTaskGroup { group in
@@ -19,7 +19,7 @@ extension Recorder {
         }
     }
 
-    /// The next so many purchases of one change.
+    /// Applies one change to its next purchases.
     /// - Returns: whether there may be more to do.
     @discardableResult
     func continueChange() async -> Bool {
@@ -40,7 +40,7 @@ extension Recorder {
                 for happening in committed.happenings { observe(happening) }
                 return row != nil
             } catch let error as DatabaseError where error.mayBeOneEvent {
-                // It would fail again, and hold up those behind it.
+                // It would fail again and delay the changes after it.
                 guard let row = current.withLock({ $0 }) else { throw error }
                 unfinished.skip(row)
                 observe(
@@ -51,13 +51,13 @@ extension Recorder {
             observe(.warning("a change of a holder is applied further later: \(error)"))
             return false
         } catch {
-            // The database's trouble passes; the next wake-up goes on.
+            // A temporary failure of the database; the next wake-up continues.
             return false
         }
     }
 }
 
-/// The wake-up for changes that are not applied to all purchases yet, and those that failed.
+/// The wake-up for changes that are not applied to all purchases yet, and the rows of those that failed.
 final class UnfinishedChanges: Sendable {
     let wakeUps: AsyncStream<Void>
     private let source: AsyncStream<Void>.Continuation
@@ -67,7 +67,7 @@ final class UnfinishedChanges: Sendable {
 
     func wake() { source.yield() }
 
-    /// Rows of changes that failed in this process: tried again when it starts anew.
+    /// Rows of changes that failed in this process: tried again after a restart.
     var skipped: Set<Int64> { failed.withLock { $0 } }
 
     func skip(_ row: Int64) { _ = failed.withLock { $0.insert(row) } }

@@ -1,8 +1,8 @@
 import Postgres
 
 extension Pool {
-    /// One transaction, which runs again when PostgreSQL ended it to break a circle of locks, with a batch that was
-    /// being recorded beside it or with another like it.
+    /// Runs a transaction, and runs it again after a retryable error, such as a deadlock with a concurrent batch or
+    /// with another transaction like it; at most `Recorder.collisionsMax` attempts.
     func retriedTransaction<Value: Sendable>(
         _ body: @Sendable (borrowing Session) throws(DatabaseError) -> Value
     ) async throws(DatabaseError) -> Value {

@@ -1,20 +1,23 @@
 import Vocabulary
 
-/// Who may use a purchase that several hold together (`ownership = "install_and_identity"`): one pure function like
-/// TransferResolution, over the same state.
+/// Decides who may use a purchase that several hold together (`ownership = "install_and_identity"`): one pure function
+/// like TransferResolution, over the same state.
 ///
 /// The smallest rule that reproduces the six examples of Qonversion's page "User Identifiers": a purchase is held by
 /// the install that made it, and by the identity logged in on it; the first identify ever of an identity gives it all
 /// that the install holds; a restore makes the install and its identity holders, alone ("transfer") or beside the
 /// others ("copy"). What ends is the purchase, for all of its holders at once.
 ///
-/// State: `registers`, one for each holder; `period`, whether the purchase is running; `facts`, of each holder the
-/// first gain, for a change of holders that comes late; `natives`, one for each holder that a restore took the purchase
-/// from while it ran, and `told`, how many those were for each pair. A pair's number is what was settled and one for
-/// each native that is kept: nothing but a new native raises it, and by one.
+/// State:
+/// - `registers`: one for each holder.
+/// - `period`: whether the purchase is running.
+/// - `facts`: the first gain of each holder, for a change of holders that comes late.
+/// - `natives`: one for each holder that a restore took the purchase from while it ran.
+/// - `told`: how many of those there were, for each pair. A pair's number is the settled ones plus one for each native
+///   that is kept: only a new native raises it, and by one.
 ///
-/// A restore is announced once, however often it is applied. While `natives` has room all are remembered; once it is
-/// full (it stays full), whatever comes before the first of them was announced and settled, or comes too late.
+/// A restore is announced once, however often it is applied. While `natives` has room, all are remembered; once it is
+/// full (it stays full), a native before the first of them was announced and settled, or comes too late.
 enum SharedOwnership {
     static func resolve(_ state: PurchaseState, _ facts: [Fact]) -> Resolution {
         var next = state
@@ -31,9 +34,9 @@ enum SharedOwnership {
         return next.resolution(telling: told)
     }
 
-    /// Nil where the purchase is not concerned.
+    /// Applies a change of holders to the purchase; nil if it does not concern the purchase.
     static func apply(_ change: HolderChangeRow, to state: PurchaseState) -> Resolution? {
-        // What is older than any retry was applied when it came.
+        // A change older than any retry was applied when it arrived.
         if let newest = state.newestTime,
             change.at < newest.advanced(byMilliseconds: -Limits.retryHorizonMilliseconds)
         {
@@ -80,7 +83,7 @@ extension PurchaseState {
         return Resolution(state: self, told: told, isPassedOn: true, access: access, notes: [])
     }
 
-    /// A register is on while its holder was last given the purchase; all access ends and begins with its period.
+    /// The access of a register: on while its holder was last given the purchase and the period runs.
     private func sharedAccess(of register: Register, isForgotten: Bool) -> Access {
         let isActive = !isForgotten && register.isOn && period?.isOn ?? true
         return Access(isActive: isActive, asOf: max(register.at, period?.at ?? register.at))
@@ -90,11 +93,11 @@ extension PurchaseState {
         (registers.map(\.at) + (period.map { [$0.at] } ?? [])).max()
     }
 
-    /// Before what is last known of it the purchase ran, or it could not have ended then.
+    /// Whether the purchase ran at a time: before its last known end it did, or it could not have ended then.
     fileprivate func isRunning(at time: Timestamp) -> Bool { period.map { $0.isOn || $0.at > time } ?? true }
 
-    /// By the register where it is as old as that. Where it is newer, by the first gain and by the transfers from the
-    /// holder since, as far as all of these are remembered.
+    /// Whether a holder held the purchase at a time: by its register if that is not newer; otherwise by the first gain
+    /// and the transfers from the holder since then, as far as all of these are remembered.
     fileprivate func isHeld(by holder: Holder, at time: Timestamp) -> Bool {
         guard let register = registers.first(where: { $0.holder == holder }) else { return false }
         if register.at <= time { return register.isOn }
@@ -108,11 +111,11 @@ extension PurchaseState {
         return time >= first.at
     }
 
-    /// Gives it to a holder. If that comes late, the next transfer after it took it away again.
+    /// Gives the purchase to a holder. If the gain comes late, the next transfer after it took the purchase away again.
     fileprivate mutating func gain(_ holder: Holder, at time: Timestamp) -> [ToldTransfer] {
         let register = write(Register(holder: holder, at: time, isOn: true, isTenureFree: true))
         noteGain(of: holder, at: time)
-        // The holders that the newest transfer went to have registers of its time at least.
+        // The holders that received the newest transfer have registers of its time or later.
         guard let newest = natives.last, register.at < newest.at else { return [] }
         var told: [ToldTransfer] = []
         if register.isOn, isRemembered(since: register.at), let next = natives.first(where: { $0.at > register.at }) {
@@ -131,7 +134,7 @@ extension PurchaseState {
         facts.insert(fact, at: facts.firstIndex { fact < $0 } ?? facts.endIndex)
     }
 
-    /// Once for each restore, however often it is applied.
+    /// Announces a transfer once for each restore, however often it is applied.
     fileprivate mutating func tell(from: Holder, to: Holder, at time: Timestamp) -> [ToldTransfer] {
         let native = KeptNative(at: time, kind: .transferred, from: from, to: to)
         if from == to || isSettled(native) || natives.contains(native) { return [] }
@@ -144,13 +147,13 @@ extension PurchaseState {
         return [ToldTransfer(from: from, to: to, n: number, native: nil)]
     }
 
-    /// What is not kept of a pair's number is settled.
+    /// Settles the part of a pair's number that has no kept native.
     private mutating func settleNatives(of pair: Timeline.Pair) {
         let index = indexOfEntry(pair)
         told[index].settledTransferred = told[index].number - natives.count { $0.pair == pair }
     }
 
-    /// The later event time wins; on equal times the end.
+    /// Writes the period: the later event time wins; on equal times the end wins.
     fileprivate mutating func write(period new: Period) {
         guard let known = period else { return period = new }
         if new.at > known.at || new.at == known.at && !new.isOn { period = new }

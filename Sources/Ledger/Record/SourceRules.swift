@@ -1,12 +1,12 @@
 import Synchronization
 package import Vocabulary
 
-/// What recording must know of a source, without knowing its kind.
+/// The rules that recording needs for a source, independent of its kind.
 package struct SourceRules: Sendable {
     package let shape: any SourceShape
     package let ownership: Ownership
-    /// Whether its events, or what the app's backend says about it, can concern a holder as a whole. Where not, nothing
-    /// is looked up for that, and no two of its batches wait for each other.
+    /// Whether its events, or what the app's backend says about it, can concern a holder as a whole. If not, nothing is
+    /// looked up for that, and no two of its batches wait for each other.
     package let statesChanges: Bool
 
     package init(shape: any SourceShape, ownership: Ownership = .exclusive, statesChanges: Bool = false) {
@@ -16,7 +16,7 @@ package struct SourceRules: Sendable {
     }
 }
 
-/// What recording knows of all sources, by name: read by every batch.
+/// The rules of all sources, by name: read by every batch.
 package final class SourceRuleBook: Sendable {
     private let rules: Mutex<[String: SourceRules]>
 
@@ -24,7 +24,8 @@ package final class SourceRuleBook: Sendable {
 
     var current: [String: SourceRules] { rules.withLock { $0 } }
 
-    /// A source that is gone keeps its rules: webhooks of it may be on their way into the ledger.
+    /// Adds and replaces rules. A source that was removed keeps its rules: some of its webhooks may still be on their
+    /// way into the ledger.
     package func learn(_ new: [String: SourceRules]) {
         rules.withLock { $0.merge(new) { _, new in new } }
     }

@@ -1,24 +1,24 @@
 import Vocabulary
 
 extension TransferResolution {
-    /// Applies what was stated of a holder as a whole to one purchase, under exclusive ownership.
+    /// Applies a change of holders to one purchase, under exclusive ownership.
     ///
-    /// Idempotent, and sure of its end: applied again after a late webhook of the old holder it says the same with a
+    /// Idempotent, so repetition ends: applied again after a late webhook of the old holder, it states the same with a
     /// longer period, which the state takes as one fact. So the order of the two never matters (I1).
     ///
-    /// - Returns: nil where the purchase is not concerned: its subject does not hold it at that time, or the rule of a
-    ///   login does not move it (I3; a lapsed period is a new start, no transfer).
+    /// - Returns: nil if the purchase is not concerned: the change's subject does not hold it at that time, or the rule
+    ///   for logins does not move it (I3; after a lapsed period there is a new start, no transfer).
     static func apply(_ change: HolderChangeRow, to state: PurchaseState, kind: Purchase.Kind) -> Resolution? {
         let to = change.secondTarget ?? change.target
         guard let from = change.from ?? soleHolder(of: state, at: change.at), from != to else { return nil }
         if change.kind == .login, kind == .oneTime { return nil }
-        // What is older than any retry has been settled; counting it once more would double it.
+        // A change older than any retry has been settled; counting it again would double it.
         if let newest = state.facts.last?.at,
             change.at < newest.advanced(byMilliseconds: -Limits.retryHorizonMilliseconds)
         {
             return nil
         }
-        // A register that is newer than the change says nothing of the time of it.
+        // A register that is newer than the change says nothing about the change's time.
         if let register = state.registers.first(where: { $0.holder == from && $0.at <= change.at }),
             register.isTenureFree
         {
@@ -38,8 +38,8 @@ extension TransferResolution {
             until: until == Timestamp(milliseconds: .max) ? nil : until, isFamilyShared: isShared)
     }
 
-    /// How long what `holder` holds at `time` is paid for; nil: it does not hold it then. A loss at that very time is
-    /// the change itself, applied before, and says nothing of the period.
+    /// How long the purchase that `holder` holds at `time` is paid for; nil: it does not hold it then. A loss at that
+    /// very time is the change itself, applied before, and says nothing about the period.
     private static func period(of holder: Holder, at time: Timestamp, in state: PurchaseState) -> Timestamp? {
         var until: Timestamp?
         var isHolder = false
@@ -54,14 +54,15 @@ extension TransferResolution {
         return isHolder ? until : nil
     }
 
-    /// A restore names a transaction and no old holder: under exclusive ownership there is at most one.
+    /// The holder of a purchase at a time. A restore names a transaction and no old holder; under exclusive ownership
+    /// there is at most one.
     private static func soleHolder(of state: PurchaseState, at time: Timestamp) -> Holder? {
         state.facts.last { $0.kind == .gain && $0.at < time }?.holder
     }
 
-    /// What is known of a purchase once a webhook says that it is a one-time purchase, after others were taken for
-    /// those of a subscription: no tenures, and every register stands for itself. The same as if it had been said first
-    /// (I1), but for transfers that followed from tenures and were announced: those are void, and the journal says so.
+    /// Converts the state of a purchase once a webhook says that it is a one-time purchase, after others were read as
+    /// those of a subscription: no tenures, and every register counts by itself. The result is the same as if it had
+    /// been said first (I1), except for announced transfers that followed from tenures: those are voided and logged.
     static func oneTime(_ state: PurchaseState) -> Resolution {
         var next = state
         let before = Timeline(state.facts)

@@ -1,11 +1,11 @@
 import Vocabulary
 
 extension PurchaseState {
-    /// Drops what no webhook inside the retry horizon can depend on, then what exceeds the limits. The counts that the
-    /// dropped facts stood for are kept as numbers, so that no drop changes a number of transfers.
+    /// Drops what no webhook inside the retry horizon can depend on, then what exceeds the limits. The counts of the
+    /// dropped facts are kept as numbers, so that no drop changes a number of transfers.
     ///
-    /// - Parameter timeline: of the facts as they are.
-    /// - Returns: the registers that had to go.
+    /// - Parameter timeline: of the current facts.
+    /// - Returns: the registers that were dropped.
     mutating func compact(_ timeline: Timeline) -> [Register] {
         let count = facts.count
         dropInnerFacts()
@@ -16,9 +16,9 @@ extension PurchaseState {
         return forgetRegisters { $0.isOn && ($0.isTenureFree || $0.holder == timeline.newestGranted) }
     }
 
-    /// The same for a purchase that several hold together, which has no tenures.
+    /// Drops what exceeds the limits of a purchase with shared ownership, which has no tenures.
     ///
-    /// - Returns: the registers that had to go.
+    /// - Returns: the registers that were dropped.
     mutating func compactShared() -> [Register] {
         forgetPairs { _ in [] }
         let forgotten = forgetRegisters(whereActive: \.isOn)
@@ -29,10 +29,10 @@ extension PurchaseState {
         return forgotten
     }
 
-    /// Between two facts of one holder with nobody else's in between, a third says nothing more, once no webhook can
-    /// come between them: the later one is older than the retry horizon (and the minute by which a loss reaches back),
-    /// counted from the newest event time, for there is no clock. The first gain of such a run stays: it makes the
-    /// tenure granted. A revocation stays: it changes what facts before it mean.
+    /// Drops a fact between two others of its holder, without another holder's in between, once no webhook can come
+    /// between them: the later one is older than the retry horizon plus the minute by which a loss reaches back,
+    /// counted from the newest event time, because there is no clock. The first gain of such a run stays: it makes the
+    /// tenure granted. A revocation stays: it changes the meaning of facts before it.
     private mutating func dropInnerFacts() {
         guard facts.count > 2, let newest = facts.last?.at else { return }
         let horizon = newest.advanced(
@@ -53,7 +53,7 @@ extension PurchaseState {
         facts = kept
     }
 
-    /// The newest gain stays whatever its age: it says who has the purchase.
+    /// Drops the oldest facts beyond the limit. The newest gain stays, however old: it says who has the purchase.
     private mutating func dropOldestFacts() {
         while facts.count > Self.factsMax {
             let newestGain = facts.lastIndex { $0.kind == .gain }
@@ -61,7 +61,8 @@ extension PurchaseState {
         }
     }
 
-    /// Also where only what is left shows a change: there the count is taken back.
+    /// Settles the changes that the kept facts do not show any more; a change that only the kept facts show is
+    /// subtracted.
     private mutating func settleChanges(_ full: Timeline) {
         let kept = Timeline(facts)
         for pair in full.pairs(differingFrom: kept) {
@@ -81,12 +82,13 @@ extension PurchaseState {
         }
     }
 
-    /// - Parameter neighbours: changes of holder that the kept facts show; asked for where there are too many pairs.
+    /// Drops the first pairs beyond the limit that nothing kept concerns.
+    /// - Parameter neighbours: changes of holder that the kept facts show; called only if there are too many pairs.
     private mutating func forgetPairs(neighbours: (PurchaseState) -> [Timeline.Change]) {
         guard told.count > Self.pairsMax else { return }
         let changes = neighbours(self)
         while told.count > Self.pairsMax {
-            // There is one: fewer than `pairsMax` pairs have a kept native or two neighbouring tenures.
+            // Such a pair exists: fewer than `pairsMax` pairs have a kept native or two neighbouring tenures.
             let index = told.firstIndex { entry in
                 !natives.contains { $0.pair == entry.pair } && !changes.contains { $0.pair == entry.pair }
             }
@@ -95,7 +97,7 @@ extension PurchaseState {
         }
     }
 
-    /// The oldest of those without access, else the oldest.
+    /// Drops the oldest registers without access beyond the limit, else the oldest.
     private mutating func forgetRegisters(whereActive isActive: (Register) -> Bool) -> [Register] {
         var forgotten: [Register] = []
         while registers.count > Self.registersMax {

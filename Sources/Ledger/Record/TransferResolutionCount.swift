@@ -6,7 +6,8 @@ extension PurchaseState {
         var notes: [Note] = []
     }
 
-    /// Compares the number of transfers of each pair with what was told, tells the rest and voids what is one no more.
+    /// Compares the number of transfers of each pair with what was announced, announces the missing ones and voids
+    /// those that no longer hold.
     mutating func count(before: Timeline, after: Timeline, reading: FactReading) -> Verdict {
         var verdict = Verdict()
         var raised: [(index: Int, transfers: [ToldTransfer])] = []
@@ -23,13 +24,13 @@ extension PurchaseState {
                 verdict.notes.append(void(at: index, number: number, before, after, reading))
             }
         }
-        // Native alone, without a change of tenure, comes last; the sort is stable for those.
+        // A native without a change of tenure comes last; the sort is stable for those.
         raised.sort { $0.index < $1.index }
         verdict.told = raised.flatMap(\.transfers)
         return verdict
     }
 
-    /// Transfers of the pair by all that is known: the largest of the three counts.
+    /// The number of transfers of the pair: the largest of the three counts.
     private func number(at index: Int, _ timeline: Timeline) -> Int {
         let entry = told[index]
         var transferred = entry.settledTransferred
@@ -57,7 +58,7 @@ extension PurchaseState {
 
     // MARK: Voids
 
-    /// A voided transfer that the facts show again is the one that was told, not another.
+    /// Restores voided transfers that the facts show again: they are the announced ones, not new ones.
     private mutating func restore(at index: Int, _ timeline: Timeline) {
         let entry = told[index]
         if entry.voided.isEmpty { return }
@@ -74,13 +75,13 @@ extension PurchaseState {
         var gone = before.changes.filter { change in
             change.pair == entry.pair && !after.changes.contains(change)
         }.map(\.at)
-        // Of those that no change shows, more than can be kept are settled at once: a count has no other bound.
+        // Transfers that no change shows are settled at once beyond what can be kept: a count has no other bound.
         let unshown = max(missing - gone.count, 0)
         gone += Array(repeating: reading.at, count: min(unshown, Self.voidedMax))
         let voided = gone.suffix(missing)
         let all = (entry.voided + voided).sorted()
         told[index].voided = all.suffix(Self.voidedMax)
-        // Counted for good: no fact will bring it back.
+        // Settled permanently: no fact will restore these.
         told[index].settle(missing - voided.count + all.count - told[index].voided.count)
         let reason = reason(from: entry.from, to: entry.to, at: voided.last ?? reading.at, after, reading)
         return Note(reason: reason, from: entry.from, to: entry.to, count: missing)
@@ -97,7 +98,8 @@ extension PurchaseState {
 
     // MARK: Merging
 
-    /// Adds a pair that may be there already, under another's former name: numbered on from the higher of the two.
+    /// Adds a pair that may exist already under another holder's former name; numbering continues from the higher of
+    /// the two.
     mutating func merge(_ other: ToldPair) {
         let count = told.count
         let index = indexOfEntry(other.pair)
@@ -111,8 +113,8 @@ extension PurchaseState {
             settledReceived: known.settledReceived + other.settledReceived)
     }
 
-    /// Makes what is shown of each pair equal to its number, so that what facts of new names show is told neither again
-    /// nor voided.
+    /// Makes the count of each pair equal to its number, so that what facts with new names show is neither announced
+    /// again nor voided.
     mutating func settleNumbers() {
         let timeline = Timeline(period == nil ? facts : [])
         for change in timeline.changes { _ = indexOfEntry(change.pair) }
@@ -123,14 +125,14 @@ extension PurchaseState {
 
     // MARK: Pairs
 
-    /// The pairs whose number this webhook can have changed.
+    /// The pairs whose number this webhook may have changed.
     private func pairs(_ before: Timeline, _ after: Timeline, _ reading: FactReading) -> [Timeline.Pair] {
         var pairs = after.pairs(differingFrom: before)
         if let pair = reading.native?.pair, !pairs.contains(pair) { pairs.append(pair) }
         return pairs
     }
 
-    /// The pair's entry; a new one starts where forgotten ones ended, so that its numbers are new.
+    /// The index of the pair's entry; a new one starts after the forgotten ones, so that its numbers are new.
     mutating func indexOfEntry(_ pair: Timeline.Pair) -> Int {
         var (low, high) = (told.startIndex, told.endIndex)
         while low < high {
@@ -149,7 +151,7 @@ extension PurchaseState {
 extension ToldPair {
     var pair: Timeline.Pair { Timeline.Pair(from: from, to: to) }
 
-    /// Adds to what each of the three counts shows.
+    /// Adds to each of the three counts.
     mutating func settle(_ count: Int) {
         settledChanges += count
         settledTransferred += count

@@ -1,8 +1,8 @@
 import Vocabulary
 
-/// What one webhook adds to the state of its purchase, read once.
+/// What one webhook adds to the state of its purchase.
 struct FactReading {
-    /// A native that names one holder on both sides: states nothing.
+    /// Whether it is a native that names one holder on both sides: it states nothing.
     let isIgnored: Bool
     private(set) var facts: [KeptFact] = []
     private(set) var native: KeptNative?
@@ -13,7 +13,7 @@ struct FactReading {
     init(_ fact: Fact, kind: Purchase.Kind) {
         at = fact.at
         isRevoked = fact.isRevoked
-        // ACTIVATE and DEACTIVATE speak of one holder, whatever else the body names.
+        // ACTIVATE and DEACTIVATE concern one holder, whatever else the body names.
         let isNative = fact.kind == .transferred || fact.kind == .received
         let counterpart = isNative ? fact.counterpart : nil
         isIgnored = counterpart == fact.holder
@@ -23,7 +23,8 @@ struct FactReading {
         let loser = isOldHolder ? fact.holder : counterpart
         let gainer = isOldHolder ? counterpart : fact.holder
         let isTenureFree = fact.isFamilyShared || kind == .oneTime
-        // Of a hand-over the status speaks of the subscription, not of a period that was taken back.
+        // In a transfer that names both holders, the status describes the subscription, not a period that was taken
+        // back.
         let isRevocation = fact.isRevoked && counterpart == nil
 
         if let loser {
@@ -32,8 +33,8 @@ struct FactReading {
         }
         if let gainer {
             if !isTenureFree { facts.append(.gain(of: gainer, fact, isRevocation: isRevocation)) }
-            // A native switches on only while the paid period lasts, by its own event time: a clock would make the
-            // answer depend on the day of arrival. ACTIVATE always does: access follows event names.
+            // A native switches its new holder on only while the paid period lasts by its own event time: with a clock
+            // the answer would depend on the day of arrival. ACTIVATE always does: access follows event names.
             let isPaid = !fact.isRevoked && (fact.until.map { $0 > fact.at } ?? true)
             if !isNative || isPaid {
                 registers.append(Register(holder: gainer, at: fact.at, isOn: true, isTenureFree: isTenureFree))
@@ -64,14 +65,14 @@ extension KeptFact {
 }
 
 extension PurchaseState {
-    /// Adds what a webhook states. Commutative and idempotent: the heart of confluence.
+    /// Adds what a webhook states. Commutative and idempotent: confluence (I1) depends on it.
     mutating func record(_ reading: FactReading) {
         for fact in reading.facts { insert(fact) }
         if let native = reading.native { insert(native) }
         for register in reading.registers { write(register) }
     }
 
-    /// Whether it comes before all of a full list of natives: such a one was settled, or comes too late to be told from
+    /// Whether the native comes before all of a full list: it was settled, or comes too late to be distinguished from
     /// those that were.
     func isSettled(_ native: KeptNative) -> Bool {
         natives.count >= Self.nativesMax && natives.first.map { native < $0 } ?? false
@@ -91,9 +92,9 @@ extension PurchaseState {
         if index == natives.endIndex || natives[index] != native { natives.insert(native, at: index) }
     }
 
-    /// The later event time wins; on equal times the loss, then the one that is free of tenures.
+    /// Writes a register: the later event time wins; on equal times the loss, then the one that is free of tenures.
     ///
-    /// - Returns: the one that won.
+    /// - Returns: the register that won.
     @discardableResult
     mutating func write(_ register: Register) -> Register {
         let index = registers.firstIndex { !($0.holder < register.holder) } ?? registers.endIndex

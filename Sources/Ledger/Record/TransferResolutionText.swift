@@ -16,7 +16,7 @@ import Vocabulary
 extension PurchaseState {
     /// Bytes that are not a state: damaged, or written by another version of Posthouse.
     package struct Unreadable: Error, Equatable, CustomStringConvertible {
-        /// Counted from 1. The line itself is not quoted: it holds ids of people.
+        /// Counted from 1. The line itself is not quoted, because it contains ids of people.
         package let line: Int
         package let reason: String
 
@@ -76,7 +76,7 @@ extension PurchaseState {
         }
     }
 
-    /// Reads one line after the first; the result is the rank of its kind.
+    /// Reads one line after the first; returns the rank of its kind.
     private mutating func read(_ fields: inout LineFields) throws(Unreadable) -> Int {
         switch try fields.word() {
         case "fact":
@@ -117,17 +117,19 @@ extension PurchaseState {
 }
 
 extension PurchaseState {
-    /// Transfers of one pair that a stored state may count: more than any purchase has.
+    /// The most transfers of one pair that a stored state may count: more than any purchase has.
     static let transfersMax = 1_000_000_000
 
-    /// What was told is what was settled, and at most one more for each fact, native webhook and void that is kept.
-    /// A count that a damaged row makes up would be told, webhook by webhook and message by message.
+    /// Whether the pair's number is possible: what was settled, and at most one more for each fact, native webhook and
+    /// void that is kept. An impossible count from a damaged row would be announced, webhook by webhook and message by
+    /// message.
     private func isShown(_ pair: ToldPair) -> Bool {
         abs(pair.number - pair.settledMost) <= facts.count + natives.count + pair.voided.count
     }
 
-    /// Version 0.1.0 kept no account of what was settled of a shared purchase. Its numbers need none, for nothing but
-    /// a new native raises one, and by one; but nothing is settled that was not told.
+    /// Whether the numbers are those of a shared purchase. Version 0.1.0 did not store what was settled of those, and
+    /// they do not need it: only a new native raises a number, and by one. But nothing is settled that was not
+    /// announced.
     private var isSharedCount: Bool { period != nil && told.allSatisfy { $0.settledMost <= $0.number } }
 }
 

@@ -6,12 +6,12 @@ struct LineWriter {
 
     init() { bytes.reserveCapacity(256) }
 
-    /// A word that needs no escape; the first of a line.
+    /// Begins a line with a word that needs no escape.
     mutating func begin(_ word: StaticString) { append(word) }
 
     mutating func end() { bytes.append(UInt8(ascii: "\n")) }
 
-    /// The next field: a word that needs no escape.
+    /// Adds a field: a word that needs no escape.
     mutating func field(_ word: StaticString) {
         bytes.append(UInt8(ascii: "\t"))
         append(word)
@@ -22,7 +22,7 @@ struct LineWriter {
         bytes.append(contentsOf: String(number).utf8)
     }
 
-    /// Milliseconds, separated by commas.
+    /// Adds a field of milliseconds, separated by commas.
     mutating func field(_ times: [Timestamp]) {
         bytes.append(UInt8(ascii: "\t"))
         for (index, time) in times.enumerated() {
@@ -95,7 +95,7 @@ struct LineFields {
         try int(word())
     }
 
-    /// Only as it is written: no plus sign, no leading zero.
+    /// Reads a number in its written form only: no plus sign, no leading zero.
     private func int<Integer: FixedWidthInteger>(_ text: String) throws(PurchaseState.Unreadable) -> Integer {
         guard let value = Integer(text), text == String(value) else { throw unreadable("not a number") }
         return value
@@ -105,14 +105,15 @@ struct LineFields {
         Timestamp(milliseconds: try int(as: Int64.self))
     }
 
-    /// One of two words.
+    /// Whether the next field is the first of two words; any other word is an error.
     private mutating func isFirst(_ first: String, or second: String) throws(PurchaseState.Unreadable) -> Bool {
         let word = try word()
         guard word == first || word == second else { throw unreadable("neither \(first) nor \(second)") }
         return word == first
     }
 
-    /// Byte by byte: to String's own prefix rules an id that starts with a combining mark has no prefix.
+    /// Reads a holder byte by byte: by String's own prefix rules, an id that starts with a combining mark has no
+    /// prefix.
     private mutating func holder() throws(PurchaseState.Unreadable) -> Holder {
         let text = Array(try word().utf8)
         let id = try unescaped(text.dropFirst(5))

@@ -1,6 +1,6 @@
 import Vocabulary
 
-/// The tenures of one purchase, read off its facts. Recomputed from the whole for each event: there are at most
+/// The tenures of one purchase, computed from its facts. Recomputed completely for each event: there are at most
 /// `PurchaseState.factsMax` facts, and typically one to five.
 struct Timeline {
     /// Two holders, in the direction of a transfer.
@@ -16,7 +16,7 @@ struct Timeline {
         var firstGain: Timestamp?
     }
 
-    /// The purchase passing from one holder to another while it was paid for.
+    /// A passing of the purchase from one holder to another while it was paid for.
     struct Change: Equatable {
         let pair: Pair
         /// The new holder's first gain.
@@ -25,7 +25,7 @@ struct Timeline {
 
     private(set) var tenures: [Tenure] = []
     private(set) var changes: [Change] = []
-    /// The holder of the newest granted tenure: the one that has it.
+    /// The holder of the newest granted tenure: the one who has the purchase.
     private(set) var newestGranted: Holder?
 
     /// - Parameter facts: in canonical order.
@@ -46,11 +46,11 @@ struct Timeline {
 
     func count(of pair: Pair) -> Int { changes.count { $0.pair == pair } }
 
-    /// Where the newest change of a pair stands among all, for the order of telling.
+    /// The index of the pair's newest change among all, for the order of announcement.
     func lastIndex(of pair: Pair) -> Int? { changes.lastIndex { $0.pair == pair } }
 
-    /// The pairs whose changes are not the same in `other`, each once. One webhook touches one place of the timeline,
-    /// so what both have in common at either end is skipped.
+    /// The pairs whose changes differ in `other`, each once. One webhook touches one part of the timeline, so what both
+    /// have in common at either end is skipped.
     func pairs(differingFrom other: Timeline) -> [Pair] {
         let start = zip(changes, other.changes).prefix { $0 == $1 }.count
         let rest = (mine: changes.dropFirst(start), others: other.changes.dropFirst(start))
@@ -62,7 +62,7 @@ struct Timeline {
         return pairs
     }
 
-    /// Who had it directly before the tenure that `holder` began at or before `start`.
+    /// The holder directly before the tenure that `holder` began at or before `start`.
     func predecessor(of holder: Holder, at start: Timestamp) -> Holder? {
         let index = tenures.lastIndex { tenure in
             tenure.holder == holder && (tenure.firstGain.map { $0 <= start } ?? false)
@@ -97,7 +97,8 @@ struct Timeline {
         return points
     }
 
-    /// Where the holder of this loss must have held it, if nothing known before says so; nil where something does.
+    /// The point at which the holder of this loss must have held the purchase, if nothing known before says so;
+    /// otherwise nil.
     private static func ungrantedStart(of loss: KeptFact, after earlier: ArraySlice<KeptFact>) -> Timestamp? {
         if loss.isRevoked { return nil }
         let start = loss.at.advanced(byMilliseconds: -Limits.ungrantedTenureMilliseconds)
@@ -107,12 +108,12 @@ struct Timeline {
         return start
     }
 
-    /// Whether the period known of `holder` lasts to `start`, the first gain of the one after it.
+    /// Whether the period known of `holder` lasts to `start`, the first gain of the next holder.
     private static func reaches(_ holder: Holder, _ start: Timestamp, _ facts: [KeptFact]) -> Bool {
         let lossesEnd = start.advanced(byMilliseconds: Limits.ungrantedTenureMilliseconds)
         var latest: Timestamp?
         for fact in facts where fact.holder == holder && fact.at <= (fact.kind == .gain ? start : lossesEnd) {
-            // A revocation after the hand-over takes nothing back from it, and states that the period lasted till then.
+            // A revocation after the transfer takes nothing back from it, and states that the period lasted until then.
             latest = fact.at > start ? max(latest ?? fact.until, fact.until) : fact.period(after: latest)
         }
         return latest.map { $0 >= start } ?? false

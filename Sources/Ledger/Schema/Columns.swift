@@ -1,7 +1,7 @@
 package import Postgres
 package import Vocabulary
 
-/// An identifier travels as `uuid`: 16 bytes, no text.
+/// Encodes an identifier as `uuid`: 16 bytes, no text.
 extension Identifier: PostgresScalar {
     package static var oid: UInt32 { 2950 }
     package static var arrayOID: UInt32 { 2951 }

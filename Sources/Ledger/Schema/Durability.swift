@@ -1,6 +1,6 @@
 package import Postgres
 
-/// "An acknowledged event is never lost" is a promise that PostgreSQL keeps, so its settings are looked at first.
+/// Checks PostgreSQL's settings: only the database can keep the promise that an acknowledged event is never lost.
 package enum Durability {
     package enum Refusal: Error, CustomStringConvertible {
         case unsafe(setting: String, value: String)
@@ -29,7 +29,7 @@ package enum Durability {
         """)
     static let backend = Statement<(), Int32>("durability_backend", "SELECT pg_backend_pid()")
 
-    /// Asked at the start.
+    /// Checks the database at start.
     /// - Returns: why this database must not be used; nil if it may.
     package static func refusal(on session: borrowing Session) throws(DatabaseError) -> Refusal? {
         if let refusal = try unsafeServer(on: session) { return refusal }
@@ -38,8 +38,8 @@ package enum Durability {
         return backends.count > 1 ? .pooled : nil
     }
 
-    /// Asked of each new connection: after a failover it leads to another server, with settings of its own. One round
-    /// trip.
+    /// Checks the server of each new connection, because a failover leads to another server with its own settings. One
+    /// round trip.
     /// - Returns: why this server must not be used; nil if it may.
     package static func unsafeServer(on session: borrowing Session) throws(DatabaseError) -> Refusal? {
         guard let (fsync, synchronousCommit, version) = try session.run(settings, ()).first else { return nil }

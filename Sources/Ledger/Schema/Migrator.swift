@@ -2,14 +2,14 @@ import Crypto
 package import Postgres
 import Vocabulary
 
-/// One migration: forward only. Adjacent versions of the relay run side by side on one schema (rolling upgrade), so a
+/// One migration, forward only. Adjacent versions of the relay run side by side on one schema (rolling upgrade), so a
 /// migration adds before a later one removes.
 struct Migration: Sendable {
     let version: Int32
     let name: String
     let sql: String
 
-    /// SHA-256 of the text, so that a migration which was changed after it ran is noticed.
+    /// SHA-256 of the text, so that a change to an applied migration is noticed.
     var checksum: [UInt8] { Array(SHA256.hash(data: Array(sql.utf8))) }
 
     static let all: [Migration] = [
@@ -62,10 +62,10 @@ extension DatabaseError {
 
 /// Brings the schema up to date under an advisory lock, so that daemons which start together take turns.
 package enum Migrator {
-    /// The key of the advisory lock: "posthous" as bytes.
+    /// Key of the advisory lock: "posthous" as bytes.
     private static let lock: Int64 = 0x706F_7374_686F_7573
-    /// How long one migration may take, and another daemon's be waited for: a large ledger's may rewrite a table or
-    /// build an index.
+    /// The longest time for one migration, and for waiting for another daemon's: on a large ledger one may rewrite a
+    /// table or build an index.
     private static let patience: Duration = .seconds(6 * 3_600)
 
     static let exists = Statement<(), Bool>(
@@ -86,16 +86,16 @@ package enum Migrator {
         }
     }
 
-    /// Keeps every daemon that starts on this database waiting until the transaction that runs has ended.
+    /// Makes every daemon that starts on this database wait until the current transaction has ended.
     static func holdStarts(on session: borrowing Session) throws(DatabaseError) {
         try session.script("SELECT FROM pg_advisory_xact_lock(\(lock))", upTo: patience)
     }
 
-    /// In the transaction that runs.
+    /// Brings the schema up to date in the current transaction.
     static func bringUpToDate(
         on session: borrowing Session
     ) throws(DatabaseError) -> Result<(from: Int, to: Int), MigrationError> {
-        // The time-out of the statements that the daemon lives by is none for these.
+        // The time-out of the daemon's statements does not apply to migrations.
         try session.script("SET LOCAL statement_timeout = 0")
         try holdStarts(on: session)
         if try session.run(exists, ()).first != true {

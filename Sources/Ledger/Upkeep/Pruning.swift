@@ -1,18 +1,19 @@
 import Postgres
 import Vocabulary
 
-/// What is past its time goes, in steps small enough to disturb nobody and without a look at what is not: attempts by
-/// dropping the day's partition, events by walking their ids up to the first that is young enough, identities, which
-/// have no index by time because each event would pay for it, by one reading of the table's pages a day.
+/// Prunes what is past its retention, in steps small enough to disturb nobody and without reading what is not.
+/// Attempts: by dropping the day's partition. Events: by walking their ids up to the first that is young enough. Event
+/// keys: by one pass over the table's pages a day, since an index by time would cost every event.
 extension Upkeep {
-    /// Rows that one step looks at.
+    /// Rows read by one step.
     static let pruneStep: Int32 = 5_000
-    /// Pages of 8 KiB that one step looks at: about 10,000 identities.
+    /// Pages of 8 KiB read by one step: about 10,000 event keys.
     static let pruneStepPages: Int64 = 100
-    /// A breaker whose next probe nobody has asked for this long after it was due is forgotten.
+    /// A breaker is removed this long after a probe was due for which no daemon has asked.
     static let breakerIdleMax: Duration = .seconds(86_400)
 
-    /// Drops and prunes what is past its time; by the hour. What fails waits for the next and holds up nothing else.
+    /// Drops and prunes what is past its retention; runs every hour. A failure waits for the next run and stops nothing
+    /// else.
     /// - Throws: the first failure, once everything was tried.
     package func prune() async throws {
         var failure: (any Error)?
@@ -26,12 +27,12 @@ extension Upkeep {
         let days = Int32(clamping: retention.attempts.wholeMilliseconds / 86_400_000)
         try await pool.withSession { session throws(DatabaseError) in
             guard let today = try session.run(Self.today, ()).first else { return }
-            // The oldest first, and none past one that could not be dropped: what there is of attempts has no gap
+            // The oldest first, stopping at the first that cannot be dropped, so that the kept attempts have no gap
             // (`Backfill.knownFrom`).
             let past = try session.run(Self.partitions, ()).filter { $0.1 < today - days }.sorted { $0.1 < $1.1 }
             for (name, _) in past {
                 try session.transaction { session throws(DatabaseError) in
-                    // The name matched attempts_ and eight digits: it can be written into the statement as it is.
+                    // The name matched attempts_ and eight digits, so it is safe in the statement.
                     try session.script("\(Self.lockTimeout(Self.lockWaitMax)); DROP TABLE IF EXISTS \(name)")
                 }
             }
@@ -39,7 +40,7 @@ extension Upkeep {
         }
     }
 
-    /// Events whose messages are all settled and old; their messages go with them.
+    /// Prunes old events whose messages are all settled and no dead letters, with their messages.
     private func pruneEvents() async throws {
         let age = retention.events.wholeMilliseconds
         let first = try await pool.withSession { session throws(DatabaseError) in
@@ -52,7 +53,7 @@ extension Upkeep {
             let from = after
             let step = try await pool.withSession { session throws(DatabaseError) in
                 try session.transaction { session throws(DatabaseError) in
-                    // No replay is about to put one of them into the queue again.
+                    // Otherwise a replay could be about to put one of them into the queue again.
                     try Requeue.lock(on: session)
                     return try session.run(PruneStatements.events, (from, first, Self.pruneStep)).first
                 }
@@ -63,7 +64,7 @@ extension Upkeep {
         }
     }
 
-    /// The memory of what was accepted; by the day.
+    /// Prunes event keys; runs once a day.
     package func pruneIdentities() async throws {
         let pages = try await pool.withSession { session throws(DatabaseError) in
             try session.run(PruneStatements.identityPages, ()).first ?? 0
@@ -76,7 +77,7 @@ extension Upkeep {
         }
     }
 
-    /// Changes of holders that no webhook can come late enough for, by event time and by arrival.
+    /// Prunes changes of holders for which no webhook can come any more, by event time and by arrival.
     private func pruneChanges() async throws {
         var after: Int64 = -1
         while true {
@@ -92,14 +93,14 @@ extension Upkeep {
         }
     }
 
-    /// Breakers that nobody has anything to try for: of integrations that were removed, and discarded.
+    /// Prunes breakers with nothing left to try: the integration was removed and its deliveries discarded.
     private func pruneBreakers() async throws {
         try await pool.withSession { session throws(DatabaseError) in
             _ = try session.execute(PruneStatements.breakers, Self.breakerIdleMax.wholeMilliseconds)
         }
     }
 
-    /// What was erased is forgotten when its duplicates would be.
+    /// Prunes the hashes of erased events at the age at which event keys are pruned.
     private func pruneErased() async throws {
         let age = retention.duplicates.wholeMilliseconds
         try await pool.withSession { session throws(DatabaseError) in
@@ -111,12 +112,12 @@ extension Upkeep {
 enum PruneStatements {
     static let now = Statement<(), Int64>("prune_now", "SELECT (extract(epoch FROM now()) * 1000)::bigint")
 
-    /// What came while its day had no partition.
+    /// Attempts that came while their day had no partition.
     static let strays = Statement<Int32, ()>(
         "prune_strays",
         "DELETE FROM attempts_default WHERE at < (date '1970-01-01' + $1)::timestamp AT TIME ZONE 'UTC'")
 
-    /// After an id, below another, at most so many: the last id of them and how many they were.
+    /// Takes an id to start after, an id to stop before and a limit; returns the last id and the number of events read.
     static let events = Statement<(Int64, Int64, Int32), (Int64?, Int64)>(
         "prune_events",
         """
@@ -130,8 +131,8 @@ enum PruneStatements {
         SELECT max(id), count(*) FROM page
         """)
 
-    /// After an id, older than so many milliseconds, at most so many: the last id of those looked at and their number.
-    /// Rows come in the order of their ids, so none is looked at behind the first that came lately.
+    /// Takes an id to start after, a least age in milliseconds and a limit; returns the last id and the number of rows
+    /// old enough. Rows come in order of their ids, so none is read after the first that is too young.
     static let changes = Statement<(Int64, Int64, Int32), (Int64?, Int64)>(
         "prune_changes",
         """
@@ -148,7 +149,7 @@ enum PruneStatements {
     static let identityPages = Statement<(), Int64>(
         "prune_identity_pages",
         "SELECT pg_relation_size('identities') / current_setting('block_size')::bigint")
-    /// Of a range of pages (a TID range scan), those older than so many milliseconds.
+    /// Event keys in a range of pages (a TID range scan) that are older than so many milliseconds.
     static let identities = Statement<(String, String, Int64), ()>(
         "prune_identities",
         """

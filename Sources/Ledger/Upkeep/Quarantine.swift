@@ -1,7 +1,7 @@
 package import Postgres
 package import Vocabulary
 
-/// What was authentic and could not be read: kept byte for byte until a person has looked at it.
+/// Webhooks that are authentic and could not be read, kept byte for byte until a person has looked at them.
 package enum Quarantine {
     package struct Row: Sendable {
         package let id: Int64
@@ -11,14 +11,14 @@ package enum Quarantine {
         package let bytes: Int
     }
 
-    /// What became of a body that was read again.
+    /// The result of reading a body again.
     package enum Outcome: Sendable {
         case recorded(EventTrail)
-        /// The event was recorded before, from another body.
+        /// The event was recorded before, from another webhook.
         case duplicate(EventTrail)
     }
 
-    /// Ascending; at most `limit`, from behind `after` on.
+    /// Lists the rows after id `after`, ascending, at most `limit`.
     package static func list(
         after: Int64 = 0, limit: Int32 = 1_000, in pool: Pool
     ) async throws(DatabaseError) -> [Row] {
@@ -30,7 +30,7 @@ package enum Quarantine {
         }
     }
 
-    /// One of them with its body; nil: it is not there (any more).
+    /// One row with its body; nil: it is not there (any more).
     package static func body(_ id: Int64, in pool: Pool) async throws(DatabaseError) -> (row: Row, body: [UInt8])? {
         try await pool.withSession { session throws(DatabaseError) in
             try session.run(QuarantineStatements.body, id).first.map {
@@ -43,14 +43,14 @@ package enum Quarantine {
         }
     }
 
-    /// Why it still cannot be read.
+    /// Records why it still cannot be read.
     package static func note(_ reason: String, of id: Int64, in pool: Pool) async throws(DatabaseError) {
         try await pool.withSession { session throws(DatabaseError) in
             _ = try session.execute(QuarantineStatements.note, (id, reason))
         }
     }
 
-    /// Throws these away, for good.
+    /// Deletes these for good.
     /// - Returns: those that were there.
     package static func discard(_ ids: [Int64], in pool: Pool) async throws(DatabaseError) -> [Int64] {
         try await pool.withSession { session throws(DatabaseError) in
@@ -58,7 +58,7 @@ package enum Quarantine {
         }
     }
 
-    /// Records an event as if it had just come, and takes the body out of quarantine, in ONE transaction. Nothing is
+    /// Records an event as if it had just arrived, and removes the body from quarantine, in ONE transaction. Nothing is
     /// leased: the daemons find its deliveries in the queue.
     package static func release(
         _ id: Int64, as event: Event, routes: [RoutedIntegration], rules: [String: SourceRules], in pool: Pool
@@ -71,8 +71,8 @@ package enum Quarantine {
             _ = try session.execute(QuarantineStatements.remove, id)
             return (try Self.outcome(of: committed), committed.behind.map(\.lane))
         }
-        // What it was put behind may have been settled meanwhile (`Followers`). The event is recorded: where this fails
-        // a daemon's sweep frees it.
+        // What blocks its deliveries may have been settled meanwhile (`Followers`). The event is recorded: if this
+        // fails, a daemon's sweep unblocks them.
         try? await pool.withSession { session throws(DatabaseError) in
             try Queue.release(behind: Set(behind), on: session)
         }
@@ -83,7 +83,7 @@ package enum Quarantine {
         switch committed.outcomes.first {
         case .recorded(let trail): return .recorded(trail)
         case .duplicate(let trail, _): return .duplicate(trail)
-        // Nothing of it is kept but the row that it is in.
+        // The transaction is rolled back: nothing is kept except the quarantined row.
         case .setAside(_, _, let reason): throw .protocolViolation(reason: reason)
         case .refused, nil: throw .protocolViolation(reason: "recording one event came to nothing")
         }

@@ -14,17 +14,17 @@ package struct Retention: Sendable {
     }
 }
 
-/// What keeps the tables bounded: partitions of attempts made ahead and dropped by the day, the rest pruned in steps
+/// Keeps the tables bounded: partitions of attempts are made ahead and dropped by the day, the rest is pruned in steps
 /// small enough to disturb nobody.
 package struct Upkeep: Sendable {
-    /// Days of attempts that have a partition in advance.
+    /// Days for which partitions of attempts are made ahead.
     static let partitionsAhead = 3
 
-    /// How long a partition's lock is waited for: what reads attempts for long (a dump) holds it up, and whoever
-    /// settles waits behind it.
+    /// How long to wait for a partition's lock. A long reader of attempts (a dump) delays it, and settling waits
+    /// meanwhile.
     static let lockWaitMax: Duration = .seconds(1)
 
-    /// The key of the advisory lock: "partitio" as bytes.
+    /// Key of the advisory lock: "partitio" as bytes.
     private static let lock: Int64 = 0x7061_7274_6974_696F
 
     let pool: Pool
@@ -47,8 +47,8 @@ package struct Upkeep: Sendable {
         """)
     static let lockStatement = Statement<Int64, ()>("upkeep_lock", "SELECT FROM pg_advisory_xact_lock($1)")
 
-    /// Makes the partitions of the coming days; runs at start and then by the hour. Daemons that start together take
-    /// turns. Fails with `isRetryable` where somebody reads attempts for long: the default partition serves till then.
+    /// Makes the partitions of the coming days; runs at start and then every hour. Daemons that start together take
+    /// turns. Fails with `isRetryable` while somebody reads attempts for long: the default partition serves until then.
     package func preparePartitions() async throws {
         try await pool.withSession { session throws(DatabaseError) in
             try session.transaction { session throws(DatabaseError) in
@@ -59,8 +59,8 @@ package struct Upkeep: Sendable {
         }
     }
 
-    /// Makes those that are missing, in the transaction that runs.
-    /// - Parameter limit: for each lock; nil: as the transaction has it.
+    /// Makes the missing partitions, in the current transaction.
+    /// - Parameter limit: for each lock; nil: the transaction's own limit.
     static func makePartitions(
         _ days: some Sequence<Int32>, waiting limit: Duration? = nil, on session: borrowing Session
     ) throws(DatabaseError) {
@@ -70,10 +70,10 @@ package struct Upkeep: Sendable {
         for day in days where !existing.contains(day) { try session.script(createPartition(day)) }
     }
 
-    /// Of the transaction that runs.
+    /// Sets the limit for the current transaction.
     static func lockTimeout(_ limit: Duration) -> String { "SET LOCAL lock_timeout = \(limit.wholeMilliseconds)" }
 
-    /// Attached with the day's rows in it: PostgreSQL refuses a partition while the default one holds rows of it.
+    /// Moves the day's rows first: PostgreSQL refuses a partition while the default one holds rows of it.
     private static func createPartition(_ day: Int32) -> String {
         func date(_ day: Int32) -> Substring {
             Timestamp(milliseconds: Int64(day) * 86_400_000).iso8601.prefix(10)

@@ -5,7 +5,7 @@ import Vocabulary
 /// A host name that could not be looked up.
 package struct ResolutionError: Error, Sendable, Equatable {
     package let reason: String
-    /// Nothing is known of the name: whoever could know did not answer.
+    /// The look-up itself failed: nothing is known of the name.
     package let isTemporary: Bool
 
     package init(reason: String, isTemporary: Bool = false) {
@@ -14,7 +14,7 @@ package struct ResolutionError: Error, Sendable, Equatable {
     }
 }
 
-/// Turns a host name into addresses, off the event loop. Tests put their own in its place.
+/// Turns a host name into addresses, off the event loop. Tests replace it.
 package struct AddressResolver: Sendable {
     package let resolve: @Sendable (_ host: String, _ port: Int, any EventLoop) -> EventLoopFuture<[SocketAddress]>
 
@@ -25,7 +25,7 @@ package struct AddressResolver: Sendable {
         self.resolve = resolve
     }
 
-    /// EAI_NODATA, which glibc's headers show to GNU sources alone: the name exists and has no address.
+    /// EAI_NODATA, which glibc's headers declare for GNU sources only: the name exists and has no address.
     private static let noAddressCode: CInt = -5
 
     /// getaddrinfo(3): blocks. The addresses come in the order that the system prefers (RFC 6724), without a port.

@@ -1,8 +1,8 @@
 import NIOCore
 import Vocabulary
 
-/// Reads the answer to one request: pure, fed with what the HTTP decoder says. It bounds what an answer may cost and
-/// keeps the excerpt. An answer counts once its body has ended or has grown past the limit.
+/// Reads the answer to one request. Pure: it is fed with the output of the HTTP decoder. It limits what an answer may
+/// cost and keeps the excerpt. An answer is complete once its body has ended or exceeds the limit.
 struct AnswerReader {
     private enum State {
         case head
@@ -58,7 +58,8 @@ struct AnswerReader {
         state = .finished
     }
 
-    /// At the end of each read. Bounds what no decoded part shows: interim answers, reason phrases, chunk extensions.
+    /// Called at the end of each read. Limits what no decoded part shows: interim answers, reason phrases, chunk
+    /// extensions.
     mutating func readComplete() throws(DeliveryFailure) {
         switch state {
         case .head where rawBytes > Limits.responseHeadBytesMax:
@@ -70,12 +71,12 @@ struct AnswerReader {
         }
     }
 
-    /// The status stands; the rest of the body is left on a connection that nobody uses again.
+    /// Keeps the status; the rest of the body stays on a connection that is not used again.
     private mutating func cutShort() {
         state = .finished
         keepsAlive = false
     }
 
-    /// Something came that this request did not ask for: whoever comes next must not take it for an answer.
+    /// Input came that this request did not ask for: no later request on this connection may take it for its answer.
     mutating func distrust() { keepsAlive = false }
 }

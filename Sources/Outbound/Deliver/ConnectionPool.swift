@@ -1,7 +1,7 @@
 import NIOCore
 
-/// Who gets which connection: pure, no I/O and no clock. It counts the connections (opening, busy or idle) against the
-/// limit; what is opened or closed, the client does.
+/// Assigns connections to requests. Pure: no I/O and no clock. It counts the connections (opening, busy or idle)
+/// against the limit; the client opens and closes them.
 struct ConnectionPool<Connection: AnyObject, Request: AnyObject> {
     enum Demand {
         case use(Connection)
@@ -20,7 +20,7 @@ struct ConnectionPool<Connection: AnyObject, Request: AnyObject> {
 
     private let connectionsMax: Int
     private let waitingMax: Int
-    /// The last one used is used next: the others get old enough to be closed.
+    /// The last one used is used next, so that the others stay idle long enough to be closed.
     private var idle: [Connection] = []
     private var waiting = CircularBuffer<Request>()
     private(set) var open = 0
@@ -55,7 +55,7 @@ struct ConnectionPool<Connection: AnyObject, Request: AnyObject> {
         return .keep
     }
 
-    /// A connection is gone. Who waits longest gets its place: the result is to be opened for.
+    /// A connection is gone. The request that waits longest gets its place: open a connection for the result.
     mutating func slotFreed() -> Request? {
         precondition(open > 0, "a connection was counted as gone twice")
         if let request = waiting.popFirst() { return request }
@@ -72,14 +72,14 @@ struct ConnectionPool<Connection: AnyObject, Request: AnyObject> {
         if let index = waiting.firstIndex(where: { $0 === request }) { waiting.remove(at: index) }
     }
 
-    /// No new request from here on; the idle connections are to be closed, each with a `slotFreed`.
+    /// Accepts no new request; the idle connections are returned to be closed, each with a `slotFreed`.
     mutating func close() -> [Connection] {
         isClosing = true
         defer { idle.removeAll() }
         return idle
     }
 
-    /// For giving up: those that wait.
+    /// Removes and returns the requests that wait, to end them.
     mutating func takeWaiting() -> [Request] {
         defer { waiting.removeAll() }
         return Array(waiting)

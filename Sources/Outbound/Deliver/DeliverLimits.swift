@@ -1,19 +1,19 @@
-/// Limits of the HTTP client alone, beside those of `Limits` that the configuration or another part knows too.
+/// Limits of the HTTP client alone; those that the configuration or another module uses, too, are in `Limits`.
 package enum DeliverLimits {
     /// Addresses of one name that are tried; further ones are left out.
     package static let candidatesMax = 8
     /// Requests of one endpoint and one event loop that wait for a free connection; more are refused.
     package static let requestsWaitingMax = 4_096
-    /// Bodies up to this many bytes are copied behind their head: cheaper than a second buffer down the pipeline.
+    /// Bodies up to this many bytes are copied after their head: cheaper than a second buffer down the pipeline.
     package static let coalescedBodyBytesMax = 16 << 10
     /// Header fields of one answer.
     package static let responseFieldsMax = 128
-    /// How long a closing TLS connection waits for the other side's goodbye, in milliseconds.
+    /// How long a closing TLS connection waits for the other side's close_notify, in milliseconds.
     package static let tlsGoodbyeMilliseconds: Int64 = 500
     /// How long the look-up of a name may take before the addresses of an earlier one are used in its place.
     package static let lookUpPatience: Duration = .seconds(1)
     /// How old those addresses may be.
     package static let addressMemory: Duration = .seconds(300)
-    /// The last address of a name is given this much more than the deadline leaves, so that the deadline speaks first.
+    /// Added to the connect time-out of a name's last address, so that the deadline ends the attempt first.
     package static let connectMarginMilliseconds: Int64 = 1_000
 }

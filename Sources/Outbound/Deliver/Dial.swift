@@ -6,8 +6,8 @@ import Vocabulary
 
 /// Opens one connection for one request: resolve, guard, connect to the first address that answers.
 ///
-/// It ends once, with a connection or a failure; what comes later (a slow look-up, a connect) is thrown away. The
-/// deadline is the exchange's own: whoever watches it calls `abandon`.
+/// It ends once, with a connection or a failure; what comes later (a slow look-up, a connection) is discarded. The
+/// deadline is the exchange's: whoever watches it calls `abandon`.
 final class Dial {
     private let client: EndpointClient
     private let exchange: Exchange
@@ -30,7 +30,7 @@ final class Dial {
         }
     }
 
-    /// Gives up without a word to the client.
+    /// Gives up without notifying the client.
     func abandon() {
         isOver = true
         connecting?.close()
@@ -113,7 +113,7 @@ final class Dial {
         }
     }
 
-    /// A share of what the deadline leaves for each address that is left, so that a silent one does not eat it all.
+    /// The next address's share of the time that is left, so that a silent address does not use it all up.
     private func patience() -> TimeAmount {
         let left = exchange.deadline - client.eventLoop.now
         if candidates.isEmpty { return left + .milliseconds(DeliverLimits.connectMarginMilliseconds) }

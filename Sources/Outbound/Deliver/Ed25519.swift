@@ -3,8 +3,8 @@ import Vocabulary
 
 /// ed25519 (RFC 8032) as Standard Webhooks' `v1a` uses it: the pure variant, over the whole message.
 ///
-/// A signature costs some tens of microseconds, an HMAC of the same kilobyte about one: it is the receiver's trust that
-/// pays for it, for a receiver that has the public key alone cannot sign.
+/// A signature costs some tens of microseconds, an HMAC of the same kilobyte about one. In return, a receiver that has
+/// only the public key cannot sign.
 enum Ed25519 {
     static func privateKey(seed: Secret) throws(SigningFailure) -> Curve25519.Signing.PrivateKey {
         do {
@@ -31,15 +31,15 @@ enum Ed25519 {
         }
     }
 
-    /// False for a signature of another length, too.
+    /// Also false for a signature of another length.
     static func holds(_ signature: [UInt8], of message: [UInt8], for key: Curve25519.Signing.PublicKey) -> Bool {
         key.isValidSignature(signature, for: message)
     }
 }
 
-/// ed25519 did not take a key. Which one it was is not told: nothing of a key may be seen.
+/// ed25519 rejected a key. The error does not say which one: nothing of a key may be seen.
 package struct SigningFailure: Error, Sendable, Equatable {
-    /// After "the request cannot be sent: ".
+    /// Follows "the request cannot be sent: ".
     package var explanation: String {
         "ed25519 does not take one of its `whsk_` secrets; write another, posthouse check says what it must be"
     }

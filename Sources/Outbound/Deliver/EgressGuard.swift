@@ -1,10 +1,10 @@
 package import NIOCore
 
-/// Which addresses a delivery may go to. Pure: it judges an address that is already resolved, and the client connects
-/// to that very address, so a second look-up cannot slip another one in.
+/// Decides which addresses a delivery may go to. Pure: it judges an address that is already resolved, and the client
+/// connects to that same address, so a second look-up cannot replace it.
 ///
 /// The tables are IANA's special-purpose registries (RFC 6890 and its updates). Of IPv6 only the global unicast space
-/// 2000::/3 and the forms that embed an IPv4 address are taken at all; those are judged by what they embed.
+/// 2000::/3 and the forms that embed an IPv4 address can be public; the latter are judged by what they embed.
 package enum EgressGuard {
     package enum Verdict: Sendable, Equatable {
         case allowed
@@ -14,7 +14,7 @@ package enum EgressGuard {
         case impossible(String)
     }
 
-    /// Nil if the client may connect to `address`, else what it is.
+    /// Nil if the client may connect to `address`, else the kind of address that it is.
     package static func objection(to address: SocketAddress, allowsPrivateAddresses: Bool) -> String? {
         switch verdict(on: address) {
         case .allowed: nil
@@ -24,7 +24,7 @@ package enum EgressGuard {
     }
 
     package static func verdict(on address: SocketAddress) -> Verdict {
-        // The address stands behind family and port in sockaddr_in, behind family, port and flow in sockaddr_in6.
+        // The address follows family and port in sockaddr_in; family, port and flow in sockaddr_in6.
         switch address {
         case .v4(let v4): verdict(v4: withUnsafeBytes(of: v4.address) { $0[4..<8].reduce(0) { $0 << 8 | UInt32($1) } })
         case .v6(let v6): verdict(v6: withUnsafeBytes(of: v6.address) { Array($0[8..<24]) })
@@ -36,7 +36,7 @@ package enum EgressGuard {
     package static func verdict(v4 address: UInt32) -> Verdict {
         if address == 0xffff_ffff { return .impossible("broadcast") }
         if address == 0xa9fe_a9fe { return .private("cloud metadata") }
-        // Azure's platform address (metadata, DNS) is public by number and inside by nature:
+        // Azure's platform address (metadata, DNS) has a public number but belongs to the inside:
         // learn.microsoft.com/azure/virtual-network/what-is-ip-address-168-63-129-16
         if address == 0xa83f_8110 { return .private("cloud metadata") }
         for range in rangesV4 where address >> (32 - range.bits) == range.prefix >> (32 - range.bits) {
@@ -88,15 +88,15 @@ package enum EgressGuard {
         ([0xfc], 7, .private("a private network")),
         ([0xfe, 0x80], 10, .private("link-local")),
         ([0xfe, 0xc0], 10, .private("site-local")),
-        // The local-use NAT64 prefix (RFC 8215) embeds where its operator likes: inside as a whole.
+        // The local-use NAT64 prefix (RFC 8215) embeds at an offset that its operator chooses: all of it is private.
         ([0x00, 0x64, 0xff, 0x9b, 0x00, 0x01], 48, .private("local NAT64")),
         ([0x20, 0x01, 0x0d, 0xb8], 32, .private("a documentation network")),
         ([0x3f, 0xff], 20, .private("a documentation network")),
-        // After Teredo, which embeds: benchmarking 2001:2::/48, ORCHID and the rest of 2001::/23.
+        // Teredo, which embeds, is judged before. The rest: benchmarking 2001:2::/48, ORCHID and others of 2001::/23.
         ([0x20, 0x01, 0x00], 23, .private("IETF protocol assignments")),
     ]
 
-    /// The IPv4 address that packets to this one end at, where its form says so.
+    /// The IPv4 address at which packets to this one end, if its form embeds one.
     private static func embeddedV4(in bytes: [UInt8]) -> UInt32? {
         func word(at offset: Int) -> UInt32 { bytes[offset..<offset + 4].reduce(0) { $0 << 8 | UInt32($1) } }
         let zeros = [UInt8](repeating: 0, count: 12)
@@ -104,7 +104,7 @@ package enum EgressGuard {
         // Mapped ::ffff:0:0/96 (RFC 4291) and translated ::ffff:0:0:0/96 (RFC 2765).
         if starts(bytes, with: zeros[..<10] + [0xff, 0xff], bits: 96) { return tail }
         if starts(bytes, with: zeros[..<8] + [0xff, 0xff, 0, 0], bits: 96) { return tail }
-        // IPv4-compatible ::/96 (RFC 4291, deprecated); :: and ::1 are themselves.
+        // IPv4-compatible ::/96 (RFC 4291, deprecated); :: and ::1 embed nothing.
         if starts(bytes, with: zeros, bits: 96), tail > 1 { return tail }
         // NAT64 64:ff9b::/96 (RFC 6052).
         if starts(bytes, with: [0x00, 0x64, 0xff, 0x9b] + zeros[..<8], bits: 96) { return tail }

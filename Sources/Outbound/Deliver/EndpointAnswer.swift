@@ -15,7 +15,7 @@ package struct EndpointAnswer: Sendable, Equatable {
 
 /// How far an attempt had come.
 package enum DeliveryStage: String, Sendable, CaseIterable {
-    /// For a connection of its own: all that the integration may have were busy.
+    /// Waits for a connection: all that the integration may have are busy.
     case waiting
     case resolving
     case connecting
@@ -50,7 +50,7 @@ package enum DeliveryFailure: Error, Sendable, Equatable {
     case timedOut(DeliveryStage)
     case connectionLost(DeliveryStage)
     case malformedAnswer(String)
-    /// A header of ours that no HTTP request can carry.
+    /// The request cannot be made: no HTTP request can carry one of the headers, or a key cannot sign.
     case unsendable(String)
     /// This daemon gave the attempt up; the receiver is not to blame.
     case cancelled

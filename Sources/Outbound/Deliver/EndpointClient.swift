@@ -5,15 +5,15 @@ package import Vocabulary
 /// The HTTP/1.1 client of one endpoint on one event loop. Everything happens on that loop: no locks, no tasks.
 ///
 /// It sends POST requests over kept-alive connections and reports one answer or one failure for each. One deadline
-/// covers waiting, look-up, connect, TLS, request, head and body. Redirects are answers like any other. A request on a
-/// kept-alive connection that the receiver closes before any byte of an answer is sent once more on a fresh
-/// connection, within the deadline: deliveries are at-least-once anyway, and this race is the common case.
+/// covers waiting, look-up, connect, TLS, request, head and body. Redirects are answers like any other. If the receiver
+/// closes a kept-alive connection before any byte of an answer, the request is sent once more on a fresh connection,
+/// within the deadline: deliveries are at-least-once anyway, and this race is common.
 ///
-/// Who is told what: a `Dial` ends in `connected` or `dialFailed`, a connection in `answered`, `lost` or `left`.
+/// A `Dial` ends by calling `connected` or `dialFailed`, a connection by calling `answered`, `lost` or `left`.
 package final class EndpointClient {
     package let eventLoop: any EventLoop
     let endpoint: EndpointURL
-    /// The host, where it is an address and no name.
+    /// The host if it is an address; nil if it is a name.
     let literal: SocketAddress?
     let allowsPrivateAddresses: Bool
     let idleTimeout: TimeAmount
@@ -24,12 +24,12 @@ package final class EndpointClient {
     private var pool: ConnectionPool<EndpointConnection, Exchange>
     private var connections: [ObjectIdentifier: EndpointConnection] = [:]
     private var dials: [ObjectIdentifier: Exchange] = [:]
-    /// Those that wait for the one look-up under way; nil: none is.
+    /// Those that wait for the one look-up under way; nil: there is none.
     private var lookUps: [(Result<[SocketAddress], DeliveryFailure>) -> Void]?
     /// Made by the first `close`.
     private var drained: EventLoopPromise<Void>?
 
-    /// Use it on `eventLoop` only. `connectionsMax` counts opening, busy and idle ones.
+    /// Use it on `eventLoop` only. `connectionsMax` counts connections that are opening, busy or idle.
     package init(
         endpoint: EndpointURL, requestHead: RequestHead, allowsPrivateAddresses: Bool, trust: EndpointTrust,
         resolver: AddressResolver, connectionsMax: Int, eventLoop: any EventLoop,
@@ -72,7 +72,8 @@ package final class EndpointClient {
                 head: head, body: coalesces ? [] : body, deadline: eventLoop.now + timeout, completion: completion))
     }
 
-    /// Takes no new request, closes what is idle, lets what is under way finish. Done when no connection is left.
+    /// Accepts no new request, closes idle connections and lets requests under way finish. The future succeeds when no
+    /// connection is left.
     @discardableResult
     package func close() -> EventLoopFuture<Void> {
         eventLoop.preconditionInEventLoop()
@@ -115,7 +116,7 @@ package final class EndpointClient {
         }
     }
 
-    /// Until it has a connection.
+    /// Watches the deadline until the exchange has a connection.
     private func watch(_ exchange: Exchange) {
         guard exchange.timer == nil else { return }
         exchange.timer = eventLoop.assumeIsolated().scheduleTask(deadline: exchange.deadline) { [self] in
@@ -130,7 +131,7 @@ package final class EndpointClient {
         }
     }
 
-    /// Starts in the loop's next turn: a dial may fail at once, and a row of those must not call one another.
+    /// Starts in the loop's next turn: dials that fail at once must not call one another.
     private func dial(_ exchange: Exchange) {
         let dial = Dial(client: self, exchange: exchange)
         exchange.dial = dial
@@ -138,7 +139,7 @@ package final class EndpointClient {
         eventLoop.assumeIsolated().execute { dial.start() }
     }
 
-    /// A name is looked up for each new connection, but only once at a time: look-ups that hang must not pile up.
+    /// Looks the name up for each new connection, but only one look-up at a time: those that hang must not pile up.
     func lookUp(_ completion: @escaping (Result<[SocketAddress], DeliveryFailure>) -> Void) {
         guard lookUps == nil else {
             lookUps?.append(completion)
@@ -156,12 +157,13 @@ package final class EndpointClient {
         }
     }
 
-    /// New connections trust these; those that are open go on.
+    /// Makes new connections trust these authorities; open ones continue.
     func renew(_ trust: EndpointTrust) { self.trust = trust }
 
     func makeTLSHandler() throws -> NIOSSLClientHandler? {
         guard endpoint.isTLS else { return nil }
-        // Without a name NIOSSL checks the peer's address against the certificate's IP addresses: what a literal needs.
+        // Without a name NIOSSL checks the peer's address against the certificate's IP addresses, as a literal address
+        // needs.
         return try NIOSSLClientHandler(context: trust.context, serverHostname: literal == nil ? endpoint.host : nil)
     }
 
@@ -196,7 +198,7 @@ package final class EndpointClient {
         if mayRepeat, !exchange.isRepeated {
             exchange.isRepeated = true
             connections[ObjectIdentifier(connection)] = nil
-            // The dead connection's place goes to the fresh one.
+            // The fresh connection takes the place of the dead one in the pool.
             watch(exchange)
             return dial(exchange)
         }

@@ -4,11 +4,11 @@ import NIOSSL
 import NIOTLS
 import Vocabulary
 
-/// One connection: sends one request at a time and reads its answer, the last handler of its pipeline.
+/// One connection, the last handler of its pipeline: sends one request at a time and reads its answer.
 ///
-/// States: opened → busy → idle → busy … → gone. The client owns it while it is not gone; `gone` is told once.
-/// An answer is handed over at the end of the read that completed it, never in the middle: what else lies in the same
-/// bytes was sent unasked, and must not be taken for the answer to the next request.
+/// States: opened → busy → idle → busy … → gone. The client owns it until it is gone, and is notified of that at most
+/// once. An answer is reported at the end of the read that completed it, never in the middle: further bytes of that
+/// read were sent without a request, and must not be taken for the answer to the next request.
 final class EndpointConnection: ChannelInboundHandler {
     typealias InboundIn = HTTPClientResponsePart
     typealias OutboundOut = HTTPClientRequestPart
@@ -28,7 +28,7 @@ final class EndpointConnection: ChannelInboundHandler {
     private let tls: NIOSSLClientHandler?
     private var isHandshaking: Bool
     private var context: ChannelHandlerContext?
-    /// One timer for all requests: it is not moved when a deadline moves back, it looks again when it fires.
+    /// One timer for all requests: it is not moved when a deadline moves back, but checks again when it fires.
     private var timer: (at: NIODeadline, callback: NIOScheduledCallback)?
 
     init(client: EndpointClient, tls: NIOSSLClientHandler?) {
@@ -53,7 +53,7 @@ final class EndpointConnection: ChannelInboundHandler {
 
     // MARK: What the client asks
 
-    /// Sends a request. If the connection has died unnoticed, that is told like any other loss.
+    /// Sends a request. A connection that has died unnoticed is reported like any other loss.
     func start(_ exchange: Exchange) {
         switch state {
         case .opened, .idle: break
@@ -78,7 +78,7 @@ final class EndpointConnection: ChannelInboundHandler {
         context.flush()
     }
 
-    /// The decoder must know that an answer is due, and to which method; the bytes do not come from this.
+    /// Makes the decoder expect the answer to a POST; the request's bytes do not come from this.
     private static let announcement = HTTPRequestHead(version: .http1_1, method: .POST, uri: "/")
 
     func becomeIdle() {
@@ -87,12 +87,12 @@ final class EndpointConnection: ChannelInboundHandler {
         watch(until)
     }
 
-    /// Ends it, and the request on it with `.cancelled`.
+    /// Closes the connection and ends the request on it with `.cancelled`.
     func cancel() {
         if case .busy = state { fail(.cancelled) } else { close() }
     }
 
-    /// Ends it without a word to the client.
+    /// Closes the connection without notifying the client.
     func close() {
         state = .gone
         timer?.callback.cancel()
@@ -149,7 +149,8 @@ final class EndpointConnection: ChannelInboundHandler {
     }
 
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        // A peer that hangs up without TLS's goodbye: `channelInactive` follows and knows whether the body was whole.
+        // The peer closed without TLS's close_notify: `channelInactive` follows and knows whether the body was
+        // complete.
         if case NIOSSLError.uncleanShutdown = error { return }
         switch state {
         case .busy where reader.isFinished: reader.distrust()
@@ -177,7 +178,7 @@ final class EndpointConnection: ChannelInboundHandler {
 
     private func handOver(isOpen: Bool) {
         guard case .busy(let exchange) = state, let (answer, keepsAlive) = reader.answer else { return }
-        // A receiver may answer before it has read everything: what is still unsent would garble the next request.
+        // A receiver may answer before it has read everything: what is unsent would garble the next request.
         let unsent = (try? context?.channel.syncOptions?.getOption(.bufferedWritableBytes)) ?? 0
         state = .opened
         client.answered(self, exchange, answer, reusable: isOpen && keepsAlive && unsent == 0)
@@ -191,7 +192,7 @@ final class EndpointConnection: ChannelInboundHandler {
         client.lost(self, exchange, failure, mayRepeat: mayRepeat)
     }
 
-    /// Gone without a request.
+    /// Closes a connection that has no request, and notifies the client.
     private func leave() {
         close()
         client.left(self)

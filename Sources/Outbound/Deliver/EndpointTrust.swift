@@ -1,7 +1,8 @@
 import NIOCore
 package import NIOSSL
 
-/// Whom a TLS connection trusts: made once per `ca_file` and shared, because reading the system's bundle is slow.
+/// The certificate authorities that a TLS connection trusts. The system's are read once and shared, because that is
+/// slow.
 package struct EndpointTrust: Sendable {
     package let context: NIOSSLContext
 
@@ -27,7 +28,7 @@ package struct EndpointTrust: Sendable {
         return try make(roots: .certificates(certificates), named: "ca_file \(file)")
     }
 
-    /// Nobody: for an endpoint without TLS, which never asks.
+    /// Trusts nobody: for an endpoint without TLS.
     package static func nobody() throws(Unusable) -> EndpointTrust {
         try make(roots: .certificates([]), named: "no certificate authority")
     }
@@ -48,7 +49,7 @@ package struct EndpointTrust: Sendable {
 
     static let wrongHost = "the certificate is not for this host"
 
-    /// What a TLS error means, for a person; nil if it is none of TLS.
+    /// Explains a TLS error to a person; nil if the error does not come from TLS.
     static func explain(_ error: any Error) -> String? {
         switch error {
         case let extra as NIOSSLExtraError where extra == .failedToValidateHostname:
@@ -70,7 +71,8 @@ package struct EndpointTrust: Sendable {
         }
     }
 
-    /// BoringSSL's own words without its source file: `error:…:SSL routines:OPENSSL_internal:WRONG_VERSION_NUMBER`.
+    /// The last part of BoringSSL's own text, without its source file: `WRONG_VERSION_NUMBER` of `error:…:SSL
+    /// routines:OPENSSL_internal:WRONG_VERSION_NUMBER`.
     private static func code(of error: BoringSSLInternalError) -> String {
         let text = error.description.prefix { $0 != "\n" }
         let withoutPlace = text.range(separator: " at ").map { text[..<$0] } ?? text
@@ -79,7 +81,7 @@ package struct EndpointTrust: Sendable {
 }
 
 extension Substring {
-    /// Where `separator` first stands.
+    /// The position of the first `separator`.
     fileprivate func range(separator: String) -> Substring.Index? {
         indices.first { self[$0...].hasPrefix(separator) }
     }

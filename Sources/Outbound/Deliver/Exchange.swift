@@ -2,14 +2,14 @@ import NIOCore
 
 /// One request on its way to one answer. Lives on the client's event loop.
 final class Exchange {
-    /// The head, and the body behind it where it is small.
+    /// The head, followed by the body if that is small.
     let head: ByteBuffer
     let body: [ByteBuffer]
     /// Covers everything from the call to the last byte of the answer.
     let deadline: NIODeadline
-    /// How far it is while it has no connection yet.
+    /// The stage while it has no connection yet.
     var stage: DeliveryStage = .waiting
-    /// It was sent again after a kept-alive connection turned out to be dead; that is done once.
+    /// It was sent again after a kept-alive connection turned out to be dead; that happens at most once.
     var isRepeated = false
     /// Watches the deadline until a connection does.
     var timer: Scheduled<Void>?
@@ -26,7 +26,7 @@ final class Exchange {
         self.completion = completion
     }
 
-    /// Calls back, the first time it is called.
+    /// Calls back on the first call; later calls do nothing.
     func finish(_ result: Result<EndpointAnswer, DeliveryFailure>) {
         guard let completion else { return }
         self.completion = nil
@@ -34,7 +34,7 @@ final class Exchange {
         completion(result)
     }
 
-    /// From here on somebody else watches the deadline.
+    /// Stops watching the deadline: from here on the connection does, or nothing is left to watch.
     func placed() {
         timer?.cancel()
         timer = nil

@@ -2,9 +2,9 @@ import NIOSSL
 
 /// Whether a certificate is for a host name: a dNSName of its subjectAltName must say so (RFC 9525 §6).
 ///
-/// NIOSSL's own check comes first but takes too much for a host that has a name: it also passes a certificate for the
-/// IP address of the peer. Authorities give such certificates to whoever holds the address, so whoever forges the
-/// look-up of a name could pass for it. For a literal address NIOSSL's check is the right one and stands alone.
+/// NIOSSL's own check comes first but accepts too much for a host that has a name: it also accepts a certificate for
+/// the IP address of the peer. Authorities give such certificates to whoever holds the address, so an attacker who
+/// forges the look-up of a name could pass for it. For a literal address NIOSSL's check is right and is the only one.
 enum HostCheck {
     static func certificate(_ certificate: NIOSSLCertificate, isFor host: String) -> Bool {
         certificate._subjectAlternativeNames().contains { name in
@@ -12,7 +12,7 @@ enum HostCheck {
         }
     }
 
-    /// Exactly the host, or with `*` as its whole first label (RFC 9525 §6.3). Letters of either case are the same.
+    /// Exactly the host, or `*` as its whole first label (RFC 9525 §6.3). Upper and lower case are equal.
     static func covers(_ name: [UInt8], host: String) -> Bool {
         let name = labels(name)
         let host = labels(Array(host.utf8))
@@ -21,7 +21,7 @@ enum HostCheck {
         return name == host
     }
 
-    /// In lower case, without the empty one behind a trailing dot.
+    /// The labels in lower case, without the empty one after a trailing dot.
     private static func labels(_ name: [UInt8]) -> [[UInt8]] {
         let lower = name.map { (UInt8(ascii: "A")...UInt8(ascii: "Z")).contains($0) ? $0 | 0x20 : $0 }
         let trimmed = lower.last == UInt8(ascii: ".") ? lower.dropLast() : lower[...]

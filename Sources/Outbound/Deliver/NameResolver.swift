@@ -3,11 +3,11 @@ package import NIOCore
 import Synchronization
 import Vocabulary
 
-/// Looks host names up with getaddrinfo(3), which can hang for as long as the system's resolver likes.
+/// Looks host names up with getaddrinfo(3), which can hang without limit.
 ///
-/// Each look-up has a thread of its own, and each name at most one look-up: names that hang take nothing from others.
-/// While a look-up hangs, or the name server has no answer, the addresses of the last one are used again; whoever
-/// connects judges each address by the egress guard as ever.
+/// Each look-up has a thread of its own, and each name has at most one look-up: names that hang do not delay others.
+/// While a look-up hangs, or the name server has no answer, the addresses of the last one are used again; the client
+/// still checks each address with the egress guard.
 package final class NameResolver: Sendable {
     /// Blocks.
     package typealias LookUp = @Sendable (_ host: String) -> Result<[SocketAddress], ResolutionError>
@@ -56,7 +56,7 @@ package final class NameResolver: Sendable {
         AddressResolver { [self] host, port, eventLoop in resolve(host, port, eventLoop) }
     }
 
-    /// Those who wait fail, and so do all who come later. Threads that hang are left to the process's end.
+    /// Fails those who wait and all who come later. Threads that hang remain until the process ends.
     package func close() {
         let waiting = state.withLock { state in
             state.isClosed = true
@@ -100,7 +100,7 @@ package final class NameResolver: Sendable {
         if !isStarted { ended(host, .failure(ResolutionError(reason: "no thread for the look-up", isTemporary: true))) }
     }
 
-    /// The look-up has taken long, and this waiter goes on with what was known.
+    /// Answers a waiter with the known addresses, because the look-up takes too long.
     private func useMemory(_ host: String, _ waiter: UInt64) {
         let found = state.withLock { state -> (Waiter, [SocketAddress])? in
             guard let known = state.known[host], let waiting = state.running[host]?.waiters.removeValue(forKey: waiter)
@@ -141,7 +141,7 @@ package final class NameResolver: Sendable {
     }
 }
 
-/// A thread for one blocking call, which nobody waits for.
+/// Runs one blocking call on a thread that nobody waits for.
 private enum DetachedThread {
     private final class Job: Sendable {
         let body: @Sendable () -> Void
@@ -152,7 +152,7 @@ private enum DetachedThread {
     static func start(_ body: @escaping @Sendable () -> Void) -> Bool {
         let job = Unmanaged.passRetained(Job(body))
         var thread = pthread_t()
-        // Signals are the main thread's: the new one inherits a mask with everything blocked.
+        // Signals are handled on the main thread, so the new thread inherits a mask that blocks all of them.
         var all = sigset_t()
         var before = sigset_t()
         sigfillset(&all)

@@ -1,9 +1,9 @@
 import NIOCore
 import NIOHTTP1
 
-/// Between the socket (or TLS) and the HTTP decoder. Outbound it stands where an encoder would: the request's bytes
-/// are rendered already, so it passes buffers on and drops the head part, which only tells the decoder that an answer
-/// is due. Inbound it counts raw bytes.
+/// Sits between the socket (or TLS) and the HTTP decoder. Outbound it replaces an encoder: the request's bytes are
+/// rendered already, so it passes buffers on and drops the head part, which only makes the decoder expect an answer.
+/// Inbound it counts raw bytes.
 final class RequestBytes: ChannelDuplexHandler {
     typealias InboundIn = ByteBuffer
     typealias InboundOut = ByteBuffer

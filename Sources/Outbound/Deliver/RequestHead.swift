@@ -7,8 +7,8 @@ package struct UnsendableHeader: Error, Sendable, Equatable {
     package let reason: String
 }
 
-/// The head of every request to one endpoint. What never changes is rendered once; what changes is checked byte by
-/// byte as it is written, so that no value can end its line (RFC 9110 §5.5, RFC 9112 §2.2).
+/// The head of every request to one endpoint. The constant part is rendered once; the rest is checked byte by byte as
+/// it is written, so that no value can end its line (RFC 9110 §5.5, RFC 9112 §2.2).
 package struct RequestHead: Sendable {
     private let fixed: [UInt8]
 
@@ -33,19 +33,19 @@ package struct RequestHead: Sendable {
         fixed = Array(out.readableBytesView)
     }
 
-    /// Why `headers` of an integration may not hold this name; nil if it may. For `check`, too.
+    /// Why an integration's `headers` may not contain this name; nil if they may. `check` uses it, too.
     package static func objection(toName name: String) -> String? {
         guard !name.isEmpty, name.utf8.allSatisfy(isTokenByte) else { return "a header name that is not a token" }
         return reserved.contains(name.lowercased()) ? "header \(name) is set by the relay itself" : nil
     }
 
-    /// They frame the request, steer the connection or sign the message.
+    /// Headers that frame the request, steer the connection or sign the message.
     private static let reserved: Set<String> = [
         "host", "content-length", "transfer-encoding", "connection", "keep-alive", "te", "trailer", "upgrade", "expect",
         "webhook-id", "webhook-timestamp", "webhook-signature",
     ]
 
-    /// One request's head, with `reserve` more bytes of room behind it.
+    /// Renders one request's head, with room for `reserve` more bytes after it.
     func render(
         headers: [(String, String)], bodyBytes: Int, reserve: Int, allocator: ByteBufferAllocator
     ) throws(UnsendableHeader) -> ByteBuffer {

@@ -6,14 +6,14 @@ package import Vocabulary
 /// `id.timestamp.body`, for each key one `v1,<base64>` (HMAC-SHA256) or `v1a,<base64>` (ed25519), separated by a space.
 package struct StandardWebhooksSigner: Sendable {
     private enum Key: Sendable {
-        /// The state after the key's own blocks, which every signature starts from.
+        /// The state after the key's own blocks, from which every signature starts.
         case symmetric(HMAC<SHA256>)
         case asymmetric(Curve25519.Signing.PrivateKey)
     }
 
     private let keys: [Key]
 
-    /// One signature for each key, in this order: while a key is rotated both hold.
+    /// Signs once with each key, in this order: while a key is rotated, both are valid.
     package init(keys: [Integration.SigningKey]) throws(SigningFailure) {
         var read: [Key] = []
         for key in keys {
@@ -25,7 +25,7 @@ package struct StandardWebhooksSigner: Sendable {
         self.keys = read
     }
 
-    /// The value of `webhook-signature`. For `v1` the body is hashed in sequence, without being copied together.
+    /// The value of `webhook-signature`. For `v1` the parts of the body are hashed in sequence, without a copy.
     package func signature(id: String, unixSeconds: Int64, body: [ByteBuffer]) throws(SigningFailure) -> String {
         var content = SignedContent(id: id, timestamp: String(unixSeconds), body: body)
         var out = ""
@@ -54,14 +54,14 @@ package struct StandardWebhooksSigner: Sendable {
     }
 }
 
-/// What is signed, and how it is marked: shared by signer and verifier.
+/// The signed content and the marks of its signatures, shared by signer and verifier.
 struct SignedContent {
     static let symmetricVersion = "v1,"
     static let asymmetricVersion = "v1a,"
 
     private let prefix: [UInt8]
     private let body: [ByteBuffer]
-    /// In one piece, as ed25519 needs it: it reads the message twice. Made once, and only if it is asked for.
+    /// The content in one piece, as ed25519 needs it: it reads the message twice. Made once, and only if needed.
     private(set) lazy var whole: [UInt8] = body.reduce(into: prefix) { $0 += $1.readableBytesView }
 
     init(id: String, timestamp: String, body: [ByteBuffer]) {
@@ -77,7 +77,7 @@ struct SignedContent {
 
     static func key(_ secret: Secret) -> SymmetricKey { secret.withBytes { SymmetricKey(data: $0) } }
 
-    /// - Parameter keyed: has its key and nothing else yet.
+    /// - Parameter keyed: has its key, and no data yet.
     func code(_ keyed: HMAC<SHA256>) -> HashedAuthenticationCode<SHA256> {
         var hash = keyed
         hash.update(data: prefix)

@@ -9,7 +9,7 @@ package struct StandardWebhooksVerifier: Sendable {
         case unreadableTimestamp
         case tooOld
         case tooNew
-        /// No `v1` or `v1a` signature of the header is of any key.
+        /// No `v1` or `v1a` signature in the header is valid for any key.
         case wrongSignature
     }
 
@@ -17,8 +17,9 @@ package struct StandardWebhooksVerifier: Sendable {
     private let publicKeys: [Curve25519.Signing.PublicKey]
     private let tolerance: Duration
 
-    /// `keys` are those of a sender, `publicKeys` (32 bytes each) of one that did not share its own. `tolerance` is how
-    /// far `webhook-timestamp` may lie from now, to both sides; the reference libraries take 5 min.
+    /// `keys` are a sender's own, `publicKeys` (32 bytes each) those of a sender that keeps its private key.
+    /// `tolerance` is how far `webhook-timestamp` may differ from now in either direction; the reference libraries use
+    /// 5 min.
     package init(
         keys: [Integration.SigningKey], publicKeys: [[UInt8]] = [], tolerance: Duration
     ) throws(SigningFailure) {
@@ -40,7 +41,7 @@ package struct StandardWebhooksVerifier: Sendable {
     package func verify(
         id: String, timestamp: String, signature: String, body: [ByteBuffer], now: Timestamp
     ) throws(Refusal) {
-        // Only the digits that a signer writes: `+5` and `05` are other texts under the signature.
+        // Only the form that a signer writes: `+5` and `05` are other texts under the signature.
         guard let seconds = Int64(timestamp), String(seconds) == timestamp, seconds >= 0 else {
             throw .unreadableTimestamp
         }
@@ -48,7 +49,7 @@ package struct StandardWebhooksVerifier: Sendable {
         if age > tolerance { throw .tooOld }
         if age < .zero - tolerance { throw .tooNew }
         var content = SignedContent(id: id, timestamp: timestamp, body: body)
-        // Every pair is compared, a code in constant time: how long it takes tells nothing about which one held.
+        // Every pair is compared, a code in constant time, so that the duration does not show which one is valid.
         var holds = false
         for key in keys {
             let expected = Secret(content.code(HMAC(key: key)).withUnsafeBytes(Array.init))
@@ -65,7 +66,7 @@ package struct StandardWebhooksVerifier: Sendable {
         guard holds else { throw .wrongSignature }
     }
 
-    /// Those of one version; what cannot be read is passed over.
+    /// The signatures of one version; those that cannot be read are skipped.
     private static func signatures(_ header: String, _ version: String) -> [[UInt8]] {
         header.split(separator: " ").compactMap { part in
             part.hasPrefix(version) ? Base64.decode(part.dropFirst(version.count)) : nil

@@ -1,36 +1,36 @@
 import NIOCore
 import Vocabulary
 
-/// The circuit breaker of one lane. Pure: no I/O, no clock; the lane asks, acts and says how it went.
+/// The circuit breaker of one lane. Pure: no I/O, no clock; the lane asks, acts and reports the result.
 ///
 ///     closed ──half of the last attempts failed──▶ open ──a probe was answered──▶ closed, one attempt at once,
 ///       ▲                                           │ ▲                            twice as many with each round
 ///       └──another daemon's probe was answered──────┘ └──the probe failed: the next in 5 s
 ///
-/// Its truth is a row of `breakers` for as long as it is open; all daemons follow it with their poll. What a lane finds
-/// out itself holds here at once and is then told to the others; until the table has it, nothing that was read before
-/// changes it back.
+/// While it is open, a row of `breakers` holds its state, and all daemons apply that row with their poll. What a lane
+/// finds out itself counts here at once and is then published to the others; until the table has it, nothing that was
+/// read earlier changes it back.
 ///
-/// An open breaker costs no delivery anything: what waits, waits as it is. A failed probe puts its delivery behind the
-/// others, with its count as it was, so that one message which a receiver cannot bear is not the only one it is asked.
+/// An open breaker uses up no attempt of the deliveries that wait. A failed probe puts its delivery after the others,
+/// with its count unchanged, so that one message that a receiver cannot handle is not its only probe.
 ///
-/// It opens on at least `breakerAttemptsNeeded` attempts within `breakerMemory`, of which (looking at the newest
-/// `breakerAttemptsWatched` only) half or more failed. The number keeps a few messages that fail by themselves from
-/// holding up all others. That only the newest count makes it quick: a receiver that goes down under a thousand
-/// requests a second has used up ten gaps by then, not thousands.
+/// It opens on at least `breakerAttemptsNeeded` attempts within `breakerMemory`, if half or more of the newest
+/// `breakerAttemptsWatched` of them failed. The minimum keeps a few messages that fail by themselves from holding up
+/// all others. Counting only the newest makes it quick: a receiver that goes down under a thousand requests a second
+/// has used up ten gaps by then, not thousands.
 struct Breaker {
-    /// What the others must be told or asked, by the lane's hand: one at a time.
+    /// Actions on the breaker that all daemons share; the lane performs them one at a time.
     enum Errand: Sendable, Equatable {
         case tellOpened(reason: String)
         case tellClosed
-        /// May this daemon send the next probe?
+        /// Asks whether this daemon may send the next probe.
         case askForProbe
-        /// The probe is over: the next may come when its time has come.
+        /// The probe is over: the next may be sent when it is due.
         case tellProbeFailed
     }
 
     private enum State {
-        /// `allowed`: attempts at once; less than the lane's concurrency while the receiver recovers.
+        /// `allowed`: attempts at once; fewer than the lane's concurrency while the receiver recovers.
         case closed(allowed: Int)
         case open(Probe)
     }
@@ -49,22 +49,22 @@ struct Breaker {
         fileprivate let era: Int
     }
 
-    /// False: this integration gives up by its schedule sooner than the first probe would come, and wants it so.
+    /// False: by its schedule this integration gives up sooner than the first probe would come, as configured.
     let isUsed: Bool
     private let concurrency: Int
     private var state: State
-    /// Counts openings and closings: what an attempt says that began before the last one is out of date.
+    /// Counts openings and closings: the result of an attempt that began before the last one is out of date.
     private var era = 0
-    /// Attempts of this era.
+    /// Attempts under way that began in this generation.
     private var underWay = 0
     /// Ends of attempts while closed, oldest first.
     private var ends = CircularBuffer<(at: NIODeadline, isFailure: Bool)>()
-    /// Holds here already, and the table does not know.
+    /// A change that counts here already and is not in the table yet.
     private var untold: Errand?
     private var errand: Errand?
-    /// An errand failed: the next poll that succeeds brings the next one.
+    /// An action failed: the next one follows the next poll that succeeds.
     private var isHeldUp = false
-    /// When the table last took what was told: older readings are out of date.
+    /// When the table last accepted a change: what was read before is out of date.
     private var toldAt: NIODeadline?
 
     init(concurrency: Int, schedule: RetrySchedule) {
@@ -87,7 +87,7 @@ struct Breaker {
         }
     }
 
-    /// An attempt starts; `admits` was asked.
+    /// Starts an attempt; `admits` must be true.
     mutating func start() -> Pass {
         underWay += 1
         guard case .open = state else { return Pass(isProbe: false, era: era) }
@@ -122,7 +122,7 @@ struct Breaker {
         case .alive: isFailure = false
         case .failing: isFailure = true
         }
-        // One more with each success doubles it with each round.
+        // One more with each success doubles the number with each round.
         if allowed < concurrency { state = .closed(allowed: isFailure ? max(1, allowed / 2) : allowed + 1) }
         guard isUsed else { return }
         while let oldest = ends.first, oldest.at + TimeAmount(Limits.breakerMemory) < now { ends.removeFirst() }
@@ -153,15 +153,15 @@ struct Breaker {
 
     // MARK: The other daemons
 
-    /// What the table says.
+    /// Applies what the table says.
     /// - Parameters:
-    ///   - shared: nil: it is closed.
-    ///   - readAt: before it was read.
+    ///   - shared: nil: the breaker is closed.
+    ///   - readAt: a time before it was read.
     mutating func follow(_ shared: SharedBreaker?, readAt: NIODeadline) {
         isHeldUp = false
         guard untold == nil, errand == nil, toldAt.map({ $0 <= readAt }) ?? true else { return }
         guard isUsed else {
-            // The schedule was longer when it opened.
+            // The schedule was longer when the breaker opened.
             if shared != nil { untold = .tellClosed }
             return
         }
@@ -173,7 +173,7 @@ struct Breaker {
         if case .open(.notDue) = state, shared?.isProbeDue == true { state = .open(.due) }
     }
 
-    /// The next thing to tell or ask, which is under way from here on; nil: nothing, or not now.
+    /// The next action, which is under way from here on; nil: none, or not now.
     /// - Parameter hasWaiting: there is something to send as a probe.
     mutating func nextErrand(hasWaiting: Bool) -> Errand? {
         guard errand == nil, !isHeldUp else { return nil }
@@ -187,16 +187,16 @@ struct Breaker {
         return errand
     }
 
-    /// The errand is done.
-    /// - Parameter isGranted: of the probe that was asked for.
+    /// Ends the action under way.
+    /// - Parameter isGranted: the probe that was asked for is granted.
     mutating func done(isGranted: Bool = false, at now: NIODeadline) {
         switch (errand, state) {
         case (.tellOpened, _), (.tellClosed, _):
-            // Turned round meanwhile: the newer word is still to be told.
+            // If it has changed since, the newer state is still to be published.
             if untold == errand { untold = nil }
             toldAt = now
         case (.askForProbe, .open(.due)): state = .open(isGranted ? .granted : .notDue)
-        // The lane rested meanwhile: it is given back.
+        // The lane stopped meanwhile: the granted probe is given back.
         case (.askForProbe, .open(.notDue)) where isGranted: state = .open(.failed)
         case (.tellProbeFailed, .open(.failed)): state = .open(.notDue)
         default: break
@@ -204,7 +204,7 @@ struct Breaker {
         errand = nil
     }
 
-    /// The database did not take it: again after the next poll.
+    /// The database did not accept the action: it is tried again after the next poll.
     mutating func failed() {
         errand = nil
         isHeldUp = true

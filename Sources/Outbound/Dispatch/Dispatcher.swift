@@ -3,8 +3,8 @@ package import NIOCore
 import NIOPosix
 package import Vocabulary
 
-/// All lanes of this daemon, and the clockwork around them: keep the lease, poll for what is due, follow pauses,
-/// settle, sweep. It holds no truth; killing it at any point loses nothing.
+/// All lanes of this daemon and their background tasks: renew the lease, poll for what is due, apply pauses, settle,
+/// sweep. Nothing is held here alone: killing the daemon at any point loses nothing.
 package final class Dispatcher: Sendable {
     private let queue: Queue
     private let handOver: HandOver
@@ -60,7 +60,8 @@ package final class Dispatcher: Sendable {
         await poll()
         await withTaskGroup { group in
             group.addTask {
-                // After a failure it is tried again with each poll: nothing is sent before the lease is renewed.
+                // After a failure it is tried again at the interval of the polls: nothing is sent once the lease has
+                // run out.
                 var isRenewed = true
                 while (try? await Task.sleep(for: isRenewed ? Limits.leaseRenewal : Limits.pollInterval)) != nil {
                     isRenewed = await self.keepAlive()
@@ -72,7 +73,7 @@ package final class Dispatcher: Sendable {
         }
     }
 
-    /// Writes what has ended; returns after `drain`.
+    /// Writes how attempts ended; returns after `drain`.
     package func runSettling() async {
         await settlements.run(
             settle: { [queue] batch throws(SettleFailure) in try await queue.settle(batch) },
@@ -83,7 +84,7 @@ package final class Dispatcher: Sendable {
             }, news: { [observe] in observe(.warning($0.explanation)) })
     }
 
-    /// A hint that something is due, from another daemon or command.
+    /// Another daemon or a command hints that something is due.
     package func wakeUp() async { await poll() }
 
     private func every(_ interval: Duration, _ body: () async -> Void) async {
@@ -94,7 +95,7 @@ package final class Dispatcher: Sendable {
         }
     }
 
-    /// Runs one piece of the clockwork; a failure is told and the next round tries again.
+    /// Runs one background task; a failure is logged, and the next round tries again.
     @discardableResult
     private func attempt<Value: Sendable>(_ what: String, _ body: () async throws -> Value) async -> Value? {
         do {
@@ -105,7 +106,7 @@ package final class Dispatcher: Sendable {
         }
     }
 
-    /// False: the database is out of reach. The lease runs on by this machine's clock, and lanes stop by themselves
+    /// False: the database is out of reach. The lease then lasts by this machine's clock, and lanes stop by themselves
     /// before it ends.
     private func keepAlive() async -> Bool {
         await attempt("renewing the lease") { [self] in
@@ -113,8 +114,8 @@ package final class Dispatcher: Sendable {
         } != nil
     }
 
-    /// Looks for leaks now and then, and with the next poll where a commit is in doubt. A sweep reads the whole queue:
-    /// the longer it takes, the seldomer it is made unasked.
+    /// Looks for leaks now and then, and with the next poll if the result of a commit is unknown. A sweep reads the
+    /// whole queue: the longer it takes, the less often it runs without a request.
     private func sweep() async {
         var suspects: Set<Int64> = []
         var dueAt = ContinuousClock.now + Limits.sweepInterval
@@ -131,14 +132,14 @@ package final class Dispatcher: Sendable {
         }
     }
 
-    /// Lets acknowledgements go that have waited for an integration.
+    /// Releases acknowledgements that wait for an integration.
     private func confirm() async {
         await handOver.confirmations.run { [self] waiting in
             await attempt("looking for what others have delivered") { try await queue.unsettled(waiting) }
         }
     }
 
-    /// Ends leases that have run out, follows pauses, and wakes the lanes that have something due.
+    /// Ends leases that have run out, applies pauses, and wakes the lanes that have something due.
     private func poll() async {
         await attempt("taking over deliveries of expired leases") { try await queue.expireLeases() }
         let bound = lanes.all
@@ -176,10 +177,10 @@ package final class Dispatcher: Sendable {
 
     // MARK: Stopping
 
-    /// Starts nothing more, lets what is under way end, settles it, gives every lease back. Call after `run` was
-    /// cancelled; `runSettling` ends by it.
+    /// Starts no more attempts, finishes and settles those under way, and gives every lease back. Call it after `run`
+    /// was cancelled; it makes `runSettling` end.
     ///
-    /// - Returns: the attempts that were cut at the deadline; they will be made again.
+    /// - Returns: the number of attempts that were cut at the deadline; they will be made again.
     package func drain(upTo limit: Duration) async -> Int {
         let cut = await lanes.drain(upTo: limit)
         settlements.close()

@@ -2,8 +2,8 @@ import Ledger
 import NIOCore
 import Vocabulary
 
-/// One integration's way out, on one event loop: everything here happens on that loop, so there is no lock. A dead or
-/// slow receiver fills its own lane and nothing else.
+/// The worker of one integration, on one event loop. Everything here happens on that loop, so there is no lock. A dead
+/// or slow receiver fills its own lane and nothing else.
 final class Lane {
     let route: RoutedIntegration
     private var state: LaneState
@@ -13,13 +13,13 @@ final class Lane {
     private let handOver: HandOver
     private let registration: Registration
     private let loop: any EventLoop
-    /// Called when nothing is under way and the lane is closed.
+    /// Succeeds when nothing is under way and the lane is closed.
     private var drained: EventLoopPromise<Void>?
-    /// Attempts that this daemon gave up: leased, untried as far as we know, to be given back.
+    /// Attempts that this daemon gave up: leased, untried as far as is known, to be given back.
     private var givenUp: [Delivery] = []
     private var isStopping = false
     private var isCut = false
-    /// Looks again when a slot of the rate may be there.
+    /// Calls `pump` when a slot of the rate may be there.
     private var alarm: Scheduled<Void>?
 
     init(
@@ -37,14 +37,14 @@ final class Lane {
             rate: route.integration.rate)
     }
 
-    /// Open and taking: a new lane is neither before `open`.
+    /// Whether the lane is open and receives deliveries; false for a new lane until `open`.
     private(set) var isRunning = false
     var wasPaused: Bool { !state.isOpen }
-    /// Not running, not on its way out, and not closed since what says so was read.
+    /// Neither running nor ending, and not closed after `readAt`.
     func mayOpen(readAt: NIODeadline) -> Bool { !isRunning && !isStopping && state.mayReopen(readAt: readAt) }
     var underWay: Int { state.underWay }
 
-    /// Begins to take what recording, settling and claiming hand over.
+    /// Begins to receive deliveries from recording, settling and claiming.
     func open() {
         loop.preconditionInEventLoop()
         guard !isStopping else { return }
@@ -72,7 +72,7 @@ final class Lane {
         }
     }
 
-    /// Starts what may start, and looks for more when it runs low.
+    /// Starts the attempts that may start, and claims more when the lane runs low.
     func pump() {
         loop.preconditionInEventLoop()
         while isRunning, let start = nextStart() {
@@ -122,16 +122,17 @@ final class Lane {
 
     private func claimed(_ claimed: (deliveries: [Delivery], isDrained: Bool)?, cursor: ClaimCursor) {
         self.cursor = cursor
-        // A claim that failed is over, too: the next poll asks again.
+        // A failed claim is over, too: the next poll asks again.
         state.endClaim(isDrained: claimed?.isDrained ?? true)
-        // Taking them asks for more. One that found every slot reserved got none: what has the slots will ask.
+        // Receiving them claims more. A claim that found every place in the dispatch buffer reserved got none: whatever
+        // has the places leads to the next claim.
         if let claimed, !claimed.deliveries.isEmpty { receive(claimed.deliveries, areClaimed: true) }
         if !isRunning { finishDraining() }
     }
 
     // MARK: Breaker
 
-    /// What the other daemons know of the breaker; before `open`, and with each poll.
+    /// Applies what the other daemons know of the breaker; called before `open`, and with each poll.
     func follow(_ shared: SharedBreaker?, readAt: NIODeadline) { state.follow(shared, readAt: readAt) }
 
     private func runErrand() {
@@ -164,7 +165,7 @@ final class Lane {
         }
     }
 
-    /// - Parameter isGranted: nil: the database did not take it.
+    /// - Parameter isGranted: nil: the database did not accept the action.
     private func errandEnded(isGranted: Bool?) {
         if let isGranted { state.errandDone(isGranted: isGranted, at: .now()) } else { state.errandFailed() }
         if isRunning { pump() }
@@ -208,22 +209,22 @@ final class Lane {
 
     // MARK: Closing
 
-    /// Paused, removed or stopping: takes and starts nothing more, gives back what waits.
+    /// Closes a paused, removed or stopping lane: it accepts and starts nothing more, and gives back what waits.
     func close() {
         loop.preconditionInEventLoop()
-        // A lane that was replaced closes once more as it drains: by then the place in hand-over is its successor's.
+        // A replaced lane closes once more as it drains: by then its place in the dispatch buffer is its successor's.
         if isRunning { handOver.close(route.row) }
         isRunning = false
         giveBack(state.close(at: .now()))
     }
 
-    /// Closes for good: another lane takes its place, or none does.
+    /// Closes for good: another lane replaces it, or none does.
     func retire() {
         isStopping = true
         close()
     }
 
-    /// Closes; done when what is under way has ended, and nothing is being claimed.
+    /// Closes; the future succeeds when nothing is under way and nothing is being claimed.
     func drain() -> EventLoopFuture<Void> {
         retire()
         let promise = drained ?? loop.makePromise(of: Void.self)
@@ -232,7 +233,7 @@ final class Lane {
         return promise.futureResult
     }
 
-    /// Ends what is under way, and waits for no claim: a lease that it brings runs out.
+    /// Ends what is under way and does not wait for a claim: a lease that it brings runs out.
     func cancel() {
         isCut = true
         path.client.cancelAll()
@@ -241,11 +242,11 @@ final class Lane {
 
     func closeClient() { path.client.close() }
 
-    /// New connections trust these authorities.
+    /// Makes new connections trust these authorities.
     func renew(_ trust: EndpointTrust) { path.client.renew(trust) }
 
     private func finishDraining() {
-        // A claim leases until it has ended.
+        // A claim leases deliveries until it has ended.
         guard state.underWay == 0, isCut || !state.isClaiming else { return }
         giveBack(givenUp)
         givenUp = []
@@ -253,7 +254,7 @@ final class Lane {
         drained = nil
     }
 
-    /// This daemon's lease is lost: what waits here is not ours any more.
+    /// Drops what waits here: this daemon's lease is lost, so it is not this daemon's any more.
     func forget() {
         let forgotten = state.forget()
         handOver.free(route.row, forgotten.count, bytes: forgotten.reduce(0) { $0 + $1.message.bytes })

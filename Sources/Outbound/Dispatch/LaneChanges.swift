@@ -1,15 +1,15 @@
 package import Ledger
 import Vocabulary
 
-/// What a new set of integrations means for the lanes that run. Decided here, done by `Lanes`.
+/// The difference between a new set of integrations and the lanes that run; `Lanes` applies it.
 package struct LaneChanges: Sendable {
     package var added: [RoutedIntegration] = []
-    /// As they will be.
+    /// With their new settings.
     package var changed: [RoutedIntegration] = []
     package var removed: [RoutedIntegration] = []
 
-    /// A lane is left alone where its integration is as it was, and says all that there is to say of it: a file that it
-    /// names may hold something else by now. Rows tell integrations apart: one that was renamed is another.
+    /// A lane is left alone if its integration is unchanged and names no file, because the content of a file may have
+    /// changed. Integrations are identified by row: one that was renamed is another.
     package static func between(present: [RoutedIntegration], wanted: [RoutedIntegration]) -> LaneChanges {
         let former = Dictionary(present.map { ($0.row, $0.integration) }, uniquingKeysWith: { first, _ in first })
         let kept = Set(wanted.map(\.row))

@@ -2,16 +2,16 @@ package import Ledger
 package import Vocabulary
 
 /// Everything that a lane needs and that can be wrong with its integration. Made for all integrations of a
-/// configuration before anything that runs is touched: a reload changes all or nothing.
+/// configuration before anything that runs is changed: a reload changes all or nothing.
 package struct LanePlan: Sendable {
     let head: RequestHead
     let trust: EndpointTrust
     let signer: StandardWebhooksSigner
 
-    /// By the integration's name.
+    /// Plans by the name of their integration.
     /// - Parameter version: of Posthouse, for `user-agent`.
     package static func make(_ integrations: [Integration], version: String) throws -> [String: LanePlan] {
-        // Reading the system's bundle is slow: once, and only where somebody asks for it.
+        // Reading the system's bundle is slow: it is read once, and only if an integration needs it.
         let needsSystem = integrations.contains { $0.certificateAuthorityFile == nil && $0.url.isTLS }
         let system = try needsSystem ? EndpointTrust.system() : EndpointTrust.nobody()
         var plans: [String: LanePlan] = [:]
@@ -27,17 +27,17 @@ package struct LanePlan: Sendable {
     }
 }
 
-/// An integration as the database knows it, and what its lane is made of.
+/// An integration as the database has it, and the plan of its lane.
 package struct PlannedLane: Sendable {
     package let route: RoutedIntegration
     let plan: LanePlan
 
-    /// An integration that no plan was made for.
+    /// No plan was made for an integration.
     package struct Unplanned: Error, Sendable, CustomStringConvertible {
         package let description: String
     }
 
-    /// One for each route.
+    /// One lane for each route.
     package static func join(
         _ routes: [RoutedIntegration], _ plans: [String: LanePlan]
     ) throws(Unplanned) -> [PlannedLane] {

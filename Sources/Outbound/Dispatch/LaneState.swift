@@ -4,15 +4,15 @@ import Vocabulary
 
 /// What one integration's lane holds and may do next. Pure: no I/O, no clock; the lane asks and acts.
 ///
-/// A delivery is in exactly one place: `waiting` here, under way at the receiver, or no longer this lane's. The order
-/// of a purchase is not kept here but by the ledger, which leases one delivery of a purchase at a time. What waits for
-/// the breaker or for a slot of the rate waits in `waiting`, leased.
+/// A delivery is in exactly one place: in `waiting` here, under way at the receiver, or no longer this lane's. The
+/// ledger keeps the order of a purchase: it leases one delivery of a purchase at a time. Deliveries that wait for the
+/// breaker or for a slot of the rate stay in `waiting`, leased.
 struct LaneState {
     /// An attempt that starts now.
     struct Start {
         let delivery: Delivery
         fileprivate let pass: Breaker.Pass
-        /// Its number under the rate; nil: there is no limit.
+        /// The number of the request under the rate; nil: there is no limit.
         fileprivate let request: Int?
 
         var isProbe: Bool { pass.isProbe }
@@ -24,10 +24,10 @@ struct LaneState {
     /// The table may hold due deliveries of this lane that nobody has leased.
     private(set) var mayHaveBacklog = true
     private(set) var isClaiming = false
-    /// Whether the daemon lets attempts start at all: its lease lasts, and what has ended finds room to be written. The
-    /// lane says so before each start; a lane that is kept from starting asks for no slots and sets no alarm.
+    /// Whether the daemon lets attempts start: its lease lasts, and there is room for their results. The lane sets it
+    /// before each start; a lane that may not start reserves no slots and sets no alarm.
     var mayStartAttempts = true
-    /// When it was closed last.
+    /// When the lane was last closed.
     private var closedAt: NIODeadline?
     let concurrency: Int
     private var breaker: Breaker
@@ -39,7 +39,7 @@ struct LaneState {
         self.rate = rate.map(RateSlots.init)
     }
 
-    /// Leased deliveries arrive; false if the lane takes none and they must be given back.
+    /// Adds leased deliveries; false if the lane is closed and they must be given back.
     /// - Parameter areClaimed: from the table, not just recorded.
     mutating func add(_ deliveries: [Delivery], areClaimed: Bool = false) -> Bool {
         guard isOpen else { return false }
@@ -49,7 +49,7 @@ struct LaneState {
 
     // MARK: Attempts
 
-    /// The next to send, which counts as under way from here on.
+    /// The next attempt to start; it counts as under way from here on.
     mutating func start(at now: NIODeadline) -> Start? {
         guard mayStartOne else { return nil }
         var request: Int?
@@ -62,7 +62,7 @@ struct LaneState {
         return Start(delivery: delivery, pass: breaker.start(), request: request)
     }
 
-    /// All but a slot of the rate is there for another attempt.
+    /// Whether an attempt may start, apart from a slot of the rate.
     private var mayStartOne: Bool {
         isOpen && mayStartAttempts && !waiting.isEmpty && underWay < concurrency && breaker.admits
     }
@@ -73,7 +73,7 @@ struct LaneState {
         changeBreaker { $0.ended(start.pass, sign, at: now) }
     }
 
-    /// Slots that are reserved when the breaker opens go unused; those of its probes must not.
+    /// Slots that were reserved before the breaker opened go unused; those for its probes must not.
     private mutating func changeBreaker(_ change: (inout Breaker) -> Void) {
         let wasOpen = breaker.isOpen
         change(&breaker)
@@ -82,9 +82,9 @@ struct LaneState {
 
     // MARK: Claims
 
-    /// How many to claim now; nil: none, or a claim is under way already. Claims are worth a round trip only when the
-    /// lane is about to run out of claimed ones, however many fresh ones wait; while the breaker is open, one probe is
-    /// enough to have.
+    /// How many to claim now; nil: none, or a claim is under way already. A claim is worth its round trip only when the
+    /// lane is about to run out of claimed deliveries, however many new ones wait; while the breaker is open, one
+    /// delivery for the probe is enough.
     mutating func beginClaim() -> Int? {
         let hasEnough = breaker.isOpen ? !waiting.isEmpty : waiting.claimedCount > Limits.claimDeliveriesMax / 2
         guard isOpen, mayHaveBacklog, !isClaiming, !hasEnough else { return nil }
@@ -92,21 +92,21 @@ struct LaneState {
         return Limits.claimDeliveriesMax
     }
 
-    /// - Parameter isDrained: the walk reached the end of what is due.
+    /// - Parameter isDrained: the claim reached the end of what is due.
     mutating func endClaim(isDrained: Bool) {
         isClaiming = false
         if isDrained { mayHaveBacklog = false }
     }
 
-    /// Something may be due: a poll or a notification says so.
+    /// A poll or a notification says that something may be due.
     mutating func expectBacklog() { mayHaveBacklog = true }
 
     // MARK: Breaker
 
-    /// What the other daemons have found out.
+    /// Applies what the other daemons have found out.
     /// - Parameters:
     ///   - shared: nil: the breaker is closed.
-    ///   - readAt: before it was read.
+    ///   - readAt: a time before it was read.
     mutating func follow(_ shared: SharedBreaker?, readAt: NIODeadline) {
         changeBreaker { $0.follow(shared, readAt: readAt) }
         rate?.polled()
@@ -124,11 +124,11 @@ struct LaneState {
 
     // MARK: Rate
 
-    /// Between two slots of the rate.
+    /// The time between two slots of the rate.
     var slotInterval: TimeAmount { rate?.interval ?? .zero }
 
-    /// How long a probe may wait for its slot: as many requests as the limit counts may just have been made, and
-    /// another daemon may have the next slot.
+    /// How long a probe may wait for its slot: the limit's whole count of requests may just have been made, and another
+    /// daemon may have the next slot.
     var slotWaitMax: Duration { rate.map { $0.limit.period + .nanoseconds($0.interval.nanoseconds) } ?? .zero }
 
     /// Slots to reserve now; nil: none.
@@ -141,7 +141,7 @@ struct LaneState {
         rate?.endReservation(reserved, count: count, askedAt: askedAt, at: now)
     }
 
-    /// The database did not answer: again after the next poll.
+    /// The database did not answer: the next reservation follows the next poll.
     mutating func failReservation() { rate?.failReservation() }
 
     /// When a slot may be there for what waits; nil: nothing waits for one.
@@ -149,14 +149,14 @@ struct LaneState {
 
     // MARK: Closing
 
-    /// No more starts. Returns what waited: leased, untried, to be given back.
+    /// Closes the lane. Returns what waited: leased, untried, to be given back.
     mutating func close(at now: NIODeadline) -> [Delivery] {
         isOpen = false
         closedAt = now
         return empty()
     }
 
-    /// The lease is lost: what waited, and is returned, is somebody else's now.
+    /// Empties the lane because the lease is lost: what is returned is not this daemon's any more.
     mutating func forget() -> [Delivery] { empty() }
 
     private mutating func empty() -> [Delivery] {
@@ -165,8 +165,9 @@ struct LaneState {
         return waiting.removeAll()
     }
 
-    /// Whether what was read of pauses is news: a poll that began before the lane closed knows nothing of why.
-    /// - Parameter readAt: before it was read.
+    /// Whether pauses that were read then still count: a poll that began before the lane closed does not know why it
+    /// closed.
+    /// - Parameter readAt: a time before they were read.
     func mayReopen(readAt: NIODeadline) -> Bool { closedAt.map { $0 < readAt } ?? true }
 
     mutating func reopen() {

@@ -3,9 +3,9 @@ import NIOCore
 import Synchronization
 import Vocabulary
 
-/// The lanes that run, and those on their way out: what a reload changes, and what a stop drains.
+/// The lanes that run and those that are ending: a reload changes them, a stop drains them.
 final class Lanes: Sendable {
-    /// A lane and the loop on which alone it may be touched.
+    /// A lane and its event loop; the lane may be used on that loop only.
     final class Bound: Sendable {
         let route: RoutedIntegration
         let loop: any EventLoop
@@ -18,11 +18,11 @@ final class Lanes: Sendable {
         }
     }
 
-    /// A lane that was replaced has ended by itself so long after its last attempt must have.
+    /// Margin after the time-out of the last attempt; a replaced lane has ended by itself by then.
     private static let retirementMargin: Duration = .seconds(1)
 
     private let running = Mutex<[Int32: Bound]>([:])
-    /// Replaced or removed, with attempts under way.
+    /// Lanes that were replaced or removed, with attempts under way.
     private let retiring = Mutex<[Bound]>([])
 
     var all: [Bound] { running.withLock { Array($0.values) } }
@@ -33,10 +33,10 @@ final class Lanes: Sendable {
         for bound in all { bound.loop.execute { body(bound.lane.value) } }
     }
 
-    /// Makes these the lanes that run. One whose integration is as it was goes on, and trusts the authorities that were
-    /// read for the new plan; one that was changed or removed gives back what waits in it and ends what is under way,
-    /// beside its successor.
-    /// - Parameter make: called on the loop.
+    /// Makes these the lanes that run. A lane whose integration is unchanged continues and trusts the authorities that
+    /// were read for the new plan. A lane whose integration was changed or removed gives back what waits in it and
+    /// finishes what is under way, beside its successor.
+    /// - Parameter make: called on the new lane's loop.
     func adopt(
         _ lanes: [PlannedLane], on group: any EventLoopGroup,
         make: @escaping @Sendable (PlannedLane, any EventLoop) -> Lane
@@ -63,7 +63,7 @@ final class Lanes: Sendable {
         return changes
     }
 
-    /// Returns once the lane takes and starts nothing more; it ends by itself.
+    /// Returns once the lane accepts and starts nothing more; it ends by itself.
     private func retire(_ bound: Bound) async {
         retiring.withLock { $0.append(bound) }
         // Fails only if the loop is shut down, and then nothing runs on it.
@@ -74,7 +74,7 @@ final class Lanes: Sendable {
         }
     }
 
-    /// Returns when no lane holds anything that waits.
+    /// Drops what waits in the lanes; returns when no lane holds any of it.
     func forget() async {
         for bound in all {
             // Fails only if the loop is shut down, and then nothing waits.
@@ -82,8 +82,8 @@ final class Lanes: Sendable {
         }
     }
 
-    /// Ends what is under way in all of them.
-    /// - Returns: the attempts that were cut at the deadline.
+    /// Finishes what is under way in all lanes.
+    /// - Returns: the number of attempts that were cut at the deadline.
     func drain(upTo limit: Duration) async -> Int {
         let bound = all + retiring.withLock { $0 }
         return await withTaskGroup { group in
@@ -103,7 +103,7 @@ final class Lanes: Sendable {
         try? await loop.flatSubmit { lane.value.drain() }.get()
         deadline.cancel()
         loop.execute { lane.value.closeClient() }
-        // Cancelled in time: nothing was cut. A cancelled task fails its future.
+        // If it was cancelled in time, nothing was cut: the future of a cancelled task fails.
         return (try? await deadline.futureResult.get()) ?? 0
     }
 }

@@ -4,36 +4,37 @@ import Vocabulary
 
 /// The requests that one lane may make under its integration's `rate`. Pure: time is passed in.
 ///
-/// All daemons draw from one row of the database (`Queue.reserveSlots`), a stretch of evenly spaced slots at a time, so
-/// the limit holds over all of them. A slot is for one request, at its time and no later than `rateLateness` after it:
-/// one that was missed goes unused, for two requests in the place of one would be a burst. Three things keep the
-/// receiver, which counts by its own clock, below the limit:
-/// - slots lie a little further apart than the limit asks for (`rateMargin`);
-/// - as many as are held at once last a quarter of a second at most (`rateLookAhead`);
-/// - the request that is `count` behind must have arrived a whole period ago. That it has arrived is known when it is
-///   answered, or taken for granted `rateArrivalMax` after it was sent.
+/// All daemons reserve slots in one row of the database (`Queue.reserveSlots`), several evenly spaced slots at a time,
+/// so the limit holds for all of them together. A slot is for one request, at its time and no later than `rateLateness`
+/// after it. A missed slot goes unused, because two requests in the place of one would be a burst. Three things keep
+/// the receiver, which counts by its own clock, below the limit:
+/// - slots lie a little further apart than the limit asks for (`rateMarginPercent`);
+/// - the slots that are held at once last a quarter of a second at most (`rateLookAhead`), while the database answers
+///   quickly;
+/// - the request that came `count` requests earlier must have arrived a whole period ago. Its arrival is known when it
+///   is answered, or assumed `rateArrivalMax` after it was sent.
 struct RateSlots {
-    /// A request that was made, until as many followed as the limit counts.
+    /// A request that was made; kept until as many have followed as the limit counts.
     private struct Use {
-        /// It has arrived by then.
+        /// The request has arrived by then.
         var arrivedBy: NIODeadline
     }
 
     let limit: RateLimit
-    /// Between two slots.
+    /// The time between two slots.
     let interval: TimeAmount
     /// The most slots that are reserved at once, while the database answers quickly.
     let batchMax: Int
     private var slots = CircularBuffer<NIODeadline>()
     private var uses = CircularBuffer<Use>()
-    /// Of the first of `uses`, counted from the first request ever.
+    /// The number of the first of `uses`, counted from the first request ever.
     private var firstUse = 0
-    /// The next reservation: twice the one before if that was used up, else no more than was used of it.
+    /// Size of the next reservation: twice the last one if no slot of that was missed, else as many as were used.
     private var batch = 1
     private var usedOfBatch = 0
     private var missedOfBatch = 0
     private var isReserving = false
-    /// A reservation failed: the next one after the next poll.
+    /// A reservation failed: the next one follows the next poll.
     private var isHeldUp = false
     private var databaseTime = DatabaseOffset()
 
@@ -59,15 +60,15 @@ struct RateSlots {
         return firstUse + uses.count - 1
     }
 
-    /// The request has ended, so it has arrived before.
+    /// The request has ended, so it has arrived.
     mutating func ended(_ number: Int, at now: NIODeadline) {
         guard (0..<uses.count).contains(number - firstUse) else { return }
         let place = uses.index(uses.startIndex, offsetBy: number - firstUse)
         uses[place].arrivedBy = min(uses[place].arrivedBy, now)
     }
 
-    /// How many slots to reserve now, and how long from now on at the earliest; nil: none now, or some are being
-    /// reserved already.
+    /// How many slots to reserve now, and how long from now on at the earliest; nil: none now, or a reservation is
+    /// under way.
     /// - Parameter wanted: requests that could be made.
     mutating func beginReservation(wanted: Int, at now: NIODeadline) -> Reservation? {
         dropMissed(at: now)
@@ -80,16 +81,16 @@ struct RateSlots {
         return Reservation(count: max(1, ahead), notBefore: max(wait, lead))
     }
 
-    /// A slot must not be over before the answer is here, and the answer waits for the commit (of a distant standby,
-    /// say): as long as the last one took, and a quarter more.
+    /// How far ahead a slot must lie to be usable when the answer is here: as long as the last answer took, and a
+    /// quarter more. An answer waits for the commit (of a distant standby, for example).
     private var lead: TimeAmount {
         min(.nanoseconds(databaseTime.roundTrip.nanoseconds * 5 / 4), TimeAmount(Limits.rateLeadMax))
     }
 
-    /// What is used up while a reservation is under way.
+    /// Slots that are used up while a reservation is under way.
     private var slotsOfLead: Int { Int(lead.nanoseconds / interval.nanoseconds) }
 
-    /// Enough to last until the next reservation is here.
+    /// Enough slots to last until the next reservation is here.
     private var largestBatch: Int { max(batchMax, slotsOfLead * 3) }
 
     struct Reservation: Equatable {
@@ -98,8 +99,8 @@ struct RateSlots {
     }
 
     /// - Parameters:
-    ///   - askedAt: before the database was asked.
-    ///   - now: when its answer was here.
+    ///   - askedAt: a time before the database was asked.
+    ///   - now: when its answer arrived.
     mutating func endReservation(
         _ reserved: ReservedSlots, count: Int, askedAt: NIODeadline, at now: NIODeadline
     ) {
@@ -120,14 +121,14 @@ struct RateSlots {
     /// The database answers again.
     mutating func polled() { isHeldUp = false }
 
-    /// When it is worth looking again; nil: after the reservation that is under way, or the next poll.
+    /// When it is worth looking again; nil: after the reservation under way, or the next poll.
     func wakeUp(after now: NIODeadline) -> NIODeadline? {
         let clearance = clearance(at: now)
         if let slot = slots.first { return max(slot, clearance) }
         return isReserving || isHeldUp ? nil : max(now, clearance - TimeAmount(Limits.rateLookAhead))
     }
 
-    /// Nothing is sent for a while: what is reserved goes unused, and it starts small again.
+    /// Drops the reserved slots, because nothing is sent for a while; reservations start small again.
     mutating func rest() {
         slots.removeAll()
         batch = 1
@@ -141,7 +142,7 @@ struct RateSlots {
         }
     }
 
-    /// From when on one more request is none too many.
+    /// The earliest time at which one more request is within the limit.
     private func clearance(at now: NIODeadline) -> NIODeadline {
         guard uses.count == limit.count, let oldest = uses.first else { return now }
         return max(now, oldest.arrivedBy + TimeAmount(limit.period))

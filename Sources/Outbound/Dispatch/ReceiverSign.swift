@@ -1,11 +1,11 @@
-/// What the end of an attempt says about the receiver as a whole, whatever it says about the message: the evidence of
-/// the breaker.
+/// What the end of an attempt says about the health of the endpoint, apart from the message: the evidence for the
+/// breaker.
 enum ReceiverSign: Sendable, Equatable {
-    /// It answered, be it that it refuses this one message (3xx, 4xx).
+    /// It answered, even if it refused this one message (3xx, 4xx).
     case alive
-    /// It cannot be reached, does not answer in time, says that it cannot work (5xx) or has too much to do (429).
+    /// It cannot be reached, gives no valid answer in time, reports that it cannot work (5xx) or is overloaded (429).
     case failing(String)
-    /// Nobody asked it: this daemon gave the attempt up or could not make it.
+    /// No evidence: this daemon gave the attempt up or could not make it.
     case none
 
     init(_ result: Result<EndpointAnswer, DeliveryFailure>) {

@@ -2,10 +2,11 @@ import NIOCore
 import Vocabulary
 
 /// Deliveries of one lane that wait for their attempt: those just recorded, and those claimed from the table (retries,
-/// the backlog, what was reclaimed). Each in the order of arrival; while both wait, every `claimedTurn`th start is a
-/// claimed one, so that a stream of new messages does not hold the others up for ever.
+/// the backlog, reclaimed ones), each in order of arrival. While both wait, every `claimedTurn`th start is a claimed
+/// one, so that a stream of new messages does not hold up the others for ever.
 struct WaitingDeliveries {
-    /// A claimed delivery costs three times as much as one that was never out of memory: it gets a share, not half.
+    /// A claimed delivery costs three times as much as one that never left memory, so claimed ones get a share, not
+    /// half.
     private static let claimedTurn = 4
 
     private var fresh = CircularBuffer<Delivery>()

@@ -1,13 +1,14 @@
 package import Vocabulary
 
-/// What follows from one attempt (posthouse-messages(7), "Retries"). Pure: time and chance are passed in.
+/// What follows from one attempt (posthouse-messages(7), "Retries"). Pure: time and randomness are passed in.
 package enum DeliveryDecision: Sendable, Equatable {
     case accepted
     case retry(at: Timestamp, reason: String)
-    /// A probe of an open breaker that failed: the delivery waits as it was, with its gap unused.
+    /// A probe of an open breaker failed: the delivery waits, with its gap unused.
     case keep(at: Timestamp, reason: String)
     case dead(DeathReason)
-    /// The receiver answered 410: no attempt to it until somebody resumes it. The delivery waits, with its gap unused.
+    /// The receiver answered 410: it gets no attempt until somebody resumes it. The delivery waits, with its gap
+    /// unused.
     case pauseIntegration(reason: String)
 
     /// Why no further attempt is made.
@@ -31,10 +32,10 @@ package enum DeliveryDecision: Sendable, Equatable {
     }
 
     /// - Parameters:
-    ///   - isProbe: of an open breaker.
+    ///   - isProbe: the attempt was the probe of an open breaker.
     ///   - attempt: the number of the attempt that brought `result`, from 1.
-    ///   - createdAt: when the message was made: `give_up_after` counts from there.
-    ///   - random: 0…1, spreads the gap over its jitter.
+    ///   - createdAt: when the message was made; `give_up_after` counts from then.
+    ///   - random: 0…1, places the gap within its jitter.
     package static func decide(
         _ result: Result<EndpointAnswer, DeliveryFailure>, isProbe: Bool, attempt: Int, schedule: RetrySchedule,
         permanentStatuses: Set<Int>, createdAt: Timestamp, now: Timestamp, random: Double
@@ -54,7 +55,7 @@ package enum DeliveryDecision: Sendable, Equatable {
                 asked = RetryAfter.parse(header, now: now) ?? .zero
             }
         case .failure(.cancelled):
-            // Ours, not the receiver's: it uses up nothing.
+            // This daemon gave up, not the receiver: nothing is used up.
             return .retry(at: now, reason: DeliveryFailure.cancelled.explanation)
         case .failure(let failure): reason = failure.explanation
         }

@@ -2,7 +2,7 @@ package import Vocabulary
 
 /// The three forms of an HTTP-date that a recipient must read (RFC 9110 §5.6.7).
 package enum HTTPDate {
-    /// Nil for anything that is none of them. `now` places the two-digit year of the RFC 850 form.
+    /// Nil if the text has none of these forms. `now` places the two-digit year of the RFC 850 form.
     package static func parse(_ text: some StringProtocol, now: Timestamp) -> Timestamp? {
         guard text.utf8.count <= 40, text.utf8.allSatisfy({ $0 >= 0x20 && $0 < 0x7f }) else { return nil }
         let words = text.split(separator: " ")
@@ -37,7 +37,7 @@ package enum HTTPDate {
 
     /// `Sun Nov  6 08:49:37 1994`
     private static func asctime(_ words: [some StringProtocol]) -> Timestamp? {
-        // Digits alone: `Int` would take a sign as well.
+        // Only digits: `Int` would accept a sign as well.
         guard shortDays.contains(where: { words[0] == $0 }), let month = month(words[1]), words[2].utf8.count <= 2,
             let day = number(words[2], digits: words[2].utf8.count), (1...31).contains(day)
         else { return nil }
@@ -47,10 +47,10 @@ package enum HTTPDate {
     private static func make(
         year: some StringProtocol, month: Int, day: some StringProtocol, time: some StringProtocol
     ) -> Timestamp? {
-        // Second 60 is a leap second: the one before it is near enough.
+        // Second 60 is a leap second: the second before it is near enough.
         let clock = time.hasSuffix(":60") ? "\(time.dropLast(2))59" : String(time)
         let text = "\(year)-\(padded(month, digits: 2))-\(day)T\(clock)"
-        // Written back, a date that no calendar has (30 Feb) is another one.
+        // A date that no calendar has (30 Feb) reads differently when it is written back.
         guard text.utf8.count == 19, let instant = Timestamp(iso8601: text + "Z"), Timestamp.writable.contains(instant),
             instant.iso8601.hasPrefix(text)
         else { return nil }

@@ -1,8 +1,8 @@
 package import Vocabulary
 
-/// How long a receiver asks to be left alone (RFC 9110 §10.2.3): a number of seconds or an HTTP-date.
+/// The wait that a receiver asks for (RFC 9110 §10.2.3): a number of seconds or an HTTP-date.
 package enum RetryAfter {
-    /// Between zero (a date gone by) and `Limits.retryAfterMax`; nil for what is neither form.
+    /// Between zero (the date has passed) and `Limits.retryAfterMax`; nil if the text has neither form.
     package static func parse(_ text: String, now: Timestamp) -> Duration? {
         let trimmed = text.drop { $0 == " " || $0 == "\t" }
         guard let first = trimmed.utf8.first else { return nil }
@@ -16,7 +16,7 @@ package enum RetryAfter {
         let end = text.lastIndex { $0 != " " && $0 != "\t" } ?? text.startIndex
         let digits = text[...end].utf8
         guard digits.allSatisfy({ (0x30...0x39).contains($0) }) else { return nil }
-        // More digits than Int64 holds are more than any bound.
+        // A number that Int64 cannot hold is above the limit.
         guard let value = Int64(text[...end]) else { return Limits.retryAfterMax }
         return value > Limits.retryAfterMax.components.seconds ? Limits.retryAfterMax : .seconds(value)
     }

@@ -2,23 +2,23 @@ package import Ledger
 import Synchronization
 package import Vocabulary
 
-/// Attempts that have ended, on their way into the ledger in wide batches.
+/// Collects attempts that have ended and writes them to the ledger in large batches.
 ///
-/// Nobody waits for a settle, so it may be a few milliseconds late; but it must arrive. A settle that the database does
-/// not answer is tried again until it does, and shutting down waits for it. A batch that the database refuses is
-/// written in parts, until what it refuses stands alone; that is kept aside and tried again beside the others, without
-/// end. Until it is written a delivery is leased to this daemon, so the worst that a crash does here is one more
-/// attempt under the same `webhook-id`.
+/// Nobody waits for a settlement, so it may be a few milliseconds late, but it must arrive. Writing it is tried again
+/// until the database answers, and shutting down waits for that. A batch that the database refuses is written in parts,
+/// until each refused settlement is alone. Those are kept aside and tried again without end, while others are written.
+/// Until its settlement is written, a delivery is leased to this daemon, so the worst that a crash here causes is one
+/// more attempt under the same `webhook-id`.
 package final class SettlementBuffer: Sendable {
     package typealias Settle = @Sendable ([Settlement]) async throws(SettleFailure) -> Settled
 
     /// What an operator must know of settlements that the database refuses.
     package enum News: Sendable, Equatable {
-        /// The first is kept aside. What follows while there is one is no news.
+        /// The first one is kept aside. Further ones are not reported while there is one.
         case refused(reason: String)
         /// None is kept aside any more.
         case allSettled
-        /// The daemon stops, and these could not be recorded to the last: their attempts will be made again.
+        /// The daemon stops and could not record these: their attempts will be made again.
         case left(Int)
 
         var explanation: String {
@@ -39,11 +39,11 @@ package final class SettlementBuffer: Sendable {
 
     private struct State {
         var pending: [Settlement] = []
-        /// Taken out and not yet written.
+        /// Taken from `pending` and not yet written.
         var writing = 0
-        /// Kept aside, the one that was tried last at the end.
+        /// Kept aside; the one that was tried last is at the end.
         var refused: [Settlement] = []
-        /// Taken out of `refused` to be tried again.
+        /// Taken from `refused` to be tried again.
         var retrying = 0
         var isClosed = false
         var sleepers: [CheckedContinuation<Void, Never>] = []
@@ -56,7 +56,7 @@ package final class SettlementBuffer: Sendable {
 
     package init() {}
 
-    /// Whether another attempt may begin: its end must find room here.
+    /// Whether another attempt may begin: there must be room for its result.
     package var hasRoom: Bool {
         state.withLock { $0.depth < Limits.settleBufferMax && $0.refusedCount < Limits.settleRefusedMax }
     }
@@ -71,7 +71,7 @@ package final class SettlementBuffer: Sendable {
         sleeper?.resume()
     }
 
-    /// Ends `run` once everything is written, or was refused once more.
+    /// Ends `run` once everything is written or was refused once more.
     package func close() {
         let sleepers = state.withLock { state in
             state.isClosed = true
@@ -81,9 +81,9 @@ package final class SettlementBuffer: Sendable {
         for sleeper in sleepers { sleeper.resume() }
     }
 
-    /// Writes batches until closed and empty; `Limits.settleWriters` at once.
+    /// Writes batches until the buffer is closed and empty; `Limits.settleWriters` at once.
     ///
-    /// - Parameter settled: called after each batch that was written.
+    /// - Parameter settled: called after each write.
     package func run(
         settle: @escaping Settle, settled: @escaping @Sendable (Settled) async -> Void,
         news: @escaping @Sendable (News) -> Void = { _ in }
@@ -107,7 +107,7 @@ package final class SettlementBuffer: Sendable {
                     }
                 }
             }
-            // The writers have ended: what is kept aside is all that is left.
+            // The writers have ended, so only what is kept aside is left.
             retrying.cancel()
             await retrying.value
             await lastTry(settle: settle, settled: settled, news: news)
@@ -118,7 +118,7 @@ package final class SettlementBuffer: Sendable {
 
     // MARK: What is refused
 
-    /// Tries what is kept aside again and again, with a growing pause for as long as nothing of it is taken.
+    /// Tries again what is kept aside, with a growing pause while none of it is accepted.
     private func retryRefused(
         settle: @escaping Settle, settled: @escaping @Sendable (Settled) async -> Void,
         news: @escaping @Sendable (News) -> Void
@@ -136,7 +136,7 @@ package final class SettlementBuffer: Sendable {
         }
     }
 
-    /// All of it once more before the daemon ends.
+    /// Tries all that is kept aside once more before the daemon ends.
     private func lastTry(
         settle: @escaping Settle, settled: @escaping @Sendable (Settled) async -> Void,
         news: @escaping @Sendable (News) -> Void
@@ -182,7 +182,7 @@ package final class SettlementBuffer: Sendable {
             switch isReady {
             case false: return nil
             case true:
-                // Late and wide: what ends meanwhile goes along. A full batch waits no longer.
+                // Waits for further settlements to write along; a full batch does not wait.
                 if state.withLock({ $0.pending.count < Limits.settleBatchMax && !$0.isClosed }) {
                     try? await Task.sleep(for: Limits.settleDelay)
                 }

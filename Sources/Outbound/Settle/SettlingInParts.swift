@@ -1,11 +1,11 @@
 import Ledger
 import Vocabulary
 
-/// Writes a batch of settlements as a whole, and where the database refuses it in halves, down to the single ones.
+/// Writes a batch of settlements; if the database refuses it, in halves, down to single settlements.
 ///
-/// One that is refused among a thousand is found by refusing 11 times, and the others are written meanwhile. Where
-/// everything is refused (a table that takes nothing), cutting further finds nothing out: after
-/// `Limits.settleRefusalsMax` refusals the rest is given back untried.
+/// One refused settlement among a thousand is found after 11 refusals, and the others are written meanwhile. Where
+/// everything is refused (a table that takes nothing), cutting further shows nothing new: after
+/// `Limits.settleRefusalsMax` refusals the rest is returned untried.
 struct SettlingInParts {
     let settle: SettlementBuffer.Settle
     let settled: @Sendable (Settled) async -> Void
@@ -13,12 +13,12 @@ struct SettlingInParts {
     private enum Outcome {
         case written(Settled)
         case refused(reason: String)
-        /// The process is about to end without the database: the lease will run out.
+        /// The process ends without the database: the lease will run out.
         case cancelled
     }
 
-    /// - Returns: what was not written: not tried, then refused, each in the order of the batch; and why it was
-    ///   refused.
+    /// - Returns: what was not written (first the untried, then the refused, each in the order of the batch), and why
+    ///   it was refused.
     func write(_ batch: [Settlement]) async -> (left: [Settlement], reason: String?) {
         var parts = [batch[...]]
         var (refusals, lastReason): (Int, String?) = (0, nil)
@@ -44,8 +44,9 @@ struct SettlingInParts {
         return (refused, refused.isEmpty ? nil : lastReason)
     }
 
-    /// What a receiver answered may be what the database refuses; how the attempt ended counts for more.
-    /// - Returns: what is refused without its texts, too, and keeps them.
+    /// Tries one settlement without its texts, because the database may refuse what a receiver answered; how the
+    /// attempt ended counts for more.
+    /// - Returns: the settlement with its texts if it could not be written.
     private func withoutTexts(_ alone: ArraySlice<Settlement>) async -> [Settlement] {
         guard let settlement = alone.first, settlement.failure != nil || settlement.verdict.hasText else {
             return Array(alone)
@@ -58,7 +59,7 @@ struct SettlingInParts {
         }
     }
 
-    /// Tries again until the database answers.
+    /// Tries until the database answers; a second time-out counts as a refusal.
     private func attempt(_ part: [Settlement]) async -> Outcome {
         var pause = Limits.reconnectBackoff.lowerBound
         var timeouts = 0

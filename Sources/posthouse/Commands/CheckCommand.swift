@@ -31,7 +31,7 @@ struct CheckCommand: AsyncParsableCommand {
             for warning in warnings { Terminal.complain("\(file.path): warning: \(warning)", .warning) }
         }
         if !outcome.errors.isEmpty, Self.isOfReload {
-            // The daemon is never told of this reload: the entry that explains it comes from here.
+            // The daemon is not notified of this reload, so the entry that explains it is written here.
             Observatory.Destination.journal.tell(.reloadRefused(reason: outcome.errorLine), at: ThisProcess.now())
         }
         guard outcome.errors.isEmpty, let checked = outcome.configuration else { throw Exit.configuration }
@@ -40,10 +40,10 @@ struct CheckCommand: AsyncParsableCommand {
             "\(file.path): fine (\(checked.sources.count) sources, \(checked.integrations.count) integrations)")
     }
 
-    /// The unit's ExecReload=: systemd sets MAINPID for such commands alone (systemd.exec(5)).
+    /// Whether this is the unit's ExecReload=: systemd sets MAINPID for such commands alone (systemd.exec(5)).
     private static var isOfReload: Bool { Terminal.errorIsJournal && getenv("MAINPID") != nil }
 
-    /// A misspelled default name would leave the vendor's renamed event without its meaning.
+    /// Warns of misspelled default names, which would leave the vendor's renamed event without its meaning.
     private func eventNameWarnings(_ sources: [Source]) -> [String] {
         sources.flatMap { source in
             let known = Set(SourceAdapters.adapter(for: source.kind).knownEventNames)
@@ -54,7 +54,8 @@ struct CheckCommand: AsyncParsableCommand {
         }
     }
 
-    /// A renamed source is another source: its purchases begin anew, and what comes twice is told twice.
+    /// Warns of sources in the database that the file does not name. A renamed source counts as another one: its
+    /// purchases begin anew, and a webhook that comes twice is delivered twice.
     private func vanishedSourceWarnings(_ configuration: Configuration) async -> [String] {
         guard let settings = try? DatabaseAccess.forCommand(configuration) else { return [] }
         let names = configuration.sources.map(\.name)

@@ -4,7 +4,7 @@ import Glibc
 import Observing
 import Systemd
 
-/// `--config FILE`, as every command takes it.
+/// The option `--config FILE`.
 struct ConfigurationOption: ParsableArguments {
     @Option(name: .customLong("config"), help: "The configuration file.")
     var path = "/etc/posthouse/posthouse.toml"
@@ -18,17 +18,18 @@ struct ConfigurationOption: ParsableArguments {
     }
 }
 
-/// Where commands write to.
+/// The standard output and standard error of commands.
 enum Terminal {
     /// NO_COLOR: no-color.org; an empty value counts as none.
     static let allowsColour = getenv("NO_COLOR").map { $0.pointee == 0 } ?? true
     static let errorIsColoured = isatty(STDERR_FILENO) == 1 && allowsColour
-    /// As it is for what systemd runs.
+    /// Standard error leads to the journal, as it does under systemd.
     static let errorIsJournal = JournalStream.isJournal(descriptor: STDERR_FILENO)
 
     static func say(_ text: String) { put(text.hasSuffix("\n") ? text : text + "\n", STDOUT_FILENO) }
 
-    /// Bytes as they are, no end of line added; a terminal gets them in lines, without what would move its cursor.
+    /// Prints bytes unchanged, without adding an end of line. A terminal gets them as lines, without characters that
+    /// would move its cursor.
     static func say(_ bytes: [UInt8]) {
         guard isOutput else { return put(bytes, STDOUT_FILENO) }
         let lines = String(decoding: bytes, as: UTF8.self).split(separator: "\n", omittingEmptySubsequences: false)
@@ -37,22 +38,22 @@ enum Terminal {
 
     static func complain(_ text: String) { put(text.hasSuffix("\n") ? text : text + "\n", STDERR_FILENO) }
 
-    /// The same of a finding: in the journal each line gets its priority (sd-daemon(3)), so that
-    /// `journalctl -p warning` shows it.
+    /// Prints a finding. In the journal each line gets its priority (sd-daemon(3)), so that `journalctl -p warning`
+    /// shows it.
     static func complain(_ text: String, _ severity: Diagnostic.Severity) {
         guard errorIsJournal else { return complain(text) }
         let priority = severity == .error ? JournalEntry.Priority.error : .warning
         complain(text.split(separator: "\n").map { "<\(priority.rawValue)>\($0)" }.joined(separator: "\n"))
     }
 
-    /// All that is wrong with a configuration, or worth a look.
+    /// Prints all errors and warnings of a configuration.
     static func complain(_ outcome: LoadOutcome) {
         guard errorIsJournal else { return complain(outcome.render(coloured: errorIsColoured)) }
         for diagnostic in outcome.diagnostics { complain(diagnostic.render(), diagnostic.severity) }
     }
 
-    /// Runs a command's body; a complaint is printed after the command's name, or told by `tell`, and becomes the
-    /// command's exit code.
+    /// Runs a command's body. An error goes to `tell`, which by default prints it after the program's name, and becomes
+    /// the command's exit code.
     static func reporting(
         by tell: (String) -> Void = { complain("posthouse: \($0)", .error) }, _ body: () async throws -> Void
     ) async throws {
@@ -86,15 +87,15 @@ enum Terminal {
                 var writable = pollfd(fd: descriptor, events: Int16(POLLOUT), revents: 0)
                 _ = poll(&writable, 1, -1)
             default:
-                // Without standard error there is nobody to tell.
+                // An error of standard error cannot be printed.
                 guard descriptor == STDOUT_FILENO else { return }
                 endWithoutOutput(error)
             }
         }
     }
 
-    /// What was printed is lost, so the command must not end as if it had done its work. A reader who has gone away
-    /// wants no more: that ends a command as it ends any other, by SIGPIPE.
+    /// Ends the command as failed, because what it printed is lost. A reader that has closed the pipe needs no more:
+    /// that ends a command by SIGPIPE, like any other.
     private static func endWithoutOutput(_ error: Int32) -> Never {
         if error == EPIPE {
             signal(SIGPIPE, SIG_DFL)
@@ -104,7 +105,7 @@ enum Terminal {
         _exit(ExitCode.failure.rawValue)
     }
 
-    /// The same for what the parser prints, help and completions: buffered until the end.
+    /// Checks at exit the output of the parser (help and completions), which is buffered until then.
     static func checkOutputAtExit() {
         atexit {
             guard fflush(nil) != 0 else { return }

@@ -6,8 +6,8 @@ import Postgres
 import Vocabulary
 
 struct DeliveriesCommand: AsyncParsableCommand {
-    /// How far back what was accepted is looked for unless it is asked for: there may be very much of it, so a longer
-    /// stretch is only read where a shorter one holds too little.
+    /// How far back accepted deliveries are searched without `--since`. There may be very many, so a longer period is
+    /// read only if a shorter one holds too few.
     private static let deliveredMilliseconds: [Int64] = [60_000, 600_000, 3_600_000]
 
     static let configuration = CommandConfiguration(

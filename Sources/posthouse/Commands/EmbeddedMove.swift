@@ -8,8 +8,8 @@ import Postgres
 import Synchronization
 import Vocabulary
 
-/// `migrate --from-embedded`: the private cluster's ledger goes into the database that `[database] url` names. What
-/// makes it all or nothing is told in Ledger's LedgerMove; here the cluster is started, marked and told of.
+/// `migrate --from-embedded`: moves the private cluster's ledger into the database that `[database] url` names.
+/// Ledger's LedgerMove makes it all or nothing; this type starts and marks the cluster, and prints the outcome.
 struct EmbeddedMove {
     /// A whole table is counted in one statement.
     private static let statementTimeout: Duration = .seconds(3_600)
@@ -29,13 +29,13 @@ struct EmbeddedMove {
         self.configuration = configuration
         self.isDry = isDry
         self.output = output
-        // It asks for no private cluster where there is a url.
+        // Checks only that the url can be read: where there is one, no private cluster is looked for.
         _ = try DatabaseAccess.forCommand(configuration)
         target = try DatabaseAccess.settings(
             DatabaseAccess.url(configuration) ?? "", statementTimeout: Self.statementTimeout)
     }
 
-    /// Ends in good order on a signal: the server that it started must not stay behind.
+    /// Runs the move and ends it in good order on a signal: the server that it started must not stay behind.
     func run() async throws {
         let isStopped = Flag()
         let signals = Signals.stream([SIGINT, SIGTERM, SIGHUP])
@@ -43,7 +43,7 @@ struct EmbeddedMove {
         let watch = Task {
             for await _ in signals {
                 isStopped.raise()
-                // The copying looks at the flag; the start of the cluster ends by this.
+                // Copying checks the flag; cancelling ends the start of the cluster.
                 work.cancel()
             }
         }
@@ -123,7 +123,7 @@ struct EmbeddedMove {
         tell(outcome)
     }
 
-    /// The mark of a cluster whose move may have been committed stays for as long as that is not known.
+    /// Runs the move and marks the cluster. The mark stays while it is not known whether the move was committed.
     private func marked(
         _ move: LedgerMove, isMarked: Bool, goesOn: @escaping @Sendable () -> Bool
     ) async throws -> LedgerMove.Outcome {
@@ -170,7 +170,7 @@ struct EmbeddedMove {
         }
     }
 
-    /// - Parameter migrated: what was changed all the same, in words.
+    /// - Parameter migrated: a text that says what was changed nevertheless.
     private static func complaint(_ failure: MoveFailure, _ migrated: String) -> Complaint {
         switch failure {
         case .target(.commitUnknown): return Complaint("\(failure)", code: Exit.unavailable)
@@ -242,7 +242,7 @@ extension EmbeddedMove {
     }
 }
 
-/// Raised once, for good.
+/// A flag that stays raised.
 private final class Flag: Sendable {
     private let value = Atomic(false)
 

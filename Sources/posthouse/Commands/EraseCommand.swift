@@ -6,7 +6,7 @@ import Postgres
 import Vocabulary
 
 struct EraseCommand: AsyncParsableCommand {
-    /// How long deliveries in a daemon's hands are waited for: one attempt may last as long as its time-out.
+    /// How long to wait for deliveries that a daemon has in hand: one attempt may last as long as its time-out.
     private static let patience: Duration = .seconds(60)
     private static let pause: Duration = .milliseconds(500)
 
@@ -97,7 +97,7 @@ extension Erasure.Tally {
         ]
     }
 
-    /// What is in hand is that of the last round.
+    /// Adds a later round. The count in hand is that of the last round.
     fileprivate mutating func add(_ other: Erasure.Tally) {
         events += other.events
         messages += other.messages

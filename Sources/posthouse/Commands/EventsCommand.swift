@@ -64,7 +64,7 @@ struct EventsCommand: AsyncParsableCommand {
     }
 }
 
-/// `--limit` of the lists.
+/// The option `--limit` of the lists.
 enum ListLimit {
     private static let range: ClosedRange<Int32> = 1...10_000
 

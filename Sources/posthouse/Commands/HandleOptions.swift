@@ -1,7 +1,7 @@
 import ArgumentParser
 import Ledger
 
-/// What events can be found by: one of these, or none.
+/// The ids by which events can be found: one of these, or none.
 struct HandleOptions: ParsableArguments {
     @Option(help: "By store_transaction_id.") var transaction: String?
     @Option(help: "By event id, the vendor's or the relay's (evt_…).") var event: String?

@@ -5,9 +5,9 @@ import Ledger
 import Postgres
 import Vocabulary
 
-/// The way of every command that looks into the ledger or works on it.
+/// Runs the commands that read the ledger or change it.
 enum LedgerCommand {
-    /// Errors of the database are told with what to do about them.
+    /// Runs `body` with the configuration and a pool. Errors of the database are printed with what to do about them.
     static func run(
         _ file: ConfigurationOption, _ body: (Configuration, Pool) async throws -> Void
     ) async throws {
@@ -20,7 +20,7 @@ enum LedgerCommand {
         }
     }
 
-    /// What a person can do about a database is said with its errors.
+    /// Runs `body` and adds to errors of the database what to do about them.
     static func reaching<Value>(
         _ file: ConfigurationOption, _ body: () async throws -> Value
     ) async throws -> Value {
@@ -42,7 +42,7 @@ enum LedgerCommand {
     }
 }
 
-/// `--json`, as all take it that print tables.
+/// The option `--json`.
 struct OutputOption: ParsableArguments {
     @Flag(help: "Print one JSON document instead of text.") var json = false
 }
@@ -83,8 +83,8 @@ extension Timestamp {
     var toTheSecond: String { iso8601.prefix(19) + "Z" }
 }
 
-/// How long something took or waits, for a person: whole seconds below two minutes, whole minutes below two hours,
-/// whole hours below two days, and then whole days.
+/// A period as text: whole seconds below two minutes, whole minutes below two hours, whole hours below two days, and
+/// then whole days.
 enum Age {
     static func text(seconds: Double) -> String {
         switch Int(seconds) {

@@ -7,7 +7,7 @@ import Outbound
 import Synchronization
 import Vocabulary
 
-/// How `posthouse listen` fails on purpose: what it does to which of the requests whose signature holds.
+/// The failures that `posthouse listen` makes on purpose, for a share of the requests whose signature is valid.
 final class OnPurpose: Sendable {
     static let statuses = 300...599
     static let delays: ClosedRange<Duration> = .milliseconds(1)...(.seconds(600))
@@ -18,27 +18,28 @@ final class OnPurpose: Sendable {
     private let share: Double
     private let seen = Atomic(0)
 
-    /// `share` lies above 0, up to 1.
+    /// `share` is above 0 and at most 1.
     init(status: Int?, delay: Duration?, share: Double) {
         self.status = status
         self.delay = delay ?? .zero
         self.share = share
     }
 
-    /// Whether it is the turn of the next request.
+    /// Counts the next request, and returns whether it belongs to the share.
     func takesNext() -> Bool {
         Self.takes(seen.add(1, ordering: .relaxed).newValue, share: share)
     }
 
-    /// Spread evenly, and no chance in it: of the first n requests, the whole part of n × share. `number` is from 1.
+    /// Whether request `number`, counted from 1, belongs to the share. Spread evenly and without chance: of the first n
+    /// requests, the whole part of n × share.
     static func takes(_ number: Int, share: Double) -> Bool {
         (Double(number) * share).rounded(.down) > (Double(number - 1) * share).rounded(.down)
     }
 }
 
-/// Verifies and prints; keeps nothing.
+/// Verifies and prints messages; stores nothing.
 struct ListenReceiver: FrontHandler {
-    /// How long an answer may take, a wait on purpose aside.
+    /// How long an answer may take, without a delay on purpose.
     private static let answerTimeout: Duration = .seconds(30)
     /// Bytes of one delivery: eight times what a webhook has unless the configuration says otherwise.
     private static let bodyBytesMax = 8 * Limits.requestBodyBytesMax
@@ -77,7 +78,7 @@ struct ListenReceiver: FrontHandler {
         _ = NIOSingletons.posixEventLoopGroup.any().scheduleTask(in: TimeAmount(delay)) { responder.respond(answer) }
     }
 
-    /// What was done to it on purpose, behind its line.
+    /// The text after a request's line that says what was done to it on purpose.
     private func remark(_ status: Int?, _ delay: Duration) -> String {
         let late = delay > .zero ? " after \(DurationText.write(delay))" : ""
         if let status { return ", failed on purpose: \(status)\(late)" }
@@ -111,7 +112,7 @@ struct ListenReceiver: FrontHandler {
         return String(decoding: writer.bytes, as: UTF8.self)
     }
 
-    /// Type, message id, holder, and for a transfer both sides; in either format.
+    /// The line of a message: type, message id, holder, and for a transfer both sides; in either format.
     private func line(_ id: String, _ body: [UInt8]) -> String {
         guard let top = try? JSONScan.topObject(body, depthMax: Limits.jsonDepthMax) else {
             return "verified \(id) (\(body.count) bytes that are no JSON object)"

@@ -1,6 +1,6 @@
 import Glibc
 
-/// A bar on standard error while something long is under way; nothing where that is no terminal.
+/// A progress bar on standard error; shown only on a terminal.
 struct Progress {
     private static let barWidth = 30
     private static let isShown = isatty(STDERR_FILENO) == 1
@@ -24,20 +24,20 @@ struct Progress {
         Terminal.put("\r\(what) [\(bar)] \(done) of \(total)")
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     func finish() {
         if Self.isShown, total > 0 { Terminal.put("\r\u{1B}[K") }
     }
 }
 
 extension Terminal {
-    /// What is under way, in one line that the next one replaces; nil takes it away.
+    /// Shows the current stage in one line that the next one replaces; nil removes it.
     static func showStage(_ text: String?) {
         guard isatty(STDERR_FILENO) == 1 else { return }
         put("\r\u{1B}[K" + (text ?? ""))
     }
 
-    /// To standard error, without an end of line.
+    /// Writes to standard error without an end of line.
     fileprivate static func put(_ text: String) {
         let bytes = Array(text.utf8)
         _ = bytes.withUnsafeBytes { write(STDERR_FILENO, $0.baseAddress, $0.count) }

@@ -157,7 +157,7 @@ struct DiscardQuarantine: AsyncParsableCommand {
     }
 }
 
-/// Reads what is in quarantine as its source reads it today.
+/// Reads quarantined webhooks again, by the current rules of their source.
 struct QuarantineRetry {
     enum Result {
         case recorded(EventTrail)

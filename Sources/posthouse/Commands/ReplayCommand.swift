@@ -9,7 +9,7 @@ struct ReplayCommand: AsyncParsableCommand {
     enum Outcome: String, CaseIterable, ExpressibleByArgument {
         case dead, delivered
 
-        /// The journal calls a delivery that arrived accepted.
+        /// Takes `accepted` too, the journal's word for a delivery that arrived.
         init?(argument: String) { self.init(rawValue: argument == "accepted" ? "delivered" : argument) }
     }
 
@@ -90,7 +90,7 @@ struct ReplayCommand: AsyncParsableCommand {
 }
 
 extension NamedIntegrations {
-    /// The row of the one that is named, or those of all that are configured: nobody would send to another.
+    /// The row of the named integration, or of all that are configured: no lane would send to another.
     func targets(_ name: String?) throws -> [Int32] {
         guard let name else { return routes.map(\.row) }
         return [try route(name).row]

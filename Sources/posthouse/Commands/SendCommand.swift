@@ -129,7 +129,7 @@ struct SendCommand: AsyncParsableCommand {
     }
 }
 
-/// Secrets of the trying commands, which know no configuration.
+/// Reads secrets for `send` and `listen`, which take no configuration.
 enum SecretFile {
     static func read(_ path: String) throws -> Secret {
         switch SecretReader.system.readFile(path, 64 << 10) {

@@ -25,14 +25,14 @@ struct ServeCommand: AsyncParsableCommand {
         try await Terminal.reporting(by: Self.tellFailure) { try await serve(configuration) }
     }
 
-    /// A start that failed is an entry of its own kind, at a priority that is looked for, and explained.
+    /// Logs a failed start as an entry of its own kind, with an error's priority and an explanation in the catalogue.
     private static func tellFailure(_ reason: String) {
         guard Terminal.errorIsJournal else { return Terminal.complain("posthouse: \(reason)") }
         Observatory.Destination.journal.tell(.startFailed(reason: reason), at: ThisProcess.now())
     }
 
     private func serve(_ configuration: Configuration) async throws {
-        // Before anything else is opened or started: the variables speak of this process and of these numbers.
+        // Before anything else is opened or started: the variables refer to this process and these descriptor numbers.
         let listeners = try Listeners(configuration.server, inherited: ListenFds.take())
         let signals = Signals.stream([SIGTERM, SIGINT, SIGHUP])
         let observatory = try Observatory(

@@ -4,7 +4,7 @@ import Observing
 import Systemd
 import Vocabulary
 
-// What a daemon that serves does at a signal.
+// What a running daemon does at a signal.
 
 extension ServeCommand {
     private enum Cue: Sendable {
@@ -12,13 +12,13 @@ extension ServeCommand {
         case prepared(Result<Reloader.Prepared, ReloadRefusal>)
     }
 
-    /// Why a configuration cannot be taken over.
+    /// Why a configuration cannot be applied.
     private struct ReloadRefusal: Error {
         let reason: String
     }
 
     /// Reloads at each SIGHUP, one after the other; returns the signal that ends the daemon. Preparing a reload may
-    /// wait for a database that hangs: it is done beside, and let go when the daemon is to end.
+    /// wait for a database that hangs, so it runs in a task of its own and is abandoned when the daemon is to end.
     func obey(_ signals: AsyncStream<Int32>, _ relay: Relay) async -> Int32 {
         let (cues, cue) = AsyncStream<Cue>.makeStream()
         let forwarding = Task {
@@ -64,7 +64,7 @@ extension ServeCommand {
         }
     }
 
-    /// What became of it, for `systemctl status`.
+    /// Adopts the reload or logs its refusal; returns the text for `systemctl status`.
     private func conclude(_ outcome: Result<Reloader.Prepared, ReloadRefusal>, _ relay: Relay) async -> String {
         switch outcome {
         case .success(let prepared):

@@ -16,14 +16,14 @@ extension ServeCommand {
     /// A start that a signal ends has this long to undo what it began. Then the process ends as it is: a private
     /// cluster that runs on is taken over by the next start, and a migration is rolled back by the database.
     private static let undoPatience: Duration = .seconds(4)
-    /// The service manager is asked for so much more time, this often.
+    /// How much more time the service manager is asked for, and how often.
     private static let startExtension: Duration = .seconds(60)
     private static let startExtensionInterval: Duration = .seconds(20)
 
     /// What a start has brought up.
     struct Running: Sendable {
         let relay: Relay
-        /// nil: the database is somebody else's.
+        /// nil: `[database] url` names the database.
         let cluster: PrivateCluster?
     }
 
@@ -35,7 +35,7 @@ extension ServeCommand {
 
     /// Starts the daemon, unless a signal ends the start first.
     /// - Parameters:
-    ///   - signals: all that come; they go on to `later`, which is read once the daemon runs.
+    ///   - signals: all that come; they are passed on to `later`, which is read once the daemon runs.
     /// - Returns: nil when a signal ended the start.
     func start(
         _ configuration: Configuration, listeners: Listeners, observatory: Observatory, signals: AsyncStream<Int32>,
@@ -97,8 +97,9 @@ extension ServeCommand {
 
     static func name(of signal: Int32) -> String { signal == SIGINT ? "SIGINT" : "SIGTERM" }
 
-    /// Everything that can fail comes before the first delivery; what was begun before a failure is ended.
-    /// - Parameter path: of the configuration.
+    /// Starts the private cluster, if there is one, then the relay. Everything that can fail comes before the first
+    /// delivery; a failure ends what was begun.
+    /// - Parameter path: the path of the configuration file.
     private static func begin(
         _ configuration: Configuration, _ path: String, _ listeners: Listeners, _ observatory: Observatory
     ) async throws -> Running {
@@ -116,7 +117,7 @@ extension ServeCommand {
             return Running(relay: relay, cluster: cluster)
         } catch {
             await cluster?.stop()
-            // Lost, or locked by somebody, since the check: the unit starts it again.
+            // Lost or locked since the check: the unit restarts the daemon.
             if let error = error as? DatabaseError, error.isConnectionLevel || error.isRetryable {
                 throw DatabaseAccess.unreachable(error, path)
             }
@@ -136,7 +137,7 @@ extension ServeCommand {
         return try await PrivateCluster.start(directory: configuration.embedded.directory, observe: observe)
     }
 
-    /// A database that starts beside us may need a moment; one that is set wrongly does not get better.
+    /// Prepares the database, and waits for one that is still starting. A wrong setting fails at once.
     private static func prepare(
         _ settings: ConnectionSettings, _ path: String, _ observe: @escaping Observer
     ) async throws -> (from: Int, to: Int) {
@@ -146,7 +147,7 @@ extension ServeCommand {
         while true {
             do {
                 let outcome = try await DatabaseAccess.prepare(settings)
-                // The end of an outage, for whoever asks the journal how long the database was away.
+                // Logs the end of the outage, so that the journal shows how long the database was away.
                 if isWaiting { observe(.databaseRecovered) }
                 return outcome
             } catch let error as DatabaseError where error.isConnectionLevel {

@@ -31,7 +31,7 @@ struct StatusCommand: AsyncParsableCommand {
                 do {
                     show(try await LedgerStatus.read(from: pool), configured)
                 } catch let error as DatabaseError where error.isConnectionLevel {
-                    // Who watches a restart wants to see its end.
+                    // Tries again, because an operator who watches a restart wants to see its end.
                     Terminal.complain("the database does not answer, trying again: \(error)")
                 }
             }
@@ -58,7 +58,7 @@ enum StatusText {
         return integration.waiting > 0 ? .waiting : .idle
     }
 
-    /// Removed integrations that have nothing left are history.
+    /// The integrations to show: removed ones only while they have deliveries waiting or dead letters.
     private static func shown(_ status: LedgerStatus, _ configured: Set<String>) -> [LedgerStatus.Integration] {
         status.integrations.filter { configured.contains($0.name) || $0.waiting > 0 || $0.deadLetters > 0 }
     }
@@ -104,7 +104,7 @@ enum StatusText {
         return daemons + kept
     }
 
-    /// What a table has no room for, a line each.
+    /// What a table has no room for, one line each.
     private static func remarks(_ status: LedgerStatus, _ configured: Set<String>) -> [String] {
         let lines = shown(status, configured).flatMap { integration in
             [advice(integration, state(integration, configured)), lastError(integration, at: status.at)]
@@ -116,7 +116,7 @@ enum StatusText {
         return (lines + unserved).map { Terminal.wrapped(PlainText.harmless($0)) }
     }
 
-    /// Configured, and never known to any daemon.
+    /// Integrations that are configured and that no daemon has ever run with.
     private static func unserved(_ status: LedgerStatus, _ configured: Set<String>) -> [String] {
         configured.subtracting(status.integrations.map(\.name)).sorted()
     }

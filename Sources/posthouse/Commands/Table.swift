@@ -1,15 +1,15 @@
 import Glibc
 import Observing
 
-/// Rows for a terminal. A narrow one gets fewer columns and shorter texts, a wide one everything; what is no terminal
-/// gets everything, too, so that nothing is cut that a program reads.
+/// Rows for a terminal. A narrow one gets fewer columns and shorter texts. Output to anything else is never cut,
+/// because a program may read it.
 struct Table {
     struct Column {
         let title: String
         var isNumber = false
-        /// May be cut down to so many characters.
+        /// The number of characters that texts may be cut down to.
         var shrinksTo: Int?
-        /// Left out where it is narrow, the highest first; 0: never.
+        /// The order in which columns are left out of a narrow table, the highest first; 0: never.
         var dropsFirst = 0
     }
 
@@ -26,7 +26,7 @@ struct Table {
         let tone: Tone
 
         init(_ text: String, _ tone: Tone = .plain) {
-            // What came from outside must not move the cursor.
+            // Text from outside must not move the cursor.
             self.text = PlainText.harmless(text)
             self.tone = tone
         }
@@ -39,7 +39,7 @@ struct Table {
 
     init(_ columns: [Column]) { self.columns = columns }
 
-    /// - Parameter width: nil: as wide as it likes.
+    /// - Parameter width: in characters; nil: unlimited.
     func render(width: Int?, coloured: Bool) -> String {
         var shown = Array(columns.indices)
         var widths = columns.indices.map { column in
@@ -87,7 +87,7 @@ struct Table {
 }
 
 extension String {
-    /// What a receiver answered often ends in an end of line: it says nothing.
+    /// The text without the end of line that a receiver's answer often has.
     var withoutEnd: String {
         var text = self
         while text.last?.isWhitespace == true { text.removeLast() }
@@ -99,7 +99,7 @@ extension Terminal {
     static let isOutput = isatty(STDOUT_FILENO) == 1
     static let outputIsColoured = isOutput && allowsColour
 
-    /// Of a terminal: COLUMNS where it is set, else its own. Nil: no terminal, so nothing is cut.
+    /// The width of the terminal: COLUMNS if set, else its own. Nil: no terminal, so nothing is cut.
     static var width: Int? {
         guard isOutput else { return nil }
         if let columns = getenv("COLUMNS").flatMap({ Int(String(cString: $0)) }), columns > 0 { return columns }
@@ -108,7 +108,7 @@ extension Terminal {
         return Int(size.ws_col)
     }
 
-    /// A sentence in lines that fit, all but the first indented; in one where there is no terminal.
+    /// A sentence in lines that fit, all but the first indented; one line if there is no terminal.
     static func wrapped(_ text: String) -> String {
         guard let width else { return text }
         var lines: [String] = []
@@ -123,7 +123,7 @@ extension Terminal {
         return (lines + [lead + rest]).joined(separator: "\n")
     }
 
-    /// No sentence is made narrower.
+    /// The least width that a sentence is broken to.
     private static let leastWidth = 20
 
     static func say(_ table: Table) { say(table.render(width: width, coloured: outputIsColoured)) }

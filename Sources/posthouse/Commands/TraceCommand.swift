@@ -47,7 +47,7 @@ struct TraceCommand: AsyncParsableCommand {
     }
 }
 
-/// A trace for a terminal: a line each, indented by what caused what.
+/// Writes a trace for a terminal: one step a line, indented below its cause.
 enum TraceText {
     static func render(_ trace: Trace, id: String) -> String {
         var lines = ["\(trace.kind.rawValue) \(id)"]
@@ -95,7 +95,7 @@ enum TraceText {
     }
 }
 
-/// The same for a program.
+/// Writes a trace as JSON.
 enum TraceJSON {
     static func write(_ trace: Trace, _ id: String, into json: inout JSONWriter) {
         json.member(trace.kind.rawValue, id)
