@@ -67,7 +67,7 @@ struct ChangeContinuation {
     private func find(
         without skipped: Set<Int64>, on session: borrowing Session
     ) throws(DatabaseError) -> Unfinished? {
-        // A daemon whose configuration does not have the source, or has it without changes of holders, would move nothing.
+        // A daemon whose configuration lacks the source, or has it without changes of holders, would move nothing.
         let sources = recorder.rules.filter(\.value.statesChanges).keys.sorted()
         let found = try session.run(HolderStatements.unfinished, (skipped.sorted(), sources))
         guard let row = found.first else { return nil }
