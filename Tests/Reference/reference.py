@@ -434,20 +434,24 @@ def reason(step: dict) -> str:
 GHOST = "anon:erased"
 
 
+def ghost(holder: str) -> str:
+    """Everybody who was erased has a stand-in of their own: two of them are two holders."""
+    return f"{GHOST}-{holder}"
+
+
 def erased(steps: list[dict], user: str) -> list[dict]:
     """What is left of a history when a user is erased with the anonymous ids that are known to be it: somebody without
     a name stands in its place, and what was nobody else's is gone."""
     known = links([(step, World(steps[:count]).opinion().passed) for count, step in enumerate(steps, 1)])
-    gone = {user, GHOST} | {f"anon:{anonymous}" for (_, anonymous), name in known.items()
-                            if f"user:{name}" == user}
+    gone = {user} | {f"anon:{anonymous}" for (_, anonymous), name in known.items() if f"user:{name}" == user}
     named: dict[str | None, set[str]] = collections.defaultdict(set)
     steps = distinct(steps)
     for step in steps:
         named[purchase_of(step)] |= {step["holder"], step.get("other") or step["holder"]}
     def hidden(step: dict) -> dict:
-        if named[purchase_of(step)] <= gone:
+        if all(holder in gone or holder.startswith(GHOST) for holder in named[purchase_of(step)]):
             # Known by its id alone: sent again it is still a duplicate.
             return step | {"says": "erased", "purchase": None, "holder": GHOST, "other": None}
-        return step | {side: GHOST for side in ("holder", "other") if step.get(side) in gone}
+        return step | {side: ghost(step[side]) for side in ("holder", "other") if step.get(side) in gone}
 
     return [hidden(step) for step in steps]
