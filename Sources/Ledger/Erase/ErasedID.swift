@@ -167,7 +167,8 @@ extension PurchaseState {
     var holders: Set<Holder> {
         Set(
             facts.map(\.holder) + natives.flatMap { [$0.from, $0.to] } + registers.map(\.holder)
-                + told.flatMap { [$0.from, $0.to] })
+                + told.flatMap { [$0.from, $0.to] } + moves.flatMap { [$0.to] + ($0.from.map { [$0] } ?? []) }
+                + earlier.map(\.holder))
     }
 
     /// Returns the same state with nameless holders: who held the purchase in between still decides who holds it now,
@@ -179,6 +180,7 @@ extension PurchaseState {
         var state = PurchaseState()
         state.period = period
         state.forgottenNumber = forgottenNumber
+        state.unknownLines = unknownLines
         for fact in facts {
             state.insert(
                 KeptFact(
@@ -191,6 +193,15 @@ extension PurchaseState {
         }
         for register in registers {
             state.write(
+                Register(
+                    holder: name(register.holder), at: register.at, isOn: register.isOn,
+                    isTenureFree: register.isTenureFree))
+        }
+        for move in moves where move.from.map(name) != name(move.to) {
+            state.insert(KeptMove(at: move.at, from: move.from.map(name), to: name(move.to), isLogin: move.isLogin))
+        }
+        for register in earlier {
+            state.keepEarlier(
                 Register(
                     holder: name(register.holder), at: register.at, isOn: register.isOn,
                     isTenureFree: register.isTenureFree))

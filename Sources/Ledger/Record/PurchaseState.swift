@@ -14,6 +14,12 @@ package struct PurchaseState: Sendable, Equatable {
     package internal(set) var natives: [KeptNative] = []
     /// One last-writer-wins register for each holder ever named, under both policies.
     package internal(set) var registers: [Register] = []
+    /// Exclusive: statements about holders as such that moved this purchase, by what was known then. What follows from
+    /// them is not among the facts and registers, but computed (`EffectiveMoves`).
+    package internal(set) var moves: [KeptMove] = []
+    /// Exclusive: statements that are free of tenures and older than their holder's register. A move that arrives late is
+    /// judged by them. Ascending.
+    package internal(set) var earlier: [Register] = []
     /// What was announced, for each ordered pair of holders. Exclusive: the largest of three counts, and the voids.
     /// Shared: the natives.
     package internal(set) var told: [ToldPair] = []
@@ -24,6 +30,9 @@ package struct PurchaseState: Sendable, Equatable {
     /// Whether the purchase is running, for all of its holders at once: only under shared ownership.
     package internal(set) var period: Period?
 
+    /// What a newer version added, as stored.
+    var unknownLines: [UInt8] = []
+
     /// A purchase about which nothing is known.
     package init() {}
 
@@ -33,6 +42,11 @@ package struct PurchaseState: Sendable, Equatable {
     /// Native webhooks kept for one purchase. Beyond it the oldest is only counted; neither it nor an older one is
     /// announced again.
     package static let nativesMax = 32
+    /// Moves kept for one purchase. Beyond it the oldest becomes part of the facts: no later webhook takes it back.
+    package static let movesMax = 32
+    /// Statements older than their holder's register. Beyond it the oldest is dropped: a move before it that arrives
+    /// late is judged without it.
+    package static let earlierMax = 32
     /// Registers of one purchase, one for each holder. Beyond it the oldest without access is dropped, else the oldest.
     package static let registersMax = 256
     /// Pairs of holders of one purchase. Beyond it a pair that no kept fact concerns is merged into `forgottenNumber`.
@@ -42,6 +56,14 @@ package struct PurchaseState: Sendable, Equatable {
     /// Bytes of a stored state, whatever its history, if its holders' ids have at most 64 bytes: the sum of the limits
     /// above.
     package static let bytesMax = 192 << 10
+}
+
+/// The forms in which a purchase's state is stored.
+package enum StateForm: Int32, Sendable {
+    case one = 1
+    case two = 2
+
+    package static let current = StateForm.two
 }
 
 extension PurchaseState {
@@ -107,6 +129,24 @@ package struct Register: Sendable, Hashable {
     package internal(set) var isOn: Bool
     /// Stated by a family-shared event or for a one-time purchase: access does not follow tenures.
     package internal(set) var isTenureFree: Bool
+}
+
+extension Register: Comparable {
+    /// Orders by time, then by content: never by arrival.
+    package static func < (left: Register, right: Register) -> Bool {
+        if left.at != right.at { return left.at < right.at }
+        if left.holder != right.holder { return left.holder < right.holder }
+        if left.isOn != right.isOn { return left.isOn }
+        return !left.isTenureFree && right.isTenureFree
+    }
+
+    /// Whether the other statement about the same holder wins: the later one; on equal times the loss, then the one that
+    /// is free of tenures.
+    func yields(to other: Register) -> Bool {
+        if at != other.at { return at < other.at }
+        if isOn != other.isOn { return isOn }
+        return !isTenureFree && other.isTenureFree
+    }
 }
 
 /// The transfers announced from one holder to another, and the counts whose facts are not kept any more.

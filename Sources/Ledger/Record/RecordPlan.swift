@@ -28,7 +28,7 @@ struct RecordPlan {
         self.purchases = purchases
         self.holders = holders
         self.rules = rules
-        for (id, row) in purchases { index(row.state.registers.map(\.holder), of: id, row.scope) }
+        for (id, row) in purchases { index(row.state.everHolders, of: id, row.scope) }
     }
 
     mutating func add(_ new: New) {
@@ -40,8 +40,7 @@ struct RecordPlan {
             let isFirst = purchases[id].map { $0.state == PurchaseState() } ?? true
             note(purchase, id: id, of: new, index: index)
             note(new.event.transaction, purchase: id, of: new)
-            take(new.event.facts, of: id, index: index)
-            applyStoredChanges(to: id, isFirst: isFirst, index: index)
+            take(new.event.facts, of: id, isFirst: isFirst, index: index)
         } else {
             passOn(index, transfer: nil)
         }
@@ -59,23 +58,21 @@ struct RecordPlan {
 
     // MARK: What follows
 
-    /// Takes the facts that one webhook states about its purchase.
-    private mutating func take(_ facts: [Fact], of id: Identifier, index: Int) {
-        let scope = events[index].event.scope
-        guard !facts.isEmpty, let row = purchases[id] else { return passOn(index, transfer: nil) }
-        switch ownership(of: scope.source) {
+    /// Takes the facts that one webhook states about its purchase, with the stored changes that reach it.
+    ///
+    /// - Parameter isFirst: nothing was known of the purchase before.
+    private mutating func take(_ facts: [Fact], of id: Identifier, isFirst: Bool, index: Int) {
+        let changes = storedChanges(of: id, isFirst: isFirst, index: index)
+        switch ownership(of: events[index].event.scope.source) {
         case .installAndIdentity:
             passOn(index, transfer: nil)
-            follow(SharedOwnership.resolve(row.state, facts), purchase: id, index: index)
-        case .exclusive:
-            for (place, fact) in facts.enumerated() {
-                guard let state = purchases[id]?.state else { break }
-                let resolution = TransferResolution.resolve(state, fact, kind: row.purchase.kind)
-                // The webhook's own statement comes first, unless it is itself one of the two messages of a transfer.
-                let isNative = resolution.told.contains { $0.native != nil }
-                if place == 0, !isNative, resolution.isPassedOn { passOn(index, transfer: nil) }
-                follow(resolution, purchase: id, index: index)
+            if !facts.isEmpty, let row = purchases[id] {
+                follow(SharedOwnership.resolve(row.state, facts), purchase: id, index: index)
             }
+            applyShared(changes, to: id, index: index)
+        case .exclusive:
+            if facts.isEmpty { passOn(index, transfer: nil) }
+            applyExclusive(changes, with: facts, to: id, index: index)
         }
     }
 
@@ -177,7 +174,7 @@ struct RecordPlan {
             id: id, purchase: purchases[id]?.purchase, transaction: holders.newestTransaction[id])
     }
 
-    private mutating func passOn(_ index: Int, transfer: (id: Identifier, from: Holder, to: Holder)?) {
+    mutating func passOn(_ index: Int, transfer: (id: Identifier, from: Holder, to: Holder)?) {
         let new = events[index]
         let event = new.event
         let statement = MessageEnvelope.Statement(
@@ -241,7 +238,7 @@ extension Resolution {
     /// order of arrival.
     fileprivate func time(of told: ToldTransfer) -> Timestamp? {
         let pair = Timeline.Pair(from: told.from, to: told.to)
-        let changed = Timeline(state.facts).changes.last { $0.pair == pair }?.at
+        let changed = Timeline(state).changes.last { $0.pair == pair }?.at
         let stated = state.natives.last { $0.pair == pair }?.at
         return [changed, stated].compactMap { $0 }.max()
     }

@@ -78,18 +78,18 @@ extension RecordPlan {
     private func unfinishedChanges(of id: Identifier) -> [KnownChanges.Key: Timestamp] {
         guard let row = purchases[id] else { return [:] }
         var wanted: [KnownChanges.Key: Timestamp] = [:]
-        for register in row.state.registers {
-            wanted.merge(holders.unfinished(of: register.holder, in: row.scope), uniquingKeysWith: min)
+        for holder in row.state.everHolders {
+            wanted.merge(holders.unfinished(of: holder, in: row.scope), uniquingKeysWith: min)
         }
         return wanted
     }
 
-    /// Applies stored changes of the holders that an event names, and of its transactions.
+    /// The stored changes of the holders that an event names, and of its transactions.
     ///
     /// - Parameter isFirst: nothing was known of the purchase before.
-    mutating func applyStoredChanges(to id: Identifier, isFirst: Bool, index: Int) {
+    mutating func storedChanges(of id: Identifier, isFirst: Bool, index: Int) -> [KnownChanges.Key: Timestamp] {
         let event = events[index].event
-        guard rules[event.scope.source]?.statesChanges == true else { return }
+        guard rules[event.scope.source]?.statesChanges == true else { return [:] }
         var wanted = event.wantedChanges
         for name in event.purchaseNames {
             let key = KnownChanges.Key(scope: event.scope, subject: name, isLogin: false)
@@ -98,58 +98,120 @@ extension RecordPlan {
             wanted[key] = isSettled ? event.earliestFact : Timestamp(milliseconds: .min)
             holders.settle(name, of: id)
         }
-        applyChanges(to: id, from: wanted, index: index)
+        return wanted
     }
 
-    /// Applies changes, oldest first: what passed to a holder may have passed on.
-    private mutating func applyChanges(
-        to id: Identifier, from wanted: [KnownChanges.Key: Timestamp], index: Int
+    private mutating func applyChanges(to id: Identifier, from wanted: [KnownChanges.Key: Timestamp], index: Int) {
+        guard let row = purchases[id], !wanted.isEmpty else { return }
+        switch ownership(of: row.scope.source) {
+        case .exclusive: applyExclusive(wanted, with: [], to: id, index: index)
+        case .installAndIdentity: applyShared(wanted, to: id, index: index)
+        }
+    }
+
+    /// Applies the facts of a webhook and the changes that reach the purchase with them, counted together.
+    ///
+    /// - Parameter facts: of the event at `index`; empty if it states nothing about this purchase.
+    mutating func applyExclusive(
+        _ wanted: [KnownChanges.Key: Timestamp], with facts: [Fact], to id: Identifier, index: Int
     ) {
-        struct Visit: Hashable {
-            let key: KnownChanges.Key
-            let at: Timestamp
-        }
-        var wanted = wanted
-        let names = wanted.keys.filter { if case .transaction = $0.subject { true } else { false } }
-        // Two visits are enough for changes of one time that lead to each other, and they end every circle.
-        var visits: [Visit: Int] = [:]
-        while let (key, rows) = holders.changes.earliest(of: wanted), let at = rows.first?.at {
-            visits[Visit(key: key, at: at), default: 0] += 1
-            let isNew = (visits[Visit(key: key, at: at)] ?? 0) <= 2
-            wanted[key] = nil
-            for row in isNew ? rows : [] {
-                guard apply(row, to: id, index: index) else { continue }
-                let led = row.targets.flatMap { KnownChanges.Key.all(of: $0, in: row.scope) }
-                for next in led + names where next != key { wanted[next] = min(wanted[next] ?? at, at) }
+        guard let row = purchases[id] else { return }
+        let kind = row.purchase.kind
+        var state = TransferResolution.recording(facts, in: row.state, kind: kind)
+        var walk = ChangeWalk(wanted)
+        walk.lead(by: state.movesInEffect, without: row.state.movesInEffect, in: row.scope)
+        var moves: [KeptMove] = []
+        while let step = walk.next(of: &holders.changes) {
+            for change in step.rows {
+                changesTried += 1
+                guard let move = TransferResolution.move(change, in: state) else { continue }
+                let before = state.movesInEffect
+                state.insert(move)
+                moves.append(move)
+                walk.lead(by: state.movesInEffect, without: before, in: row.scope, from: step.key)
             }
-            wanted[key] = nextTime(after: at, of: key, in: id)
+            walk.resume(step.key, at: state.nextTime(after: step.at, of: step.key))
+        }
+        if facts.isEmpty, moves.isEmpty { return }
+        let resolution = TransferResolution.resolve(row.state, facts, moves: moves, kind: kind)
+        // The webhook's own statement comes first, unless it is itself one of the two messages of a transfer.
+        let isNative = resolution.told.contains { $0.native != nil }
+        if !facts.isEmpty, !isNative, resolution.isPassedOn { passOn(index, transfer: nil) }
+        follow(resolution, purchase: id, index: index)
+    }
+
+    mutating func applyShared(_ wanted: [KnownChanges.Key: Timestamp], to id: Identifier, index: Int) {
+        var walk = ChangeWalk(wanted)
+        while let step = walk.next(of: &holders.changes) {
+            for change in step.rows {
+                guard let row = purchases[id] else { return }
+                changesTried += 1
+                guard let resolution = SharedOwnership.apply(change, to: row.state), resolution.state != row.state
+                else { continue }
+                follow(resolution, purchase: id, index: index)
+                walk.lead(to: change.targets, in: row.scope, at: step.at, from: step.key)
+            }
+            walk.resume(step.key, at: step.at.advanced(byMilliseconds: 1))
+        }
+    }
+}
+
+/// The order in which changes reach a purchase: oldest first, and what each leads to, because what passed to a holder
+/// may have passed on.
+private struct ChangeWalk {
+    private struct Visit: Hashable {
+        let key: KnownChanges.Key
+        let at: Timestamp
+    }
+
+    private var wanted: [KnownChanges.Key: Timestamp]
+    /// The names under which restores can mean the purchase.
+    private let names: [KnownChanges.Key]
+    /// Two visits are enough for changes of one time that lead to each other, and they end every circle.
+    private var visits: [Visit: Int] = [:]
+
+    init(_ wanted: [KnownChanges.Key: Timestamp]) {
+        self.wanted = wanted
+        names = wanted.keys.filter { if case .transaction = $0.subject { true } else { false } }
+    }
+
+    /// The next changes of one subject, all of one time; `resume` must follow.
+    mutating func next(
+        of changes: inout KnownChanges
+    ) -> (key: KnownChanges.Key, at: Timestamp, rows: ArraySlice<HolderChangeRow>)? {
+        guard let (key, rows) = changes.earliest(of: wanted), let at = rows.first?.at else { return nil }
+        visits[Visit(key: key, at: at), default: 0] += 1
+        wanted[key] = nil
+        return (key, at, (visits[Visit(key: key, at: at)] ?? 0) <= 2 ? rows : [])
+    }
+
+    /// - Parameter time: from which the subject's next change can matter; nil: none can.
+    mutating func resume(_ key: KnownChanges.Key, at time: Timestamp?) { wanted[key] = time }
+
+    mutating func lead(to targets: [Holder], in scope: Scope, at time: Timestamp, from key: KnownChanges.Key?) {
+        for next in targets.flatMap({ KnownChanges.Key.all(of: $0, in: scope) }) + names where next != key {
+            wanted[next] = min(wanted[next] ?? time, time)
         }
     }
 
-    /// The time from which the next change of a subject can matter; nil: none can.
-    private func nextTime(after time: Timestamp, of key: KnownChanges.Key, in id: Identifier) -> Timestamp? {
-        guard case .holder(let holder) = key.subject, ownership(of: key.scope.source) == .exclusive else {
-            return time.advanced(byMilliseconds: 1)
+    /// Leads to the holders of the moves that take effect now and did not before.
+    mutating func lead(
+        by moves: [KeptMove], without before: [KeptMove], in scope: Scope, from key: KnownChanges.Key? = nil
+    ) {
+        for move in moves where !before.contains(move) {
+            lead(to: [move.to], in: scope, at: move.at, from: key)
         }
-        guard let state = purchases[id]?.state else { return nil }
-        let fact = state.facts.first { $0.at > time && $0.holder == holder }?.at
-        let register = state.registers.first { $0.at > time && $0.holder == holder }?.at
-        guard let fact, let register else { return fact ?? register }
-        return min(fact, register)
     }
+}
 
-    /// - Returns: whether the change altered what is known of the purchase.
-    private mutating func apply(_ change: HolderChangeRow, to id: Identifier, index: Int) -> Bool {
-        guard let row = purchases[id] else { return false }
-        changesTried += 1
-        let resolution: Resolution? =
-            switch ownership(of: row.scope.source) {
-            case .exclusive: TransferResolution.apply(change, to: row.state, kind: row.purchase.kind)
-            case .installAndIdentity: SharedOwnership.apply(change, to: row.state)
-            }
-        guard let resolution, resolution.state != row.state else { return false }
-        follow(resolution.derived, purchase: id, index: index)
-        return true
+extension PurchaseState {
+    /// The time from which the next change of a subject can matter, under exclusive ownership; nil: none can.
+    fileprivate func nextTime(after time: Timestamp, of key: KnownChanges.Key) -> Timestamp? {
+        guard case .holder(let holder) = key.subject else { return time.advanced(byMilliseconds: 1) }
+        let stated =
+            facts.filter { $0.holder == holder }.map(\.at) + earlier.filter { $0.holder == holder }.map(\.at)
+            + registers.filter { $0.holder == holder }.map(\.at)
+        return stated.filter { $0 > time }.min()
     }
 }
 
@@ -175,14 +237,4 @@ extension Event {
     }
 
     var earliestFact: Timestamp { facts.map(\.at).min() ?? occurredAt }
-}
-
-extension Resolution {
-    /// The resolution of a statement that is not a webhook of this purchase: both messages of a transfer are derived.
-    fileprivate var derived: Resolution {
-        Resolution(
-            state: state,
-            told: told.map { ToldTransfer(from: $0.from, to: $0.to, n: $0.n, native: nil) },
-            isPassedOn: isPassedOn, access: access, notes: notes)
-    }
 }

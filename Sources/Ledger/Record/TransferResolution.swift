@@ -13,10 +13,14 @@ package import Vocabulary
 /// - A tenure of U directly after one of H is a transfer H→U if the period known of H reaches U's first gain: the
 ///   latest `until` among H's facts up to it, a loss counting up to 60 s after it (the webhooks of one transfer have
 ///   times of their own). REVOKED takes back all that was stated before it. Otherwise it is a new start.
-/// - The number of transfers H→U is the largest of these three: such changes, distinct TRANSFERRED, distinct RECEIVED.
+/// - The number of transfers H→U is the largest of these three: such changes and moves, distinct TRANSFERRED, distinct
+///   RECEIVED.
 ///
 /// What is known of a holder only grows, with REVOKED as the one exception: neither the newest fact alone nor "the last
 /// tenure known by then" may decide, or I1 fails (Domain.md, "Two rules that are easy to get wrong").
+///
+/// A statement about holders as such (a login, a platform's TRANSFER) is kept with the purchase and judged with each
+/// fact anew (`KeptMove`).
 ///
 /// Only three things can void a transfer, and each gives a `Note`; what was announced stands and the count is
 /// corrected.
@@ -28,33 +32,64 @@ package enum TransferResolution {
     ///   - kind: of a one-time purchase, only native webhooks move anything (I3).
     /// - Returns: the new state, and what follows.
     package static func resolve(_ state: PurchaseState, _ fact: Fact, kind: Purchase.Kind) -> Resolution {
-        let reading = FactReading(fact, kind: kind)
-        if reading.isIgnored || reading.native.map(state.isSettled) ?? false {
-            let access = access(of: state, newest: Timeline(state.facts).newestGranted)
-            return Resolution(state: state, told: [], isPassedOn: false, access: access, notes: [])
-        }
-        var next = state
-        let before = Timeline(state.facts)
-        next.record(reading)
-        let after = Timeline(next.facts)
-        let verdict = next.count(before: before, after: after, reading: reading)
-        let forgotten = next.compact(after)
-
-        var access = access(of: next, newest: after.newestGranted)
-        for register in forgotten { access[register.holder] = Access(isActive: false, asOf: register.at) }
-        let isPassedOn = reading.native == nil || verdict.told.contains { $0.native != nil }
-        return Resolution(state: next, told: verdict.told, isPassedOn: isPassedOn, access: access, notes: verdict.notes)
+        resolve(state, [fact], moves: [], kind: kind)
     }
 
-    /// The access of each holder: its register is on, and its access follows no tenure or it has the newest granted
-    /// tenure.
-    private static func access(of state: PurchaseState, newest: Holder?) -> [Holder: Access] {
-        var access: [Holder: Access] = [:]
-        for register in state.registers {
-            let isActive = register.isOn && (register.isTenureFree || register.holder == newest)
-            access[register.holder] = Access(isActive: isActive, asOf: register.at)
+    /// Resolves the facts of one webhook together with the stored changes of holders that reach the purchase with them:
+    /// counted once, so that nothing is announced that a change known already shows not to have happened.
+    static func resolve(
+        _ state: PurchaseState, _ facts: [Fact], moves: [KeptMove], kind: Purchase.Kind
+    ) -> Resolution {
+        let readings = facts.map { FactReading($0, kind: kind) }
+        let counted = readings.filter { $0.isCounted(in: state) }
+        let before = Timeline(state)
+        var next = state
+        for reading in counted { next.record(reading) }
+        for move in moves { next.insert(move) }
+        let after = Timeline(next)
+        let verdict = next.count(before: before, after: after, readings: counted)
+        let forgotten = next.compact(after)
+
+        var access = after.access(insteadOf: before)
+        for register in forgotten { access[register.holder] = Access(isActive: false, asOf: register.at) }
+        let isPassedOn =
+            readings.first.map { $0.isCounted(in: state) && $0.native == nil } ?? true
+            || verdict.told.contains { $0.native != nil }
+        return Resolution(
+            state: next, told: verdict.told, isPassedOn: isPassedOn, access: access, notes: verdict.notes)
+    }
+
+    /// The state with the facts of a webhook, before anything is counted: what stored changes are judged by.
+    static func recording(_ facts: [Fact], in state: PurchaseState, kind: Purchase.Kind) -> PurchaseState {
+        var next = state
+        for fact in facts {
+            let reading = FactReading(fact, kind: kind)
+            if reading.isCounted(in: state) { next.record(reading) }
         }
-        return access
+        return next
+    }
+
+    /// The move that a change of holders makes of one purchase.
+    ///
+    /// - Returns: nil if it makes none by what is known, or is known already.
+    static func move(_ change: HolderChangeRow, in state: PurchaseState) -> KeptMove? {
+        guard let move = KeptMove(change), !state.isSettled(move), !state.moves.contains(move) else { return nil }
+        var next = state
+        next.insert(move)
+        return next.movesInEffect.contains(move) ? move : nil
+    }
+
+    /// Converts the state of a purchase once a webhook says that it is a one-time purchase, after others were read as
+    /// those of a subscription: no tenures, and every statement counts by itself. The result is the same as if it had
+    /// been said first (I1), except for announced transfers that followed from tenures: those are voided and logged.
+    static func oneTime(_ state: PurchaseState) -> Resolution {
+        let before = Timeline(state)
+        var next = state.freeOfTenures()
+        let after = Timeline(next)
+        let verdict = next.count(before: before, after: after, readings: [])
+        _ = next.compact(after)
+        return Resolution(
+            state: next, told: verdict.told, isPassedOn: true, access: after.access(insteadOf: before), notes: verdict.notes)
     }
 }
 

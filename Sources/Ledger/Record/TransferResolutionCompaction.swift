@@ -7,12 +7,14 @@ extension PurchaseState {
     /// - Parameter timeline: of the current facts.
     /// - Returns: the registers that were dropped.
     mutating func compact(_ timeline: Timeline) -> [Register] {
-        let count = facts.count
+        let (facts, moves) = (facts.count, moves.count)
+        settleMoves()
         dropInnerFacts()
         dropOldestFacts()
-        if facts.count != count { settleChanges(timeline) }
+        if self.facts.count != facts || self.moves.count != moves { settleChanges(timeline) }
         settleNatives()
-        forgetPairs { Timeline($0.facts).changes }
+        dropEarlier()
+        forgetPairs { Timeline($0).changes }
         return forgetRegisters { $0.isOn && ($0.isTenureFree || $0.holder == timeline.newestGranted) }
     }
 
@@ -63,8 +65,8 @@ extension PurchaseState {
 
     /// Settles the changes that the kept facts do not show any more; a change that only the kept facts show is
     /// subtracted.
-    private mutating func settleChanges(_ full: Timeline) {
-        let kept = Timeline(facts)
+    mutating func settleChanges(_ full: Timeline) {
+        let kept = Timeline(self)
         for pair in full.pairs(differingFrom: kept) {
             let difference = full.count(of: pair) - kept.count(of: pair)
             if difference != 0 { told[indexOfEntry(pair)].settledChanges += difference }

@@ -8,20 +8,22 @@ extension PurchaseState {
 
     /// Compares the number of transfers of each pair with what was announced, announces the missing ones and voids
     /// those that no longer hold.
-    mutating func count(before: Timeline, after: Timeline, reading: FactReading) -> Verdict {
+    ///
+    /// - Parameter readings: what was recorded in between.
+    mutating func count(before: Timeline, after: Timeline, readings: [FactReading]) -> Verdict {
         var verdict = Verdict()
         var raised: [(index: Int, transfers: [ToldTransfer])] = []
-        for pair in pairs(before, after, reading) {
+        for pair in pairs(before, after, readings) {
             let index = indexOfEntry(pair)
             restore(at: index, after)
             let number = number(at: index, after)
             let expected = number + told[index].voided.count
             if expected > told[index].number {
                 let place = after.lastIndex(of: pair) ?? .max
-                raised.append((place, transfers(of: pair, after: told[index].number, upTo: expected, reading)))
+                raised.append((place, transfers(of: pair, after: told[index].number, upTo: expected, readings)))
                 told[index].number = expected
             } else if expected < told[index].number {
-                verdict.notes.append(void(at: index, number: number, before, after, reading))
+                verdict.notes.append(void(at: index, number: number, before, after, readings))
             }
         }
         // A native without a change of tenure comes last; the sort is stable for those.
@@ -45,11 +47,12 @@ extension PurchaseState {
     }
 
     private func transfers(
-        of pair: Timeline.Pair, after told: Int, upTo expected: Int, _ reading: FactReading
+        of pair: Timeline.Pair, after told: Int, upTo expected: Int, _ readings: [FactReading]
     ) -> [ToldTransfer] {
-        ((told + 1)...expected).map { n in
+        let webhook = readings.lazy.compactMap(\.native).first { $0.pair == pair }
+        return ((told + 1)...expected).map { n in
             var native: ToldTransfer.Native?
-            if n == told + 1, let webhook = reading.native, webhook.pair == pair {
+            if n == told + 1, let webhook {
                 native = webhook.kind == .transferred ? .transferred : .received
             }
             return ToldTransfer(from: pair.from, to: pair.to, n: n, native: native)
@@ -68,32 +71,33 @@ extension PurchaseState {
     }
 
     private mutating func void(
-        at index: Int, number: Int, _ before: Timeline, _ after: Timeline, _ reading: FactReading
+        at index: Int, number: Int, _ before: Timeline, _ after: Timeline, _ readings: [FactReading]
     ) -> Note {
         let entry = told[index]
+        let time = readings.map(\.at).max() ?? before.changes.last?.at ?? Timestamp(milliseconds: 0)
         let missing = entry.number - number - entry.voided.count
         var gone = before.changes.filter { change in
             change.pair == entry.pair && !after.changes.contains(change)
         }.map(\.at)
         // Transfers that no change shows are settled at once beyond what can be kept: a count has no other bound.
         let unshown = max(missing - gone.count, 0)
-        gone += Array(repeating: reading.at, count: min(unshown, Self.voidedMax))
+        gone += Array(repeating: time, count: min(unshown, Self.voidedMax))
         let voided = gone.suffix(missing)
         let all = (entry.voided + voided).sorted()
         told[index].voided = all.suffix(Self.voidedMax)
         // Settled permanently: no fact will restore these.
         told[index].settle(missing - voided.count + all.count - told[index].voided.count)
-        let reason = reason(from: entry.from, to: entry.to, at: voided.last ?? reading.at, after, reading)
+        let reason = reason(from: entry.from, to: entry.to, at: voided.last ?? time, after, readings)
         return Note(reason: reason, from: entry.from, to: entry.to, count: missing)
     }
 
     private func reason(
-        from: Holder, to: Holder, at time: Timestamp, _ after: Timeline, _ reading: FactReading
+        from: Holder, to: Holder, at time: Timestamp, _ after: Timeline, _ readings: [FactReading]
     ) -> Note.Reason {
         if let between = after.predecessor(of: to, at: time), between != from, between != to {
             return .thirdHolder(between)
         }
-        return reading.isRevoked ? .revoked : .rearranged
+        return readings.contains { $0.isRevoked } ? .revoked : .rearranged
     }
 
     // MARK: Merging
@@ -116,7 +120,7 @@ extension PurchaseState {
     /// Makes the count of each pair equal to its number, so that what facts with new names show is neither announced
     /// again nor voided.
     mutating func settleNumbers() {
-        let timeline = Timeline(period == nil ? facts : [])
+        let timeline = period == nil ? Timeline(self) : Timeline()
         for change in timeline.changes { _ = indexOfEntry(change.pair) }
         for index in told.indices {
             told[index].settle(told[index].number - told[index].voided.count - number(at: index, timeline))
@@ -126,9 +130,9 @@ extension PurchaseState {
     // MARK: Pairs
 
     /// The pairs whose number this webhook may have changed.
-    private func pairs(_ before: Timeline, _ after: Timeline, _ reading: FactReading) -> [Timeline.Pair] {
+    private func pairs(_ before: Timeline, _ after: Timeline, _ readings: [FactReading]) -> [Timeline.Pair] {
         var pairs = after.pairs(differingFrom: before)
-        if let pair = reading.native?.pair, !pairs.contains(pair) { pairs.append(pair) }
+        for pair in readings.compactMap(\.native?.pair) where !pairs.contains(pair) { pairs.append(pair) }
         return pairs
     }
 

@@ -47,6 +47,20 @@ struct FactReading {
     }
 }
 
+extension FactReading {
+    /// Whether it states anything: not a native that was settled already.
+    func isCounted(in state: PurchaseState) -> Bool {
+        !isIgnored && !(native.map(state.isSettled) ?? false)
+    }
+
+    /// The same statement, not counted as a webhook that announces a transfer.
+    var uncounted: FactReading {
+        var reading = self
+        reading.native = nil
+        return reading
+    }
+}
+
 extension KeptFact {
     fileprivate static func gain(of holder: Holder, _ fact: Fact, isRevocation: Bool) -> KeptFact {
         let until = fact.until ?? Timestamp(milliseconds: .max)
@@ -69,13 +83,39 @@ extension PurchaseState {
     mutating func record(_ reading: FactReading) {
         for fact in reading.facts { insert(fact) }
         if let native = reading.native { insert(native) }
-        for register in reading.registers { write(register) }
+        record(reading.registers)
+    }
+
+    private mutating func record(_ new: [Register]) {
+        for register in new {
+            let known = registers.first { $0.holder == register.holder }
+            write(register)
+            keepEarlier(register)
+            if let known { keepEarlier(known) }
+        }
     }
 
     /// Whether the native comes before all of a full list: it was settled, or comes too late to be distinguished from
     /// those that were.
     func isSettled(_ native: KeptNative) -> Bool {
         natives.count >= Self.nativesMax && natives.first.map { native < $0 } ?? false
+    }
+
+    /// The same knowledge of a purchase without tenures: each fact is a statement about its holder alone.
+    func freeOfTenures() -> PurchaseState {
+        var next = self
+        next.facts = []
+        next.registers = []
+        let gains = natives.map { Register(holder: $0.to, at: $0.at, isOn: true, isTenureFree: true) }
+        let stated = registers.map { Register(holder: $0.holder, at: $0.at, isOn: $0.isOn, isTenureFree: true) }
+        next.record(stated)
+        for fact in facts {
+            let register = Register(holder: fact.holder, at: fact.at, isOn: fact.kind == .gain, isTenureFree: true)
+            // A native switches its new holder on only while the period lasts; its register says whether it did.
+            if register.isOn, fact.until <= fact.at, gains.contains(register) { continue }
+            next.record([register])
+        }
+        return next
     }
 
     mutating func insert(_ fact: KeptFact) {
@@ -92,7 +132,7 @@ extension PurchaseState {
         if index == natives.endIndex || natives[index] != native { natives.insert(native, at: index) }
     }
 
-    /// Writes a register: the later event time wins; on equal times the loss, then the one that is free of tenures.
+    /// Writes a register, if the known one yields to it.
     ///
     /// - Returns: the register that won.
     @discardableResult
@@ -102,14 +142,14 @@ extension PurchaseState {
             registers.insert(register, at: index)
             return register
         }
-        let known = registers[index]
-        if register.at != known.at {
-            if register.at > known.at { registers[index] = register }
-        } else if register.isOn != known.isOn {
-            if known.isOn { registers[index] = register }
-        } else if register.isTenureFree {
-            registers[index] = register
-        }
+        if registers[index].yields(to: register) { registers[index] = register }
         return registers[index]
+    }
+
+    /// Keeps a statement that is free of tenures and older than its holder's register.
+    mutating func keepEarlier(_ register: Register) {
+        guard register.isTenureFree, !registers.contains(register) else { return }
+        let index = earlier.firstIndex { !($0 < register) } ?? earlier.endIndex
+        if index == earlier.endIndex || earlier[index] != register { earlier.insert(register, at: index) }
     }
 }

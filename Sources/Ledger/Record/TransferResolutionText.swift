@@ -1,18 +1,26 @@
+import Crypto
 import Vocabulary
 
 /// `PurchaseState` as stored: UTF-8 lines, tab separated, one a fact, in the canonical order.
 ///
-///     1                                             the version of this format
+///     2  CHECKSUM                                   the version of this format; 16 hex digits over all other lines
 ///     fact    AT  gain|loss  UNTIL  revoked|-  HOLDER
 ///     native  AT  transferred|received  FROM  TO
 ///     register  AT  on|off  free|tenure  HOLDER
 ///     told    NUMBER  CHANGES  TRANSFERRED  RECEIVED  VOIDED,…  FROM  TO
 ///     forgotten  NUMBER                             only where it is not 0
 ///     period  AT  on|off                            only of shared ownership
+///     move    AT  login|all  FROM|-  TO
+///     earlier  AT  on|off  HOLDER
+///
+/// Lines of other kinds at the end are a newer version's: they are kept as they are. Version 1 has no checksum, no moves
+/// and no earlier statements; it is written while a daemon that reads nothing else lives (`StateForm`), with the moves
+/// as facts: that daemon would judge them so.
 ///
 /// Times are milliseconds since 1970. A holder is `user:ID` or `anon:ID`; in it a backslash, tab, newline and carriage
 /// return are written `\\`, `\t`, `\n`, `\r`, and all else stands for itself, so that an id can be found by search.
-/// Reading is strict: what this build would not write, it refuses, and never guesses.
+/// Reading is strict: what this build would not write, it refuses, and never guesses. The checksum finds what was
+/// damaged since.
 extension PurchaseState {
     /// Bytes that are not a state: damaged, or written by another version of Posthouse.
     package struct Unreadable: Error, Equatable, CustomStringConvertible {
@@ -25,10 +33,29 @@ extension PurchaseState {
         }
     }
 
-    package var bytes: [UInt8] {
+    package var bytes: [UInt8] { bytes(.current) }
+
+    /// - Parameter form: the newest form that every living daemon reads.
+    package func bytes(_ form: StateForm) -> [UInt8] {
+        switch form {
+        case .one: return Array("1\n".utf8) + withoutMoves().lines
+        case .two:
+            let lines = lines
+            return Array("2\t\(Self.checksum(lines[...]))\n".utf8) + lines
+        }
+    }
+
+    private static func checksum(_ lines: ArraySlice<UInt8>) -> String {
+        String(Identifier.hex(of: SHA256.hash(data: lines)).prefix(16))
+    }
+
+    /// The kinds of lines that this version knows.
+    private static let kinds: Set<String> = [
+        "fact", "native", "register", "told", "forgotten", "period", "move", "earlier",
+    ]
+
+    private var lines: [UInt8] {
         var text = LineWriter()
-        text.begin("1")
-        text.end()
         for fact in facts { text.write(fact) }
         for native in natives { text.write(native) }
         for register in registers { text.write(register) }
@@ -44,7 +71,9 @@ extension PurchaseState {
             text.field(period.isOn ? "on" : "off")
             text.end()
         }
-        return text.bytes
+        for move in moves { text.write(move) }
+        for register in earlier { text.write(earlier: register) }
+        return text.bytes + unknownLines
     }
 
     package init(bytes: [UInt8]) throws(Unreadable) {
@@ -52,21 +81,29 @@ extension PurchaseState {
         var number = 0
         var rank = 0
         var unshown: Int?
+        var form = StateForm.one
         var rest = bytes[...]
         while !rest.isEmpty {
             number += 1
             guard let end = rest.firstIndex(of: UInt8(ascii: "\n")) else {
                 throw Unreadable(line: number, reason: "it does not end")
             }
+            let start = rest.startIndex
             var fields = LineFields(rest[..<end], line: number)
             rest = rest[(end + 1)...]
             if number == 1 {
-                try fields.version()
+                form = try fields.version()
+                if form == .two, try !fields.word().utf8.elementsEqual(Self.checksum(rest).utf8) {
+                    throw Unreadable(line: 1, reason: "damaged: its checksum is another")
+                }
+            } else if form == .two, !Self.kinds.contains(try fields.peek()) {
+                unknownLines = Array(bytes[start...])
+                return
             } else {
                 let kind = try read(&fields)
                 if kind < rank { throw Unreadable(line: number, reason: "out of order") }
                 rank = kind
-                if kind == 4, let pair = told.last, unshown == nil, !isShown(pair) { unshown = number }
+                if kind == 4, form == .one, let pair = told.last, unshown == nil, !isShown(pair) { unshown = number }
             }
             try fields.end()
         }
@@ -110,6 +147,16 @@ extension PurchaseState {
             try fields.check(period == nil)
             period = read
             return 6
+        case "move":
+            let move = try fields.move()
+            try fields.check(moves.last.map { $0 < move } ?? true)
+            moves.append(move)
+            return 7
+        case "earlier":
+            let register = try fields.earlier()
+            try fields.check(earlier.last.map { $0 < register } ?? true)
+            earlier.append(register)
+            return 8
         default:
             throw fields.unreadable("unknown kind of line")
         }
@@ -167,6 +214,23 @@ extension LineWriter {
         field(register.at.milliseconds)
         field(register.isOn ? "on" : "off")
         field(register.isTenureFree ? "free" : "tenure")
+        field(register.holder)
+        end()
+    }
+
+    fileprivate mutating func write(_ move: KeptMove) {
+        begin("move")
+        field(move.at.milliseconds)
+        field(move.isLogin ? "login" : "all")
+        if let from = move.from { field(from) } else { field("-") }
+        field(move.to)
+        end()
+    }
+
+    fileprivate mutating func write(earlier register: Register) {
+        begin("earlier")
+        field(register.at.milliseconds)
+        field(register.isOn ? "on" : "off")
         field(register.holder)
         end()
     }

@@ -72,8 +72,15 @@ struct LineFields {
         if !isInOrder { throw unreadable("out of order") }
     }
 
-    mutating func version() throws(PurchaseState.Unreadable) {
-        if try word() != "1" { throw unreadable("not version 1") }
+    mutating func version() throws(PurchaseState.Unreadable) -> StateForm {
+        guard let form = StateForm(rawValue: try int(as: Int32.self)) else { throw unreadable("not of version 1 or 2") }
+        return form
+    }
+
+    /// The next field, which stays the next.
+    func peek() throws(PurchaseState.Unreadable) -> String {
+        var copy = self
+        return try copy.word()
     }
 
     func end() throws(PurchaseState.Unreadable) {
@@ -166,6 +173,20 @@ struct LineFields {
         let isOn = try isFirst("on", or: "off")
         let isTenureFree = try isFirst("free", or: "tenure")
         return Register(holder: try holder(), at: at, isOn: isOn, isTenureFree: isTenureFree)
+    }
+
+    mutating func move() throws(PurchaseState.Unreadable) -> KeptMove {
+        let at = try time()
+        let isLogin = try isFirst("login", or: "all")
+        let from = try peek() == "-" ? nil : holder()
+        if from == nil { _ = try word() }
+        return KeptMove(at: at, from: from, to: try holder(), isLogin: isLogin)
+    }
+
+    mutating func earlier() throws(PurchaseState.Unreadable) -> Register {
+        let at = try time()
+        let isOn = try isFirst("on", or: "off")
+        return Register(holder: try holder(), at: at, isOn: isOn, isTenureFree: true)
     }
 
     mutating func period() throws(PurchaseState.Unreadable) -> PurchaseState.Period {

@@ -1,6 +1,6 @@
 import Vocabulary
 
-/// The tenures of one purchase, computed from its facts. Recomputed completely for each event: there are at most
+/// The tenures and transfers of one purchase and who has access, computed from its state. Recomputed completely for each event: there are at most
 /// `PurchaseState.factsMax` facts, and typically one to five.
 struct Timeline {
     /// Two holders, in the direction of a transfer.
@@ -28,8 +28,34 @@ struct Timeline {
     /// The holder of the newest granted tenure: the one who has the purchase.
     private(set) var newestGranted: Holder?
 
+    private var registers: [Register] = []
+
+    /// What is known of nobody.
+    init() {}
+
+    init(_ state: PurchaseState) {
+        let moved = EffectiveMoves(state)
+        take(moved.facts)
+        // A move is a transfer even if an ungranted tenure lies between the two.
+        for change in moved.changes where !changes.contains(change) {
+            changes.insert(change, at: changes.firstIndex { $0.at > change.at } ?? changes.endIndex)
+        }
+        registers = moved.registers
+    }
+
+    /// The access of each holder that anything is known of: its register is on, and its access follows no tenure or it
+    /// has the newest granted tenure.
+    var access: [Holder: Access] {
+        var access: [Holder: Access] = [:]
+        for register in registers {
+            let isActive = register.isOn && (register.isTenureFree || register.holder == newestGranted)
+            access[register.holder] = Access(isActive: isActive, asOf: register.at)
+        }
+        return access
+    }
+
     /// - Parameter facts: in canonical order.
-    init(_ facts: [KeptFact]) {
+    private mutating func take(_ facts: [KeptFact]) {
         for point in Self.points(of: facts) {
             if point.isGain { newestGranted = point.holder }
             if let last = tenures.indices.last, tenures[last].holder == point.holder {
@@ -42,6 +68,15 @@ struct Timeline {
             guard let start = new.firstGain, Self.reaches(old.holder, start, facts) else { continue }
             changes.append(Change(pair: Pair(from: old.holder, to: new.holder), at: start))
         }
+    }
+
+    /// The access of each holder, and of those of whom nothing is known any more: they have none.
+    func access(insteadOf before: Timeline) -> [Holder: Access] {
+        var access = access
+        for register in before.registers where access[register.holder] == nil {
+            access[register.holder] = Access(isActive: false, asOf: register.at)
+        }
+        return access
     }
 
     func count(of pair: Pair) -> Int { changes.count { $0.pair == pair } }

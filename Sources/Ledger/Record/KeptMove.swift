@@ -1,0 +1,193 @@
+package import Vocabulary
+
+/// A statement that everything of one holder passes to another (a login, a restore, a platform's own TRANSFER), as far
+/// as one exclusive purchase is concerned.
+///
+/// It moves the purchase only if the old holder has it at that time. This is judged anew with each fact, because a fact
+/// that arrives later may show that it moved nothing (I1). A statement that never moved the purchase is not kept: only a
+/// further fact of its old holder can change that, and such a fact looks the statement up again.
+package struct KeptMove: Sendable, Hashable, Comparable {
+    package let at: Timestamp
+    /// Nil: whoever has the purchase at that time. A restore names a transaction and no old holder.
+    package let from: Holder?
+    package let to: Holder
+    /// A login moves no one-time purchase, no family-shared one and none whose paid period has ended.
+    package let isLogin: Bool
+
+    /// - Returns: nil if the statement names one holder on both sides.
+    init?(_ change: HolderChangeRow) {
+        self.init(
+            at: change.at, from: change.from, to: change.secondTarget ?? change.target, isLogin: change.kind == .login)
+        if from == to { return nil }
+    }
+
+    init(at: Timestamp, from: Holder?, to: Holder, isLogin: Bool) {
+        self.at = at
+        self.from = from
+        self.to = to
+        self.isLogin = isLogin
+    }
+
+    /// Orders by time, then by content: never by arrival.
+    package static func < (left: KeptMove, right: KeptMove) -> Bool {
+        if left.at != right.at { return left.at < right.at }
+        if left.from != right.from {
+            guard let mine = left.from, let other = right.from else { return left.from == nil }
+            return mine < other
+        }
+        if left.to != right.to { return left.to < right.to }
+        return left.isLogin && !right.isLogin
+    }
+}
+
+/// The kept moves of a purchase that take effect, and what each states: judged in order of time, each by what is known
+/// up to its time.
+struct EffectiveMoves {
+    /// A move that takes effect.
+    struct Effect {
+        let move: KeptMove
+        let from: Holder
+        /// What it states of this purchase, as a webhook would.
+        let reading: FactReading
+    }
+
+    private(set) var effects: [Effect] = []
+    /// The kept facts and those of the moves, in canonical order.
+    private(set) var facts: [KeptFact]
+    private var known: PurchaseState
+
+    init(_ state: PurchaseState) {
+        facts = state.facts
+        known = state
+        if state.moves.isEmpty { return }
+        for move in state.moves {
+            guard let effect = effect(of: move) else { continue }
+            effects.append(effect)
+            known.record(effect.reading)
+        }
+        facts = known.facts
+    }
+
+    /// The registers of the purchase and those of the moves.
+    var registers: [Register] { known.registers }
+
+    /// The transfers that the moves state, ascending.
+    var changes: [Timeline.Change] {
+        effects.map { Timeline.Change(pair: Timeline.Pair(from: $0.from, to: $0.move.to), at: $0.move.at) }
+    }
+
+    private func effect(of move: KeptMove) -> Effect? {
+        guard let from = move.from ?? soleHolder(at: move.at), from != move.to else { return nil }
+        if let newest = known.newestStatement(about: from, at: move.at), newest.isTenureFree {
+            guard !move.isLogin, newest.isOn else { return nil }
+            return effect(of: move, from: from, until: nil, isTenureFree: true)
+        }
+        guard let until = period(of: from, at: move.at) else { return nil }
+        if move.isLogin, until < move.at { return nil }
+        return effect(of: move, from: from, until: until, isTenureFree: false)
+    }
+
+    private func effect(of move: KeptMove, from: Holder, until: Timestamp?, isTenureFree: Bool) -> Effect {
+        let fact = Fact(
+            kind: .transferred, holder: from, counterpart: move.to, at: move.at,
+            until: until == Timestamp(milliseconds: .max) ? nil : until, isFamilyShared: isTenureFree)
+        return Effect(move: move, from: from, reading: FactReading(fact, kind: .subscription).uncounted)
+    }
+
+    /// How long the purchase that `holder` has at `time` is paid for; nil: it does not have it then. A loss at that very
+    /// time is the move itself, stated by a webhook too, and says nothing about the period.
+    private func period(of holder: Holder, at time: Timestamp) -> Timestamp? {
+        var until: Timestamp?
+        var isHolder = false
+        for fact in known.facts where fact.at < time || fact.at == time && (fact.kind == .gain || fact.isRevoked) {
+            if fact.holder == holder {
+                until = fact.isRevoked ? fact.until : max(until ?? fact.until, fact.until)
+                if fact.kind == .gain { isHolder = true }
+            } else if fact.kind == .gain, fact.at < time {
+                isHolder = false
+            }
+        }
+        return isHolder ? until : nil
+    }
+
+    /// The holder at a time: under exclusive ownership there is at most one.
+    private func soleHolder(at time: Timestamp) -> Holder? {
+        known.facts.last { $0.kind == .gain && $0.at < time }?.holder
+    }
+}
+
+extension PurchaseState {
+    /// Everybody who ever had the purchase, as far as is kept.
+    var everHolders: Set<Holder> { Set(registers.map(\.holder) + moves.map(\.to)) }
+
+    var movesInEffect: [KeptMove] { moves.isEmpty ? [] : EffectiveMoves(self).effects.map(\.move) }
+
+    mutating func insert(_ move: KeptMove) {
+        let index = moves.firstIndex { $0 >= move } ?? moves.endIndex
+        if index == moves.endIndex || moves[index] != move { moves.insert(move, at: index) }
+    }
+
+    /// The newest statement about a holder at or before a time; on equal times the loss, then the one that is free of
+    /// tenures.
+    fileprivate func newestStatement(about holder: Holder, at time: Timestamp) -> Register? {
+        var newest: Register?
+        func take(_ register: Register) { if newest.map({ $0.yields(to: register) }) ?? true { newest = register } }
+        for register in registers where register.holder == holder && register.at <= time { take(register) }
+        for register in earlier where register.holder == holder && register.at <= time { take(register) }
+        for fact in facts where fact.holder == holder && fact.at <= time {
+            take(Register(holder: holder, at: fact.at, isOn: fact.kind == .gain, isTenureFree: false))
+        }
+        return newest
+    }
+
+    /// The time before which no webhook comes any more, counted from the newest event time, because there is no clock;
+    /// and a minute more, by which a loss reaches back.
+    private var horizon: Timestamp? {
+        [facts.last?.at, moves.last?.at, registers.map(\.at).max()].compactMap { $0 }.max()?.advanced(
+            byMilliseconds: -(Limits.retryHorizonMilliseconds + Limits.ungrantedTenureMilliseconds))
+    }
+
+    /// Whether a move is part of the facts already, or comes too late to be distinguished from those that are. Counted
+    /// again it would be doubled.
+    func isSettled(_ move: KeptMove) -> Bool {
+        if let horizon, move.at < horizon { return true }
+        return moves.count >= Self.movesMax && moves.first.map { move < $0 } ?? false
+    }
+
+    /// The same knowledge with every move made part of the facts.
+    func withoutMoves() -> PurchaseState {
+        if moves.isEmpty && earlier.isEmpty { return self }
+        let timeline = Timeline(self)
+        var next = self
+        next.settleMoves(most: 0)
+        next.settleChanges(timeline)
+        next.earlier = []
+        return next
+    }
+
+    /// Makes the oldest moves part of the facts and registers, once no webhook can change what they do: those older than
+    /// the retry horizon, and those beyond the limit.
+    mutating func settleMoves(most: Int = Self.movesMax) {
+        guard let oldest = moves.first else { return }
+        let horizon = horizon ?? oldest.at
+        guard oldest.at < horizon || moves.count > most else { return }
+        let effects = EffectiveMoves(self).effects
+        while let move = moves.first, move.at < horizon || moves.count > most {
+            moves.removeFirst()
+            guard let effect = effects.first(where: { $0.move == move }) else { continue }
+            record(effect.reading)
+        }
+    }
+
+    /// Drops statements that are newer than no move which can still come, then the oldest beyond the limit.
+    mutating func dropEarlier() {
+        guard !earlier.isEmpty else { return }
+        let horizon = horizon ?? earlier[0].at
+        // The newest before the horizon still says what held at its beginning.
+        earlier = earlier.enumerated().filter { index, register in
+            register.at >= horizon
+                || !earlier[(index + 1)...].contains { $0.holder == register.holder && $0.at < horizon }
+        }.map(\.element)
+        if earlier.count > Self.earlierMax { earlier.removeFirst(earlier.count - Self.earlierMax) }
+    }
+}
