@@ -24,12 +24,12 @@ package struct Purchase: Hashable, Sendable {
 
     /// Unique within scope and store; each source defines its rule in one place.
     package let key: String
-    package let kind: Kind
+    package var kind: Kind
     package let store: String
-    package let product: String?
-    package let plan: String?
+    package var product: String?
+    package var plan: String?
     /// The vendor's own id of the subscription line (`subs_…`), where it sends one.
-    package let subscriptionID: String?
+    package var subscriptionID: String?
 
     package init(key: String, kind: Kind, store: String, product: String?, plan: String?, subscriptionID: String?) {
         self.key = key

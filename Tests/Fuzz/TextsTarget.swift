@@ -54,7 +54,8 @@ enum TextsTarget {
         } catch {
             return requirePlain("\(error)", "what is wrong with a stored state")
         }
-        require(state.bytes == input, "a stored state is written otherwise than it was read")
+        let isOlder = input.first == UInt8(ascii: "1")
+        require(state.bytes(isOlder ? .one : .two) == input, "a stored state is written otherwise than it was read")
         for kind in [Fact.Kind.gain, .loss, .transferred, .received] {
             let fact = Fact(
                 kind: kind, holder: .user("u2"), counterpart: .anonymous("a1"),

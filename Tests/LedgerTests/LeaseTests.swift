@@ -236,6 +236,22 @@ struct LeaseTests {
         }
     }
 
+    @Test("While a daemon of an older version lives, purchases are written in the form that it reads")
+    func olderDaemon() async throws {
+        try await Bench.run { bench in
+            let daemon = try await bench.daemon([.named("all")])
+            let form = "SELECT substr(convert_from(state, 'UTF8'), 1, 1) FROM purchases WHERE key = 'subs_1'"
+            try bench.psql("INSERT INTO daemons (version, expires_at) VALUES ('0.1.0', now() + interval '1 hour')")
+            #expect(try await daemon.registration.renew())
+            await daemon.record([.sample(purchase: "subs_1")])
+            #expect(try bench.psql(form) == "1")
+            try bench.psql("UPDATE daemons SET expires_at = now() - interval '1 s' WHERE version = '0.1.0'")
+            #expect(try await daemon.registration.renew())
+            await daemon.record([.sample("RENEW", purchase: "subs_1")])
+            #expect(try bench.psql(form) == "2")
+        }
+    }
+
     @Test("A daemon that asks twice at once registers once")
     func registersOnce() async throws {
         try await Bench.run { bench in

@@ -75,7 +75,8 @@ struct StatementCatalogueTests {
     ]
 
     private static let queueing: [Entry] = [
-        Entry(QueueStatements.register), Entry(QueueStatements.renew), Entry(QueueStatements.expire),
+        Entry(QueueStatements.register), Entry(QueueStatements.renew), Entry(QueueStatements.stateForm),
+        Entry(QueueStatements.expire),
         Entry(QueueStatements.expirePredecessor), Entry(QueueStatements.leave), Entry(QueueStatements.reclaim),
         Entry(QueueStatements.leased), Entry(QueueStatements.release), Entry(QueueStatements.releaseAll),
         Entry(QueueStatements.unblock), Entry(QueueStatements.due), Entry(QueueStatements.claim),

@@ -8,10 +8,7 @@ FEATURES = ("family", "one-time", "kinds", "natives", "revoked", "sharers", "app
             "years", "erasures", "login-natives")
 # Of these, what is known to differ today: not drawn unless it is asked for.
 KNOWN = {
-    "late-moves": "what a login or a TRANSFER moved is not judged anew by what comes later",
     "identity-webhooks": "the first identify ignores what webhooks said",
-    "login-natives": "a login that the relay resolved counts as a native announcement",
-    "products": "a webhook that names no product leaves the one of whichever came before it",
     "restores": "restores depend on the order of arrival",
 }
 LINE = list(range(-90, 0)) + list(range(120, 210))

@@ -142,7 +142,8 @@ class World:
                     len(changes.get(pair, [])), *(len(times) for times in natives.get(pair, {"": set()}).values()))
                 times = set(opinion.changes[purchase, *pair]).union(*natives.get(pair, {}).values())
                 opinion.passed |= {(at, purchase, *pair) for at in times}
-        for step in sorted(self.steps, key=lambda step: step["at"]):
+        # The newest that was named; at one time the greater.
+        for step in sorted(self.steps, key=lambda step: (step["at"], step.get("product", "premium") or "")):
             if step.get("purchase") and step.get("product", "premium"):
                 opinion.products[purchase_of(step)] = step.get("product", "premium")
         return opinion

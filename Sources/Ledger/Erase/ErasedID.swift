@@ -180,6 +180,7 @@ extension PurchaseState {
         var state = PurchaseState()
         state.period = period
         state.forgottenNumber = forgottenNumber
+        state.named = named
         state.unknownLines = unknownLines
         for fact in facts {
             state.insert(

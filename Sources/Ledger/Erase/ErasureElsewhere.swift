@@ -77,8 +77,9 @@ extension Erasure {
             _ = try session.execute(EraseStatements.deletePurchase, purchase)
         } else {
             let subscriptionID = row.9.map { ids.renaming(key: $0) }
+            let form = try StateForm.readByAll(on: session)
             _ = try session.execute(
-                EraseStatements.rewritePurchase, (purchase, state.renaming(ids).bytes, key, subscriptionID))
+                EraseStatements.rewritePurchase, (purchase, state.renaming(ids).bytes(form), key, subscriptionID))
         }
         return true
     }

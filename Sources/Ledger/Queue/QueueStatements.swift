@@ -3,10 +3,11 @@ import Vocabulary
 
 /// The SQL of the queue: leases, claims, settles. `deliveries` holds only what is still to do.
 enum QueueStatements {
-    static let register = Statement<(Identifier?, String, Int64), (Int64, Int64)>(
+    static let register = Statement<(Identifier?, String, Int64, Int32), (Int64, Int64)>(
         "queue_register",
         """
-        INSERT INTO daemons (key, version, expires_at) VALUES ($1, $2, now() + $3 * interval '1 millisecond')
+        INSERT INTO daemons (key, version, expires_at, state_form)
+        VALUES ($1, $2, now() + $3 * interval '1 millisecond', $4)
         RETURNING id, (extract(epoch FROM now()) * 1000)::bigint
         """)
 
@@ -16,6 +17,10 @@ enum QueueStatements {
         UPDATE daemons SET expires_at = now() + $2 * interval '1 millisecond' WHERE id = $1
         RETURNING (extract(epoch FROM now()) * 1000)::bigint
         """)
+
+    /// The newest form of a purchase's state that every living daemon reads (`StateForm`); null without a daemon.
+    static let stateForm = Statement<(), Int32?>(
+        "queue_state_form", "SELECT min(state_form) FROM daemons WHERE expires_at > now()")
 
     /// Ends the leases of other daemons that have run out.
     static let expire = Statement<Int64?, Int64>(

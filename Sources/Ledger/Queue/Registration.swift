@@ -34,6 +34,7 @@ package final class Registration: Sendable {
     private let version: String
     private let clock: DatabaseClock
     private let state = Mutex(State.unregistered)
+    private let readByAll = Mutex(StateForm.one)
 
     /// - Parameter key: of this daemon alone; nil: none, so that its lease has to run out.
     package init(pool: Pool, key: Identifier?, version: String, clock: DatabaseClock) {
@@ -76,6 +77,9 @@ package final class Registration: Sendable {
     /// Whether deliveries leased under this id are still this daemon's.
     package func isCurrent(_ lease: Int64) -> Bool { known == lease }
 
+    /// The form in which purchases are written: as of the last renewal, the newest that every living daemon reads.
+    var stateForm: StateForm { readByAll.withLock { $0 } }
+
     var known: Int64? { state.withLock { if case .registered(let lease) = $0 { lease.id } else { nil } } }
 
     /// Returns the id of this daemon's registration; registers if there is none.
@@ -109,9 +113,12 @@ package final class Registration: Sendable {
 
     private func insert() async throws -> Lease {
         let asked = ContinuousClock.Instant.now
-        let row = (key, version, Self.leaseMilliseconds)
-        let registered = try await pool.withSession { session throws(DatabaseError) in
-            try session.run(QueueStatements.register, row)
+        let row = (key, version, Self.leaseMilliseconds, StateForm.current.rawValue)
+        let registered = try await pool.withSession { [self] session throws(DatabaseError) in
+            let registered = try session.run(QueueStatements.register, row)
+            let form = try StateForm.readByAll(on: session)
+            readByAll.withLock { $0 = form }
+            return registered
         }
         guard let (id, time) = registered.first else { throw RegistrationLost() }
         clock.note(Timestamp(milliseconds: time))
@@ -122,8 +129,11 @@ package final class Registration: Sendable {
     func renew() async throws -> Bool {
         guard let id = known else { return false }
         let asked = ContinuousClock.Instant.now
-        let renewed = try await pool.withSession { session throws(DatabaseError) in
-            try session.run(QueueStatements.renew, (id, Self.leaseMilliseconds))
+        let renewed = try await pool.withSession { [self] session throws(DatabaseError) in
+            let renewed = try session.run(QueueStatements.renew, (id, Self.leaseMilliseconds))
+            let form = try StateForm.readByAll(on: session)
+            readByAll.withLock { $0 = form }
+            return renewed
         }
         guard let time = renewed.first else {
             state.withLock { state in

@@ -156,12 +156,13 @@ extension PurchaseState {
 
     /// The same knowledge with every move made part of the facts.
     func withoutMoves() -> PurchaseState {
-        if moves.isEmpty && earlier.isEmpty { return self }
+        if moves.isEmpty, earlier.isEmpty, named.isEmpty { return self }
         let timeline = Timeline(self)
         var next = self
         next.settleMoves(most: 0)
         next.settleChanges(timeline)
         next.earlier = []
+        next.named = [:]
         return next
     }
 

@@ -30,6 +30,8 @@ package struct PurchaseState: Sendable, Equatable {
     /// Whether the purchase is running, for all of its holders at once: only under shared ownership.
     package internal(set) var period: Period?
 
+    /// When the values were named that webhooks newer than that left out. The others were named by the newest webhook.
+    var named: [Value: Timestamp] = [:]
     /// What a newer version added, as stored.
     var unknownLines: [UInt8] = []
 
@@ -56,14 +58,6 @@ package struct PurchaseState: Sendable, Equatable {
     /// Bytes of a stored state, whatever its history, if its holders' ids have at most 64 bytes: the sum of the limits
     /// above.
     package static let bytesMax = 192 << 10
-}
-
-/// The forms in which a purchase's state is stored.
-package enum StateForm: Int32, Sendable {
-    case one = 1
-    case two = 2
-
-    package static let current = StateForm.two
 }
 
 extension PurchaseState {

@@ -28,7 +28,7 @@ enum RecordCopies {
         row.add(event.body)
     }
 
-    static let purchases = CopyIn<(Identifier, RecordPlan.PurchaseRow)>(
+    static let purchases = CopyIn<(Identifier, RecordPlan.PurchaseRow, StateForm)>(
         "record_copy_purchases",
         """
         COPY purchases (id, source, app, environment, store, key, kind, product, plan, subscription_id, as_of_ms, state)
@@ -47,7 +47,7 @@ enum RecordCopies {
         row.add(purchase.plan)
         row.add(purchase.subscriptionID)
         row.add(new.1.asOf.milliseconds)
-        row.add(new.1.state.bytes)
+        row.add(new.1.state.bytes(new.2))
     }
 
     /// Transactions of new purchases.

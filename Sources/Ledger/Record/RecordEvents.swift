@@ -44,6 +44,8 @@ struct RecordEvents {
     let handOver: HandOver
     /// The daemon that leases are written for; nil: nothing is leased.
     let daemon: Int64?
+    /// The form in which purchases are written.
+    var stateForm = StateForm.current
     /// Batches of at least so many events are copied: a copy costs one more round trip for each table. A row taken for
     /// new that exists already fails the batch with unique_violation, whether copied or inserted. Nil: nothing is
     /// copied, and purchases and messages that exist already do not cause that error.

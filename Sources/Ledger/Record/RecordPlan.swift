@@ -98,24 +98,19 @@ struct RecordPlan {
 
     private mutating func note(_ purchase: Purchase, id: Identifier, of new: New, index: Int) {
         touched.insert(id)
-        guard let known = purchases[id] else {
+        guard var row = purchases[id] else {
             purchases[id] = PurchaseRow(
                 scope: new.event.scope, purchase: purchase, asOf: new.event.occurredAt, state: PurchaseState(),
                 isNew: true)
             return
         }
-        let isNewer = new.event.occurredAt > known.asOf
-        let newest = isNewer ? purchase : known.purchase
+        row.learn(purchase, at: new.event.occurredAt)
         // One webhook that says so is enough, whenever it arrives: others of the same purchase may not know.
-        let becomesOneTime = purchase.kind == .oneTime && known.purchase.kind != .oneTime
-        guard isNewer || becomesOneTime else { return }
-        purchases[id]?.asOf = max(known.asOf, new.event.occurredAt)
-        purchases[id]?.purchase = Purchase(
-            key: purchase.key, kind: becomesOneTime ? .oneTime : known.purchase.kind, store: newest.store,
-            product: newest.product ?? known.purchase.product, plan: newest.plan ?? known.purchase.plan,
-            subscriptionID: newest.subscriptionID ?? known.purchase.subscriptionID)
+        let becomesOneTime = purchase.kind == .oneTime && row.purchase.kind != .oneTime
+        if becomesOneTime { row.purchase.kind = .oneTime }
+        purchases[id] = row
         if becomesOneTime, ownership(of: new.event.scope.source) == .exclusive {
-            follow(TransferResolution.oneTime(known.state), purchase: id, index: index)
+            follow(TransferResolution.oneTime(row.state), purchase: id, index: index)
         }
     }
 

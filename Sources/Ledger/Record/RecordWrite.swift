@@ -169,17 +169,17 @@ struct RecordWrite {
                     known.map(\.0), known.map(\.1.purchase.kind.rawValue), known.map(\.1.purchase.product),
                     known.map(\.1.purchase.plan),
                     known.map(\.1.purchase.subscriptionID), known.map(\.1.asOf.milliseconds),
-                    known.map { $0.1.state.bytes }
+                    known.map { $0.1.state.bytes(recorder.stateForm) }
                 ))
         }
         let new = touched.filter(\.1.isNew)
         guard !new.isEmpty else { return }
-        if isCopied { return try session.copy(RecordCopies.purchases, new) }
+        if isCopied { return try session.copy(RecordCopies.purchases, new.map { ($0.0, $0.1, recorder.stateForm) }) }
         let columns: RecordStatements.PurchaseColumns = (
             new.map(\.0), new.map(\.1.scope.source), new.map(\.1.scope.app), new.map(\.1.scope.environment),
             new.map(\.1.purchase.store), new.map(\.1.purchase.key), new.map(\.1.purchase.kind.rawValue),
             new.map(\.1.purchase.product), new.map(\.1.purchase.plan), new.map(\.1.purchase.subscriptionID),
-            new.map(\.1.asOf.milliseconds), new.map { $0.1.state.bytes }
+            new.map(\.1.asOf.milliseconds), new.map { $0.1.state.bytes(recorder.stateForm) }
         )
         guard isCareful else { return try session.post(RecordStatements.insertPurchases, columns) }
         try session.post(RecordStatements.tryPurchases, columns) {

@@ -162,7 +162,7 @@ package struct Recorder: Sendable {
     func recorder(copiedEventsMin: Int?) throws -> RecordEvents {
         RecordEvents(
             routes: routes.current, rules: rules.current, handOver: handOver, daemon: try registration.forRecording(),
-            copiedEventsMin: copiedEventsMin, changePurchasesMax: changePurchasesMax)
+            stateForm: registration.stateForm, copiedEventsMin: copiedEventsMin, changePurchasesMax: changePurchasesMax)
     }
 
     /// Runs one transaction of `recorder` and dispatches what it leased.

@@ -12,6 +12,7 @@ import Vocabulary
 ///     period  AT  on|off                            only of shared ownership
 ///     move    AT  login|all  FROM|-  TO
 ///     earlier  AT  on|off  HOLDER
+///     named    AT  plan|product|subscription
 ///
 /// Lines of other kinds at the end are a newer version's: they are kept as they are. Version 1 has no checksum, no moves
 /// and no earlier statements; it is written while a daemon that reads nothing else lives (`StateForm`), with the moves
@@ -51,7 +52,7 @@ extension PurchaseState {
 
     /// The kinds of lines that this version knows.
     private static let kinds: Set<String> = [
-        "fact", "native", "register", "told", "forgotten", "period", "move", "earlier",
+        "fact", "native", "register", "told", "forgotten", "period", "move", "earlier", "named",
     ]
 
     private var lines: [UInt8] {
@@ -73,6 +74,7 @@ extension PurchaseState {
         }
         for move in moves { text.write(move) }
         for register in earlier { text.write(earlier: register) }
+        for value in Value.allCases { if let time = named[value] { text.write(value, at: time) } }
         return text.bytes + unknownLines
     }
 
@@ -157,6 +159,11 @@ extension PurchaseState {
             try fields.check(earlier.last.map { $0 < register } ?? true)
             earlier.append(register)
             return 8
+        case "named":
+            let (at, value) = try fields.named()
+            try fields.check(named.keys.allSatisfy { $0.rawValue < value.rawValue })
+            named[value] = at
+            return 9
         default:
             throw fields.unreadable("unknown kind of line")
         }
@@ -224,6 +231,17 @@ extension LineWriter {
         field(move.isLogin ? "login" : "all")
         if let from = move.from { field(from) } else { field("-") }
         field(move.to)
+        end()
+    }
+
+    fileprivate mutating func write(_ value: PurchaseState.Value, at time: Timestamp) {
+        begin("named")
+        field(time.milliseconds)
+        switch value {
+        case .plan: field("plan")
+        case .product: field("product")
+        case .subscription: field("subscription")
+        }
         end()
     }
 

@@ -189,6 +189,12 @@ struct LineFields {
         return Register(holder: try holder(), at: at, isOn: isOn, isTenureFree: true)
     }
 
+    mutating func named() throws(PurchaseState.Unreadable) -> (Timestamp, PurchaseState.Value) {
+        let at = try time()
+        guard let value = PurchaseState.Value(rawValue: try word()) else { throw unreadable("not the name of a value") }
+        return (at, value)
+    }
+
     mutating func period() throws(PurchaseState.Unreadable) -> PurchaseState.Period {
         PurchaseState.Period(at: try time(), isOn: try isFirst("on", or: "off"))
     }

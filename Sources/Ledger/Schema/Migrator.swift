@@ -26,6 +26,9 @@ struct Migration: Sendable {
         Migration(
             version: 6, name: "holder_changes",
             sql: String(decoding: PackageResources.M0006_holder_changes_sql, as: UTF8.self)),
+        Migration(
+            version: 7, name: "state_form",
+            sql: String(decoding: PackageResources.M0007_state_form_sql, as: UTF8.self)),
     ]
 }
 

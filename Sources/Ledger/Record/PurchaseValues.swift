@@ -1,0 +1,35 @@
+import Vocabulary
+
+extension PurchaseState {
+    /// A value that a webhook may name or leave out.
+    package enum Value: String, Sendable, CaseIterable {
+        case plan
+        case product
+        case subscription
+    }
+}
+
+extension RecordPlan.PurchaseRow {
+    /// Takes what a webhook says of the purchase itself: of each value the newest that a webhook named, whichever
+    /// arrived first (I1); on equal times the greater one, by bytes.
+    mutating func learn(_ stated: Purchase, at time: Timestamp) {
+        let newest = max(asOf, time)
+        func choose(_ known: String?, _ new: String?, _ value: PurchaseState.Value) -> String? {
+            let knownAt = state.named[value] ?? asOf
+            var (chosen, chosenAt) = (known, knownAt)
+            if let new, known == nil || time > knownAt || time == knownAt && new.isGreater(than: known ?? "") {
+                (chosen, chosenAt) = (new, time)
+            }
+            state.named[value] = chosen == nil || chosenAt == newest ? nil : chosenAt
+            return chosen
+        }
+        purchase.product = choose(purchase.product, stated.product, .product)
+        purchase.plan = choose(purchase.plan, stated.plan, .plan)
+        purchase.subscriptionID = choose(purchase.subscriptionID, stated.subscriptionID, .subscription)
+        asOf = newest
+    }
+}
+
+extension String {
+    fileprivate func isGreater(than other: String) -> Bool { other.utf8.lexicographicallyPrecedes(utf8) }
+}
