@@ -44,7 +44,9 @@ struct HolderChangeTests {
                         || ordinal, ' ' ORDER BY p.key, from_holder, to_holder, ordinal), '')
                     FROM transfers t JOIN purchases p ON p.id = t.purchase WHERE p.environment = '\(environment)'
                     """)
-                #expect(transfers == expected.transfers ?? transfers, "\(environment) \(order)", sourceLocation: sourceLocation)
+                #expect(
+                    transfers == expected.transfers ?? transfers, "\(environment) \(order)",
+                    sourceLocation: sourceLocation)
                 let active = try bench.psql(
                     """
                     SELECT coalesce(string_agg(p.key || ':' || substr(holder, 6), ' ' ORDER BY p.key, holder), '')

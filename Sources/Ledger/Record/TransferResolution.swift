@@ -89,7 +89,8 @@ package enum TransferResolution {
         let verdict = next.count(before: before, after: after, readings: [])
         _ = next.compact(after)
         return Resolution(
-            state: next, told: verdict.told, isPassedOn: true, access: after.access(insteadOf: before), notes: verdict.notes)
+            state: next, told: verdict.told, isPassedOn: true, access: after.access(insteadOf: before),
+            notes: verdict.notes)
     }
 }
 
