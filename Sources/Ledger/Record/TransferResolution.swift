@@ -48,7 +48,7 @@ package enum TransferResolution {
 
     /// The access of each holder: its register is on, and its access follows no tenure or it has the newest granted
     /// tenure.
-    private static func access(of state: PurchaseState, newest: Holder?) -> [Holder: Access] {
+    static func access(of state: PurchaseState, newest: Holder?) -> [Holder: Access] {
         var access: [Holder: Access] = [:]
         for register in state.registers {
             let isActive = register.isOn && (register.isTenureFree || register.holder == newest)
