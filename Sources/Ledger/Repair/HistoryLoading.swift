@@ -22,7 +22,10 @@ struct HistoryLoading {
     private var names: Set<String> = []
     private var changes: [Int64: [HolderChangeRow]] = [:]
     private var statements: [Int64: PurchaseHistory.Item] = [:]
+    private var receivedAt: [Int64: Timestamp] = [:]
     private var statementsRead = 0
+    /// What transfers of other purchases say of installs.
+    private var links: [PurchaseHistory.Item] = []
     /// First identifies: row of the event, with its identity and install.
     private var firsts: [Int64: (identity: String, install: String)] = [:]
     /// The database's time.
@@ -130,11 +133,15 @@ struct HistoryLoading {
         for (row, changes) in pruned {
             guard let first = changes.first else { continue }
             statements[row] = PurchaseHistory.Item(
-                row: row, key: Identifier(high: 0, low: UInt64(bitPattern: row)), event: .pruned(first), facts: nil,
-                isOwn: false)
+                row: row, key: .ofRow(row), event: .pruned(first), facts: nil, isOwn: false)
         }
-        for row in statements.keys { statements[row]?.changes = changes[row] ?? [] }
-        history.items = (history.items + statements.values).sorted { $0.row < $1.row }
+        let stated = statements.map { row, item in
+            var item = item
+            item.changes = changes[row] ?? []
+            item.isFirstIdentify = isFirstIdentify(row, item.event)
+            return item
+        }
+        history.items = (history.items + stated + links).sorted { $0.row < $1.row }
     }
 
     private mutating func readChanges(of subjects: [String], on session: borrowing Session) throws(DatabaseError) {
@@ -157,7 +164,10 @@ struct HistoryLoading {
         let installs = holders.filter(\.isAnonymous).map(\.id).sorted()
         if !installs.isEmpty {
             let wanted = (installs, scope.source, scope.app, scope.environment)
-            for row in try session.run(RepairStatements.firstIdentifies, wanted) { firsts[row.0] = (row.1, row.2) }
+            for row in try session.run(RepairStatements.firstIdentifies, wanted) where !row.3 {
+                firsts[row.0] = (row.1, row.2)
+            }
+            try readLinks(of: installs, on: session)
         }
         var last: Int64 = -1
         while statementsRead < Self.statementsMax {
@@ -174,6 +184,23 @@ struct HistoryLoading {
         history.isCut = true
     }
 
+    /// Reads who installs were known to be by transfers of other purchases: a restore and a grant depend on it.
+    private mutating func readLinks(of installs: [String], on session: borrowing Session) throws(DatabaseError) {
+        let scope = history.scope
+        let wanted = (
+            installs.map { Holder.anonymous($0).coalesced }, purchase, scope.source, scope.app, scope.environment,
+            Int32(Self.statementsMax)
+        )
+        let rows = try session.run(RepairStatements.links, wanted)
+        if rows.count == Self.statementsMax { history.isCut = true }
+        for row in rows {
+            let (from, to) = (try holder(row.2), try holder(row.3))
+            let event = Event.transfer(from, to, in: scope, at: Timestamp(milliseconds: row.1))
+            links.append(
+                PurchaseHistory.Item(row: row.0, key: .ofRow(row.0), event: event, facts: nil, isOwn: false))
+        }
+    }
+
     /// Reads these events, as far as they are stored and not read yet.
     private mutating func readEvents(_ rows: Set<Int64>, on session: borrowing Session) throws(DatabaseError) {
         let wanted = rows.filter { statements[$0] == nil }.sorted()
@@ -187,10 +214,9 @@ struct HistoryLoading {
         guard statements[webhook.row] == nil else { return }
         statementsRead += 1
         guard let event = read(webhook)?.event.stored(as: webhook).aboutHolders else { return }
-        var item = PurchaseHistory.Item(
+        statements[webhook.row] = PurchaseHistory.Item(
             row: webhook.row, key: webhook.key, event: event, facts: nil, isOwn: false)
-        item.isFirstIdentify = isFirstIdentify(webhook, event.change)
-        statements[webhook.row] = item
+        receivedAt[webhook.row] = webhook.receivedAt
         switch event.change {
         case .move(let from, let to, _): holders.formUnion(from + [to])
         case .identify(let install, let identity), .claim(let install, let identity, _):
@@ -202,15 +228,14 @@ struct HistoryLoading {
     }
 
     /// Whether a login that no row of `holder_changes` keeps any more shared what its install had. As long as those
-    /// rows are not pruned, one without a row shared nothing. After that `install_identities` names it, and the
-    /// identity is known as a holder of the purchase: the table alone does not say whether the identity was somebody's
-    /// before.
-    private func isFirstIdentify(_ webhook: StoredWebhook, _ change: HolderChange?) -> Bool {
-        switch change {
+    /// rows are not pruned, one without a row shared nothing. After that `install_identities` names it, nothing stored
+    /// before names the identity, and the identity is known as a holder of the purchase. In doubt it shared nothing:
+    /// access that it gave is then in `entitlements`, and is kept from there (`MissingHistory.entitlements`).
+    private func isFirstIdentify(_ row: Int64, _ event: Event) -> Bool {
+        switch event.change {
         case .identify(let install, let identity), .claim(let install, let identity, _):
-            let newest = max(webhook.receivedAt, webhook.occurredAt)
-            guard newest < now.advanced(byMilliseconds: -Limits.retryHorizonMilliseconds),
-                let first = firsts[webhook.row]
+            let newest = max(receivedAt[row] ?? event.occurredAt, event.occurredAt)
+            guard newest < now.advanced(byMilliseconds: -Limits.retryHorizonMilliseconds), let first = firsts[row]
             else { return false }
             return first.install.hasSameBytes(as: install) && first.identity.hasSameBytes(as: identity)
                 && history.entitlements.contains { $0.holder == .user(identity) }
@@ -233,4 +258,9 @@ struct HistoryLoading {
         }
         return holder
     }
+}
+
+extension Identifier {
+    /// Stands for the key of an event of which only the row is known.
+    fileprivate static func ofRow(_ row: Int64) -> Identifier { Identifier(high: 0, low: UInt64(bitPattern: row)) }
 }

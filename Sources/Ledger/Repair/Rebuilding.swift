@@ -135,6 +135,13 @@ extension Event {
             purchase: nil, transaction: nil, body: [])
     }
 
+    /// A transfer of another purchase, of which only matters who the old holder is from then on.
+    static func transfer(_ from: Holder, _ to: Holder, in scope: Scope, at time: Timestamp) -> Event {
+        Event(
+            scope: scope, vendorEventID: nil, name: "", type: "", holder: from, occurredAt: time, purchase: nil,
+            transaction: nil, links: [HolderLink(anonymousID: from.id, userID: to.id)], body: [])
+    }
+
     /// The same event, if it names a purchase, as a statement about holders alone.
     var aboutHolders: Event {
         Event(

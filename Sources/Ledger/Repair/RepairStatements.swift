@@ -67,12 +67,32 @@ enum RepairStatements {
         WHERE subject = ANY ($1) AND source = $2 AND app = $3 AND environment = $4 ORDER BY event, id LIMIT $5
         """)
 
-    /// The event, the identity and the install of each first identify of installs.
-    static let firstIdentifies = Statement<([String], String, String, String), (Int64, String, String)>(
+    /// The event, the identity and the install of each first identify of installs, and whether something stored before
+    /// names the identity: then it was somebody's before, and nothing was shared.
+    static let firstIdentifies = Statement<([String], String, String, String), (Int64, String, String, Bool)>(
         "repair_first_identifies",
         """
-        SELECT event, identity, install FROM install_identities
-        WHERE install = ANY ($1) AND source = $2 AND app = $3 AND environment = $4
+        SELECT i.event, i.identity, i.install,
+               EXISTS (SELECT FROM events e
+                       WHERE e.holder = 'user:' || i.identity AND e.source = $2 AND e.app = $3 AND e.environment = $4
+                         AND e.id < i.event)
+                   OR EXISTS (SELECT FROM entitlements e JOIN purchases p ON p.id = e.purchase
+                              WHERE e.holder = 'user:' || i.identity AND e.event < i.event AND p.source = $2
+                                AND p.app = $3 AND p.environment = $4)
+        FROM install_identities i
+        WHERE i.install = ANY ($1) AND i.source = $2 AND i.app = $3 AND i.environment = $4
+        """)
+
+    /// Transfers of other purchases from installs to users: each says who the install was from then on. The event, its
+    /// time, both holders.
+    static let links = Statement<([String], Identifier, String, String, String, Int32), (Int64, Int64, String, String)>(
+        "repair_links",
+        """
+        SELECT t.event, e.occurred_at_ms, t.from_holder, t.to_holder
+        FROM transfers t JOIN events e ON e.id = t.event
+        WHERE t.from_holder = ANY ($1) AND t.purchase <> $2 AND t.to_holder LIKE 'user:%' AND e.source = $3
+          AND e.app = $4 AND e.environment = $5
+        ORDER BY t.event LIMIT $6
         """)
 
     static let entitlements = Statement<Identifier, (String, Bool, Int64, Int64?)>(
