@@ -93,7 +93,7 @@ extension Backend {
 
 /// A grant of the app's backend: a purchase of its own for each install, so that no two installs share or pass on one.
 /// It is a one-time purchase, so only a grant or a revocation moves it.
-private struct Grant {
+struct Grant {
     let entitlement: String
     let install: String
     let scope: Scope
@@ -104,11 +104,13 @@ private struct Grant {
             store: Version3Entitlement.manualStore, product: entitlement, plan: nil, subscriptionID: nil)
     }
 
-    func granting(to holders: [Holder], at: Timestamp, until: Timestamp) -> BackendStatement {
+    func granting(
+        to holders: [Holder], at: Timestamp, until: Timestamp, transaction: String = "manual:" + RandomID.bare()
+    ) -> BackendStatement {
         var statement = BackendStatement(name: .entitlementGranted, scope: scope, install: install, at: at)
         statement.purchase = purchase
         statement.transaction = Transaction(
-            storeTransactionID: "manual:" + RandomID.bare(), storeOriginalTransactionID: nil, purchasedAt: at,
+            storeTransactionID: transaction, storeOriginalTransactionID: nil, purchasedAt: at,
             effectiveNextRenewalAt: until, offerType: "NONE", status: nil)
         statement.facts = holders.map { Fact(kind: .gain, holder: $0, at: at, until: until) }
         return statement
@@ -130,7 +132,7 @@ private struct Grant {
 
 extension Ownership {
     /// The holders of what an install gets while it is logged in.
-    fileprivate func holders(install: String, identity: String?) -> [Holder] {
+    func holders(install: String, identity: String?) -> [Holder] {
         switch self {
         case .exclusive: [identity.map { .user($0) } ?? .anonymous(install)]
         case .installAndIdentity: [.anonymous(install)] + (identity.map { [.user($0)] } ?? [])

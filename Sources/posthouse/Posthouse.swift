@@ -20,7 +20,7 @@ struct Posthouse: AsyncParsableCommand {
             ServeCommand.self, CheckCommand.self, MigrateCommand.self, SendCommand.self, ListenCommand.self,
             StatusCommand.self, EventsCommand.self, TraceCommand.self, DeliveriesCommand.self, PauseCommand.self,
             ResumeCommand.self, ReplayCommand.self, BackfillCommand.self, DiscardCommand.self, QuarantineCommand.self,
-            EraseCommand.self,
+            RepairCommand.self, EraseCommand.self,
         ])
 
     static func main() async {

@@ -37,7 +37,7 @@ struct StatementCatalogueTests {
             Entry(MoveStatements.tables), Entry(MoveStatements.sequences), Entry(MoveStatements.setSequence),
             Entry(MoveStatements.cluster), Entry(MoveStatements.movedAt), Entry(MoveStatements.record),
             Entry(MoveStatements.livingDaemons),
-        ] + recording + holders + lookups + queueing + operating + erasing
+        ] + recording + holders + lookups + queueing + operating + erasing + repairing
 
     private static let recording: [Entry] = [
         Entry(RecordStatements.eventIDs), Entry(RecordStatements.admit),
@@ -50,6 +50,14 @@ struct StatementCatalogueTests {
         Entry(RecordStatements.insertMessages), Entry(RecordStatements.tryMessages), Entry(RecordStatements.deliveries),
         Entry(RecordStatements.quarantine), Entry(RecordStatements.forget),
         Entry(RecordStatements.notify), Entry(RecordStatements.wait), Entry(OperationalMessage.keys),
+    ]
+
+    private static let repairing: [Entry] = [
+        Entry(RepairStatements.named), Entry(RepairStatements.page), Entry(RepairStatements.source),
+        Entry(RepairStatements.horizon), Entry(RepairStatements.webhooks), Entry(RepairStatements.statements),
+        Entry(RepairStatements.byRow), Entry(RepairStatements.changes), Entry(RepairStatements.firstIdentifies),
+        Entry(RepairStatements.links), Entry(RepairStatements.entitlements), Entry(RepairStatements.transfers),
+        Entry(RepairStatements.transactions), Entry(RepairStatements.write), Entry(RepairStatements.waiting),
     ]
 
     private static let holders: [Entry] = [

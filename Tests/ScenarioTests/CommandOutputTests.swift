@@ -27,7 +27,7 @@ import Vocabulary
             ["pause", "backend"], ["resume", "backend"], ["replay", "--outcome", "dead", "--dry-run"],
             ["backfill", "backend", "--since", "1h", "--dry-run"], ["discard", "backend", "--dry-run"],
             ["discard", "--dead", "backend", "--dry-run"], ["quarantine", "discard", "--all", "--dry-run"],
-            ["erase", "--user", "nobody", "--dry-run"],
+            ["erase", "--user", "nobody", "--dry-run"], ["repair", "subs_1"], ["repair", "--all", "--dry-run"],
         ]
         for command in commands {
             for json in [[], ["--json"]] {

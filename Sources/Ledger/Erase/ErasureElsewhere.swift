@@ -62,7 +62,10 @@ extension Erasure {
         do throws(PurchaseState.Unreadable) {
             state = try PurchaseState(bytes: row.11)
         } catch {
-            throw .protocolViolation(reason: "the state of purchase \(row.0.hex) cannot be read: \(error)")
+            throw .protocolViolation(
+                reason: """
+                    the state of purchase \(row.0.hex) cannot be read: \(error); posthouse repair \(row.0.hex) rebuilds it
+                    """)
         }
         let erased = Set(holders)
         let key = ids.renaming(key: row.5)

@@ -13,12 +13,16 @@ struct LoadedPurchases {
                 rows[row.0] = Self.purchase(row, try PurchaseState(bytes: row.11))
             } catch {
                 unreadable[row.0] = """
-                    the stored state of its purchase \(row.5) cannot be read (\(error)): once the purchase is repaired \
-                    this can be tried again
+                    \(Self.unreadablePrefix(key: row.5)) (\(error)): after posthouse repair of this purchase it can be \
+                    tried again
                     """
             }
         }
     }
+
+    /// How the reason of a webhook begins that is quarantined because of its purchase's state: `Repair` finds it by
+    /// this.
+    static func unreadablePrefix(key: String) -> String { "the stored state of its purchase \(key) cannot be read" }
 
     private static func purchase(
         _ row: RecordStatements.PurchaseRow, _ state: PurchaseState

@@ -149,7 +149,7 @@ struct RecordEvents {
     static func leftOut(_ purchase: Identifier) -> String {
         """
         the stored state of purchase \(purchase.hex) cannot be read: it was left out when all purchases of its holder \
-        moved
+        moved; posthouse repair \(purchase.hex) rebuilds it
         """
     }
 

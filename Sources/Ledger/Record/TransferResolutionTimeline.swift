@@ -4,7 +4,7 @@ import Vocabulary
 /// `PurchaseState.factsMax` facts, and typically one to five.
 struct Timeline {
     /// Two holders, in the direction of a transfer.
-    struct Pair: Equatable {
+    struct Pair: Hashable {
         let from: Holder
         let to: Holder
     }

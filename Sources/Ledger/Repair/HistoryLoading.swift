@@ -1,0 +1,266 @@
+import Postgres
+import Vocabulary
+
+/// Reads what is stored of a purchase: its webhooks, the statements about its holders, and the tables that its state is
+/// checked against.
+///
+/// A statement about a holder names no purchase. It is found by the purchase's holders, of whom `entitlements`,
+/// `transfers` and the webhooks name all: as what `holder_changes` keeps of its subject, and as what `events` keeps of
+/// its holder, because `holder_changes` is pruned earlier. What it leads to is a holder, too, whose statements are read
+/// in turn.
+struct HistoryLoading {
+    /// Webhooks of one page: their bodies are in memory together.
+    static let pageRows: Int32 = 64
+    /// Statements about the holders of one purchase that are read.
+    static let statementsMax = 10_000
+
+    private let purchase: Identifier
+    private let read: Repair.Reader
+    private let statesChanges: Bool
+    private var history: PurchaseHistory
+    private var holders: Set<Holder> = []
+    private var names: Set<String> = []
+    private var changes: [Int64: [HolderChangeRow]] = [:]
+    private var statements: [Int64: PurchaseHistory.Item] = [:]
+    private var receivedAt: [Int64: Timestamp] = [:]
+    private var statementsRead = 0
+    /// What transfers of other purchases say of installs.
+    private var links: [PurchaseHistory.Item] = []
+    /// First identifies: row of the event, with its identity and install.
+    private var firsts: [Int64: (identity: String, install: String)] = [:]
+    /// The database's time.
+    private var now = Timestamp(milliseconds: .max)
+
+    init(
+        _ purchase: Identifier, scope: Scope, key: String, kind: Purchase.Kind, statesChanges: Bool,
+        read: @escaping Repair.Reader
+    ) {
+        self.purchase = purchase
+        self.read = read
+        self.statesChanges = statesChanges
+        history = PurchaseHistory(purchase: purchase, scope: scope, key: key, kind: kind)
+    }
+
+    consuming func run(
+        eventsKept: Duration, on session: borrowing Session
+    ) throws(DatabaseError) -> PurchaseHistory {
+        try readHorizon(eventsKept, on: session)
+        try readTables(on: session)
+        try readWebhooks(on: session)
+        if statesChanges { try readStatements(on: session) }
+        return history
+    }
+
+    /// Webhooks may have been pruned once the ledger is older than they are kept.
+    private mutating func readHorizon(_ kept: Duration, on session: borrowing Session) throws(DatabaseError) {
+        guard let (now, since) = try session.run(RepairStatements.horizon, ()).first else { return }
+        self.now = Timestamp(milliseconds: now)
+        let horizon = self.now.advanced(byMilliseconds: -kept.wholeMilliseconds)
+        if let since, since < horizon.milliseconds { history.prunedBefore = horizon }
+    }
+
+    private mutating func readTables(on session: borrowing Session) throws(DatabaseError) {
+        for row in try session.run(RepairStatements.entitlements, purchase) {
+            let access = Access(isActive: row.1, asOf: Timestamp(milliseconds: row.2))
+            history.entitlements.append(
+                PurchaseHistory.Entitlement(holder: try holder(row.0), access: access, event: row.3))
+        }
+        for row in try session.run(RepairStatements.transfers, purchase) {
+            let pair = Timeline.Pair(from: try holder(row.1), to: try holder(row.2))
+            history.transfers.append(
+                PurchaseHistory.Transfer(id: row.0, pair: pair, ordinal: Int(row.3), event: row.4))
+        }
+        for row in try session.run(RepairStatements.transactions, purchase) {
+            history.transactions.append(
+                PurchaseHistory.StoreTransaction(
+                    id: row.0, asOfEvent: row.1, asOf: Timestamp(milliseconds: row.2),
+                    purchasedAt: row.3.map { Timestamp(milliseconds: $0) },
+                    effectiveNextRenewalAt: row.4.map { Timestamp(milliseconds: $0) }))
+            names.insert(row.0)
+        }
+        names.insert(history.key)
+        holders.formUnion(history.entitlements.map(\.holder))
+        for transfer in history.transfers { holders.formUnion([transfer.pair.from, transfer.pair.to]) }
+    }
+
+    private mutating func readWebhooks(on session: borrowing Session) throws(DatabaseError) {
+        var last: Int64 = -1
+        while true {
+            let page = try session.run(RepairStatements.webhooks, (purchase, last, Self.pageRows))
+            for row in page { try take(webhook: try webhook(row)) }
+            guard let end = page.last?.0, page.count == Int(Self.pageRows) else { return }
+            last = end
+        }
+    }
+
+    private mutating func take(webhook: StoredWebhook) throws(DatabaseError) {
+        guard let found = read(webhook), found.event.purchase != nil else {
+            history.unreadable += 1
+            return
+        }
+        let event = found.event.stored(as: webhook)
+        holders.insert(event.holder)
+        for fact in event.facts { holders.formUnion([fact.holder] + (fact.counterpart.map { [$0] } ?? [])) }
+        if let transaction = event.transaction {
+            names.insert(transaction.storeTransactionID)
+            if let original = transaction.storeOriginalTransactionID { names.insert(original) }
+        }
+        history.items.append(
+            PurchaseHistory.Item(row: webhook.row, key: webhook.key, event: event, facts: found.facts, isOwn: true))
+    }
+
+    // MARK: Statements about holders
+
+    private mutating func readStatements(on session: borrowing Session) throws(DatabaseError) {
+        let own = Set(history.items.map(\.row))
+        let referenced = Set(history.entitlements.compactMap(\.event) + history.transfers.map(\.event))
+        try readEvents(referenced.subtracting(own), on: session)
+        var known: Set<Holder> = []
+        var isFirst = true
+        while true {
+            let new = holders.subtracting(known)
+            if new.isEmpty, !isFirst { break }
+            known.formUnion(new)
+            let subjects =
+                new.map(\.coalesced).sorted()
+                + (isFirst ? names.map(HolderChangeRow.transactionSubject).sorted() : [])
+            isFirst = false
+            try readChanges(of: subjects, on: session)
+            try readEvents(of: new, on: session)
+            try readEvents(Set(changes.keys).subtracting(own), on: session)
+        }
+        let pruned = changes.filter { !own.contains($0.key) && statements[$0.key] == nil }
+        for (row, changes) in pruned {
+            guard let first = changes.first else { continue }
+            statements[row] = PurchaseHistory.Item(
+                row: row, key: .ofRow(row), event: .pruned(first), facts: nil, isOwn: false)
+        }
+        let stated = statements.map { row, item in
+            var item = item
+            item.changes = changes[row] ?? []
+            item.isFirstIdentify = isFirstIdentify(row, item.event)
+            return item
+        }
+        history.items = (history.items + stated + links).sorted { $0.row < $1.row }
+    }
+
+    private mutating func readChanges(of subjects: [String], on session: borrowing Session) throws(DatabaseError) {
+        let scope = history.scope
+        let wanted = (subjects, scope.source, scope.app, scope.environment, Int32(Self.statementsMax))
+        let rows = try session.run(RepairStatements.changes, wanted)
+        if rows.count == Self.statementsMax { history.isCut = true }
+        for row in rows {
+            let change = try HolderChangeRow(
+                scope: scope, subject: row.1, kind: row.2, target: row.3, second: row.4, at: row.5)
+            changes[row.0, default: []].append(change)
+            holders.formUnion(change.targets)
+        }
+    }
+
+    /// Reads the events without a purchase of holders.
+    private mutating func readEvents(of holders: Set<Holder>, on session: borrowing Session) throws(DatabaseError) {
+        guard !holders.isEmpty else { return }
+        let scope = history.scope
+        let installs = holders.filter(\.isAnonymous).map(\.id).sorted()
+        if !installs.isEmpty {
+            let wanted = (installs, scope.source, scope.app, scope.environment)
+            for row in try session.run(RepairStatements.firstIdentifies, wanted) where !row.3 {
+                firsts[row.0] = (row.1, row.2)
+            }
+            try readLinks(of: installs, on: session)
+        }
+        var last: Int64 = -1
+        while statementsRead < Self.statementsMax {
+            let page = try session.run(
+                RepairStatements.statements,
+                (
+                    holders.map(\.coalesced).sorted(), scope.source, scope.app, scope.environment, last,
+                    Self.pageRows
+                ))
+            for row in page { take(statement: try webhook(row)) }
+            guard let end = page.last?.0, page.count == Int(Self.pageRows) else { return }
+            last = end
+        }
+        history.isCut = true
+    }
+
+    /// Reads who installs were known to be by transfers of other purchases: a restore and a grant depend on it.
+    private mutating func readLinks(of installs: [String], on session: borrowing Session) throws(DatabaseError) {
+        let scope = history.scope
+        let wanted = (
+            installs.map { Holder.anonymous($0).coalesced }, purchase, scope.source, scope.app, scope.environment,
+            Int32(Self.statementsMax)
+        )
+        let rows = try session.run(RepairStatements.links, wanted)
+        if rows.count == Self.statementsMax { history.isCut = true }
+        for row in rows {
+            let (from, to) = (try holder(row.2), try holder(row.3))
+            let event = Event.transfer(from, to, in: scope, at: Timestamp(milliseconds: row.1))
+            links.append(
+                PurchaseHistory.Item(row: row.0, key: .ofRow(row.0), event: event, facts: nil, isOwn: false))
+        }
+    }
+
+    /// Reads these events, as far as they are stored and not read yet.
+    private mutating func readEvents(_ rows: Set<Int64>, on session: borrowing Session) throws(DatabaseError) {
+        let wanted = rows.filter { statements[$0] == nil }.sorted()
+        for start in stride(from: 0, to: wanted.count, by: Int(Self.pageRows)) {
+            let page = Array(wanted[start..<min(start + Int(Self.pageRows), wanted.count)])
+            for row in try session.run(RepairStatements.byRow, page) { take(statement: try webhook(row)) }
+        }
+    }
+
+    private mutating func take(statement webhook: StoredWebhook) {
+        guard statements[webhook.row] == nil else { return }
+        statementsRead += 1
+        guard let event = read(webhook)?.event.stored(as: webhook).aboutHolders else { return }
+        statements[webhook.row] = PurchaseHistory.Item(
+            row: webhook.row, key: webhook.key, event: event, facts: nil, isOwn: false)
+        receivedAt[webhook.row] = webhook.receivedAt
+        switch event.change {
+        case .move(let from, let to, _): holders.formUnion(from + [to])
+        case .identify(let install, let identity), .claim(let install, let identity, _):
+            holders.formUnion([.anonymous(install), .user(identity)])
+        case .restore(let install, let transactions, _):
+            if !names.isDisjoint(with: transactions) { holders.insert(.anonymous(install)) }
+        case .endSessions, .register, nil: break
+        }
+    }
+
+    /// Whether a login that no row of `holder_changes` keeps any more shared what its install had. As long as those
+    /// rows are not pruned, one without a row shared nothing. After that `install_identities` names it, nothing stored
+    /// before names the identity, and the identity is known as a holder of the purchase. In doubt it shared nothing:
+    /// access that it gave is then in `entitlements`, and is kept from there (`MissingHistory.entitlements`).
+    private func isFirstIdentify(_ row: Int64, _ event: Event) -> Bool {
+        switch event.change {
+        case .identify(let install, let identity), .claim(let install, let identity, _):
+            let newest = max(receivedAt[row] ?? event.occurredAt, event.occurredAt)
+            guard newest < now.advanced(byMilliseconds: -Limits.retryHorizonMilliseconds), let first = firsts[row]
+            else { return false }
+            return first.install.hasSameBytes(as: install) && first.identity.hasSameBytes(as: identity)
+                && history.entitlements.contains { $0.holder == .user(identity) }
+        case .move, .register, .endSessions, .restore, nil: return false
+        }
+    }
+
+    // MARK: Rows
+
+    private func webhook(_ row: RepairStatements.WebhookRow) throws(DatabaseError) -> StoredWebhook {
+        StoredWebhook(
+            row: row.0, key: row.1, scope: history.scope, vendorEventID: row.2, name: row.3, holder: try holder(row.4),
+            occurredAt: Timestamp(milliseconds: row.5), receivedAt: Timestamp(milliseconds: row.6),
+            storeTransactionID: row.7, body: row.8)
+    }
+
+    private func holder(_ text: String) throws(DatabaseError) -> Holder {
+        guard let holder = Holder(coalesced: text) else {
+            throw .protocolViolation(reason: "a holder of purchase \(purchase.hex) cannot be read")
+        }
+        return holder
+    }
+}
+
+extension Identifier {
+    /// Stands for the key of an event of which only the row is known.
+    fileprivate static func ofRow(_ row: Int64) -> Identifier { Identifier(high: 0, low: UInt64(bitPattern: row)) }
+}

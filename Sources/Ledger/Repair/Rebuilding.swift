@@ -1,0 +1,151 @@
+import Vocabulary
+
+/// Rebuilds the state of a purchase: its stored webhooks, and the statements about its holders, are recorded again in
+/// their order of arrival into an empty plan. The rules are those of recording (`RecordPlan`); nothing is written and
+/// nothing is announced.
+struct Rebuilding {
+    /// What the webhooks give.
+    struct Result {
+        var state = PurchaseState()
+        var kind: Purchase.Kind
+        var access: [Holder: RecordPlan.EntitlementRow] = [:]
+        var transfers: [RecordPlan.TransferRow] = []
+        /// What the webhooks state about somebody at a time.
+        var stated: Set<Statement> = []
+        /// The times of statements about holders as such.
+        var changeTimes: Set<Timestamp> = []
+    }
+
+    struct Statement: Hashable {
+        let holder: Holder
+        let at: Timestamp
+    }
+
+    let history: PurchaseHistory
+    let rules: [String: SourceRules]
+
+    func run() -> Result {
+        let plan = plan()
+        let id = history.purchase
+        guard let row = plan.purchases[id] else { return Result(kind: history.kind) }
+        var result = Result(state: row.state, kind: row.purchase.kind)
+        for (key, entitlement) in plan.entitlements where key.purchase == id {
+            result.access[key.holder] = entitlement
+        }
+        result.transfers = plan.transfers.filter { $0.purchase == id }
+        for new in plan.events where new.purchase == id {
+            for fact in new.event.facts {
+                result.stated.insert(Statement(holder: fact.holder, at: fact.at))
+                if let other = fact.counterpart { result.stated.insert(Statement(holder: other, at: fact.at)) }
+            }
+        }
+        result.changeTimes = Set(plan.holders.newChanges.map(\.row.at))
+        return result
+    }
+
+    /// The plan of all items. All changes are among the items, so a subject whose changes the plan misses has no
+    /// others: it is marked as known, and the plan starts again.
+    private func plan() -> RecordPlan {
+        var known = HolderKnowledge()
+        known.know(name: history.key, of: history.purchase)
+        while true {
+            var plan = RecordPlan(purchases: [:], holders: known, rules: rules)
+            for item in history.items { play(item, in: &plan) }
+            let missing = plan.holders.changes.missing.keys
+            if missing.isEmpty { return plan }
+            for key in missing {
+                known.changes.load(
+                    [], of: key, from: Timestamp(milliseconds: .min), through: Timestamp(milliseconds: .max))
+            }
+        }
+    }
+
+    private func play(_ item: PurchaseHistory.Item, in plan: inout RecordPlan) {
+        // Messages of all webhooks would only take memory.
+        defer { plan.messages = [] }
+        var event = item.event
+        if item.isOwn {
+            if let facts = item.facts { event = event.stating(facts(known(before: event, in: plan))) }
+            var new = RecordPlan.New(event, key: item.key, row: item.row)
+            new.purchase = history.purchase
+            return plan.add(new)
+        }
+        if let (install, identity) = event.change?.identified {
+            // The answer to "is this the first?" was given when it arrived.
+            plan.holders.load(
+                item.isFirstIdentify
+                    ? HolderKnowledge.Identity(linked: [install]) : HolderKnowledge.Identity(first: install),
+                of: HolderKnowledge.IdentityKey(scope: event.scope, identity: .user(identity)))
+        }
+        guard !item.changes.isEmpty else {
+            return plan.add(RecordPlan.New(event, key: item.key, row: item.row))
+        }
+        let index = plan.events.count
+        plan.add(RecordPlan.New(event.withoutChange, key: item.key, row: item.row))
+        for row in item.changes { plan.holders.add(row, event: item.row) }
+        plan.apply(item.changes, index: index)
+    }
+
+    private func known(before event: Event, in plan: RecordPlan) -> KnownBefore {
+        let active = plan.entitlements.filter { $0.key.purchase == history.purchase && $0.value.access.isActive }
+        return KnownBefore(
+            user: plan.holders.user(of: event.holder, scope: event.scope, at: event.occurredAt),
+            active: active.map(\.key.holder).sorted())
+    }
+}
+
+extension HolderChange {
+    /// The install and the identity of a login that shares or moves what the install holds.
+    fileprivate var identified: (install: String, identity: String)? {
+        switch self {
+        case .identify(let install, let identity), .claim(let install, let identity, _): (install, identity)
+        case .move, .register, .endSessions, .restore: nil
+        }
+    }
+}
+
+extension Event {
+    /// The same event as it is stored: its body may not name its scope and its id, or name them by other rules than
+    /// those that it was recorded by. Without its body.
+    func stored(as webhook: StoredWebhook) -> Event {
+        Event(
+            scope: webhook.scope, vendorEventID: webhook.vendorEventID, name: name, type: type, holder: holder,
+            occurredAt: occurredAt, purchase: purchase, transaction: transaction, facts: facts, change: change,
+            links: links, body: [])
+    }
+
+    func stating(_ facts: [Fact]) -> Event {
+        Event(
+            scope: scope, vendorEventID: vendorEventID, name: name, type: type, holder: holder, occurredAt: occurredAt,
+            purchase: purchase, transaction: transaction, facts: facts, change: change, links: links, body: body)
+    }
+
+    /// The same event without what it states about holders as such; a login still says who its install is.
+    fileprivate var withoutChange: Event {
+        let login = change?.identified.map { [HolderLink(anonymousID: $0.install, userID: $0.identity)] } ?? []
+        return Event(
+            scope: scope, vendorEventID: vendorEventID, name: name, type: type, holder: holder, occurredAt: occurredAt,
+            purchase: nil, transaction: nil, links: links + login, body: body)
+    }
+
+    /// An event of which only a statement about a holder is kept.
+    static func pruned(_ change: HolderChangeRow) -> Event {
+        Event(
+            scope: change.scope, vendorEventID: nil, name: "", type: "", holder: change.target, occurredAt: change.at,
+            purchase: nil, transaction: nil, body: [])
+    }
+
+    /// A transfer of another purchase, of which only matters who the old holder is from then on.
+    static func transfer(_ from: Holder, _ to: Holder, in scope: Scope, at time: Timestamp) -> Event {
+        Event(
+            scope: scope, vendorEventID: nil, name: "", type: "", holder: from, occurredAt: time, purchase: nil,
+            transaction: nil, links: [HolderLink(anonymousID: from.id, userID: to.id)], body: [])
+    }
+
+    /// The same event, if it names a purchase, as a statement about holders alone.
+    var aboutHolders: Event {
+        Event(
+            scope: scope, vendorEventID: vendorEventID, name: name, type: type, holder: holder, occurredAt: occurredAt,
+            purchase: nil, transaction: nil, change: change, links: links, body: body)
+    }
+}

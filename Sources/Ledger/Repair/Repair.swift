@@ -1,0 +1,109 @@
+package import Postgres
+package import Vocabulary
+
+/// Checks the state of a purchase against the state that its stored webhooks give, and replaces it where that is
+/// certain to be better (`RepairDecision`). It announces nothing and writes no message.
+///
+/// Runs in one transaction for each purchase, under the locks of recording in their order (`RecordEvents`): the source,
+/// shared, then the purchase. So no webhook of the purchase is recorded meanwhile, and no statement about its holders.
+package struct Repair: Sendable {
+    /// Reads a stored body by the current rules of its source; nil: it cannot be read.
+    package typealias Reader = @Sendable (StoredWebhook) -> ReadWebhook?
+
+    /// Purchases of one page of `all`.
+    static let pageRows: Int32 = 1_000
+    /// Purchases that one name can stand for; more are not looked for.
+    static let namedMax: Int32 = 100
+
+    private let rules: [String: SourceRules]
+    private let eventsKept: Duration
+    private let read: Reader
+
+    /// - Parameters:
+    ///   - rules: by source.
+    ///   - eventsKept: `[retention] events`.
+    package init(rules: [String: SourceRules], eventsKept: Duration, read: @escaping Reader) {
+        self.rules = rules
+        self.eventsKept = eventsKept
+        self.read = read
+    }
+
+    /// The purchases of a name: a purchase's key, one of its store transactions, or the relay's own id of it.
+    /// - Parameter source: nil: of any source.
+    package static func named(
+        _ name: String, source: String?, in pool: Pool
+    ) async throws(DatabaseError) -> [Identifier] {
+        let wanted = (name, Identifier(hex: name), source, namedMax)
+        return try await pool.withSession { session throws(DatabaseError) in
+            try session.run(RepairStatements.named, wanted)
+        }
+    }
+
+    /// The next purchases by id; empty: there are no more.
+    /// - Parameter source: nil: of any source.
+    package static func page(
+        after last: Identifier?, source: String?, in pool: Pool
+    ) async throws(DatabaseError) -> [Identifier] {
+        let wanted = (last ?? Identifier(high: 0, low: 0), source, pageRows)
+        return try await pool.withSession { session throws(DatabaseError) in
+            try session.run(RepairStatements.page, wanted)
+        }
+    }
+
+    /// Checks one purchase, and repairs it unless `isDry`.
+    /// - Returns: nil if there is no such purchase (any more).
+    package func run(_ purchase: Identifier, isDry: Bool, in pool: Pool) async throws(DatabaseError) -> RepairReport? {
+        try await pool.retriedTransaction { session throws(DatabaseError) in
+            try run(purchase, isDry: isDry, on: session)
+        }
+    }
+
+    func run(
+        _ purchase: Identifier, isDry: Bool, on session: borrowing Session
+    ) throws(DatabaseError) -> RepairReport? {
+        guard let source = try session.run(RepairStatements.source, purchase).first else { return nil }
+        let rules = rules[source]
+        if rules?.statesChanges == true {
+            try session.post(HolderStatements.lockShared, Identity.lock(ofSource: source))
+        }
+        guard let row = try session.run(RecordStatements.lockPurchases, [purchase]).first else { return nil }
+        let loaded = LoadedPurchases([row])
+        var report = RepairReport(
+            purchase: purchase, source: row.1, app: row.2, environment: row.3, store: row.4, key: row.5,
+            wasReadable: loaded.unreadable.isEmpty)
+        guard let rules else {
+            report.verdict = .impossible(
+                "the configuration has no source \(source); give it back its name, then try again")
+            return report
+        }
+        let stored = loaded.rows[purchase]?.state
+        let kind = Purchase.Kind(rawValue: row.6) ?? .subscription
+        let history = try HistoryLoading(
+            purchase, scope: Scope(source: row.1, app: row.2, environment: row.3), key: row.5, kind: kind,
+            statesChanges: rules.statesChanges, read: read
+        ).run(eventsKept: eventsKept, on: session)
+        let rebuilt = Rebuilding(history: history, rules: self.rules).run()
+        let decision = RepairDecision(history, stored: stored, rebuilt: rebuilt, ownership: rules.ownership)
+        if case .rebuilt = decision.verdict, !isDry { try write(decision, of: purchase, on: session) }
+        report.fill(decision, history)
+        let prefix = LoadedPurchases.unreadablePrefix(key: row.5)
+        report.waiting = try session.run(RepairStatements.waiting, (source, prefix))
+        return report
+    }
+
+    private func write(
+        _ decision: RepairDecision, of purchase: Identifier, on session: borrowing Session
+    ) throws(DatabaseError) {
+        let form = try StateForm.readByAll(on: session)
+        _ = try session.execute(
+            RepairStatements.write, (purchase, decision.state.bytes(form), decision.kind.rawValue))
+        let rows = decision.entitlements
+        guard !rows.isEmpty else { return }
+        _ = try session.execute(
+            RecordStatements.entitlements,
+            (
+                rows.map(\.holder.coalesced), rows.map { _ in purchase }, rows.map(\.access.isActive),
+                rows.map(\.access.asOf.milliseconds), rows.map(\.event)
+            ))
+    }
+}

@@ -1,0 +1,126 @@
+import Vocabulary
+
+/// Why the webhooks that are stored are not all that the purchase ever had.
+package enum MissingHistory: String, Sendable, CaseIterable {
+    case webhooks = "none of its webhooks is stored"
+    case unreadable = "stored webhooks of it cannot be read any more"
+    case state = "its stored state names what no stored webhook states"
+    case entitlements = "its access was stated by a webhook that is not stored"
+    case transfers = "transfers of it were announced that no stored webhook shows"
+    case transactions = "the newest webhook of a transaction is not stored"
+    case kind = "no stored webhook says that it is a one-time purchase"
+    case retention = "it was bought before the oldest webhooks that are kept"
+    case statements = "its holders have too many logins to read them all"
+}
+
+/// Decides what becomes of a purchase, from what is stored of it and what its webhooks give.
+///
+/// - The stored state is equal: nothing is to do.
+/// - Nothing is missing: what the webhooks give is right.
+/// - Webhooks are missing, and the stored state can be read: it knows more than they do, and stays.
+/// - Webhooks are missing, and the stored state cannot be read: what the webhooks give is completed from
+///   `entitlements` and `transfers` (`RepairSeeds`).
+struct RepairDecision {
+    let verdict: RepairReport.Verdict
+    let missing: [MissingHistory]
+    let state: PurchaseState
+    let kind: Purchase.Kind
+    /// The entitlements that differ from the stored ones.
+    let entitlements: [(holder: Holder, access: Access, event: Int64)]
+    /// Transfers that the webhooks show and that were not announced.
+    let transfers: [RecordPlan.TransferRow]
+
+    /// - Parameter stored: nil: it cannot be read.
+    init(_ history: PurchaseHistory, stored: PurchaseState?, rebuilt: Rebuilding.Result, ownership: Ownership) {
+        let known = Dictionary(
+            history.entitlements.map { ($0.holder, $0) }, uniquingKeysWith: { first, _ in first })
+        let announced = Set(history.transfers.map(\.id))
+        let missing = Self.missing(history, stored: stored, rebuilt: rebuilt)
+        // A state that a daemon of an older version wrote has its moves as facts (`StateForm`).
+        let isEqual =
+            (stored == rebuilt.state || stored == rebuilt.state.withoutMoves()) && history.kind == rebuilt.kind
+            && known.mapValues(\.access) == rebuilt.access.mapValues(\.access)
+        let isComplete = isEqual || missing.isEmpty
+        let isKept = !isComplete && stored != nil
+        verdict = isEqual ? .sound : isKept ? .kept : .rebuilt
+        self.missing = isEqual ? [] : missing
+        transfers = isKept ? [] : rebuilt.transfers.filter { !announced.contains($0.id) }
+        if isEqual || isKept {
+            state = stored ?? rebuilt.state
+            kind = history.kind
+            entitlements = []
+            return
+        }
+        var access = rebuilt.access.mapValues(\.access)
+        if isComplete {
+            (state, kind) = (rebuilt.state, rebuilt.kind)
+        } else {
+            let seeds = RepairSeeds(history, ownership: ownership)
+            kind = seeds.kind(rebuilt.kind)
+            state = seeds.state(completing: rebuilt.state, of: kind)
+            let given = seeds.access(of: state)
+            for holder in Set(access.keys).union(known.keys) {
+                access[holder] =
+                    given[holder]
+                    ?? Access(isActive: false, asOf: access[holder]?.asOf ?? known[holder]?.access.asOf ?? Access.never)
+            }
+        }
+        let newest = history.items.last?.row ?? 0
+        entitlements = access.filter { known[$0.key]?.access != $0.value }
+            .map { ($0.key, $0.value, rebuilt.access[$0.key]?.event ?? known[$0.key]?.event ?? newest) }
+            .sorted { $0.0 < $1.0 }
+    }
+
+    /// What shows that webhooks are missing. Only the stored tables can: nothing remembers how many there were.
+    private static func missing(
+        _ history: PurchaseHistory, stored: PurchaseState?, rebuilt: Rebuilding.Result
+    ) -> [MissingHistory] {
+        let rows = Set(history.items.map(\.row))
+        let keys = Set(history.items.filter(\.isOwn).map(\.key))
+        var numbers: [Timeline.Pair: Int] = [:]
+        for pair in rebuilt.state.told { numbers[pair.pair] = pair.number }
+        let isMissing: (MissingHistory) -> Bool = { reason in
+            switch reason {
+            case .webhooks: keys.isEmpty
+            case .unreadable: history.unreadable > 0
+            case .statements: history.isCut
+            case .kind: history.kind == .oneTime && rebuilt.kind != .oneTime
+            case .state: stored.map { !rebuilt.explains($0) } ?? false
+            case .entitlements:
+                history.entitlements.contains { entitlement in
+                    guard let found = rebuilt.access[entitlement.holder]?.access else { return true }
+                    return found.asOf < entitlement.access.asOf || entitlement.event.map { !rows.contains($0) } ?? false
+                }
+            case .transfers:
+                history.transfers.contains { $0.ordinal > numbers[$0.pair] ?? 0 || !rows.contains($0.event) }
+            case .transactions: history.transactions.contains { !keys.contains($0.asOfEvent) }
+            case .retention:
+                history.prunedBefore.map { horizon in
+                    history.transactions.contains { min($0.purchasedAt ?? $0.asOf, $0.asOf) < horizon }
+                } ?? false
+            }
+        }
+        return MissingHistory.allCases.filter(isMissing)
+    }
+}
+
+extension Access {
+    fileprivate static let never = Timestamp(milliseconds: 0)
+}
+
+extension Rebuilding.Result {
+    /// Whether the webhooks state everything that a state names, and as many transfers.
+    fileprivate func explains(_ other: PurchaseState) -> Bool {
+        func isStated(_ holder: Holder, _ time: Timestamp) -> Bool {
+            changeTimes.contains(time) || stated.contains(Rebuilding.Statement(holder: holder, at: time))
+        }
+        let times = Set(stated.map(\.at)).union(changeTimes)
+        return other.facts.allSatisfy { isStated($0.holder, $0.at) }
+            && other.registers.allSatisfy { isStated($0.holder, $0.at) }
+            && other.natives.allSatisfy { isStated($0.from, $0.at) && isStated($0.to, $0.at) }
+            && other.period.map { times.contains($0.at) } ?? true
+            && other.told.allSatisfy { pair in
+                pair.number <= state.told.first { $0.pair == pair.pair }?.number ?? state.forgottenNumber
+            }
+    }
+}

@@ -1,0 +1,95 @@
+import Vocabulary
+
+/// Completes the state that an incomplete history gives, so that it agrees with what was written and announced while
+/// all webhooks were known: access from `entitlements`, the ordinals of transfers from `transfers`.
+///
+/// What cannot be known any more is decided against a second announcement and against access that nobody had: what the
+/// facts show counts as announced, and who has no access is off.
+struct RepairSeeds {
+    let history: PurchaseHistory
+    let ownership: Ownership
+
+    init(_ history: PurchaseHistory, ownership: Ownership) {
+        self.history = history
+        self.ownership = ownership
+    }
+
+    /// A purchase that was known to be a one-time purchase still is.
+    func kind(_ rebuilt: Purchase.Kind) -> Purchase.Kind { history.kind == .oneTime ? .oneTime : rebuilt }
+
+    func state(completing rebuilt: PurchaseState, of kind: Purchase.Kind) -> PurchaseState {
+        var state = rebuilt
+        var numbers: [Timeline.Pair: Int] = [:]
+        for pair in rebuilt.told { numbers[pair.pair] = pair.number }
+        for transfer in history.transfers {
+            numbers[transfer.pair] = max(numbers[transfer.pair] ?? 0, transfer.ordinal)
+        }
+        switch ownership {
+        case .exclusive:
+            if kind == .oneTime { state = TransferResolution.oneTime(state).state }
+            seedExclusive(&state, kind)
+        case .installAndIdentity: seedShared(&state)
+        }
+        for (pair, number) in numbers { state.told[state.indexOfEntry(pair)].number = number }
+        _ = ownership == .exclusive ? state.compact(Timeline(state)) : state.compactShared()
+        state.settleNumbers()
+        return state
+    }
+
+    /// The access that a state gives to each of its holders.
+    func access(of state: PurchaseState) -> [Holder: Access] {
+        switch ownership {
+        case .exclusive: Timeline(state).access
+        case .installAndIdentity: SharedOwnership.resolve(state, []).access
+        }
+    }
+
+    /// Stored entitlements that a state does not agree with, oldest first. The newer word counts.
+    private func unknown(to state: PurchaseState) -> [PurchaseHistory.Entitlement] {
+        let known = access(of: state)
+        return history.entitlements.sorted { ($0.access.asOf, $0.holder) < ($1.access.asOf, $1.holder) }
+            .filter { entitlement in
+                guard let access = known[entitlement.holder] else { return true }
+                return access.asOf <= entitlement.access.asOf && access != entitlement.access
+            }
+    }
+
+    private func seedExclusive(_ state: inout PurchaseState, _ kind: Purchase.Kind) {
+        // Two can only have access at once where it does not follow tenures.
+        let isShared = history.entitlements.count(where: \.access.isActive) > 1
+        for entitlement in unknown(to: state) {
+            let (holder, access) = (entitlement.holder, entitlement.access)
+            if access.isActive {
+                let gain = Fact(
+                    kind: .gain, holder: holder, at: access.asOf, until: until, isFamilyShared: isShared)
+                state.record(FactReading(gain, kind: kind))
+            } else {
+                state.write(
+                    Register(holder: holder, at: access.asOf, isOn: false, isTenureFree: isShared || kind == .oneTime))
+            }
+        }
+    }
+
+    private func seedShared(_ state: inout PurchaseState) {
+        let isRunning = history.entitlements.contains(where: \.access.isActive)
+        for entitlement in unknown(to: state) {
+            let (holder, access) = (entitlement.holder, entitlement.access)
+            if access.isActive {
+                state = SharedOwnership.resolve(state, [Fact(kind: .gain, holder: holder, at: access.asOf)]).state
+            } else {
+                // What ended is the purchase, for all its holders; only who passed it on does not hold it.
+                let isHolder = !isRunning && !history.transfers.contains { $0.pair.from == holder }
+                state.write(Register(holder: holder, at: access.asOf, isOn: isHolder, isTenureFree: true))
+            }
+        }
+        guard !isRunning, let end = history.entitlements.max(by: { $0.access.asOf < $1.access.asOf }),
+            state.period.map({ $0.isOn && $0.at <= end.access.asOf }) ?? true
+        else { return }
+        state = SharedOwnership.resolve(state, [Fact(kind: .loss, holder: end.holder, at: end.access.asOf)]).state
+    }
+
+    /// The end of the paid period, by the newest transaction; nil: no known end.
+    private var until: Timestamp? {
+        history.transactions.max { ($0.asOf, $0.asOfEvent) < ($1.asOf, $1.asOfEvent) }?.effectiveNextRenewalAt
+    }
+}

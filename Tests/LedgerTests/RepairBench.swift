@@ -1,0 +1,73 @@
+import Synchronization
+import Testing
+import Vocabulary
+
+@testable import Ledger
+
+/// Reads stored webhooks back as the events that a test recorded, as an adapter does from their bodies.
+final class Readings: Sendable {
+    private let events = Mutex<[Identifier: Event]>([:])
+
+    func remember(_ new: [Event]) {
+        events.withLock { events in for event in new { events[Identity.event(event)] = event } }
+    }
+
+    var repair: Repair {
+        Repair(rules: Daemon.rules, eventsKept: .seconds(400 * 86_400)) { stored in
+            self.events.withLock { $0[stored.key] }.map { ReadWebhook($0) }
+        }
+    }
+}
+
+extension Bench {
+    /// Records events one by one and remembers them for repairs.
+    func record(_ events: [Event], by daemon: Daemon, _ readings: Readings) async {
+        readings.remember(events)
+        for event in events { await daemon.record([event]) }
+    }
+
+    func damage(_ condition: String = "true") throws {
+        try psql(#"UPDATE purchases SET state = '\xff' WHERE \#(condition)"#)
+    }
+
+    /// State, kind and access of every purchase, and the transfers announced.
+    func picture() throws -> String {
+        try psql("SELECT id, kind, convert_from(state, 'UTF8') FROM purchases ORDER BY id")
+            + psql("SELECT purchase, holder, active, as_of_ms FROM entitlements ORDER BY purchase, holder")
+            + psql("SELECT id FROM transfers ORDER BY id")
+    }
+
+    func repair(
+        _ name: String, _ readings: Readings, isDry: Bool = false, by daemon: Daemon
+    ) async throws -> RepairReport {
+        let ids = try await Repair.named(name, source: nil, in: daemon.pool)
+        #expect(ids.count == 1)
+        let report = try await readings.repair.run(ids[0], isDry: isDry, in: daemon.pool)
+        return try #require(report)
+    }
+
+    func repairAll(_ readings: Readings, isDry: Bool = false, by daemon: Daemon) async throws -> [RepairReport] {
+        var reports: [RepairReport] = []
+        for id in try await Repair.page(after: nil, source: nil, in: daemon.pool) {
+            if let report = try await readings.repair.run(id, isDry: isDry, in: daemon.pool) { reports.append(report) }
+        }
+        return reports
+    }
+
+    /// As if the retry horizon had passed since everything was recorded, and upkeep had run.
+    func forgetChanges() throws {
+        try psql("UPDATE events SET received_at = now() - interval '30 days'; DELETE FROM holder_changes")
+    }
+}
+
+extension Event {
+    static func change(
+        _ change: HolderChange, by holder: Holder, at: Int64, source: String, environment: String = "PRODUCTION",
+        links: [HolderLink] = []
+    ) -> Event {
+        Event(
+            scope: Scope(source: source, app: "app.one", environment: environment), vendorEventID: nil,
+            name: "\(change)", type: "CHANGE", holder: holder, occurredAt: seconds(at), purchase: nil,
+            transaction: nil, change: change, links: links, body: Array("{}".utf8))
+    }
+}
