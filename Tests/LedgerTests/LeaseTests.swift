@@ -114,6 +114,23 @@ struct LeaseTests {
         }
     }
 
+    @Test("Contact begins anew after a gap between renewals, however short of a lease it is")
+    func unbrokenContact() {
+        let start = ContinuousClock.now
+        var contact = UnbrokenContact(asked: start)
+        #expect(!contact.isLongEnough(at: start + .seconds(5)))
+        contact.renewed(asked: start + .seconds(4))
+        #expect(contact.isLongEnough(at: start + .seconds(6)) && contact.isLongEnough(at: start + .seconds(10)))
+        #expect(!contact.isLongEnough(at: start + .seconds(11)), "the database is away, as far as is known")
+        contact.renewed(asked: start + .seconds(10))
+        #expect(contact.isLongEnough(at: start + .seconds(10)), "late, and no gap")
+        contact.renewed(asked: start + .seconds(22))
+        #expect(contact.since == start + .seconds(22), "the outage was shorter than a lease")
+        contact.renewed(asked: start + .seconds(26))
+        #expect(!contact.isLongEnough(at: start + .milliseconds(27_900)))
+        #expect(contact.isLongEnough(at: start + .seconds(28)))
+    }
+
     @Test("A successor takes over at once from the daemon that had its predecessor's key, and from no other")
     func predecessor() async throws {
         try await Bench.run { bench in
