@@ -189,19 +189,18 @@ struct RecordEvents {
     }
 }
 
-/// Slots of the dispatch buffer and ids of deliveries that a transaction has reserved.
+/// Deliveries that a transaction has leased, each with a slot of the dispatch buffer.
 struct Reservations {
-    private(set) var slots: [Int32: (count: Int, bytes: Int)] = [:]
-    private(set) var ids: [Int64] = []
+    private(set) var deliveries: [Delivery] = []
 
-    mutating func take(_ integration: Int32, delivery: Int64, bytes: Int) {
-        slots[integration, default: (0, 0)].count += 1
-        slots[integration, default: (0, 0)].bytes += bytes
-        ids.append(delivery)
-    }
+    init(_ deliveries: [Delivery] = []) { self.deliveries = deliveries }
+
+    mutating func take(_ delivery: Delivery) { deliveries.append(delivery) }
 
     func giveBack(to handOver: HandOver) {
-        for (integration, taken) in slots { handOver.free(integration, taken.count, bytes: taken.bytes) }
-        handOver.drop(ids)
+        for (integration, taken) in Dictionary(grouping: deliveries, by: \.integration) {
+            handOver.free(integration, taken.count, bytes: taken.reduce(0) { $0 + $1.message.bytes })
+        }
+        handOver.drop(deliveries)
     }
 }
