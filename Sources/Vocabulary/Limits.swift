@@ -195,6 +195,10 @@ package enum Limits {
 
     // MARK: Stopping
 
+    /// How long a start that failed undoes what it began.
+    package static let startUndoTimeout: Duration = .seconds(10)
+    /// How long a stop waits for transactions that store webhooks; their sources have been answered before.
+    package static let recordDrainTimeout: Duration = .seconds(5)
     /// From SIGTERM to the end; less than the unit's TimeoutStopSec.
     package static let drainTimeout: Duration = .seconds(20)
 }
