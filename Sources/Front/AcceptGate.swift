@@ -4,9 +4,9 @@ import NIOCore
 /// queue, where they cost nothing, until one closes. Sits in the listening channel, before the handler that passes
 /// connections to their loops.
 ///
-/// It also rests after an accept that failed, as without a descriptor left. A listener that stays registered for reading
-/// then would be found readable again and again, and its loop would take a whole core: a failed accept leaves NIO's read
-/// pending, and only switching off `autoRead` ends the registration.
+/// It also rests after an accept that failed, as without a descriptor left. A listener that stays registered for
+/// reading then would be found readable again and again, and its loop would take a whole core: a failed accept leaves
+/// NIO's read pending, and only switching off `autoRead` ends the registration.
 final class AcceptGate: ChannelDuplexHandler {
     typealias InboundIn = any Channel
     typealias InboundOut = any Channel

@@ -27,9 +27,9 @@ package final class HandOver: Sendable {
     private struct State {
         var lanes: [Int32: Lane] = [:]
         var lastOpening = Opening(number: 0)
-        /// Every delivery that this process leased and has not settled, by lease: a delivery that is claimed again after
-        /// its lease was lost has nothing to do with what is still under way under the old one. What the table says is
-        /// leased by this daemon and is not in here was leaked by a lost answer (see `Queue.sweep`).
+        /// Every delivery that this process leased and has not settled, by lease: a delivery that is claimed again
+        /// after its lease was lost has nothing to do with what is still under way under the old one. What the table
+        /// says is leased by this daemon and is not in here was leaked by a lost answer (see `Queue.sweep`).
         var held: [Int64: Set<Int64>] = [:]
         var notifiedAt: ContinuousClock.Instant?
         var sweepsWanted = 0

@@ -1,7 +1,7 @@
 import Vocabulary
 
-/// Since when this daemon has renewed its lease without a gap, on its monotonic clock. A gap shorter than a lease counts,
-/// too: another daemon may have missed more renewals in the same outage, and may still be waiting to reconnect.
+/// Since when this daemon has renewed its lease without a gap, on its monotonic clock. A gap shorter than a lease
+/// counts, too: another daemon may have missed more renewals in the same outage, and may still wait to reconnect.
 struct UnbrokenContact {
     /// The time between two renewals beyond which contact was broken.
     static let gapMax: Duration = Limits.leaseRenewal + Limits.leaseRenewalLateness
