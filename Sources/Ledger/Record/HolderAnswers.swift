@@ -10,7 +10,7 @@ struct HolderAnswers {
     var owned: Asked<(Int64, Identifier)>?
     var restored: Asked<(Identifier, String)>?
     var changes: ChangeAnswers?
-    var unfinished: Asked<(String, String, String, String, String, String, String?, Int64)>?
+    var unfinished: Asked<(Int64, String, String, String, String, String, String, String?, Int64)>?
     /// Purchases that events concern without naming them.
     private(set) var purchases: Set<Identifier> = []
     /// Holders who have more purchases than one transaction takes, each with the last one taken.
@@ -62,10 +62,15 @@ struct HolderAnswers {
         try changes?.add(to: &holders, on: session)
         if let unfinished {
             for row in try session.answer(to: unfinished) {
-                let scope = Scope(source: row.0, app: row.1, environment: row.2)
-                holders.load(
-                    unfinished: try HolderChangeRow(
-                        scope: scope, subject: row.3, kind: row.4, target: row.5, second: row.6, at: row.7))
+                let scope = Scope(source: row.1, app: row.2, environment: row.3)
+                do throws(HolderChangeRow.Unreadable) {
+                    holders.load(
+                        unfinished: try HolderChangeRow(
+                            row: row.0, scope: scope, subject: row.4, kind: row.5, target: row.6, second: row.7,
+                            at: row.8))
+                } catch {
+                    holders.leftOut[row.0] = error
+                }
             }
         }
         return holders

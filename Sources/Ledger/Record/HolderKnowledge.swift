@@ -58,6 +58,8 @@ struct HolderKnowledge {
     /// By user: all links that name it, and perhaps former ones.
     private var linksOfUsers: [LinkKey: Set<LinkKey>] = [:]
     var changes = KnownChanges()
+    /// Stored changes that cannot be read, by row.
+    var leftOut: [Int64: HolderChangeRow.Unreadable] = [:]
     private(set) var newChanges: [NewChange] = []
     /// Holders who have more purchases than were loaded, each with the last one loaded.
     private var loadedThrough: [LinkKey: Identifier] = [:]

@@ -29,6 +29,8 @@ struct RecordEvents {
         /// Ordering keys in which this batch's deliveries are blocked by one that was in the table, and that delivery.
         var behind: [(lane: FanOut.Lane, head: Int64)] = []
         var happenings: [Observation] = []
+        /// Stored changes of holders that cannot be read and were left out, by row.
+        var leftOut: [Int64: HolderChangeRow.Unreadable] = [:]
         /// The database's time at the start of the transaction.
         var databaseTime: Timestamp?
         /// Whether a change of a holder was not applied yet to all the purchases that it concerns.
@@ -86,6 +88,7 @@ struct RecordEvents {
                     if plan.admits(new.event) { plan.add(new) } else { refused.insert(new.key) }
                 }
             }
+            committed.leftOut = plan.holders.leftOut
             // If the event comes again after a lost answer, its condition must be checked again.
             if !refused.isEmpty { try session.post(RecordStatements.forget, refused.sorted()) }
             let write = RecordWrite(

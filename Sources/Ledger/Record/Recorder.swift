@@ -96,6 +96,7 @@ package struct Recorder: Sendable {
             if committed.isUnfinished { unfinished.wake() }
             for outcome in committed.outcomes { observe(outcome) }
             for happening in committed.happenings { observe(happening) }
+            report(committed.leftOut)
         } catch let error as DatabaseError where events.count > 1 && (error.mayBeOneEvent || error.isStatementTimeout) {
             let deadline = error.isStatementTimeout ? deadline ?? .now + Limits.isolationTimeout : deadline
             let middle = events.count / 2
