@@ -85,6 +85,17 @@ struct HolderContinuationTests {
         }
     }
 
+    @Test("What is stated of a holder counts for every source, whatever its own webhooks can state")
+    func anySource() async throws {
+        try await Bench.run { bench in
+            let daemon = try await bench.daemon()
+            #expect(await daemon.record([Self.move(Self.a, Self.b, source: "shop")]) == [.stored])
+            let bought = Event.sample(at: seconds(0), fact: .activate(Self.a, seconds(0), until: seconds(1_000_000)))
+            #expect(await daemon.record([bought]) == [.stored])
+            #expect(try bench.psql(Self.active) == "user:b:1")
+        }
+    }
+
     @Test("A step that runs into a time-out waits for the next round; the changes after it do not")
     func timeout() async throws {
         try await Bench.run { bench in

@@ -36,8 +36,8 @@ struct ChangeContinuation {
     func run(
         without skipped: Set<Int64>, on session: borrowing Session, row: inout Int64?, reserved: inout Reservations
     ) throws(DatabaseError) -> RecordEvents.Committed? {
-        // A daemon whose configuration lacks the source, or has it without changes of holders, would move nothing.
-        let sources = recorder.rules.filter(\.value.statesChanges).keys.sorted()
+        // A daemon whose configuration lacks the source does not know how its purchases are held.
+        let sources = recorder.rules.keys.sorted()
         guard let found = try session.run(HolderStatements.unfinished, (skipped.sorted(), sources)).first else {
             return nil
         }

@@ -26,17 +26,16 @@ struct HolderLoading {
     private var registered: Set<Key> = []
     /// Users whose links are all needed.
     private var users: Set<Key> = []
-    /// Sources whose events can concern a holder as a whole.
+    /// Sources whose unfinished changes are needed.
     private var sources: Set<String> = []
 
-    init(_ arrivals: [RecordQuestions.Arrival], rules: [String: SourceRules]) {
+    init(_ arrivals: [RecordQuestions.Arrival]) {
         for arrival in arrivals {
             let event = arrival.event
             let named = [event.holder] + event.facts.flatMap { [$0.holder] + ($0.counterpart.map { [$0] } ?? []) }
             for holder in named where holder.isAnonymous { anonymous.insert(Key(event.scope, holder.id)) }
             for link in event.links { anonymous.insert(Key(event.scope, link.anonymousID)) }
             if let change = event.change { want(change, scope: event.scope, at: event.occurredAt) }
-            guard rules[event.scope.source]?.statesChanges == true else { continue }
             sources.insert(event.scope.source)
             if let purchase = arrival.purchase { changes.want(of: event, naming: purchase) }
         }

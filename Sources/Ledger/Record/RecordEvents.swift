@@ -4,7 +4,7 @@ import Vocabulary
 /// Records a batch of events in one transaction: dedupe, resolve, fan out. Nothing is half-written, and what is
 /// committed misses no receiver.
 ///
-/// Order of locks: the sources whose events concern holders as a whole, event keys (ascending), existing purchases
+/// Order of locks: the sources, event keys (ascending), existing purchases
 /// (ascending), then inserts. Two batches can still deadlock on a purchase that both create; PostgreSQL ends one of
 /// them, and it is run again.
 struct RecordEvents {
@@ -175,12 +175,12 @@ struct RecordEvents {
         return Dictionary(found, uniquingKeysWith: { first, _ in first })
     }
 
-    /// Locks the sources whose events can state changes of holders, because a webhook of a purchase and a statement
+    /// Locks the sources of the events, because a webhook of a purchase and a statement
     /// about its holder must not miss each other: an event with such a statement is recorded while no other batch of
     /// that source runs.
     private func lockHolders(of events: [Event], on session: borrowing Session) throws(DatabaseError) {
         var locks: [Int32: Bool] = [:]
-        for event in events where event.change != nil || rules[event.scope.source]?.statesChanges == true {
+        for event in events {
             let isExclusive = event.change != nil
             let key = Identity.lock(ofSource: event.scope.source)
             locks[key] = locks[key] == true || isExclusive

@@ -89,7 +89,6 @@ extension RecordPlan {
     /// - Parameter isFirst: nothing was known of the purchase before.
     mutating func applyStoredChanges(to id: Identifier, isFirst: Bool, index: Int) {
         let event = events[index].event
-        guard rules[event.scope.source]?.statesChanges == true else { return }
         var wanted = event.wantedChanges
         for name in event.purchaseNames {
             let key = KnownChanges.Key(scope: event.scope, subject: name, isLogin: false)

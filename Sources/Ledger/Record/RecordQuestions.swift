@@ -29,8 +29,7 @@ struct RecordQuestions {
 
     init(_ arrivals: [Arrival], of recorder: RecordEvents, on session: borrowing Session) throws(DatabaseError) {
         admitted = try session.ask(RecordStatements.admit, (arrivals.map(\.key), arrivals.map(\.digest)))
-        holders = try HolderLoading(arrivals, rules: recorder.rules)
-            .ask(on: session, purchasesMax: recorder.changePurchasesMax)
+        holders = try HolderLoading(arrivals).ask(on: session, purchasesMax: recorder.changePurchasesMax)
         // Locks are taken in one order everywhere: event keys, then purchases.
         let wanted = holders.purchases.union(arrivals.compactMap(\.purchase)).sorted()
         purchases = wanted.isEmpty ? nil : try session.ask(RecordStatements.lockPurchases, wanted)
