@@ -50,7 +50,7 @@ extension FaultTests {
             _ = try? database.rows(
                 """
                 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-                WHERE query LIKE '%pg_sleep(600)' AND pid <> pg_backend_pid()
+                WHERE datname = current_database() AND query LIKE '%pg_sleep(600)' AND pid <> pg_backend_pid()
                 """)
             holder.signal(SIGKILL)
         }

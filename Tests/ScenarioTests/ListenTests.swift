@@ -120,8 +120,8 @@ import Vocabulary
         #expect(eventually(within: 30) { open() >= 63 })
         let before = try ticks(of: child.identifier)
         Thread.sleep(forTimeInterval: 3)
-        // A loop that spins takes a core: 300 ticks of a hundredth of a second.
-        #expect(try ticks(of: child.identifier) - before < 150)
+        // A loop that spins takes a core, 300 ticks of a hundredth of a second, or its share of a machine under load.
+        #expect(try ticks(of: child.identifier) - before < 30)
         idle.forEach { close($0.descriptor) }
         #expect(
             eventually(within: 30) {

@@ -60,7 +60,10 @@ import Vocabulary
         #expect(try eventually(within: 30) { try relay.database.value(waiting) != "0" })
         expectCleanEnd(of: child)
         try relay.database.rows(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(600)' AND pid <> pg_backend_pid()"
+            """
+            SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+            WHERE datname = current_database() AND query LIKE '%pg_sleep(600)' AND pid <> pg_backend_pid()
+            """
         )
         try relay.start()
     }
@@ -85,7 +88,10 @@ import Vocabulary
         // Nothing outside shows that the signal was taken; it has four seconds until the process ends as it is.
         Thread.sleep(forTimeInterval: 0.5)
         try database.rows(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(600)' AND pid <> pg_backend_pid()"
+            """
+            SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+            WHERE datname = current_database() AND query LIKE '%pg_sleep(600)' AND pid <> pg_backend_pid()
+            """
         )
         #expect(child.waitForEnd(Self.endSeconds) == .exited(0), "\(child.errors)")
         #expect(!child.errors.contains { $0.contains("ready on ") }, "\(child.errors)")
