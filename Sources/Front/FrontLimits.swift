@@ -16,6 +16,9 @@ package struct FrontLimits: Sendable {
     package var keepAliveIdleTimeout = Limits.keepAliveIdleTimeout
     /// Open connections of the listener; further ones wait in the kernel's queue.
     package var connectionsMax = Limits.connectionsMax
+    /// How long nothing is accepted after the kernel refused a connection, as without a descriptor left; less if one of
+    /// the listener's own connections closes.
+    package var acceptRest: Duration = .milliseconds(500)
     /// Length of that queue.
     package var backlog = Limits.listenBacklog
     /// Bytes of a refused request's body that are read and dropped so that the connection can be kept.

@@ -76,6 +76,8 @@ package enum Limits {
     package static let leaseDuration: Duration = .seconds(15)
     /// How often a daemon renews its lease.
     package static let leaseRenewal: Duration = .seconds(4)
+    /// A renewal that is later than this was kept from the database.
+    package static let leaseRenewalLateness: Duration = .seconds(2)
     /// A daemon stops starting attempts when its lease has less than this left.
     package static let leaseMargin: Duration = .seconds(5)
     /// A daemon that has reached the database expires no other daemon's lease for this long. It is longer than
@@ -193,6 +195,10 @@ package enum Limits {
 
     // MARK: Stopping
 
+    /// How long a start that failed undoes what it began.
+    package static let startUndoTimeout: Duration = .seconds(10)
+    /// How long a stop waits for transactions that store webhooks; their sources have been answered before.
+    package static let recordDrainTimeout: Duration = .seconds(5)
     /// From SIGTERM to the end; less than the unit's TimeoutStopSec.
     package static let drainTimeout: Duration = .seconds(20)
 }

@@ -17,13 +17,13 @@ package enum SourceKind: String, Sendable, CaseIterable {
         case .qonversion:
             SourceTraits(
                 authentications: [.token, .none], ownerships: [.installAndIdentity, .exclusive], restores: true,
-                renamesEvents: true, statesChanges: true)
+                renamesEvents: true)
         case .apphud: SourceTraits(authentications: [.token, .none], namesApp: true)
         case .revenuecat:
-            SourceTraits(authentications: [.token, .signature, .none], statesChanges: true, namesApp: true)
+            SourceTraits(authentications: [.token, .signature, .none], namesApp: true)
         case .adapty: SourceTraits(authentications: [.token, .none], renamesEvents: true)
         case .sessions:
-            SourceTraits(authentications: [.signature, .none], merges: true, statesChanges: true, namesApp: true)
+            SourceTraits(authentications: [.signature, .none], merges: true, namesApp: true)
         }
     }
 }
@@ -40,22 +40,18 @@ package struct SourceTraits: Sendable {
     package let merges: Bool
     /// Whether the key `event_names` is allowed, because the vendor lets its customers name the events.
     package let renamesEvents: Bool
-    /// Whether its events can concern a holder as a whole. Statements of the app's backend always can.
-    package let statesChanges: Bool
     /// Whether its events can name their app, which is part of every key.
     package let namesApp: Bool
 
     init(
         authentications: [Source.Authentication], ownerships: [Ownership] = [.exclusive], restores: Bool = false,
-        merges: Bool = false, renamesEvents: Bool = false, statesChanges: Bool = false,
-        namesApp: Bool = false
+        merges: Bool = false, renamesEvents: Bool = false, namesApp: Bool = false
     ) {
         self.authentications = authentications
         self.ownerships = ownerships
         self.restores = restores
         self.merges = merges
         self.renamesEvents = renamesEvents
-        self.statesChanges = statesChanges
         self.namesApp = namesApp
     }
 }

@@ -49,7 +49,10 @@ final class Relay: Sendable {
                 configuration: configuration, settings: settings, listeners: listeners, observatory: observatory,
                 undo: undo)
         } catch {
-            await undo.run()
+            if await !undo.run(within: Limits.startUndoTimeout) {
+                observatory.observer(
+                    .warning("what the start had begun could not be undone in \(Limits.startUndoTimeout)"))
+            }
             throw error
         }
     }
@@ -85,6 +88,7 @@ final class Relay: Sendable {
         if let former = lock?.former { try await queue.takeOver(fromPredecessor: former.key) }
         lock?.leaveMark()
         try await registration.register()
+        try Task.checkCancellation()
         let plans = try LanePlan.make(configuration.integrations, version: Posthouse.version)
         let routed = try await queue.route(configuration.integrations)
         let lanes = try PlannedLane.join(routed, plans)
@@ -110,6 +114,7 @@ final class Relay: Sendable {
         doors = try await Doors.open(
             listeners.sides, tls: listeners.tls, parts: makeParts(configuration), group: group)
 
+        try Task.checkCancellation()
         // Nothing fails from here on: webhooks and deliveries may begin.
         let resolver = names.resolver
         await dispatcher.adopt(lanes, resolver: resolver)
@@ -174,18 +179,7 @@ final class Relay: Sendable {
     ///   and the process is to end as it is. Nothing is lost by that: leases run out, and unanswered webhooks come
     ///   again.
     func stop(within limit: Duration) async -> Int? {
-        let (ends, end) = AsyncStream<Int?>.makeStream()
-        let orderly = Task { end.yield(await drain(within: limit)) }
-        let impatient = Task {
-            try await Task.sleep(for: limit)
-            end.yield(nil)
-        }
-        defer {
-            orderly.cancel()
-            impatient.cancel()
-        }
-        for await cut in ends { return cut }
-        return nil
+        await Patience.value(of: Task { await drain(within: limit) }, within: limit)
     }
 
     private func drain(within limit: Duration) async -> Int {
@@ -195,9 +189,12 @@ final class Relay: Sendable {
             for server in doors.servers { group.addTask { await server.drain(upTo: left() / 2) } }
         }
         recordQueue.close()
-        await recording.value
         clockwork.forEach { $0.cancel() }
+        // Beside each other: a database that stores nothing must not keep attempts from ending. Whoever sent what is
+        // still being stored has been answered by now. What is stored late is leased by nobody, or reclaimed.
+        async let recorded = Patience.value(of: recording, within: min(Limits.recordDrainTimeout, left()))
         let cut = await dispatcher.drain(upTo: left() / 2)
+        let isRecorded = await recorded != nil
         // Bounds the wait for a database that does not answer: the leases run out by themselves.
         let cutOff = Task { [settling] in
             try await Task.sleep(for: left())
@@ -213,6 +210,8 @@ final class Relay: Sendable {
             observe(
                 .warning("the leases could not be given back and will run out in \(Limits.leaseDuration): \(error)"))
         }
+        // The process ends with the transactions that are still running.
+        guard isRecorded else { return cut }
         await pool.close()
         names.close()
         try? await group.shutdownGracefully()

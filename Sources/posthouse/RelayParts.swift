@@ -56,20 +56,13 @@ extension Doors.Parts {
 }
 
 extension SourceRules {
-    /// The rules of a source. A token that may write through the API can state a login or a restore for any kind of
-    /// source.
-    init(_ source: Source, tokens: [APIToken]) {
-        let isWritten = tokens.contains {
-            $0.scopes.contains(.write) && ($0.source ?? source.name).utf8.elementsEqual(source.name.utf8)
-        }
-        self.init(
-            shape: SourceAdapters.adapter(for: source.kind), ownership: source.ownership,
-            statesChanges: source.kind.traits.statesChanges || isWritten)
+    init(_ source: Source) {
+        self.init(shape: SourceAdapters.adapter(for: source.kind), ownership: source.ownership)
     }
 
     static func byName(_ configuration: Configuration) -> [String: SourceRules] {
         Dictionary(
-            configuration.sources.map { ($0.name, SourceRules($0, tokens: configuration.apiTokens)) },
+            configuration.sources.map { ($0.name, SourceRules($0)) },
             uniquingKeysWith: { first, _ in first })
     }
 }

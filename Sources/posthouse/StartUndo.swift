@@ -8,11 +8,14 @@ final class StartUndo: Sendable {
 
     func add(_ step: @escaping Step) { steps.withLock { $0.append(step) } }
 
-    func run() async {
+    /// Not cancelled with the start: giving leases back needs the database.
+    /// - Returns: whether all steps ended within `limit`.
+    func run(within limit: Duration) async -> Bool {
         let steps = steps.withLock { steps in
             defer { steps = [] }
             return steps
         }
-        for step in steps.reversed() { await step() }
+        return await Patience.value(
+            of: Task { for step in steps.reversed() { await step() } }, within: limit) != nil
     }
 }

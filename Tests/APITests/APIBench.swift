@@ -45,7 +45,7 @@ final class APIBench: Sendable {
             rules: SourceRuleBook(
                 Dictionary(
                     uniqueKeysWithValues: sources.map {
-                        ($0.name, SourceRules(shape: NoShape(), ownership: $0.ownership, statesChanges: true))
+                        ($0.name, SourceRules(shape: NoShape(), ownership: $0.ownership))
                     })), clock: clock, observe: { _ in })
         recording = Task { await recorder.run() }
         let (clock, log) = (clock, log)

@@ -177,8 +177,8 @@ final class Daemon: Sendable {
     }
 
     static let rules = [
-        "shop": SourceRules(shape: TestShape()), "moving": SourceRules(shape: TestShape(), statesChanges: true),
-        "shared": SourceRules(shape: TestShape(), ownership: .installAndIdentity, statesChanges: true),
+        "shop": SourceRules(shape: TestShape()), "moving": SourceRules(shape: TestShape()),
+        "shared": SourceRules(shape: TestShape(), ownership: .installAndIdentity),
     ]
 
     func recorder(_ recordQueue: RecordQueue) -> Recorder {

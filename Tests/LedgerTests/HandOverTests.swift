@@ -105,13 +105,24 @@ struct HandOverTests {
     @Test("What is held is known until it is dropped")
     func held() {
         let handOver = HandOver()
-        handOver.hold([1, 2, 3])
-        handOver.hold([3])
-        #expect(handOver.heldCount == 3 && handOver.holds(3))
-        handOver.drop([3, 4])
-        #expect(!handOver.holds(3) && handOver.heldCount == 2)
+        handOver.hold([1, 2, 3], under: 7)
+        handOver.hold([3], under: 7)
+        #expect(handOver.heldCount == 3 && handOver.holds(3, under: 7))
+        handOver.drop([3, 4], under: 7)
+        #expect(!handOver.holds(3, under: 7) && handOver.heldCount == 2)
         handOver.dropAll()
-        #expect(handOver.heldCount == 0 && !handOver.holds(1))
+        #expect(handOver.heldCount == 0 && !handOver.holds(1, under: 7))
+    }
+
+    @Test("What arrives late under a lost lease is not held under the next, and takes nothing from it as it ends")
+    func heldUnderTwoLeases() {
+        let handOver = HandOver()
+        handOver.dropAll()
+        handOver.hold([1, 2], under: 7)
+        handOver.hold([2, 3], under: 8)
+        #expect(!handOver.holds(1, under: 8) && handOver.holds(2, under: 8))
+        handOver.drop([1, 2, 3], under: 7)
+        #expect(handOver.holds(2, under: 8) && handOver.holds(3, under: 8) && handOver.heldCount == 2)
     }
 
     @Test("Hints come at most once in a while")

@@ -114,6 +114,63 @@ struct LeaseTests {
         }
     }
 
+    @Test("Contact begins anew after a gap between renewals, however short of a lease it is")
+    func unbrokenContact() {
+        let start = ContinuousClock.now
+        var contact = UnbrokenContact(asked: start)
+        #expect(!contact.isLongEnough(at: start + .seconds(5)))
+        contact.renewed(asked: start + .seconds(4))
+        #expect(contact.isLongEnough(at: start + .seconds(6)) && contact.isLongEnough(at: start + .seconds(10)))
+        #expect(!contact.isLongEnough(at: start + .seconds(11)), "the database is away, as far as is known")
+        contact.renewed(asked: start + .seconds(10))
+        #expect(contact.isLongEnough(at: start + .seconds(10)), "late, and no gap")
+        contact.renewed(asked: start + .seconds(22))
+        #expect(contact.since == start + .seconds(22), "the outage was shorter than a lease")
+        contact.renewed(asked: start + .seconds(26))
+        #expect(!contact.isLongEnough(at: start + .milliseconds(27_900)))
+        #expect(contact.isLongEnough(at: start + .seconds(28)))
+    }
+
+    @Test("What is unblocked is leased under the lease of that moment, not under one that was lost in the wait")
+    func successorsOfALostLease() async throws {
+        try await Bench.run { bench in
+            let daemon = try await bench.daemon([.named("all")])
+            daemon.open("all")
+            await daemon.record([.sample("A"), .sample("B")])
+            let held = daemon.inbox.take()
+            let old = daemon.lease
+            let settled = try await bench.holding(
+                { session throws(DatabaseError) in try session.script("SELECT FROM deliveries FOR UPDATE") },
+                { try await daemon.queue.settle([held[0].settled(.accepted)]) },
+                meanwhile: {
+                    try bench.psql("DELETE FROM daemons")
+                    #expect(try await !daemon.registration.renew())
+                    try await daemon.registration.register()
+                })
+            #expect(daemon.lease > old)
+            #expect(settled.released.map(\.lease) == [daemon.lease])
+            #expect(try bench.psql("SELECT leased_by FROM deliveries") == "\(daemon.lease)")
+        }
+    }
+
+    @Test("What the lease was lost for on its way to the lane leaves its slots and is held no more")
+    func slotsOfALostLease() async throws {
+        try await Bench.run { bench in
+            let daemon = try await bench.daemon([.named("all")], slotsPerLane: 4)
+            daemon.open("all")
+            let recorder = daemon.recorder(RecordQueue())
+            let delivery = Delivery.sample(1, integration: daemon.row("all"), bytes: 100, lease: daemon.lease)
+            #expect(daemon.handOver.reserve(daemon.row("all"), upTo: 1, bytesEach: 100) == 1)
+            daemon.handOver.hold([1], under: delivery.lease)
+            try bench.psql("DELETE FROM daemons")
+            #expect(try await !daemon.registration.renew())
+            recorder.handOn([delivery])
+            #expect(daemon.inbox.take().isEmpty && daemon.handOver.heldCount == 0)
+            #expect(daemon.handOver.reserve(daemon.row("all"), upTo: 9) == 4)
+            #expect(daemon.handOver.room(daemon.row("all")) == Limits.laneBytesMax)
+        }
+    }
+
     @Test("A successor takes over at once from the daemon that had its predecessor's key, and from no other")
     func predecessor() async throws {
         try await Bench.run { bench in

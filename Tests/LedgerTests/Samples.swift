@@ -60,9 +60,9 @@ extension Event {
 
 extension Delivery {
     /// A delivery that no table knows.
-    static func sample(_ id: Int64, integration: Int32 = 1, bytes: Int = 0) -> Delivery {
+    static func sample(_ id: Int64, integration: Int32 = 1, bytes: Int = 0, lease: Int64 = 1) -> Delivery {
         Delivery(
-            id: id, lease: 1, integration: integration,
+            id: id, lease: lease, integration: integration,
             message: Message(
                 row: id, id: "msg_\(id)", event: id, eventID: "evt_\(id)", type: "RENEWED", source: "shop",
                 transaction: nil, purchase: nil, purchaseKey: nil, transferID: nil, envelope: [],

@@ -83,7 +83,7 @@ struct StatementCatalogueTests {
     ]
 
     private static let queueing: [Entry] = [
-        Entry(QueueStatements.register), Entry(QueueStatements.renew), Entry(QueueStatements.stateForm),
+        Entry(QueueStatements.register), Entry(QueueStatements.renew), Entry(QueueStatements.stateForm), Entry(HolderStatements.changing),
         Entry(QueueStatements.expire),
         Entry(QueueStatements.expirePredecessor), Entry(QueueStatements.leave), Entry(QueueStatements.reclaim),
         Entry(QueueStatements.leased), Entry(QueueStatements.release), Entry(QueueStatements.releaseAll),

@@ -1,6 +1,7 @@
 import Foundation
 import TestSupport
 import Testing
+import Vocabulary
 
 extension FaultTests {
     @Test("SIGTERM under load with a slow receiver: in time, no lease left behind, nothing sent twice")
@@ -30,6 +31,39 @@ extension FaultTests {
         print(
             "terminated: \(tally.acknowledged.count) events, \(tally.unanswered) unanswered, "
                 + "stopped in \(slowestStop) s")
+    }
+
+    @Test("SIGTERM while the database stores nothing: what is under way ends, and every lease is given back")
+    func terminatedWhileNothingIsStored() throws {
+        let receiver = try Receiver { _ in .after(1, .ok) }
+        let relay = try Relay.running([.init("slow", receiver, ["concurrency": "1"])])
+        defer { relay.end() }
+        for number in 1...20 {
+            #expect(try relay.source().post(.init("ACTIVATE", .user("u"), purchase: "subs_\(number)")) == 200)
+        }
+        let database = try relay.database
+        let holder = try ChildProcess([
+            "psql", "-X", "-q", "-d", database.connectionString, "-c",
+            "BEGIN; LOCK TABLE events IN SHARE ROW EXCLUSIVE MODE; SELECT pg_sleep(600)",
+        ])
+        defer {
+            _ = try? database.rows(
+                """
+                SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+                WHERE datname = current_database() AND query LIKE '%pg_sleep(600)' AND pid <> pg_backend_pid()
+                """)
+            holder.signal(SIGKILL)
+        }
+        let locks = "SELECT count(*) FROM pg_locks WHERE relation = 'events'::regclass AND "
+        #expect(try eventually { try database.value(locks + "granted AND mode = 'ShareRowExclusiveLock'") != "0" })
+        let source = relay.source()
+        Thread.detachNewThread { _ = try? source.post(.init("ACTIVATE", .user("u"), purchase: "subs_99")) }
+        #expect(try eventually { try database.value(locks + "NOT granted") != "0" })
+        #expect(relay.stop(within: 25) == .exited(0))
+        #expect(!relay.lines.contains { $0.contains("without giving leases back") }, "\(relay.lines)")
+        #expect(try database.leftBehind() == 0)
+        #expect(try database.count("daemons") == 0)
+        #expect(try database.count("attempts") == receiver.accepted.count, "each is settled")
     }
 
     @Test("SIGTERM while the database does not answer: in time all the same, and nothing lost")

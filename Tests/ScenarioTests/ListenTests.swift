@@ -105,10 +105,7 @@ import Vocabulary
             + ["-E", "SWIFT_BACKTRACE=enable=no", "-E", "PATH", "--"]
     }
 
-    @Test(
-        "Without a descriptor left nobody is accepted; the daemon rests meanwhile, and goes on with the first that is free",
-        .disabled("known: an event loop sometimes takes a whole core while no descriptor is left")
-    )
+    @Test("Without a descriptor left nobody is accepted; the daemon rests, and goes on with the first that is free")
     func noDescriptors() throws {
         let receiver = try Receiver()
         let relay = try Relay([.init("backend", receiver)])
@@ -123,8 +120,8 @@ import Vocabulary
         #expect(eventually(within: 30) { open() >= 63 })
         let before = try ticks(of: child.identifier)
         Thread.sleep(forTimeInterval: 3)
-        // A loop that spins takes a core: 300 ticks of a hundredth of a second.
-        #expect(try ticks(of: child.identifier) - before < 150)
+        // A loop that spins takes a core, 300 ticks of a hundredth of a second, or its share of a machine under load.
+        #expect(try ticks(of: child.identifier) - before < 30)
         idle.forEach { close($0.descriptor) }
         #expect(
             eventually(within: 30) {

@@ -60,9 +60,43 @@ import Vocabulary
         #expect(try eventually(within: 30) { try relay.database.value(waiting) != "0" })
         expectCleanEnd(of: child)
         try relay.database.rows(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%pg_sleep(600)' AND pid <> pg_backend_pid()"
+            """
+            SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+            WHERE datname = current_database() AND query LIKE '%pg_sleep(600)' AND pid <> pg_backend_pid()
+            """
         )
         try relay.start()
+    }
+
+    @Test("SIGTERM ends a start that has registered already, and that goes on only later: it never serves")
+    func registered() throws {
+        let relay = try Relay([.init("backend", Receiver())])
+        defer { relay.end() }
+        #expect(try relay.command("migrate", "--config", relay.configuration).end == .exited(0))
+        let database = try relay.database
+        let holder = try ChildProcess([
+            "psql", "-X", "-q", "-d", database.connectionString, "-c",
+            "BEGIN; LOCK TABLE integrations IN EXCLUSIVE MODE; SELECT pg_sleep(600)",
+        ])
+        defer { holder.signal(SIGKILL) }
+        let locks = "SELECT count(*) FROM pg_locks WHERE relation = 'integrations'::regclass AND "
+        #expect(try eventually { try database.value(locks + "granted") != "0" })
+        let child = try relay.launch()
+        #expect(try eventually(within: 30) { try database.value(locks + "NOT granted") != "0" })
+        #expect(try database.count("daemons") == 1)
+        child.signal(SIGTERM)
+        // Nothing outside shows that the signal was taken; it has four seconds until the process ends as it is.
+        Thread.sleep(forTimeInterval: 0.5)
+        try database.rows(
+            """
+            SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+            WHERE datname = current_database() AND query LIKE '%pg_sleep(600)' AND pid <> pg_backend_pid()
+            """
+        )
+        #expect(child.waitForEnd(Self.endSeconds) == .exited(0), "\(child.errors)")
+        #expect(!child.errors.contains { $0.contains("ready on ") }, "\(child.errors)")
+        let left = try database.rows("SELECT * FROM daemons")
+        #expect(left.isEmpty, "its lease is given back: \(left) \(child.errors)")
     }
 
     @Test("SIGTERM ends a start that makes the private cluster; the next start makes it anew")

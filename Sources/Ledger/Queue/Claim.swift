@@ -35,7 +35,7 @@ extension Queue {
                 #if DEBUG
                     Failpoint.reach(.claimAfterCommit)
                 #endif
-                handOver.hold(claimed.deliveries.map(\.id))
+                handOver.hold(claimed.deliveries.map(\.id), under: lease)
                 return claimed
             }
             handOver.free(integration, slots - claimed.deliveries.count, of: opening)

@@ -35,7 +35,7 @@ struct Followers {
                 let deliveries = try self.deliveries(rows, on: session)
                 // Before the commit, so that a sweep in between does not take them for leaked.
                 held = rows.map(\.0)
-                handOver.hold(held)
+                if let lease { handOver.hold(held, under: lease) }
                 return deliveries
             }
             for delivery in deliveries { slots[delivery.integration, default: 0] -= 1 }
@@ -44,7 +44,7 @@ struct Followers {
         } catch {
             // If the commit took effect after all, the sweep finds them leased and not held; otherwise it finds them
             // blocked by nothing.
-            handOver.drop(held)
+            if let lease { handOver.drop(held, under: lease) }
             handOver.wantSweeps()
             throw error
         }

@@ -27,9 +27,10 @@ package final class HandOver: Sendable {
     private struct State {
         var lanes: [Int32: Lane] = [:]
         var lastOpening = Opening(number: 0)
-        /// Every delivery that this process leased and has not settled. What the table says is leased by this daemon
-        /// and is not in here was leaked by a lost answer (see `Queue.sweep`).
-        var held: Set<Int64> = []
+        /// Every delivery that this process leased and has not settled, by lease: a delivery that is claimed again
+        /// after its lease was lost has nothing to do with what is still under way under the old one. What the table
+        /// says is leased by this daemon and is not in here was leaked by a lost answer (see `Queue.sweep`).
+        var held: [Int64: Set<Int64>] = [:]
         var notifiedAt: ContinuousClock.Instant?
         var sweepsWanted = 0
 
@@ -137,12 +138,26 @@ package final class HandOver: Sendable {
     }
 
     /// Holds ids before their lease is committed, so that a sweep in between does not take them for leaked.
-    func hold(_ ids: some Sequence<Int64>) { state.withLock { $0.held.formUnion(ids) } }
+    func hold(_ ids: some Collection<Int64>, under lease: Int64) {
+        guard !ids.isEmpty else { return }
+        state.withLock { $0.held[lease, default: []].formUnion(ids) }
+    }
 
-    /// Stops holding ids that were settled, released, or never committed.
-    func drop(_ ids: some Sequence<Int64>) { state.withLock { $0.held.subtract(ids) } }
+    /// Stops holding ids that were settled, released, or never committed under this lease.
+    func drop(_ ids: some Sequence<Int64>, under lease: Int64) {
+        state.withLock { state in
+            state.held[lease]?.subtract(ids)
+            if state.held[lease]?.isEmpty == true { state.held[lease] = nil }
+        }
+    }
 
-    func holds(_ id: Int64) -> Bool { state.withLock { $0.held.contains(id) } }
+    package func drop(_ deliveries: [Delivery]) {
+        for (lease, leased) in Dictionary(grouping: deliveries, by: \.lease) { drop(leased.map(\.id), under: lease) }
+    }
+
+    func holds(_ id: Int64, under lease: Int64) -> Bool {
+        state.withLock { $0.held[lease]?.contains(id) ?? false }
+    }
 
     /// Stops holding all ids: the lease that they were held under is lost.
     func dropAll() { state.withLock { $0.held.removeAll() } }
@@ -175,7 +190,7 @@ package final class HandOver: Sendable {
         }
     }
 
-    package var heldCount: Int { state.withLock { $0.held.count } }
+    package var heldCount: Int { state.withLock { $0.held.values.reduce(0) { $0 + $1.count } } }
 
     /// Gives leased deliveries to their lanes; returns those whose lane has closed meanwhile.
     package func hand(_ deliveries: [Delivery]) -> [Delivery] {

@@ -72,7 +72,7 @@ extension Queue {
         guard let lease = registration.known else { return [] }
         let found = try await pool.withSession { session throws(DatabaseError) in
             let leased = try session.run(QueueStatements.leased, lease)
-            let unknown = Set(leased.filter { !handOver.holds($0) })
+            let unknown = Set(leased.filter { !handOver.holds($0, under: lease) })
             let leaked = unknown.intersection(suspects)
             if !leaked.isEmpty { _ = try session.execute(QueueStatements.release, (leaked.sorted(), lease)) }
             let orphans = try session.run(QueueStatements.reclaim, ())

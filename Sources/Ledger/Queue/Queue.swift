@@ -72,18 +72,12 @@ package struct Queue: Sendable {
     /// back, because they are no longer held.
     package func release(_ deliveries: [Delivery]) async throws {
         guard !deliveries.isEmpty else { return }
-        defer { drop(deliveries.map { ($0.id, $0.lease) }) }
+        defer { handOver.drop(deliveries) }
         try await pool.withSession { session throws(DatabaseError) in
             for (lease, leased) in Dictionary(grouping: deliveries, by: \.lease) {
                 _ = try session.execute(QueueStatements.release, (leased.map(\.id).sorted(), lease))
             }
         }
-    }
-
-    /// Stops holding deliveries. Those of a lost lease were dropped with it, and may be held under the next one.
-    func drop(_ deliveries: [(id: Int64, lease: Int64)]) {
-        let lease = registration.known
-        handOver.drop(deliveries.filter { $0.lease == lease }.map(\.id))
     }
 
     /// Logs a failure that nobody waits for. The pool logs once that the database is out of reach; the loss of the

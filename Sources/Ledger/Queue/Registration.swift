@@ -7,8 +7,8 @@ package import Vocabulary
 /// - A daemon that finds the row expired, by the database's time, deletes it and reclaims the deliveries. Whatever this
 ///   daemon then tries to settle under the old id finds nothing (the fence). It registers again under a new id.
 /// - A daemon that was frozen does not notice it, so `mayStart` reads its own monotonic clock before each attempt.
-/// - After a database was out of reach for longer than a lease lasts, every lease has expired. So no daemon ends
-///   another's lease before it has been connected for a while itself: `mayExpireOthers`.
+/// - A database that was out of reach may have kept every daemon from renewing, and not all are back at once. So no
+///   daemon ends another's lease before its own contact has been unbroken for a while: `mayExpireOthers`.
 /// - `key` lets the next daemon on the same state directory recognise this one once it is dead, and reclaim its
 ///   deliveries without waiting for the lease to end.
 package final class Registration: Sendable {
@@ -16,8 +16,18 @@ package final class Registration: Sendable {
         var id: Int64
         /// End on this machine's monotonic clock, counted from before the renewal was sent.
         var endsAt: ContinuousClock.Instant
-        /// Time of the first in the current series of renewals that each came before the lease ended.
-        var unbrokenSince: ContinuousClock.Instant
+        var contact: UnbrokenContact
+
+        init(id: Int64, asked: ContinuousClock.Instant) {
+            self.id = id
+            endsAt = asked + Limits.leaseDuration
+            contact = UnbrokenContact(asked: asked)
+        }
+
+        mutating func renewed(asked: ContinuousClock.Instant) {
+            endsAt = asked + Limits.leaseDuration
+            contact.renewed(asked: asked)
+        }
     }
 
     private enum State {
@@ -56,7 +66,7 @@ package final class Registration: Sendable {
         state.withLock { state in
             guard case .registered(let lease) = state else { return false }
             let now = ContinuousClock.Instant.now
-            return lease.endsAt > now && now - lease.unbrokenSince >= Limits.leaseExpiryGrace
+            return lease.endsAt > now && lease.contact.isLongEnough(at: now)
         }
     }
 
@@ -79,6 +89,9 @@ package final class Registration: Sendable {
 
     /// The form in which purchases are written: as of the last renewal, the newest that every living daemon reads.
     var stateForm: StateForm { readByAll.withLock { $0 } }
+
+    /// The id that what was unblocked is leased under if this daemon may start it; nil: any daemon may claim it.
+    var leaseForSuccessors: Int64? { mayStart ? known : nil }
 
     var known: Int64? { state.withLock { if case .registered(let lease) = $0 { lease.id } else { nil } } }
 
@@ -122,7 +135,7 @@ package final class Registration: Sendable {
         }
         guard let (id, time) = registered.first else { throw RegistrationLost() }
         clock.note(Timestamp(milliseconds: time))
-        return Lease(id: id, endsAt: asked + Limits.leaseDuration, unbrokenSince: asked)
+        return Lease(id: id, asked: asked)
     }
 
     /// Renews the lease. Returns false if the row is gone because another daemon has ended it.
@@ -143,9 +156,9 @@ package final class Registration: Sendable {
         }
         clock.note(Timestamp(milliseconds: time))
         state.withLock { state in
-            if case .registered(let lease) = state, lease.id == id {
-                let since = asked < lease.endsAt ? lease.unbrokenSince : asked
-                state = .registered(Lease(id: id, endsAt: asked + Limits.leaseDuration, unbrokenSince: since))
+            if case .registered(var lease) = state, lease.id == id {
+                lease.renewed(asked: asked)
+                state = .registered(lease)
             }
         }
         return true

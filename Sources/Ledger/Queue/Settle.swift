@@ -38,38 +38,49 @@ extension Queue {
     /// waits for its next attempt, pauses. Each is conditional on the lease of the attempt: a delivery that was
     /// reclaimed meanwhile stays with its new daemon, and its attempt is still history. Then unblocks the successors.
     package func settle(_ batch: [Settlement]) async throws(SettleFailure) -> Settled {
-        // What is unblocked is leased for this daemon if it may start it; otherwise any daemon may claim it.
-        let next = registration.mayStart ? registration.known : nil
         // All other integrations are checked, removed ones too: they may be back before the sweep.
         let orderless = Set(routes.current.filter { $0.integration.order == .none }.map(\.row))
         do {
             return try await pool.withSession { session throws(DatabaseError) in
-                let batch = try session.holdsUnicode ? batch : batch.map { $0.changingTexts(Self.inASCII) }
-                var (settled, heads) = try session.transaction(planning: .onceByIndex) {
-                    session throws(DatabaseError) in
-                    let written = try write(batch, orderless: orderless, on: session)
-                    #if DEBUG
-                        Failpoint.reach(.settleBeforeCommit)
-                    #endif
-                    return written
-                }
-                #if DEBUG
-                    Failpoint.reach(.settleAfterCommit)
-                #endif
-                // Before the check for successors: whoever adds a successor of one of them reads this first.
-                drop(batch.map { ($0.delivery.id, $0.delivery.lease) })
-                do throws(DatabaseError) {
-                    settled.released = try Followers(handOver: handOver).release(heads, leasedBy: next, on: session)
-                } catch {
-                    // The batch is settled all the same; the sweep that is requested now unblocks the successors.
-                    report(error, doing: "freeing what was behind settled deliveries")
-                }
-                return settled
+                try settle(batch, orderless: orderless, on: session)
             }
         } catch {
             handOver.failed(error)
             if case DatabaseError.commitUnknown = error { report(error, doing: "settling \(batch.count) deliveries") }
             throw SettleFailure(error)
+        }
+    }
+
+    private func settle(
+        _ batch: [Settlement], orderless: Set<Int32>, on session: borrowing Session
+    ) throws(DatabaseError) -> Settled {
+        let batch = try session.holdsUnicode ? batch : batch.map { $0.changingTexts(Self.inASCII) }
+        var (settled, heads) = try session.transaction(planning: .onceByIndex) { session throws(DatabaseError) in
+            let written = try write(batch, orderless: orderless, on: session)
+            #if DEBUG
+                Failpoint.reach(.settleBeforeCommit)
+            #endif
+            return written
+        }
+        #if DEBUG
+            Failpoint.reach(.settleAfterCommit)
+        #endif
+        // Before the check for successors: whoever adds a successor of one of them reads this first.
+        for (lease, ended) in Self.byLease(batch) { handOver.drop(ended.map(\.delivery.id), under: lease) }
+        settled.released = unblock(heads, on: session)
+        return settled
+    }
+
+    /// Unblocks the successors of what was settled. A failure leaves the batch settled: the sweep that it requests
+    /// unblocks them.
+    private func unblock(_ heads: [FanOut.Lane], on session: borrowing Session) -> [Delivery] {
+        // Read after the waits for a connection and for locks: the lease may have been lost meanwhile.
+        let next = registration.leaseForSuccessors
+        do throws(DatabaseError) {
+            return try Followers(handOver: handOver).release(heads, leasedBy: next, on: session)
+        } catch {
+            report(error, doing: "freeing what was behind settled deliveries")
+            return []
         }
     }
 

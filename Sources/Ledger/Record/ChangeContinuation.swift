@@ -36,8 +36,24 @@ struct ChangeContinuation {
     func run(
         without skipped: Set<Int64>, on session: borrowing Session, row: inout Int64?, reserved: inout Reservations
     ) throws(DatabaseError) -> RecordEvents.Committed? {
-        guard let unfinished = try find(without: skipped, on: session) else { return nil }
-        row = unfinished.row
+        // A daemon whose configuration lacks the source does not know how its purchases are held.
+        let sources = recorder.rules.keys.sorted()
+        guard let found = try session.run(HolderStatements.unfinished, (skipped.sorted(), sources)).first else {
+            return nil
+        }
+        row = found.0
+        let unfinished: Unfinished
+        do throws(HolderChangeRow.Unreadable) {
+            unfinished = try Self.unfinished(found)
+        } catch {
+            return RecordEvents.Committed(leftOut: [found.0: error])
+        }
+        return try apply(unfinished, on: session, reserved: &reserved)
+    }
+
+    private func apply(
+        _ unfinished: Unfinished, on session: borrowing Session, reserved: inout Reservations
+    ) throws(DatabaseError) -> RecordEvents.Committed {
         let change = unfinished.change
         try session.post(HolderStatements.lockShared, Identity.lock(ofSource: change.scope.source))
         var committed = RecordEvents.Committed()
@@ -57,6 +73,7 @@ struct ChangeContinuation {
         let write = RecordWrite(
             plan: plan, recorder: recorder, lanes: LaneQuestions(recorder.routes), createdAt: cause.now)
         _ = try write.run(on: session, reserved: &reserved, into: &committed)
+        committed.leftOut = plan.holders.leftOut
         for id in purchases.unreadable.keys.sorted() {
             committed.happenings.append(.warning(RecordEvents.leftOut(id)))
         }
@@ -64,15 +81,12 @@ struct ChangeContinuation {
         return committed
     }
 
-    private func find(
-        without skipped: Set<Int64>, on session: borrowing Session
-    ) throws(DatabaseError) -> Unfinished? {
-        // A daemon whose configuration lacks the source, or has it without changes of holders, would move nothing.
-        let sources = recorder.rules.filter(\.value.statesChanges).keys.sorted()
-        let found = try session.run(HolderStatements.unfinished, (skipped.sorted(), sources))
-        guard let row = found.first else { return nil }
+    private static func unfinished(
+        _ row: HolderStatements.UnfinishedRow
+    ) throws(HolderChangeRow.Unreadable) -> Unfinished {
         let change = try HolderChangeRow(
-            scope: Scope(source: row.1, app: row.2, environment: row.3), subject: row.4, kind: row.5, target: row.6,
+            row: row.0, scope: Scope(source: row.1, app: row.2, environment: row.3), subject: row.4, kind: row.5,
+            target: row.6,
             second: row.7, at: row.8)
         return Unfinished(row: row.0, change: change, event: row.9, appliedThrough: row.10)
     }

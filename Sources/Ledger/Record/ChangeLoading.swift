@@ -64,24 +64,32 @@ struct ChangeLoading {
 struct ChangeAnswers {
     fileprivate let wishes: [(key: KnownChanges.Key, purchase: Identifier?, from: Timestamp)]
     fileprivate let page: Int64
-    fileprivate let asked: Asked<(Int64, Int64, String?, String?, String?, Int64?)>
+    fileprivate let asked: Asked<(Int64, Int64, Int64?, String?, String?, String?, Int64?)>
 
     /// Adds the changes to what a batch knows.
     func add(to holders: inout HolderKnowledge, on session: borrowing Session) throws(DatabaseError) {
         var rows = [[HolderChangeRow]](repeating: [], count: wishes.count)
+        // Of all rows, unreadable ones too: they show how far the page reaches.
+        var times = [[Timestamp]](repeating: [], count: wishes.count)
         var starts = wishes.map(\.from)
-        for (place, start, kind, target, second, time) in try session.answer(to: asked) {
+        for (place, start, row, kind, target, second, time) in try session.answer(to: asked) {
             let index = Int(place) - 1
             starts[index] = Timestamp(milliseconds: start)
-            guard let kind, let target, let time else { continue }
+            guard let row, let kind, let target, let time else { continue }
             let key = wishes[index].key
-            rows[index].append(
-                try HolderChangeRow(
-                    scope: key.scope, subject: key.subject.text, kind: kind, target: target, second: second, at: time))
+            times[index].append(Timestamp(milliseconds: time))
+            do throws(HolderChangeRow.Unreadable) {
+                rows[index].append(
+                    try HolderChangeRow(
+                        row: row, scope: key.scope, subject: key.subject.text, kind: kind, target: target,
+                        second: second, at: time))
+            } catch {
+                holders.leftOut[row] = error
+            }
         }
         for (index, wish) in wishes.enumerated() {
-            let isWhole = Int64(rows[index].count) < page
-            let last = rows[index].map(\.at).max()
+            let isWhole = Int64(times[index].count) < page
+            let last = times[index].max()
             let end = isWhole ? nil : last
             holders.changes.load(
                 rows[index], of: wish.key, from: starts[index], through: end ?? Timestamp(milliseconds: .max))

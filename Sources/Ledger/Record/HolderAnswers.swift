@@ -10,14 +10,20 @@ struct HolderAnswers {
     var owned: Asked<(Int64, Identifier)>?
     var restored: Asked<(Identifier, String)>?
     var changes: ChangeAnswers?
-    var unfinished: Asked<(String, String, String, String, String, String, String?, Int64)>?
+    var unfinished: Asked<(Int64, String, String, String, String, String, String, String?, Int64)>?
     /// Purchases that events concern without naming them.
     private(set) var purchases: Set<Identifier> = []
     /// Holders who have more purchases than one transaction takes, each with the last one taken.
     private(set) var through: [(holder: HolderKnowledge.LinkKey, last: Identifier)] = []
     private var transactions: Asked<HolderStatements.TransactionRow>?
 
-    init(owners: OwnerLoading) { self.owners = owners }
+    /// Sources with changes of holders.
+    private let changing: Set<String>
+
+    init(owners: OwnerLoading, changing: Set<String>) {
+        self.owners = owners
+        self.changing = changing
+    }
 
     /// Waits for the purchases, then queries their newest transactions.
     mutating func askForTransactions(on session: borrowing Session, purchasesMax limit: Int) throws(DatabaseError) {
@@ -28,7 +34,7 @@ struct HolderAnswers {
     }
 
     func knowledge(on session: borrowing Session) throws(DatabaseError) -> HolderKnowledge {
-        var holders = HolderKnowledge()
+        var holders = HolderKnowledge(changing: changing)
         for asked in links {
             for row in try session.answer(to: asked) {
                 let link = HolderKnowledge.Link(
@@ -62,10 +68,15 @@ struct HolderAnswers {
         try changes?.add(to: &holders, on: session)
         if let unfinished {
             for row in try session.answer(to: unfinished) {
-                let scope = Scope(source: row.0, app: row.1, environment: row.2)
-                holders.load(
-                    unfinished: try HolderChangeRow(
-                        scope: scope, subject: row.3, kind: row.4, target: row.5, second: row.6, at: row.7))
+                let scope = Scope(source: row.1, app: row.2, environment: row.3)
+                do throws(HolderChangeRow.Unreadable) {
+                    holders.load(
+                        unfinished: try HolderChangeRow(
+                            row: row.0, scope: scope, subject: row.4, kind: row.5, target: row.6, second: row.7,
+                            at: row.8))
+                } catch {
+                    holders.leftOut[row.0] = error
+                }
             }
         }
         return holders

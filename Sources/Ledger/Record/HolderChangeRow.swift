@@ -46,16 +46,35 @@ struct HolderChangeRow {
 
     static func transactionSubject(_ id: String) -> String { transactionPrefix + id }
 
+    /// A row of the table that says nothing: damaged, or written by another version of Posthouse. It is left out
+    /// wherever it is met, and reported once; what it concerns is recorded without it.
+    struct Unreadable: Error, CustomStringConvertible {
+        let row: Int64
+        /// The column that cannot be read.
+        let column: String
+
+        var description: String {
+            """
+            row \(row) of holder_changes cannot be read (\(column)): this change of a holder is left out. Once the row \
+            is repaired, set its applied_through to 00000000-0000-0000-0000-000000000000 and restart: it is then \
+            applied to all purchases that it concerns
+            """
+        }
+    }
+
     /// Reads a row of the table.
     init(
-        scope: Scope, subject: String, kind: String, target: String, second: String?, at: Int64
-    ) throws(DatabaseError) {
-        guard let kind = Kind(rawValue: kind), let target = Holder(coalesced: target) else {
-            throw .protocolViolation(reason: "a row of holder_changes cannot be read: kind \(kind)")
-        }
+        row: Int64, scope: Scope, subject: String, kind: String, target: String, second: String?, at: Int64
+    ) throws(Unreadable) {
+        guard let kind = Kind(rawValue: kind) else { throw Unreadable(row: row, column: "kind") }
+        guard let target = Holder(coalesced: target) else { throw Unreadable(row: row, column: "target") }
+        let secondTarget = second.flatMap { Holder(coalesced: $0) }
+        guard (secondTarget == nil) == (second == nil) else { throw Unreadable(row: row, column: "second_target") }
+        let isTransaction = subject.utf8.starts(with: Self.transactionPrefix.utf8)
+        guard isTransaction || Holder(coalesced: subject) != nil else { throw Unreadable(row: row, column: "subject") }
         self.init(
-            scope: scope, subject: subject, kind: kind, target: target,
-            secondTarget: second.flatMap { Holder(coalesced: $0) }, at: Timestamp(milliseconds: at))
+            scope: scope, subject: subject, kind: kind, target: target, secondTarget: secondTarget,
+            at: Timestamp(milliseconds: at))
     }
 
     /// The key by which the change is found.

@@ -52,12 +52,16 @@ struct HolderKnowledge {
         var appliedThrough: Identifier?
     }
 
+    /// Sources with changes of holders. Of others nothing is known that could concern a holder as a whole.
+    let changing: Set<String>
     /// Loaded and learned.
     private(set) var links: [LinkKey: Link] = [:]
     private(set) var learnedLinks: Set<LinkKey> = []
     /// By user: all links that name it, and perhaps former ones.
     private var linksOfUsers: [LinkKey: Set<LinkKey>] = [:]
     var changes = KnownChanges()
+    /// Stored changes that cannot be read, by row.
+    var leftOut: [Int64: HolderChangeRow.Unreadable] = [:]
     private(set) var newChanges: [NewChange] = []
     /// Holders who have more purchases than were loaded, each with the last one loaded.
     private var loadedThrough: [LinkKey: Identifier] = [:]
@@ -73,6 +77,8 @@ struct HolderKnowledge {
     private var named: [KnownChanges.Subject: Set<Identifier>] = [:]
     /// Names under which a purchase was already known: what was stated about these names has been applied to it.
     private var settledNames: [KnownChanges.Subject: Set<Identifier>] = [:]
+
+    init(changing: Set<String> = []) { self.changing = changing }
 
     mutating func load(_ link: Link, of key: LinkKey) { set(link, of: key) }
     mutating func load(_ identity: Identity, of key: IdentityKey) { identities[key] = identity }

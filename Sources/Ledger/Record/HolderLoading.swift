@@ -26,17 +26,21 @@ struct HolderLoading {
     private var registered: Set<Key> = []
     /// Users whose links are all needed.
     private var users: Set<Key> = []
-    /// Sources whose events can concern a holder as a whole.
+    /// Sources with changes of holders.
+    private let changing: Set<String>
+    /// Sources whose unfinished changes are needed.
     private var sources: Set<String> = []
 
-    init(_ arrivals: [RecordQuestions.Arrival], rules: [String: SourceRules]) {
+    /// - Parameter changing: sources that have, or state, changes of holders.
+    init(_ arrivals: [RecordQuestions.Arrival], changing: Set<String>) {
+        self.changing = changing
         for arrival in arrivals {
             let event = arrival.event
             let named = [event.holder] + event.facts.flatMap { [$0.holder] + ($0.counterpart.map { [$0] } ?? []) }
             for holder in named where holder.isAnonymous { anonymous.insert(Key(event.scope, holder.id)) }
             for link in event.links { anonymous.insert(Key(event.scope, link.anonymousID)) }
             if let change = event.change { want(change, scope: event.scope, at: event.occurredAt) }
-            guard rules[event.scope.source]?.statesChanges == true else { continue }
+            guard changing.contains(event.scope.source) else { continue }
             sources.insert(event.scope.source)
             if let purchase = arrival.purchase { changes.want(of: event, naming: purchase) }
         }
@@ -44,6 +48,7 @@ struct HolderLoading {
 
     /// Loads what is needed to apply a change to further purchases of its subject, after `last`.
     init(continuing change: HolderChangeRow, after last: Identifier) {
+        changing = [change.scope.source]
         sources.insert(change.scope.source)
         if let from = change.from { owners.want(from, in: change.scope, after: last) }
         for holder in change.targets + (change.from.map { [$0] } ?? []) where holder.isAnonymous {
@@ -83,7 +88,7 @@ struct HolderLoading {
     /// Sends the queries.
     /// - Parameter limit: purchases of one holder; for all holders together the limit is four times as high.
     func ask(on session: borrowing Session, purchasesMax limit: Int) throws(DatabaseError) -> HolderAnswers {
-        var answers = HolderAnswers(owners: owners)
+        var answers = HolderAnswers(owners: owners, changing: changing)
         if !anonymous.isEmpty { answers.links.append(try session.ask(HolderStatements.links, arrays(anonymous))) }
         if !users.isEmpty { answers.links.append(try session.ask(HolderStatements.linksOfUsers, arrays(users))) }
         if !identities.isEmpty {

@@ -8,6 +8,9 @@ enum HolderStatements {
     typealias LinkRow = (String, String, String, String, String?, Int64?, Int64)
     typealias IdentityRow = (String, String, String, String, String?, [String], Bool)
     typealias RegisteredRow = (String, String, String, String)
+    typealias UnfinishedRow = (
+        Int64, String, String, String, String, String, String, String?, Int64, Int64, Identifier
+    )
     typealias TransactionRow = (Identifier, String, String?, Int64?, Int64?, String?, String?)
 
     /// The first key ("hold" as bytes) keeps these locks apart from other advisory locks.
@@ -122,11 +125,11 @@ enum HolderStatements {
     /// `holder_changes_next`.
     static let changes = Statement<
         ([String], [String], [String], [String], [Bool], [Int64], [Identifier?], Int64),
-        (Int64, Int64, String?, String?, String?, Int64?)
+        (Int64, Int64, Int64?, String?, String?, String?, Int64?)
     >(
         "holder_changes",
         """
-        SELECT w.place, w.from_ms, h.kind, h.target, h.second_target, h.at_ms
+        SELECT w.place, w.from_ms, h.id, h.kind, h.target, h.second_target, h.at_ms
         FROM (
             SELECT place, subject, source, app, environment, is_login,
                    CASE WHEN purchase IS NULL
@@ -138,7 +141,7 @@ enum HolderStatements {
                 AS w (subject, source, app, environment, is_login, at_ms, purchase, place)
         ) AS w
         LEFT JOIN LATERAL (
-            SELECT kind, target, second_target, at_ms FROM holder_changes h
+            SELECT id, kind, target, second_target, at_ms FROM holder_changes h
             WHERE h.subject = w.subject AND h.source = w.source AND h.app = w.app AND h.environment = w.environment
                 AND (h.kind = 'login') = w.is_login AND h.at_ms >= w.from_ms
             ORDER BY h.at_ms FETCH FIRST ($8) ROWS WITH TIES
@@ -159,9 +162,12 @@ enum HolderStatements {
 
     /// The oldest change that is not applied to all purchases yet and that no other transaction has locked, except
     /// those in `$1`.
-    static let unfinished = Statement<
-        ([Int64], [String]), (Int64, String, String, String, String, String, String, String?, Int64, Int64, Identifier)
-    >(
+    /// Which of the sources have changes of holders.
+    static let changing = Statement<[String], String>(
+        "holder_changing",
+        "SELECT s FROM unnest($1) AS s WHERE EXISTS (SELECT FROM holder_changes h WHERE h.source = s)")
+
+    static let unfinished = Statement<([Int64], [String]), UnfinishedRow>(
         "holder_unfinished",
         """
         SELECT id, source, app, environment, subject, kind, target, second_target, at_ms, event, applied_through
@@ -171,11 +177,11 @@ enum HolderStatements {
 
     /// Changes of these sources that are not applied to all purchases yet: mostly none.
     static let unfinishedOf = Statement<
-        [String], (String, String, String, String, String, String, String?, Int64)
+        [String], (Int64, String, String, String, String, String, String, String?, Int64)
     >(
         "holder_unfinished_of",
         """
-        SELECT source, app, environment, subject, kind, target, second_target, at_ms
+        SELECT id, source, app, environment, subject, kind, target, second_target, at_ms
         FROM holder_changes WHERE applied_through IS NOT NULL AND source = ANY ($1)
         """)
 

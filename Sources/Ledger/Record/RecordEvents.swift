@@ -4,9 +4,8 @@ import Vocabulary
 /// Records a batch of events in one transaction: dedupe, resolve, fan out. Nothing is half-written, and what is
 /// committed misses no receiver.
 ///
-/// Order of locks: the sources whose events concern holders as a whole, event keys (ascending), existing purchases
-/// (ascending), then inserts. Two batches can still deadlock on a purchase that both create; PostgreSQL ends one of
-/// them, and it is run again.
+/// Order of locks: the sources, event keys (ascending), existing purchases (ascending), then inserts. Two batches can
+/// still deadlock on a purchase that both create; PostgreSQL ends one of them, and it is run again.
 struct RecordEvents {
     /// The result for one event of the batch.
     enum Outcome: Sendable {
@@ -29,6 +28,8 @@ struct RecordEvents {
         /// Ordering keys in which this batch's deliveries are blocked by one that was in the table, and that delivery.
         var behind: [(lane: FanOut.Lane, head: Int64)] = []
         var happenings: [Observation] = []
+        /// Stored changes of holders that cannot be read and were left out, by row.
+        var leftOut: [Int64: HolderChangeRow.Unreadable] = [:]
         /// The database's time at the start of the transaction.
         var databaseTime: Timestamp?
         /// Whether a change of a holder was not applied yet to all the purchases that it concerns.
@@ -39,8 +40,13 @@ struct RecordEvents {
     static let purchaseRace = DatabaseError.refused(
         Refusal(sqlState: "40001", message: "another batch created one of its purchases first"))
 
+    /// A source of the batch turned out to have changes of holders, which were not looked up: this batch is run again.
+    static let changingRace = DatabaseError.refused(
+        Refusal(sqlState: "40001", message: "the first change of holders of one of its sources was found"))
+
     let routes: [RoutedIntegration]
     let rules: [String: SourceRules]
+    var changing = ChangingSources()
     let handOver: HandOver
     /// The daemon that leases are written for; nil: nothing is leased.
     let daemon: Int64?
@@ -67,6 +73,11 @@ struct RecordEvents {
         try lockHolders(of: events, on: session)
         let questions = try RecordQuestions(arrivals, of: self, on: session)
         let admitted = try session.answer(to: questions.admitted)
+        if let unknown = questions.changing {
+            let found = try session.answer(to: unknown)
+            changing.learn(found)
+            if !found.isEmpty { throw Self.changingRace }
+        }
         let rows = Dictionary(admitted.map { ($0.0, $0.1) }, uniquingKeysWith: { first, _ in first })
         let (purchases, holders) = try questions.known(on: session)
         let admittedNow = arrivals.filter { rows[$0.key] != nil }
@@ -88,6 +99,7 @@ struct RecordEvents {
                     if plan.admits(new.event) { plan.add(new) } else { refused.insert(new.key) }
                 }
             }
+            committed.leftOut = plan.holders.leftOut
             // If the event comes again after a lost answer, its condition must be checked again.
             if !refused.isEmpty { try session.post(RecordStatements.forget, refused.sorted()) }
             let write = RecordWrite(
@@ -174,12 +186,11 @@ struct RecordEvents {
         return Dictionary(found, uniquingKeysWith: { first, _ in first })
     }
 
-    /// Locks the sources whose events can state changes of holders, because a webhook of a purchase and a statement
-    /// about its holder must not miss each other: an event with such a statement is recorded while no other batch of
-    /// that source runs.
+    /// Locks the sources of the events, because a webhook of a purchase and a statement about its holder must not miss
+    /// each other: an event with such a statement is recorded while no other batch of that source runs.
     private func lockHolders(of events: [Event], on session: borrowing Session) throws(DatabaseError) {
         var locks: [Int32: Bool] = [:]
-        for event in events where event.change != nil || rules[event.scope.source]?.statesChanges == true {
+        for event in events {
             let isExclusive = event.change != nil
             let key = Identity.lock(ofSource: event.scope.source)
             locks[key] = locks[key] == true || isExclusive
@@ -191,19 +202,18 @@ struct RecordEvents {
     }
 }
 
-/// Slots of the dispatch buffer and ids of deliveries that a transaction has reserved.
+/// Deliveries that a transaction has leased, each with a slot of the dispatch buffer.
 struct Reservations {
-    private(set) var slots: [Int32: (count: Int, bytes: Int)] = [:]
-    private(set) var ids: [Int64] = []
+    private(set) var deliveries: [Delivery] = []
 
-    mutating func take(_ integration: Int32, delivery: Int64, bytes: Int) {
-        slots[integration, default: (0, 0)].count += 1
-        slots[integration, default: (0, 0)].bytes += bytes
-        ids.append(delivery)
-    }
+    init(_ deliveries: [Delivery] = []) { self.deliveries = deliveries }
+
+    mutating func take(_ delivery: Delivery) { deliveries.append(delivery) }
 
     func giveBack(to handOver: HandOver) {
-        for (integration, taken) in slots { handOver.free(integration, taken.count, bytes: taken.bytes) }
-        handOver.drop(ids)
+        for (integration, taken) in Dictionary(grouping: deliveries, by: \.integration) {
+            handOver.free(integration, taken.count, bytes: taken.reduce(0) { $0 + $1.message.bytes })
+        }
+        handOver.drop(deliveries)
     }
 }

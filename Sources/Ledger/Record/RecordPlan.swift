@@ -16,7 +16,7 @@ struct RecordPlan {
     var notes: [Observation] = []
     /// How often a change of a holder was tried on a purchase: the cost of the batch beyond its own events.
     var changesTried = 0
-    /// Purchases by each holder they ever had, for sources whose events can concern a holder as a whole.
+    /// Purchases by each holder they ever had.
     private(set) var held: [HolderKnowledge.LinkKey: Set<Identifier>] = [:]
 
     let rules: [String: SourceRules]
@@ -90,7 +90,7 @@ struct RecordPlan {
     }
 
     private mutating func index(_ holders: some Sequence<Holder>, of id: Identifier, _ scope: Scope) {
-        guard rules[scope.source]?.statesChanges == true else { return }
+        guard self.holders.changing.contains(scope.source) else { return }
         for holder in holders { held[HolderKnowledge.LinkKey(scope: scope, holder: holder), default: []].insert(id) }
     }
 
@@ -116,7 +116,7 @@ struct RecordPlan {
 
     private mutating func note(_ transaction: Transaction?, purchase: Identifier, of new: New) {
         guard let transaction else { return }
-        if rules[new.event.scope.source]?.statesChanges == true {
+        if holders.changing.contains(new.event.scope.source) {
             holders.know(transaction, of: purchase)
             if let name = new.event.purchase?.key { holders.know(name: name, of: purchase) }
         }

@@ -89,7 +89,7 @@ extension RecordPlan {
     /// - Parameter isFirst: nothing was known of the purchase before.
     mutating func storedChanges(of id: Identifier, isFirst: Bool, index: Int) -> [KnownChanges.Key: Timestamp] {
         let event = events[index].event
-        guard rules[event.scope.source]?.statesChanges == true else { return [:] }
+        guard holders.changing.contains(event.scope.source) else { return [:] }
         var wanted = event.wantedChanges
         for name in event.purchaseNames {
             let key = KnownChanges.Key(scope: event.scope, subject: name, isLogin: false)

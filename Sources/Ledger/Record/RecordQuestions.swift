@@ -23,13 +23,19 @@ struct RecordQuestions {
     }
 
     let admitted: Asked<(Identifier, Int64, Int64)>
+    /// Which sources of the batch have changes of holders, of those not known to have any; nil: all are known to.
+    let changing: Asked<String>?
     let lanes: LaneQuestions
     private let holders: HolderAnswers
     private let purchases: Asked<RecordStatements.PurchaseRow>?
 
     init(_ arrivals: [Arrival], of recorder: RecordEvents, on session: borrowing Session) throws(DatabaseError) {
         admitted = try session.ask(RecordStatements.admit, (arrivals.map(\.key), arrivals.map(\.digest)))
-        holders = try HolderLoading(arrivals, rules: recorder.rules)
+        let stating = arrivals.filter { $0.event.change != nil }.map(\.event.scope.source)
+        let known = recorder.changing.known.union(stating)
+        let unknown = Set(arrivals.map(\.event.scope.source)).subtracting(known)
+        changing = unknown.isEmpty ? nil : try session.ask(HolderStatements.changing, unknown.sorted())
+        holders = try HolderLoading(arrivals, changing: known)
             .ask(on: session, purchasesMax: recorder.changePurchasesMax)
         // Locks are taken in one order everywhere: event keys, then purchases.
         let wanted = holders.purchases.union(arrivals.compactMap(\.purchase)).sorted()

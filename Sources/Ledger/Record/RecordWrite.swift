@@ -110,15 +110,15 @@ struct RecordWrite {
                 isLeftForOthers = isLeftForOthers || !delivery.isBlocked
                 continue
             }
-            reserved.take(delivery.integration, delivery: id, bytes: message.bytes)
             leases.append(lease)
-            committed.handedOver.append(
-                Delivery(
-                    id: id, lease: lease, integration: delivery.integration, message: message, attemptsMade: 0,
-                    createdAt: createdAt ?? Timestamp(milliseconds: 0)))
+            let leased = Delivery(
+                id: id, lease: lease, integration: delivery.integration, message: message, attemptsMade: 0,
+                createdAt: createdAt ?? Timestamp(milliseconds: 0))
+            reserved.take(leased)
+            committed.handedOver.append(leased)
         }
         noteAwaited(kept, into: &committed)
-        recorder.handOver.hold(reserved.ids)
+        if let lease = recorder.daemon { recorder.handOver.hold(reserved.deliveries.map(\.id), under: lease) }
         if isCopied {
             let rows = zip(kept, leases).map { delivery, lease in
                 RecordCopies.DeliveryRow(

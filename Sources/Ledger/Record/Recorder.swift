@@ -20,6 +20,7 @@ package struct Recorder: Sendable {
     let registration: Registration
     let routes: Routes
     let rules: SourceRuleBook
+    private let changing = ChangingSources()
     let clock: DatabaseClock
     let observe: Observer
     /// Batches of at least so many events are copied (`RecordWrite`).
@@ -96,6 +97,7 @@ package struct Recorder: Sendable {
             if committed.isUnfinished { unfinished.wake() }
             for outcome in committed.outcomes { observe(outcome) }
             for happening in committed.happenings { observe(happening) }
+            report(committed.leftOut)
         } catch let error as DatabaseError where events.count > 1 && (error.mayBeOneEvent || error.isStatementTimeout) {
             let deadline = error.isStatementTimeout ? deadline ?? .now + Limits.isolationTimeout : deadline
             let middle = events.count / 2
@@ -161,7 +163,7 @@ package struct Recorder: Sendable {
 
     func recorder(copiedEventsMin: Int?) throws -> RecordEvents {
         RecordEvents(
-            routes: routes.current, rules: rules.current, handOver: handOver, daemon: try registration.forRecording(),
+            routes: routes.current, rules: rules.current, changing: changing, handOver: handOver, daemon: try registration.forRecording(),
             stateForm: registration.stateForm, copiedEventsMin: copiedEventsMin, changePurchasesMax: changePurchasesMax)
     }
 
@@ -200,7 +202,7 @@ package struct Recorder: Sendable {
             if let time = committed.databaseTime { clock.note(time) }
             // Before any lane has one of them, so that an immediate confirmation is counted.
             for (key, deliveries) in committed.awaited { handOver.confirmations.expect(deliveries, of: key) }
-            handOn(committed.handedOver, leasedBy: recorder.daemon, reserved)
+            handOn(committed.handedOver)
             return committed
         case .failure(let error):
             // If the commit took effect after all, the sweep finds deliveries that are leased and not held.
@@ -213,28 +215,32 @@ package struct Recorder: Sendable {
     /// Unblocks deliveries whose blocker may have been settled before this batch was committed. A blocker that this
     /// daemon holds is not settled yet: settling it unblocks its successor.
     func releaseBlocked(_ behind: [(lane: FanOut.Lane, head: Int64)]) async {
-        let lanes = behind.filter { !handOver.holds($0.head) }.map(\.lane)
-        guard !lanes.isEmpty else { return }
+        guard !behind.isEmpty else { return }
         guard let lease = registration.known else { return handOver.wantSweeps() }
+        let lanes = behind.filter { !handOver.holds($0.head, under: lease) }.map(\.lane)
+        guard !lanes.isEmpty else { return }
         do {
-            let released = try await pool.withSession { [handOver] session throws(DatabaseError) in
-                try Followers(handOver: handOver).release(lanes, leasedBy: lease, on: session)
+            let released = try await pool.withSession { [handOver, registration] session throws(DatabaseError) in
+                // Read after the wait for a connection: the lease may have been lost meanwhile.
+                try Followers(handOver: handOver)
+                    .release(lanes, leasedBy: registration.leaseForSuccessors, on: session)
             }
-            handOn(released, leasedBy: lease, Reservations())
+            handOn(released)
         } catch {
             handOver.wantSweeps()
         }
     }
 
-    private func handOn(_ deliveries: [Delivery], leasedBy lease: Int64?, _ reserved: Reservations) {
-        if deliveries.isEmpty { return }
+    /// Gives leased deliveries of one transaction to their lanes.
+    func handOn(_ deliveries: [Delivery]) {
+        guard let lease = deliveries.first?.lease else { return }
         // The lease was lost during the commit: any daemon may deliver them now, and one will take them over.
-        guard registration.known == lease else {
-            reserved.giveBack(to: handOver)
+        guard registration.isCurrent(lease) else {
+            Reservations(deliveries).giveBack(to: handOver)
             return handOver.wantSweeps()
         }
         // Their lane was closed meanwhile (a pause, a reload): the sweep finds them leased and not held.
-        let refused = handOver.hand(deliveries).map(\.id)
+        let refused = handOver.hand(deliveries)
         handOver.drop(refused)
         if !refused.isEmpty { handOver.wantSweeps() }
     }

@@ -13,6 +13,7 @@ extension Recorder {
                 while (try? await Task.sleep(for: Limits.changePollInterval)) != nil { unfinished.wake() }
             }
             for await _ in unfinished.wakeUps {
+                unfinished.beginRound()
                 while !Task.isCancelled, await continueChange() {}
             }
             group.cancelAll()
@@ -23,52 +24,88 @@ extension Recorder {
     /// - Returns: whether there may be more to do.
     @discardableResult
     func continueChange() async -> Bool {
+        let current = Mutex<Int64?>(nil)
         do {
-            let recorder = try recorder(copiedEventsMin: copiedEventsMin)
-            let skipped = unfinished.skipped
-            let current = Mutex<Int64?>(nil)
-            do {
-                let committed = try await transact(recorder, events: 0) { session, reserved throws(DatabaseError) in
-                    var row: Int64?
-                    defer { current.withLock { $0 = row } }
-                    return try ChangeContinuation(recorder: recorder)
-                        .run(without: skipped, on: session, row: &row, reserved: &reserved)
-                        ?? RecordEvents.Committed()
-                }
-                let row = current.withLock { $0 }
-                await releaseBlocked(committed.behind)
-                for happening in committed.happenings { observe(happening) }
-                return row != nil
-            } catch let error as DatabaseError where error.mayBeOneEvent {
-                // It would fail again and delay the changes after it.
-                guard let row = current.withLock({ $0 }) else { throw error }
-                unfinished.skip(row)
+            let committed = try await applyFurther { row in current.withLock { $0 = row } }
+            await releaseBlocked(committed.behind)
+            for happening in committed.happenings { observe(happening) }
+            report(committed.leftOut)
+            return current.withLock { $0 } != nil
+        } catch let error as DatabaseError where error.mayBeOneEvent || error.isStatementTimeout {
+            guard let row = current.withLock({ $0 }) else {
+                observe(.warning("a change of a holder is applied further later: \(error)"))
+                return false
+            }
+            // It would delay the changes after it.
+            if error.isStatementTimeout {
+                unfinished.postpone(row)
+                observe(
+                    .warning("a change of a holder (row \(row) of holder_changes) is applied further later: \(error)"))
+            } else if unfinished.skip(row) {
                 observe(
                     .warning("a change of a holder (row \(row) of holder_changes) is not applied further: \(error)"))
-                return true
             }
-        } catch let error as DatabaseError where !error.isConnectionLevel && !error.isCollision {
-            observe(.warning("a change of a holder is applied further later: \(error)"))
-            return false
+            return true
         } catch {
             // A temporary failure of the database; the next wake-up continues.
             return false
+        }
+    }
+
+    /// - Parameter found: called with the row of the change that is applied further, or nil.
+    private func applyFurther(
+        found: @escaping @Sendable (Int64?) -> Void
+    ) async throws -> RecordEvents.Committed {
+        let skipped = unfinished.skipped
+        func apply(copiedEventsMin: Int?) async throws -> RecordEvents.Committed {
+            let recorder = try recorder(copiedEventsMin: copiedEventsMin)
+            return try await transact(recorder, events: 0) { session, reserved throws(DatabaseError) in
+                var row: Int64?
+                defer { found(row) }
+                return try ChangeContinuation(recorder: recorder)
+                    .run(without: skipped, on: session, row: &row, reserved: &reserved) ?? RecordEvents.Committed()
+            }
+        }
+        do {
+            return try await apply(copiedEventsMin: copiedEventsMin)
+        } catch let error as DatabaseError where error.isThereAlready {
+            return try await apply(copiedEventsMin: nil)
+        }
+    }
+
+    /// Reports stored changes that cannot be read, each once. They are not continued in this process.
+    func report(_ leftOut: [Int64: HolderChangeRow.Unreadable]) {
+        for (row, reason) in leftOut.sorted(by: { $0.key < $1.key }) where unfinished.skip(row) {
+            observe(.warning("\(reason)"))
         }
     }
 }
 
 /// The wake-up for changes that are not applied to all purchases yet, and the rows of those that failed.
 final class UnfinishedChanges: Sendable {
+    private struct State {
+        var failed: Set<Int64> = []
+        var postponed: Set<Int64> = []
+    }
+
     let wakeUps: AsyncStream<Void>
     private let source: AsyncStream<Void>.Continuation
-    private let failed = Mutex<Set<Int64>>([])
+    private let state = Mutex(State())
 
     init() { (wakeUps, source) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1)) }
 
     func wake() { source.yield() }
 
-    /// Rows of changes that failed in this process: tried again after a restart.
-    var skipped: Set<Int64> { failed.withLock { $0 } }
+    /// Rows of changes that are not to be continued now.
+    var skipped: Set<Int64> { state.withLock { $0.failed.union($0.postponed) } }
 
-    func skip(_ row: Int64) { _ = failed.withLock { $0.insert(row) } }
+    /// The change failed: it is tried again after a restart.
+    /// - Returns: false if it failed before.
+    func skip(_ row: Int64) -> Bool { state.withLock { $0.failed.insert(row).inserted } }
+
+    /// The change timed out: it is tried again in the next round.
+    func postpone(_ row: Int64) { _ = state.withLock { $0.postponed.insert(row) } }
+
+    /// What was postponed is tried again.
+    func beginRound() { state.withLock { $0.postponed = [] } }
 }

@@ -1,18 +1,16 @@
 import Synchronization
 package import Vocabulary
 
-/// The rules that recording needs for a source, independent of its kind.
+/// The rules that recording needs for a source, independent of its kind. Whether its events, or what the app's backend
+/// says about it, can concern a holder as a whole is not among them: daemons with different tokens, and the same daemon
+/// after a token was removed, must find the same stored changes.
 package struct SourceRules: Sendable {
     package let shape: any SourceShape
     package let ownership: Ownership
-    /// Whether its events, or what the app's backend says about it, can concern a holder as a whole. If not, nothing is
-    /// looked up for that, and no two of its batches wait for each other.
-    package let statesChanges: Bool
 
-    package init(shape: any SourceShape, ownership: Ownership = .exclusive, statesChanges: Bool = false) {
+    package init(shape: any SourceShape, ownership: Ownership = .exclusive) {
         self.shape = shape
         self.ownership = ownership
-        self.statesChanges = statesChanges
     }
 }
 

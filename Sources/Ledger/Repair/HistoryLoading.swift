@@ -16,7 +16,6 @@ struct HistoryLoading {
 
     private let purchase: Identifier
     private let read: Repair.Reader
-    private let statesChanges: Bool
     private var history: PurchaseHistory
     private var holders: Set<Holder> = []
     private var names: Set<String> = []
@@ -32,12 +31,10 @@ struct HistoryLoading {
     private var now = Timestamp(milliseconds: .max)
 
     init(
-        _ purchase: Identifier, scope: Scope, key: String, kind: Purchase.Kind, statesChanges: Bool,
-        read: @escaping Repair.Reader
+        _ purchase: Identifier, scope: Scope, key: String, kind: Purchase.Kind, read: @escaping Repair.Reader
     ) {
         self.purchase = purchase
         self.read = read
-        self.statesChanges = statesChanges
         history = PurchaseHistory(purchase: purchase, scope: scope, key: key, kind: kind)
     }
 
@@ -47,7 +44,7 @@ struct HistoryLoading {
         try readHorizon(eventsKept, on: session)
         try readTables(on: session)
         try readWebhooks(on: session)
-        if statesChanges { try readStatements(on: session) }
+        try readStatements(on: session)
         return history
     }
 
@@ -150,8 +147,14 @@ struct HistoryLoading {
         let rows = try session.run(RepairStatements.changes, wanted)
         if rows.count == Self.statementsMax { history.isCut = true }
         for row in rows {
-            let change = try HolderChangeRow(
-                scope: scope, subject: row.1, kind: row.2, target: row.3, second: row.4, at: row.5)
+            let change: HolderChangeRow
+            do throws(HolderChangeRow.Unreadable) {
+                change = try HolderChangeRow(
+                    row: row.0, scope: scope, subject: row.1, kind: row.2, target: row.3, second: row.4, at: row.5)
+            } catch {
+                history.unreadable += 1
+                continue
+            }
             changes[row.0, default: []].append(change)
             holders.formUnion(change.targets)
         }

@@ -46,7 +46,7 @@ struct Rebuilding {
     /// The plan of all items. All changes are among the items, so a subject whose changes the plan misses has no
     /// others: it is marked as known, and the plan starts again.
     private func plan() -> RecordPlan {
-        var known = HolderKnowledge()
+        var known = HolderKnowledge(changing: [history.scope.source])
         known.know(name: history.key, of: history.purchase)
         while true {
             var plan = RecordPlan(purchases: [:], holders: known, rules: rules)

@@ -63,9 +63,7 @@ package struct Repair: Sendable {
     ) throws(DatabaseError) -> RepairReport? {
         guard let source = try session.run(RepairStatements.source, purchase).first else { return nil }
         let rules = rules[source]
-        if rules?.statesChanges == true {
-            try session.post(HolderStatements.lockShared, Identity.lock(ofSource: source))
-        }
+        try session.post(HolderStatements.lockShared, Identity.lock(ofSource: source))
         guard let row = try session.run(RecordStatements.lockPurchases, [purchase]).first else { return nil }
         let loaded = LoadedPurchases([row])
         var report = RepairReport(
@@ -80,7 +78,7 @@ package struct Repair: Sendable {
         let kind = Purchase.Kind(rawValue: row.6) ?? .subscription
         let history = try HistoryLoading(
             purchase, scope: Scope(source: row.1, app: row.2, environment: row.3), key: row.5, kind: kind,
-            statesChanges: rules.statesChanges, read: read
+            read: read
         ).run(eventsKept: eventsKept, on: session)
         let rebuilt = Rebuilding(history: history, rules: self.rules).run()
         let decision = RepairDecision(history, stored: stored, rebuilt: rebuilt, ownership: rules.ownership)

@@ -66,7 +66,8 @@ package enum Quarantine {
         let recorder = RecordEvents(routes: routes, rules: rules, handOver: HandOver(), daemon: nil)
         let (outcome, behind) = try await pool.retriedTransaction {
             session throws(DatabaseError) -> (Outcome, [FanOut.Lane]) in
-            var reserved = Reservations()
+            var (recorder, reserved) = (recorder, Reservations())
+            recorder.stateForm = try StateForm.readByAll(on: session)
             let committed = try recorder.run([event], on: session, reserved: &reserved)
             _ = try session.execute(QuarantineStatements.remove, id)
             return (try Self.outcome(of: committed), committed.behind.map(\.lane))

@@ -63,6 +63,7 @@ final class Lane {
         if deliveries.count < arrived.count {
             let lost = arrived.filter { !registration.isCurrent($0.lease) }
             handOver.free(route.row, lost.count, bytes: lost.reduce(0) { $0 + $1.message.bytes })
+            handOver.drop(lost)
         }
         guard !deliveries.isEmpty else { return pump() }
         if state.add(deliveries, areClaimed: areClaimed) {

@@ -1,0 +1,34 @@
+import Synchronization
+
+/// Waits for what cannot be cancelled, such as an answer of the database.
+enum Patience {
+    /// The value of a task that ends within `limit`; nil: it runs on. A caller that is cancelled waits all the same.
+    static func value<Value: Sendable>(of task: Task<Value, Never>, within limit: Duration) async -> Value? {
+        await withCheckedContinuation { continuation in
+            let answer = Answer(continuation)
+            let impatient = Task {
+                try await Task.sleep(for: limit)
+                answer.give(nil)
+            }
+            Task {
+                answer.give(await task.value)
+                impatient.cancel()
+            }
+        }
+    }
+
+    /// Given once; what comes after it is dropped.
+    private final class Answer<Value: Sendable>: Sendable {
+        private let waiting: Mutex<CheckedContinuation<Value?, Never>?>
+
+        init(_ continuation: CheckedContinuation<Value?, Never>) { waiting = Mutex(continuation) }
+
+        func give(_ value: Value?) {
+            let continuation = waiting.withLock { waiting in
+                defer { waiting = nil }
+                return waiting
+            }
+            continuation?.resume(returning: value)
+        }
+    }
+}
