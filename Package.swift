@@ -2,7 +2,7 @@
 import PackageDescription
 
 /// One place for what every target of ours is compiled with.
-let house: [SwiftSetting] = [
+let sharedSettings: [SwiftSetting] = [
     .swiftLanguageMode(.v6),
     .enableUpcomingFeature("ExistentialAny"),
     .enableUpcomingFeature("InternalImportsByDefault"),
@@ -17,7 +17,7 @@ let nioTLSEvents: Target.Dependency = .product(name: "NIOTLS", package: "swift-n
 let nioTLS: Target.Dependency = .product(name: "NIOSSL", package: "swift-nio-ssl")
 let crypto: Target.Dependency = .product(name: "Crypto", package: "swift-crypto")
 
-// The order of the targets is the way an event takes: Front and Inbound, the Ledger over Postgres, Outbound.
+// The order of the targets is the way an event takes: HTTPServer and Inbound, the Ledger over Postgres, Outbound.
 // Inbound and Outbound never import each other: they meet in the database (Tests/TidyTests holds the edges).
 let package = Package(
     name: "posthouse",
@@ -30,33 +30,34 @@ let package = Package(
         .package(url: "https://github.com/swiftlang/swift-subprocess", exact: "1.0.2", traits: []),
     ],
     targets: [
-        // The doors to C and C++.
+        // The bindings to C and C++.
         .systemLibrary(name: "CLibpq", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
         .systemLibrary(name: "CSystemd", pkgConfig: "libsystemd", providers: [.apt(["libsystemd-dev"])]),
         .target(name: "CToml"),
 
         // What everything speaks.
-        .target(name: "Vocabulary", swiftSettings: house),
-        .target(name: "JSONText", swiftSettings: house),
+        .target(name: "Vocabulary", swiftSettings: sharedSettings),
+        .target(name: "JSONText", swiftSettings: sharedSettings),
 
         // The outside world: a database, the service manager, HTTP, a private cluster, the configuration.
-        .target(name: "Postgres", dependencies: ["CLibpq"], swiftSettings: house),
-        .target(name: "Systemd", dependencies: ["CSystemd"], swiftSettings: house),
+        .target(name: "Postgres", dependencies: ["CLibpq"], swiftSettings: sharedSettings),
+        .target(name: "Systemd", dependencies: ["CSystemd"], swiftSettings: sharedSettings),
         .target(
-            name: "Front", dependencies: ["Vocabulary", nio, nioPosix, nioHTTP, nioTLS], swiftSettings: house),
+            name: "HTTPServer", dependencies: ["Vocabulary", nio, nioPosix, nioHTTP, nioTLS],
+            swiftSettings: sharedSettings),
         .target(
             name: "Cluster",
             dependencies: [
                 "Vocabulary", .product(name: "Subprocess", package: "swift-subprocess"),
                 .product(name: "SystemPackage", package: "swift-system"),
             ],
-            swiftSettings: house),
-        .target(name: "Configuration", dependencies: ["CToml", "Vocabulary", crypto], swiftSettings: house),
+            swiftSettings: sharedSettings),
+        .target(name: "Configuration", dependencies: ["CToml", "Vocabulary", crypto], swiftSettings: sharedSettings),
 
         // The way of an event.
         .target(
-            name: "Inbound", dependencies: ["Vocabulary", "JSONText", "Front", "Ledger", crypto, nio],
-            swiftSettings: house),
+            name: "Inbound", dependencies: ["Vocabulary", "JSONText", "HTTPServer", "Ledger", crypto, nio],
+            swiftSettings: sharedSettings),
         .target(
             name: "Ledger", dependencies: ["Vocabulary", "JSONText", "Postgres", crypto],
             resources: [
@@ -67,52 +68,53 @@ let package = Package(
                 .embedInCode("Schema/Migrations/M0006_holder_changes.sql"),
                 .embedInCode("Schema/Migrations/M0007_state_form.sql"),
             ],
-            swiftSettings: house),
+            swiftSettings: sharedSettings),
         .target(
             name: "Outbound",
             dependencies: ["Vocabulary", "Ledger", crypto, nio, nioPosix, nioHTTP, nioTLS, nioTLSEvents],
-            swiftSettings: house),
+            swiftSettings: sharedSettings),
 
         // What the app's backend asks.
         .target(
-            name: "API", dependencies: ["Vocabulary", "JSONText", "Front", "Ledger", crypto],
-            resources: [.embedInCode("openapi.json")], swiftSettings: house),
+            name: "API", dependencies: ["Vocabulary", "JSONText", "HTTPServer", "Ledger", crypto],
+            resources: [.embedInCode("openapi.json")], swiftSettings: sharedSettings),
 
-        .target(name: "Observing", dependencies: ["Vocabulary", "Systemd"], swiftSettings: house),
+        .target(name: "Observing", dependencies: ["Vocabulary", "Systemd"], swiftSettings: sharedSettings),
         .executableTarget(
             name: "posthouse",
             dependencies: [
-                "API", "Cluster", "Configuration", "Front", "Inbound", "JSONText", "Ledger", "Observing", "Outbound",
+                "API", "Cluster", "Configuration", "HTTPServer", "Inbound", "JSONText", "Ledger", "Observing",
+                "Outbound",
                 "Postgres", "Systemd", "Vocabulary", nio, nioPosix,
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
-            swiftSettings: house),
+            swiftSettings: sharedSettings),
 
         // Tests mirror the sources; scenarios run the real binary.
-        .target(name: "TestSupport", path: "Tests/TestSupport", swiftSettings: house),
+        .target(name: "TestSupport", path: "Tests/TestSupport", swiftSettings: sharedSettings),
     ]
         + ([
             ("Vocabulary", []),
             ("JSONText", []),
             ("Postgres", ["TestSupport"]),
             ("Systemd", []),
-            ("Front", ["Vocabulary", nio, nioPosix, nioTLS]),
+            ("HTTPServer", ["Vocabulary", nio, nioPosix, nioTLS]),
             ("Cluster", ["Vocabulary"]),
             ("Configuration", ["Vocabulary"]),
             ("Inbound", ["JSONText", "Vocabulary", crypto]),
             ("Ledger", ["Vocabulary", "JSONText", "Postgres", "TestSupport"]),
             ("Outbound", ["Ledger", "Postgres", "Vocabulary", nio, nioPosix, nioHTTP, nioTLS, crypto]),
-            ("API", ["Front", "JSONText", "Ledger", "Postgres", "TestSupport", "Vocabulary"]),
+            ("API", ["HTTPServer", "JSONText", "Ledger", "Postgres", "TestSupport", "Vocabulary"]),
             ("Observing", ["Vocabulary", "Systemd"]),
         ] as [(String, [Target.Dependency])]).map { name, more in
             .testTarget(
                 name: name + "Tests", dependencies: [.init(stringLiteral: name)] + more,
                 // Schemathesis reads its own settings.
-                exclude: name == "API" ? ["schemathesis.toml"] : [], swiftSettings: house)
+                exclude: name == "API" ? ["schemathesis.toml"] : [], swiftSettings: sharedSettings)
         } + [
-            .testTarget(name: "TidyTests", swiftSettings: house),
+            .testTarget(name: "TidyTests", swiftSettings: sharedSettings),
             .testTarget(
                 name: "ScenarioTests", dependencies: ["posthouse", "TestSupport", "Vocabulary", crypto],
-                swiftSettings: house),
+                swiftSettings: sharedSettings),
         ]
 )

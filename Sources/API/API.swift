@@ -1,4 +1,4 @@
-package import Front
+package import HTTPServer
 package import Ledger
 package import Vocabulary
 
@@ -7,7 +7,7 @@ package import Vocabulary
 /// A request is checked by its head alone (token, path, method, scope) before anything of its body is kept, then
 /// answered from the ledger. A write is an event like any other: recorded, resolved and delivered to the receivers; its
 /// answer is read from the ledger after that.
-package struct API: FrontHandler {
+package struct API: IncomingHandler {
     private let access: Access
     private let backend: Backend
     private let bodyBytesMax: Int
@@ -39,7 +39,7 @@ package struct API: FrontHandler {
         ["/v1", "/v3"].contains { path == $0 || path.hasPrefix($0 + "/") }
     }
 
-    package func admit(_ head: FrontHead) -> Admission {
+    package func admit(_ head: IncomingHead) -> Admission {
         do throws(APIFailure) {
             let (route, _) = try judge(head)
             // A body whose stated length is too long is rejected here, so that the answer has the API's error format.
@@ -51,33 +51,33 @@ package struct API: FrontHandler {
                 bodyBytesMax: bytesMax, answerTimeout: APILimits.answerTimeout,
                 timeoutAnswer: APIFailure.tooSlow.answer)
         } catch {
-            tell(error)
+            log(error)
             return .refuse(error.answer)
         }
     }
 
-    package func respond(to request: FrontRequest, with responder: Responder) {
+    package func respond(to request: IncomingRequest, with responder: Responder) {
         Task { responder.respond(await answer(request.head, body: request.body)) }
     }
 
-    package func turnedAway(_ head: FrontHead?, status: Int, reason: String) {
+    package func rejected(_ head: IncomingHead?, status: Int, reason: String) {
         guard let head, Self.owns(path: head.path) else { return }
         observe(.refused(source: Self.name, status: status, reason: reason))
     }
 
     /// Answers a complete request. Checks it again, because `admit` keeps nothing.
-    func answer(_ head: FrontHead, body: [UInt8]) async -> FrontAnswer {
+    func answer(_ head: IncomingHead, body: [UInt8]) async -> HTTPAnswer {
         do throws(APIFailure) {
             let (route, token) = try judge(head)
             let answer = try await backend.answer(Call(route: route, token: token, query: head.query, body: body))
             return head.method == "GET" ? answer.cacheable(for: head) : answer.unstored
         } catch {
-            tell(error)
+            log(error)
             return error.answer
         }
     }
 
-    private func judge(_ head: FrontHead) throws(APIFailure) -> (Route, APIToken) {
+    private func judge(_ head: IncomingHead) throws(APIFailure) -> (Route, APIToken) {
         let token = try access.token(of: head)
         let route = try Route(method: head.method, path: head.path)
         try access.require(route.operation, of: token)
@@ -88,28 +88,28 @@ package struct API: FrontHandler {
     private static let name = "api"
 
     /// Logs failures that a person should see: requests without permission, and requests that could not be answered.
-    private func tell(_ failure: APIFailure) {
+    private func log(_ failure: APIFailure) {
         guard [401, 403, 503].contains(failure.status) else { return }
         observe(.refused(source: Self.name, status: failure.status, reason: failure.cause ?? failure.message))
     }
 }
 
-extension FrontAnswer {
-    fileprivate var unstored: FrontAnswer {
+extension HTTPAnswer {
+    fileprivate var unstored: HTTPAnswer {
         var answer = self
         answer.headers.append(("cache-control", "no-store"))
         return answer
     }
 
     /// Adds a strong validator (RFC 9110 section 8.8.3) made from the body; 304 if the client has it already.
-    fileprivate func cacheable(for head: FrontHead) -> FrontAnswer {
-        let tag = "\"" + Identity.body(body).hex + "\""
+    fileprivate func cacheable(for head: IncomingHead) -> HTTPAnswer {
+        let tag = "\"" + KeyHash.body(body).hex + "\""
         let headers = [("etag", tag), ("cache-control", "private, no-cache")]
         let known = head.all("if-none-match").flatMap { $0.split(separator: ",") }.map { candidate in
             let bare = candidate.drop { $0 == " " || $0 == "\t" }
             return (bare.hasPrefix("W/") ? bare.dropFirst(2) : bare).prefix { $0 != " " && $0 != "\t" }
         }
-        if known.contains(where: { $0 == tag || $0 == "*" }) { return FrontAnswer(status: 304, headers: headers) }
+        if known.contains(where: { $0 == tag || $0 == "*" }) { return HTTPAnswer(status: 304, headers: headers) }
         var answer = self
         answer.headers += headers
         return answer

@@ -1,4 +1,4 @@
-internal import Front
+internal import HTTPServer
 internal import JSONText
 internal import Vocabulary
 
@@ -51,7 +51,7 @@ struct APIFailure: Error {
     }
 
     /// `{"error": {"type": …, "code": …, "message": …}}`, the same envelope everywhere.
-    var answer: FrontAnswer {
+    var answer: HTTPAnswer {
         var json = JSONWriter()
         json.object { json in
             json.key("error")

@@ -1,4 +1,4 @@
-internal import Front
+internal import HTTPServer
 internal import Vocabulary
 
 /// Authorises requests by bearer tokens (RFC 6750) with scopes. Without a configured token no request is allowed.
@@ -8,7 +8,7 @@ struct Access: Sendable {
     init(_ tokens: [APIToken]) { self.tokens = tokens }
 
     /// Compares every configured token completely, so that the time reveals only the length.
-    func token(of head: FrontHead) throws(APIFailure) -> APIToken {
+    func token(of head: IncomingHead) throws(APIFailure) -> APIToken {
         let fields = head.all("authorization")
         guard let field = fields.first, fields.count == 1, let given = Self.bearer(field) else {
             throw Self.unauthorized(head, "a bearer token is needed: Authorization: Bearer TOKEN", challenge: "")
@@ -34,7 +34,7 @@ struct Access: Sendable {
             ])
     }
 
-    private static func unauthorized(_ head: FrontHead, _ message: String, challenge: String) -> APIFailure {
+    private static func unauthorized(_ head: IncomingHead, _ message: String, challenge: String) -> APIFailure {
         APIFailure(
             401, .request, head.path.hasPrefix("/v3") ? .controlUnauthorized : .unauthorized, message,
             headers: [("www-authenticate", "Bearer realm=\"posthouse\"" + challenge)])

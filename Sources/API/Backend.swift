@@ -1,4 +1,4 @@
-internal import Front
+internal import HTTPServer
 internal import Ledger
 internal import Synchronization
 internal import Vocabulary
@@ -26,7 +26,7 @@ struct Backend: Sendable {
     let queue: RecordQueue
     let clock: BackendClock
 
-    func answer(_ call: Call) async throws(APIFailure) -> FrontAnswer {
+    func answer(_ call: Call) async throws(APIFailure) -> HTTPAnswer {
         switch call.operation {
         case .readDescription: try description(call)
         case .readEntitlements: try await readEntitlements(call)
@@ -48,7 +48,7 @@ struct Backend: Sendable {
         }
     }
 
-    private func description(_ call: Call) throws(APIFailure) -> FrontAnswer {
+    private func description(_ call: Call) throws(APIFailure) -> HTTPAnswer {
         _ = try call.parameters()
         return .json(200, API.descriptionBytes)
     }

@@ -77,7 +77,7 @@ package struct Eligibility: Sendable, Hashable {
     }
 
     package let answer: Answer
-    /// A short sentence for a person, always the same for the same ground.
+    /// A short sentence for a person, always the same for the same reason.
     package let reason: String
 
     /// Applies the rules in order; the first that applies decides, and the order of the transactions never matters.
@@ -95,15 +95,19 @@ package struct Eligibility: Sendable, Hashable {
         let ofGroup = transactions.filter { question.concerns($0) }
         let products = question.products.union(ofGroup.compactMap(\.product))
         let pending = renewals.filter { $0.group == question.group || products.contains($0.product) }
-        if question.products.isEmpty, ofGroup.isEmpty, pending.isEmpty { return Ground.groupIsUnknown.eligibility }
-        if pending.contains(where: { $0.graceExpiresAt.map { $0 > now } ?? false }) { return Ground.grace.eligibility }
+        if question.products.isEmpty, ofGroup.isEmpty, pending.isEmpty {
+            return EligibilityReason.groupIsUnknown.eligibility
+        }
+        if pending.contains(where: { $0.graceExpiresAt.map { $0 > now } ?? false }) {
+            return EligibilityReason.grace.eligibility
+        }
         switch question.offer {
         case .introductory: return introductory(ofGroup, now).eligibility
-        case .promotional: return (pending.isEmpty ? Ground.neverSubscribed : .hasSubscribed).eligibility
+        case .promotional: return (pending.isEmpty ? EligibilityReason.neverSubscribed : .hasSubscribed).eligibility
         }
     }
 
-    private static func introductory(_ transactions: [StoreTransaction], _ now: Timestamp) -> Ground {
+    private static func introductory(_ transactions: [StoreTransaction], _ now: Timestamp) -> EligibilityReason {
         if transactions.isEmpty { return .nothingBought }
         if transactions.contains(where: \.isRefunded) { return .refunded }
         if transactions.contains(where: { $0.isTrial || $0.isIntroductory }) { return .offerUsed }
@@ -122,8 +126,8 @@ extension EligibilityQuestion {
     }
 }
 
-/// The ground of an answer: each has one answer and one sentence.
-enum Ground: Sendable, CaseIterable {
+/// The reason for an answer: each has one answer and one sentence.
+enum EligibilityReason: Sendable, CaseIterable {
     case groupIsUnknown
     case grace
     case nothingBought

@@ -1,11 +1,11 @@
-internal import Front
+internal import HTTPServer
 internal import JSONText
 internal import Ledger
 internal import Vocabulary
 
 /// Answers whether a person may have an offer, from the ledger or from a receipt.
 extension Backend {
-    func readEligibility(_ call: Call) async throws(APIFailure) -> FrontAnswer {
+    func readEligibility(_ call: Call) async throws(APIFailure) -> HTTPAnswer {
         let parameters = try call.parameters()
         let subject = try parameters.subject(of: call.operation)
         let (asked, offer) = (try parameters.groups, try parameters.offer)
@@ -41,7 +41,7 @@ extension Backend {
         return .json(200, json.bytes)
     }
 
-    func judgeReceipt(_ call: Call) throws(APIFailure) -> FrontAnswer {
+    func judgeReceipt(_ call: Call) throws(APIFailure) -> HTTPAnswer {
         _ = try call.parameters()
         let reading: ReceiptReading
         do throws(ReceiptFault) {

@@ -1,60 +1,60 @@
-internal import Front
+internal import HTTPServer
 internal import JSONText
 internal import Ledger
 internal import Vocabulary
 
 /// Entitlements, history, transfers and identities, as pages from the ledger.
 extension Backend {
-    func readEntitlements(_ call: Call) async throws(APIFailure) -> FrontAnswer {
-        let asked = try asked(call)
-        let isActive = try asked.parameters.isActive
+    func readEntitlements(_ call: Call) async throws(APIFailure) -> HTTPAnswer {
+        let request = try request(call)
+        let isActive = try request.parameters.isActive
         let page = try await gate.pass { () async throws(LookupFailure) in
             try await lookup.entitlements(
-                of: asked.subject, in: asked.scope, isActive: isActive, after: asked.cursor, limit: asked.limit)
+                of: request.subject, in: request.scope, isActive: isActive, after: request.cursor, limit: request.limit)
         }
         return .page(page) { $1.write($0) }
     }
 
-    func readHistory(_ call: Call) async throws(APIFailure) -> FrontAnswer {
-        let asked = try asked(call)
+    func readHistory(_ call: Call) async throws(APIFailure) -> HTTPAnswer {
+        let request = try request(call)
         let page = try await gate.pass { () async throws(LookupFailure) in
             try await lookup.history(
-                of: asked.subject, in: asked.scope, after: asked.cursor, limit: asked.limit)
+                of: request.subject, in: request.scope, after: request.cursor, limit: request.limit)
         }
         return .page(page) { $1.write($0) }
     }
 
-    func readTransfers(_ call: Call) async throws(APIFailure) -> FrontAnswer {
-        let asked = try asked(call)
+    func readTransfers(_ call: Call) async throws(APIFailure) -> HTTPAnswer {
+        let request = try request(call)
         let page = try await gate.pass { () async throws(LookupFailure) in
             try await lookup.transfers(
-                of: asked.subject, in: asked.scope, after: asked.cursor, limit: asked.limit)
+                of: request.subject, in: request.scope, after: request.cursor, limit: request.limit)
         }
         return .page(page) { $1.write($0) }
     }
 
-    func readIdentities(_ call: Call) async throws(APIFailure) -> FrontAnswer {
-        let asked = try asked(call)
-        guard case .holder(let holder) = asked.subject else {
+    func readIdentities(_ call: Call) async throws(APIFailure) -> HTTPAnswer {
+        let request = try request(call)
+        guard case .holder(let holder) = request.subject else {
             throw .parameter("exactly one of user_id, anonymous_user_id is needed")
         }
         let page = try await gate.pass { () async throws(LookupFailure) in
-            try await lookup.identities(of: holder, in: asked.scope, after: asked.cursor, limit: asked.limit)
+            try await lookup.identities(of: holder, in: request.scope, after: request.cursor, limit: request.limit)
         }
         return .page(page) { $1.write($0) }
     }
 
     /// The common parameters of the four, read before a turn is taken at the gate.
-    private func asked(_ call: Call) throws(APIFailure) -> Asked {
+    private func request(_ call: Call) throws(APIFailure) -> HolderRequest {
         let parameters = try call.parameters()
-        return Asked(
+        return HolderRequest(
             parameters: parameters, subject: try parameters.subject(of: call.operation),
             scope: try scope(parameters, call), cursor: try parameters.cursor, limit: try parameters.limit)
     }
 }
 
 /// The common parameters: subject, scope and first entry.
-private struct Asked: Sendable {
+private struct HolderRequest: Sendable {
     let parameters: Parameters
     let subject: LookupSubject
     let scope: LookupScope
@@ -62,11 +62,11 @@ private struct Asked: Sendable {
     let limit: Int
 }
 
-extension FrontAnswer {
+extension HTTPAnswer {
     /// `{"data": […], "next": …}`.
     static func page<Entry>(
         _ page: LookupPage<Entry>, _ write: (Entry, inout JSONWriter) -> Void
-    ) -> FrontAnswer {
+    ) -> HTTPAnswer {
         var json = JSONWriter(reservingCapacity: 64 + page.entries.count * 512)
         json.object { json in
             json.key("data")
@@ -140,7 +140,7 @@ extension JSONWriter {
             json.member("product", transfer.product)
             json.member("from", transfer.from)
             json.member("to", transfer.to)
-            json.member("told_at", transfer.toldAt)
+            json.member("told_at", transfer.announcedAt)
             json.member("event_id", transfer.eventID)
             json.member("occurred_at", transfer.occurredAt)
         }

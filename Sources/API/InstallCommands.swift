@@ -1,4 +1,4 @@
-internal import Front
+internal import HTTPServer
 internal import JSONText
 internal import Ledger
 internal import Vocabulary
@@ -6,7 +6,7 @@ internal import Vocabulary
 /// Operations of a device's SDK that no REST API of the vendor has: identify, logout, restore. Each is answered with
 /// the purchases that the install has then.
 extension Backend {
-    func identify(_ call: Call) async throws(APIFailure) -> FrontAnswer {
+    func identify(_ call: Call) async throws(APIFailure) -> HTTPAnswer {
         let parameters = try call.parameters()
         let (source, scope) = try written(call, parameters)
         let body = try RequestBody(call.body, members: ["identity"])
@@ -36,7 +36,7 @@ extension Backend {
         return try await record(statement) { $0.member("identity", identity) }
     }
 
-    func logout(_ call: Call) async throws(APIFailure) -> FrontAnswer {
+    func logout(_ call: Call) async throws(APIFailure) -> HTTPAnswer {
         let parameters = try call.parameters()
         let (_, scope) = try written(call, parameters)
         let install = call.route.names[0]
@@ -48,7 +48,7 @@ extension Backend {
         return try await seen(by: install, in: scope)
     }
 
-    func restore(_ call: Call) async throws(APIFailure) -> FrontAnswer {
+    func restore(_ call: Call) async throws(APIFailure) -> HTTPAnswer {
         let parameters = try call.parameters()
         let (source, scope) = try written(call, parameters)
         let body = try RequestBody(call.body, members: ["transactions", "strategy"])
@@ -82,7 +82,7 @@ extension Backend {
         }.asOf
     }
 
-    private func seen(by install: String, in scope: Scope) async throws(APIFailure) -> FrontAnswer {
+    private func seen(by install: String, in scope: Scope) async throws(APIFailure) -> HTTPAnswer {
         let page = try await gate.pass { () async throws(LookupFailure) in
             try await lookup.entitlements(
                 of: .install(install), in: LookupScope(environment: scope.environment, source: scope.source),

@@ -1,11 +1,11 @@
-internal import Front
+internal import HTTPServer
 internal import JSONText
 internal import Ledger
 internal import Vocabulary
 
 /// The entitlements of an install, by product, and grants made by hand.
 extension Backend {
-    func readUserEntitlements(_ call: Call) async throws(APIFailure) -> FrontAnswer {
+    func readUserEntitlements(_ call: Call) async throws(APIFailure) -> HTTPAnswer {
         let view = try version3(call)
         let parameters = try call.parameters()
         let (cursor, limit) = (try parameters.cursor, try parameters.limit(default: APILimits.pageEntriesMax))
@@ -28,7 +28,7 @@ extension Backend {
     }
 
     /// Grants an entitlement. A second grant while the first lasts changes nothing and keeps the old end.
-    func grantEntitlement(_ call: Call) async throws(APIFailure) -> FrontAnswer {
+    func grantEntitlement(_ call: Call) async throws(APIFailure) -> HTTPAnswer {
         let view = try version3(call)
         let user = try await user(call.route.names[0], in: view)
         let now = try clock.now()
@@ -50,7 +50,7 @@ extension Backend {
     }
 
     /// Revokes an entitlement; 200 even if nothing was granted.
-    func revokeEntitlement(_ call: Call) async throws(APIFailure) -> FrontAnswer {
+    func revokeEntitlement(_ call: Call) async throws(APIFailure) -> HTTPAnswer {
         let view = try version3(call)
         let user = try await user(call.route.names[0], in: view)
         let id = call.route.names[1]
@@ -66,7 +66,7 @@ extension Backend {
     }
 
     private func holdings(of grant: Grant) async throws(APIFailure) -> [GrantHolding] {
-        let purchase = Identity.purchase(grant.purchase, in: grant.scope)
+        let purchase = KeyHash.purchase(grant.purchase, in: grant.scope)
         return try await gate.pass { () async throws(LookupFailure) in try await lookup.grant(purchase) }
     }
 
@@ -84,7 +84,7 @@ extension Backend {
         }
     }
 
-    private static func answer(_ entitlement: Version3Entitlement) -> FrontAnswer {
+    private static func answer(_ entitlement: Version3Entitlement) -> HTTPAnswer {
         var json = JSONWriter()
         json.write(entitlement)
         return .json(200, json.bytes)

@@ -1,11 +1,11 @@
-internal import Front
+internal import HTTPServer
 internal import JSONText
 internal import Ledger
 internal import Vocabulary
 
 /// An identity and the install that was the first to identify as it.
 extension Backend {
-    func readIdentity(_ call: Call) async throws(APIFailure) -> FrontAnswer {
+    func readIdentity(_ call: Call) async throws(APIFailure) -> HTTPAnswer {
         let view = try version3(call)
         let id = call.route.names[0]
         guard let install = try await install(identifiedAs: id, in: view, environment: view.environment) else {
@@ -14,7 +14,7 @@ extension Backend {
         return Self.answer(identity: id, install: install.id)
     }
 
-    func createIdentity(_ call: Call) async throws(APIFailure) -> FrontAnswer {
+    func createIdentity(_ call: Call) async throws(APIFailure) -> HTTPAnswer {
         let view = try version3(call)
         let id = call.route.names[0]
         let body = try RequestBody(call.body, mayBeAbsent: true)
@@ -27,7 +27,7 @@ extension Backend {
         return try await link(id, to: user, in: view, scope: scope)
     }
 
-    private func link(_ id: String, to user: String, in view: Version3Source) async throws(APIFailure) -> FrontAnswer {
+    private func link(_ id: String, to user: String, in view: Version3Source) async throws(APIFailure) -> HTTPAnswer {
         guard let user = try await knownUser(user, in: view) else {
             throw APIFailure(400, .resource, .userNotFound, "user not found")
         }
@@ -47,7 +47,7 @@ extension Backend {
     /// Links an identity. Of two simultaneous requests the ledger accepts the first and stores nothing of the other.
     private func link(
         _ id: String, to user: KnownInstall, in view: Version3Source, scope: Scope
-    ) async throws(APIFailure) -> FrontAnswer {
+    ) async throws(APIFailure) -> HTTPAnswer {
         if try await identify(user.id, as: id, of: view.source, in: scope, isClaim: true) {
             return Self.answer(identity: id, install: user.id)
         }
@@ -72,7 +72,7 @@ extension Backend {
     private static let linkedToAnother = APIFailure(
         422, .resource, .identityAlreadyExists, "identity already exists: it's linked to another user")
 
-    private static func answer(identity: String, install: String) -> FrontAnswer {
+    private static func answer(identity: String, install: String) -> HTTPAnswer {
         var json = JSONWriter()
         json.object { json in
             json.member("id", identity)

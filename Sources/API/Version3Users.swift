@@ -1,4 +1,4 @@
-internal import Front
+internal import HTTPServer
 internal import JSONText
 internal import Ledger
 internal import Vocabulary
@@ -42,12 +42,12 @@ extension Backend {
         return Version3Source(source: source, app: try app(of: source, parameters), environment: environment)
     }
 
-    func readUser(_ call: Call) async throws(APIFailure) -> FrontAnswer {
+    func readUser(_ call: Call) async throws(APIFailure) -> HTTPAnswer {
         let view = try version3(call)
         return try await answer(for: try await user(call.route.names[0], in: view), in: view)
     }
 
-    func createUser(_ call: Call) async throws(APIFailure) -> FrontAnswer {
+    func createUser(_ call: Call) async throws(APIFailure) -> HTTPAnswer {
         let view = try version3(call)
         let body = try RequestBody(call.body, mayBeAbsent: true)
         var environment = view.environment ?? EnvironmentChoice.usual
@@ -89,7 +89,7 @@ extension Backend {
         }
     }
 
-    private func answer(for install: KnownInstall, in view: Version3Source) async throws(APIFailure) -> FrontAnswer {
+    private func answer(for install: KnownInstall, in view: Version3Source) async throws(APIFailure) -> HTTPAnswer {
         let identity = try await identity(of: install, in: view)
         var json = JSONWriter()
         json.object { json in

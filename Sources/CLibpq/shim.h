@@ -1,4 +1,4 @@
-// The only door to libpq. Character macros are not imported by Swift, so they are re-exported as constants. What a
+// The only binding to libpq. Character macros are not imported by Swift, so they are re-exported as constants. What a
 // connection's thread needs of Linux and Swift's Glibc module leaves out lies here too.
 #ifndef POSTHOUSE_CLIBPQ_SHIM_H
 #define POSTHOUSE_CLIBPQ_SHIM_H

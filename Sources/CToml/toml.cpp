@@ -66,7 +66,7 @@ bool asserts(std::string_view bytes) {
     return false;
 }
 
-// An assertion tells no place: it is the last character of the shortest beginning of the document that fails it.
+// An assertion names no place: it is the last character of the shortest beginning of the document that fails it.
 toml::source_position place_of_assertion(std::string_view bytes) {
     size_t low = 0;
     size_t high = bytes.size();

@@ -10,21 +10,21 @@ struct Binaries: Sendable, Equatable {
 
     /// The binaries that fit a cluster of version `existing`, or the newest for a new one.
     static func find(
-        for existing: Int?, clusterDirectory: String, in surroundings: Surroundings
+        for existing: Int?, clusterDirectory: String, in hostEnvironment: HostEnvironment
     ) async throws(ClusterError) -> Binaries {
         if let existing, existing < ClusterLimits.majorVersionMin {
             throw .versionTooOld(directory: clusterDirectory, version: existing)
         }
-        var found = versioned(in: surroundings.versionsDirectory)
+        var found = versioned(in: hostEnvironment.versionsDirectory)
         if let wanted = choose(from: found, existing: existing) { return wanted }
-        let onPath = await onPath(surroundings.path)
+        let onPath = await onPath(hostEnvironment.path)
         found += onPath
         if let wanted = choose(from: found, existing: existing) { return wanted }
         if let existing, !found.isEmpty {
             throw .otherVersion(
                 directory: clusterDirectory, version: existing, installed: Set(found.map(\.major)).sorted())
         }
-        throw .binariesMissing(searched: [surroundings.versionsDirectory + "/*/bin", "PATH"])
+        throw .binariesMissing(searched: [hostEnvironment.versionsDirectory + "/*/bin", "PATH"])
     }
 
     /// Chooses exactly the major version that made the cluster, or the newest for a new one. Pure.

@@ -21,7 +21,7 @@ package struct ClusterMove: Sendable, Equatable {
         self.target = target
     }
 
-    package static func path(in directory: String) -> String { Ground(directory: directory).moved }
+    package static func path(in directory: String) -> String { ClusterPaths(directory: directory).moved }
 
     /// nil: the cluster was never moved. A line in any other form counts as an unfinished move.
     package static func read(in directory: String) -> ClusterMove? {
@@ -37,7 +37,7 @@ package struct ClusterMove: Sendable, Equatable {
     /// Writes the record; it is durable when this returns.
     package func write(in directory: String) throws(ClusterError) {
         let owner = try Account.choose(
-            clusterOwner: Files.status(Ground(directory: directory).data).map(\.st_uid), directory: directory)
+            clusterOwner: Files.status(ClusterPaths(directory: directory).data).map(\.st_uid), directory: directory)
         try Files.replace(
             Self.path(in: directory), with: "\(stage.rawValue) \(at) \(target)\n", owner: owner)
         try Files.sync(directory: directory)

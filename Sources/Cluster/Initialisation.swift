@@ -3,12 +3,12 @@ internal import Glibc
 /// Makes a new cluster beside its final path, and renames it as the last step. If this is cut short, there is no
 /// cluster, and the next start begins anew.
 enum Initialisation {
-    static func run(_ ground: Ground, _ account: Account, _ binaries: Binaries) async throws(ClusterError) {
-        let unfinished = try makeUnfinished(ground, account)
+    static func run(_ paths: ClusterPaths, _ account: Account, _ binaries: Binaries) async throws(ClusterError) {
+        let unfinished = try makeUnfinished(paths, account)
         do throws(ClusterError) {
-            try await fill(unfinished, ground, account, binaries)
-            guard rename(unfinished, ground.data) == 0 else { throw .failed("rename", unfinished, errno) }
-            try Files.sync(directory: ground.directory)
+            try await fill(unfinished, paths, account, binaries)
+            guard rename(unfinished, paths.data) == 0 else { throw .failed("rename", unfinished, errno) }
+            try Files.sync(directory: paths.directory)
         } catch {
             await remove(unfinished, account)
             throw error
@@ -17,15 +17,15 @@ enum Initialisation {
 
     /// Removes what earlier, killed initialisations left. An initdb that outlived its daemon and still writes into
     /// such a directory fails there; it can never reach the cluster.
-    static func removeLeftovers(_ ground: Ground, _ account: Account) async {
-        for name in Files.entries(ground.directory) ?? [] where name.hasPrefix(ground.unfinishedPrefix) {
-            await remove(ground.directory + "/" + name, account)
+    static func removeLeftovers(_ paths: ClusterPaths, _ account: Account) async {
+        for name in Files.entries(paths.directory) ?? [] where name.hasPrefix(paths.unfinishedPrefix) {
+            await remove(paths.directory + "/" + name, account)
         }
     }
 
-    private static func makeUnfinished(_ ground: Ground, _ account: Account) throws(ClusterError) -> String {
-        var template = Array((ground.directory + "/" + ground.unfinishedPrefix + "XXXXXX").utf8CString)
-        guard mkdtemp(&template) != nil else { throw .failed("make a directory in", ground.directory, errno) }
+    private static func makeUnfinished(_ paths: ClusterPaths, _ account: Account) throws(ClusterError) -> String {
+        var template = Array((paths.directory + "/" + paths.unfinishedPrefix + "XXXXXX").utf8CString)
+        guard mkdtemp(&template) != nil else { throw .failed("make a directory in", paths.directory, errno) }
         let path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
         guard !account.switches || lchown(path, account.userID, account.groupID) == 0 else {
             throw .failed("chown", path, errno)
@@ -34,7 +34,7 @@ enum Initialisation {
     }
 
     private static func fill(
-        _ path: String, _ ground: Ground, _ account: Account, _ binaries: Binaries
+        _ path: String, _ paths: ClusterPaths, _ account: Account, _ binaries: Binaries
     ) async throws(ClusterError) {
         do throws(Tool.Failure) {
             // Byte order (C) never changes with a library, so no index is ever invalid after an upgrade of libc.
@@ -48,8 +48,8 @@ enum Initialisation {
             try await Roles.run(Roles.creation, in: path, database: "template1", account, binaries)
         } catch {
             if Task.isCancelled { throw .cancelled }
-            if Tool.tellsFullDisk(error.lines) { throw .diskFull(directory: ground.directory) }
-            throw .initialisationFailed(directory: ground.data, lines: error.lines)
+            if Tool.indicatesFullDisk(error.lines) { throw .diskFull(directory: paths.directory) }
+            throw .initialisationFailed(directory: paths.data, lines: error.lines)
         }
         let conf = path + "/postgresql.conf"
         guard let text = Files.read(conf, limit: ClusterLimits.outputBytesMax) else {

@@ -39,18 +39,18 @@ package actor PrivateCluster {
     ///
     /// - Parameter directory: absolute; the cluster is a directory in it. Made if it is missing.
     package static func start(
-        directory: String, observe: @escaping Observer, surroundings: Surroundings = .current
+        directory: String, observe: @escaping Observer, hostEnvironment: HostEnvironment = .current
     ) async throws(ClusterError) -> PrivateCluster {
-        let (ground, account) = try await Ground.prepare(directory)
-        let lock = try DirectoryLock(ground, account: account)
-        let existing = try ground.existingVersion()
-        let binaries = try await Binaries.find(for: existing, clusterDirectory: ground.data, in: surroundings)
-        await Initialisation.removeLeftovers(ground, account)
+        let (paths, account) = try await ClusterPaths.prepare(directory)
+        let lock = try DirectoryLock(paths, account: account)
+        let existing = try paths.existingVersion()
+        let binaries = try await Binaries.find(for: existing, clusterDirectory: paths.data, in: hostEnvironment)
+        await Initialisation.removeLeftovers(paths, account)
         var launcher = ServerLauncher(
-            ground: ground, account: account, binaries: binaries,
-            socketDirectory: try SocketDirectory.make(for: ground, account: account, in: surroundings),
+            paths: paths, account: account, binaries: binaries,
+            socketDirectory: try SocketDirectory.make(for: paths, account: account, in: hostEnvironment),
             observe: observe)
-        if existing == nil { try await Initialisation.run(ground, account, binaries) }
+        if existing == nil { try await Initialisation.run(paths, account, binaries) }
         let found = try await launcher.takeOver()
         let server: Server
         if let found {
@@ -62,7 +62,7 @@ package actor PrivateCluster {
         }
         let cluster = PrivateCluster(launcher, lock, server, wasTakenOver: found != nil)
         await cluster.supervise()
-        observe(.clusterStarted(directory: ground.data, takenOver: found != nil))
+        observe(.clusterStarted(directory: paths.data, takenOver: found != nil))
         return cluster
     }
 
@@ -127,7 +127,7 @@ package actor PrivateCluster {
                 guard state != .stopped else { return false }
                 startedAt = .now
                 state = .running(pid: server.process.pid)
-                launcher.observe(.clusterStarted(directory: launcher.ground.data, takenOver: false))
+                launcher.observe(.clusterStarted(directory: launcher.paths.data, takenOver: false))
                 return true
             } catch {
                 if Task.isCancelled { return false }

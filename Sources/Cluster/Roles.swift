@@ -52,16 +52,16 @@ enum Roles {
     }
 
     /// Gives a cluster of an earlier version its two roles. Call it while no server runs on it.
-    static func separate(_ ground: Ground, _ account: Account, _ binaries: Binaries) async throws(ClusterError) {
-        guard Files.status(ground.data + "/" + markFile) == nil else { return }
+    static func separate(_ paths: ClusterPaths, _ account: Account, _ binaries: Binaries) async throws(ClusterError) {
+        guard Files.status(paths.data + "/" + markFile) == nil else { return }
         do throws(Tool.Failure) {
-            try await run(separation, in: ground.data, database: Settings.database, account, binaries)
+            try await run(separation, in: paths.data, database: Settings.database, account, binaries)
         } catch {
             if Task.isCancelled { throw .cancelled }
-            if Tool.tellsFullDisk(error.lines) { throw .diskFull(directory: ground.directory) }
-            throw .rolesFailed(directory: ground.data, lines: error.lines)
+            if Tool.indicatesFullDisk(error.lines) { throw .diskFull(directory: paths.directory) }
+            throw .rolesFailed(directory: paths.data, lines: error.lines)
         }
-        try mark(ground.data, owner: account)
+        try mark(paths.data, owner: account)
     }
 
     /// Runs statements, one a line, as the superuser, without a server. Stops at an error, which single-user mode does

@@ -2,7 +2,7 @@ extension PrivateCluster {
     /// The connection string of the cluster that a daemon keeps in `directory`, for a command beside it; nil when none
     /// runs there or this user may not look into it.
     package static func connectionString(ofRunning directory: String) -> String? {
-        let data = Ground(directory: directory).data
+        let data = ClusterPaths(directory: directory).data
         // Checks less than a daemon does before it takes a server over: beside a unit with PrivateUsers= even the
         // cluster's own user may not see the working directory of a process. If the pid has gone to another server,
         // nobody answers at the socket.
@@ -14,7 +14,7 @@ extension PrivateCluster {
 
     /// Whether a cluster was ever made there.
     package static func exists(in directory: String) -> Bool {
-        Files.status(Ground(directory: directory).data + "/PG_VERSION") != nil
+        Files.status(ClusterPaths(directory: directory).data + "/PG_VERSION") != nil
     }
 
     static func connectionString(socketDirectory: String) -> String {

@@ -11,7 +11,7 @@ struct Server: Sendable, Equatable {
 
 /// Starts a postmaster, or takes over one that runs already; waits until it is ready.
 struct ServerLauncher: Sendable {
-    let ground: Ground
+    let paths: ClusterPaths
     let account: Account
     let binaries: Binaries
     var socketDirectory: String
@@ -20,9 +20,9 @@ struct ServerLauncher: Sendable {
     /// The server that an earlier daemon left running and that answers; nil when there is none. One that runs but does
     /// not answer (frozen, or its socket was swept away) is stopped.
     func takeOver() async throws(ClusterError) -> Server? {
-        guard let process = Predecessor.postmaster(on: ground.data) else { return nil }
+        guard let process = Predecessor.postmaster(on: paths.data) else { return nil }
         try await waitUntilReady(process, logOffset: logSize())
-        guard process.isAlive, let file = PostmasterFile(in: ground.data), file.pid == process.pid,
+        guard process.isAlive, let file = PostmasterFile(in: paths.data), file.pid == process.pid,
             let directory = file.socketDirectory
         else { return nil }
         // Blocks this thread, bounded; nothing is served yet.
@@ -33,7 +33,7 @@ struct ServerLauncher: Sendable {
         }
         observe(
             .warning(
-                "PostgreSQL (process \(process.pid)) runs on \(ground.data) but does not answer in \(directory): "
+                "PostgreSQL (process \(process.pid)) runs on \(paths.data) but does not answer in \(directory): "
                     + "stopping it to start it again"))
         await Predecessor.stop(process)
         return nil
@@ -42,14 +42,14 @@ struct ServerLauncher: Sendable {
     /// Starts a server. Call it when `takeOver` found none; a server that somebody started by hand meanwhile is stopped
     /// in good order.
     func launch() async throws(ClusterError) -> Server {
-        if let running = Predecessor.postmaster(on: ground.data) { await Predecessor.stop(running) }
+        if let running = Predecessor.postmaster(on: paths.data) { await Predecessor.stop(running) }
         // Checked at each start: a cleaner of /tmp or of the runtime directory may have been there.
         if let objection = SocketDirectory.use(socketDirectory, account) {
             throw .noSocketDirectory(tried: [objection])
         }
-        try await Predecessor.clear(data: ground.data, socketDirectory: socketDirectory)
-        try await Roles.separate(ground, account, binaries)
-        try Files.replace(ground.data + "/" + Settings.includeFile, with: Settings.defaults, owner: account)
+        try await Predecessor.clear(data: paths.data, socketDirectory: socketDirectory)
+        try await Roles.separate(paths, account, binaries)
+        try Files.replace(paths.data + "/" + Settings.includeFile, with: Settings.defaults, owner: account)
         let log = try openLog()
         let offset = logSize()
         let (pids, announce) = AsyncStream.makeStream(of: pid_t.self)
@@ -76,7 +76,7 @@ struct ServerLauncher: Sendable {
         log: FileDescriptor, announce: AsyncStream<pid_t>.Continuation
     ) -> Task<String, Never> {
         let configuration = Tool.configuration(
-            binaries.postgres, Settings.arguments(data: ground.data, socketDirectory: socketDirectory), as: account)
+            binaries.postgres, Settings.arguments(data: paths.data, socketDirectory: socketDirectory), as: account)
         return Task.detached {
             defer { announce.finish() }
             do {
@@ -100,11 +100,11 @@ struct ServerLauncher: Sendable {
         let begin = clock.now
         var progress = begin + ClusterLimits.progressInterval
         while process.isAlive {
-            if let file = PostmasterFile(in: ground.data), file.pid == process.pid, file.status == "ready" { return }
+            if let file = PostmasterFile(in: paths.data), file.pid == process.pid, file.status == "ready" { return }
             let waited = clock.now - begin
             if waited > ClusterLimits.readyTimeout {
                 throw .notReady(
-                    log: ground.log, seconds: ClusterLimits.readyTimeout.components.seconds,
+                    log: paths.log, seconds: ClusterLimits.readyTimeout.components.seconds,
                     lines: logLines(from: logOffset))
             }
             if clock.now >= progress {
@@ -120,24 +120,24 @@ struct ServerLauncher: Sendable {
 
     private func failedStart(_ reason: String, logOffset: Int) -> ClusterError {
         let lines = logLines(from: logOffset)
-        if Tool.tellsFullDisk(lines) { return .diskFull(directory: ground.data) }
-        return .startFailed(log: ground.log, reason: reason, lines: lines)
+        if Tool.indicatesFullDisk(lines) { return .diskFull(directory: paths.data) }
+        return .startFailed(log: paths.log, reason: reason, lines: lines)
     }
 
     // MARK: The log
 
     /// The last lines that the server wrote after `offset`.
     func logLines(from offset: Int) -> [String] {
-        let bytes = Files.tail(ground.log, from: offset, limit: ClusterLimits.logTailBytesMax)
+        let bytes = Files.tail(paths.log, from: offset, limit: ClusterLimits.logTailBytesMax)
         return Tool.lastLines(of: String(decoding: bytes, as: UTF8.self))
     }
 
-    func logSize() -> Int { Files.status(ground.log).map { Int($0.st_size) } ?? 0 }
+    func logSize() -> Int { Files.status(paths.log).map { Int($0.st_size) } ?? 0 }
 
     /// Empties the log when it has grown too long. The server writes at its end (O_APPEND), wherever that is.
     func boundLog() {
         guard logSize() > ClusterLimits.logBytesMax else { return }
-        let descriptor = open(ground.log, O_WRONLY | O_NOFOLLOW | O_CLOEXEC)
+        let descriptor = open(paths.log, O_WRONLY | O_NOFOLLOW | O_CLOEXEC)
         guard descriptor >= 0 else { return }
         _ = ftruncate(descriptor, 0)
         close(descriptor)
@@ -145,8 +145,8 @@ struct ServerLauncher: Sendable {
 
     private func openLog() throws(ClusterError) -> FileDescriptor {
         boundLog()
-        let descriptor = open(ground.log, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0o600)
-        guard descriptor >= 0 else { throw .failed("open", ground.log, errno) }
+        let descriptor = open(paths.log, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else { throw .failed("open", paths.log, errno) }
         if account.switches { _ = fchown(descriptor, account.userID, account.groupID) }
         return FileDescriptor(rawValue: descriptor)
     }

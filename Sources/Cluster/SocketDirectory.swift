@@ -8,10 +8,10 @@ enum SocketDirectory {
 
     /// A directory for this cluster alone, made where it is missing; the same one at each start.
     static func make(
-        for ground: Ground, account: Account, in surroundings: Surroundings
+        for paths: ClusterPaths, account: Account, in hostEnvironment: HostEnvironment
     ) throws(ClusterError) -> String {
         var tried = [String]()
-        for candidate in candidates(for: ground, account: account, in: surroundings) {
+        for candidate in candidates(for: paths, account: account, in: hostEnvironment) {
             if let objection = use(candidate, account) { tried.append(objection) } else { return candidate }
         }
         throw .noSocketDirectory(tried: tried)
@@ -19,16 +19,16 @@ enum SocketDirectory {
 
     /// The candidates, the best first. The hash of the data directory keeps two clusters of one machine apart and the
     /// path short.
-    static func candidates(for ground: Ground, account: Account, in surroundings: Surroundings) -> [String] {
-        let name = hash(of: ground.data)
+    static func candidates(for paths: ClusterPaths, account: Account, in hostEnvironment: HostEnvironment) -> [String] {
+        let name = hash(of: paths.data)
         var out = [String]()
-        if let runtime = surroundings.runtimeDirectory { out.append(runtime + "/" + name) }
+        if let runtime = hostEnvironment.runtimeDirectory { out.append(runtime + "/" + name) }
         if account.switches {
             out.append("/run/posthouse/" + name)
-        } else if let session = surroundings.sessionDirectory {
+        } else if let session = hostEnvironment.sessionDirectory {
             out.append(session + "/posthouse-" + name)
         }
-        out.append(surroundings.temporaryDirectory + "/posthouse-\(account.userID)-" + name)
+        out.append(hostEnvironment.temporaryDirectory + "/posthouse-\(account.userID)-" + name)
         return out
     }
 

@@ -68,7 +68,7 @@ enum Tool {
     }
 
     /// Whether an output or a log reports a full disk (strerror of ENOSPC and EDQUOT in the C locale).
-    static func tellsFullDisk(_ lines: [String]) -> Bool {
+    static func indicatesFullDisk(_ lines: [String]) -> Bool {
         lines.contains { $0.contains("No space left on device") || $0.contains("Disk quota exceeded") }
     }
 }

@@ -52,9 +52,9 @@ struct Check {
         case .table where !table.isRepeated: return [entry.node]
         case .array(let members) where table.isRepeated && members.allSatisfy({ $0.entries != nil }): return members
         case .table:
-            report.error("`\(entry.key)` may stand more than once: write `\(table.header)`", at: entry.node.span)
+            report.error("`\(entry.key)` may be given more than once: write `\(table.header)`", at: entry.node.span)
         case .array(let members) where members.allSatisfy({ $0.entries != nil }):
-            report.error("`\(entry.key)` stands once: write `\(table.header)`", at: entry.node.span)
+            report.error("`\(entry.key)` is given once: write `\(table.header)`", at: entry.node.span)
         default:
             report.error("`\(entry.key)` must be a table: write `\(table.header)`", at: entry.keySpan)
         }
@@ -92,8 +92,8 @@ struct Check {
             }
             known[entry.key] = entry
         }
-        for key in table.keys where key.standing == .required && known[key.name] == nil {
-            report.error("`\(table.header)` needs `\(key.name)`: \(key.wants)", at: node.span)
+        for key in table.keys where key.requirement == .required && known[key.name] == nil {
+            report.error("`\(table.header)` needs `\(key.name)`: \(key.expected)", at: node.span)
         }
         return TableView(table: table, span: node.span, entries: known)
     }
@@ -109,5 +109,5 @@ struct TableView {
     subscript(key: String) -> TomlEntry? { entries[key] }
 
     /// What the value of `key` must be.
-    func wants(_ key: String) -> String { table.key(key)?.wants ?? "left out" }
+    func expected(_ key: String) -> String { table.key(key)?.expected ?? "left out" }
 }

@@ -98,7 +98,7 @@ extension Check {
             } else {
                 let near = NearMiss.suffix(text.value, among: APIToken.Scope.allCases.map(\.rawValue))
                 report.error(
-                    "`scopes` must be \(view.wants("scopes")), not \(Quote.value(text.value))\(near)", at: text.span)
+                    "`scopes` must be \(view.expected("scopes")), not \(Quote.value(text.value))\(near)", at: text.span)
             }
         }
         return scopes

@@ -22,7 +22,7 @@ extension Check {
             return try ListenAddress(parsing: text.value)
         } catch {
             report.error(
-                "`\(key)` must be \(view.wants(key)): \(Quote.value(text.value)) \(error.reason)", at: text.span)
+                "`\(key)` must be \(view.expected(key)): \(Quote.value(text.value)) \(error.reason)", at: text.span)
             return nil
         }
     }
@@ -56,7 +56,7 @@ extension Check {
             url = Secret(Array(text.value.utf8))
             if holdsPassword(text.value) {
                 report.warning(
-                    "`url` holds a password in clear text; better \(Schema.secretWants), or libpq's password file",
+                    "`url` holds a password in clear text; better \(Schema.expectedSecret), or libpq's password file",
                     at: text.span)
             }
         } else {

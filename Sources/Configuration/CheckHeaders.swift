@@ -51,7 +51,7 @@ extension Check {
             value = read
         default:
             report.error(
-                "the header \(Quote.value(field.key)) must be a string or \(Schema.secretWants), "
+                "the header \(Quote.value(field.key)) must be a string or \(Schema.expectedSecret), "
                     + "not \(field.node.kindName)", at: field.node.span)
             return nil
         }

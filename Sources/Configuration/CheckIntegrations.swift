@@ -10,7 +10,7 @@ extension Check {
             return integration(view, name: name, sourceNames: sourceNames)
         }
         if views.isEmpty {
-            report.warning("no `[[integration]]`: events are kept, and nobody is told of them", at: nil)
+            report.warning("no `[[integration]]`: events are kept, and sent to nobody", at: nil)
         }
         return integrations
     }
@@ -70,7 +70,7 @@ extension Check {
         guard let texts = strings("events", of: view) else { return nil }
         if texts.isEmpty, let entry = view["events"], case .array(let members) = entry.node.value, members.isEmpty {
             report.error(
-                "`events` is empty: this integration would be told nothing; [\"*\"] means all", at: entry.node.span)
+                "`events` is empty: this integration would be sent nothing; [\"*\"] means all", at: entry.node.span)
         }
         for text in texts {
             guard text.value.unicodeScalars.count <= ConfigurationLimits.patternCharactersMax else {
@@ -110,7 +110,7 @@ extension Check {
         guard let text = string("rate", of: view) else { return nil }
         guard let rate = RateText.read(text.value) else {
             report.error(
-                "`rate` must be \(view.wants("rate")), not \(Quote.value(text.value)); the units are /s and /m",
+                "`rate` must be \(view.expected("rate")), not \(Quote.value(text.value)); the units are /s and /m",
                 at: text.span)
             return nil
         }

@@ -8,7 +8,7 @@ extension Check {
         switch (view["secret"], view["secrets"]) {
         case (let one?, let many?):
             report.error(
-                "`secrets` stands beside `secret`; write one of them", at: many.keySpan,
+                "`secrets` is given beside `secret`; write one of them", at: many.keySpan,
                 note: ("`secret` is here", one.keySpan))
             return []
         case (let one?, nil): return [one.node]
@@ -25,7 +25,7 @@ extension Check {
             return members
         case (nil, nil):
             if isRequired {
-                report.error("`\(view.table.header)` needs `secret`: \(Schema.secretWants)", at: view.span)
+                report.error("`\(view.table.header)` needs `secret`: \(Schema.expectedSecret)", at: view.span)
             }
             return []
         }
@@ -67,16 +67,16 @@ extension Check {
         guard let entries = node.entries else {
             if case .string = node.value {
                 report.error(
-                    "`\(key)` must not stand in this file in clear text; write \(Schema.secretWants)", at: node.span)
+                    "`\(key)` must not be in this file in clear text; write \(Schema.expectedSecret)", at: node.span)
             } else {
-                report.error("`\(key)` must be \(Schema.secretWants), not \(node.kindName)", at: node.span)
+                report.error("`\(key)` must be \(Schema.expectedSecret), not \(node.kindName)", at: node.span)
             }
             return nil
         }
         guard let entry = entries.first, entries.count == 1, Schema.secretForms.contains(entry.key) else {
             let stray = entries.first { !Schema.secretForms.contains($0.key) }
             let near = stray.map { NearMiss.suffix($0.key, among: Schema.secretForms) } ?? ""
-            report.error("`\(key)` must be one of \(Schema.secretWants)\(near)", at: stray?.keySpan ?? node.span)
+            report.error("`\(key)` must be one of \(Schema.expectedSecret)\(near)", at: stray?.keySpan ?? node.span)
             return nil
         }
         guard case .string(let text) = entry.node.value, isName(text, form: entry.key) else {

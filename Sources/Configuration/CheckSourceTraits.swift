@@ -115,7 +115,7 @@ extension Check {
     private mutating func usualName(of entry: TomlEntry, _ view: TableView) -> String? {
         guard case .string(let text) = entry.node.value else {
             report.error(
-                "`event_names` must be \(view.wants("event_names")); this is \(entry.node.kindName)",
+                "`event_names` must be \(view.expected("event_names")); this is \(entry.node.kindName)",
                 at: entry.node.span)
             return nil
         }

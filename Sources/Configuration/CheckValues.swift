@@ -17,7 +17,7 @@ extension Check {
         var out: [Located<String>] = []
         for member in members {
             guard case .string(let text) = member.value else {
-                report.error("`\(key)` must be \(view.wants(key)); this is \(member.kindName)", at: member.span)
+                report.error("`\(key)` must be \(view.expected(key)); this is \(member.kindName)", at: member.span)
                 continue
             }
             if let text = plain(text, key, at: member.span) { out.append(text) }
@@ -47,7 +47,7 @@ extension Check {
                 out.append(number)
             } else {
                 report.error(
-                    "`\(key)` must be \(view.wants(key)), each from \(range.lowerBound) to \(range.upperBound)",
+                    "`\(key)` must be \(view.expected(key)), each from \(range.lowerBound) to \(range.upperBound)",
                     at: member.span)
             }
         }
@@ -66,7 +66,7 @@ extension Check {
             return nil
         }
         guard range.contains(number) else {
-            report.error("`\(key)` must be \(view.wants(key)), not \(number)", at: entry.node.span)
+            report.error("`\(key)` must be \(view.expected(key)), not \(number)", at: entry.node.span)
             return nil
         }
         return number
@@ -94,7 +94,7 @@ extension Check {
     ) -> Duration? {
         guard let duration = DurationText.read(text.value) else {
             report.error(
-                "`\(key)` must be \(view.wants(key)), not \(Quote.value(text.value)); the units are ms, s, m, h and d",
+                "`\(key)` must be \(view.expected(key)), not \(Quote.value(text.value)); the units are ms, s, m, h and d",
                 at: text.span)
             return nil
         }
@@ -110,7 +110,7 @@ extension Check {
         guard let text = string(key, of: view) else { return nil }
         guard let bytes = SizeText.read(text.value) else {
             report.error(
-                "`\(key)` must be \(view.wants(key)), not \(Quote.value(text.value)); the units are B, KiB, MiB and GiB",
+                "`\(key)` must be \(view.expected(key)), not \(Quote.value(text.value)); the units are B, KiB, MiB and GiB",
                 at: text.span)
             return nil
         }
@@ -129,7 +129,7 @@ extension Check {
         guard let text = string(key, of: view) else { return nil }
         guard let choice = Choice(rawValue: text.value) else {
             let near = NearMiss.suffix(text.value, among: Choice.allCases.map(\.rawValue))
-            report.error("`\(key)` must be \(view.wants(key)), not \(Quote.value(text.value))\(near)", at: text.span)
+            report.error("`\(key)` must be \(view.expected(key)), not \(Quote.value(text.value))\(near)", at: text.span)
             return nil
         }
         return Located(value: choice, span: text.span)
@@ -168,6 +168,6 @@ extension Check {
     }
 
     mutating func mismatch(_ entry: TomlEntry, _ key: String, _ view: TableView) {
-        report.error("`\(key)` must be \(view.wants(key)), not \(entry.node.kindName)", at: entry.node.span)
+        report.error("`\(key)` must be \(view.expected(key)), not \(entry.node.kindName)", at: entry.node.span)
     }
 }

@@ -11,13 +11,13 @@ package struct LoadOutcome: Sendable {
     package var warnings: [Diagnostic] { diagnostics.filter { $0.severity == .warning } }
 
     /// Errors that one line names.
-    private static let errorsTold = 5
+    private static let errorsListed = 5
 
     /// The errors in one line, for an entry of the journal; `posthouse check` shows all, with their lines.
     package var errorLine: String {
-        let more = errors.count - Self.errorsTold
-        let told = errors.prefix(Self.errorsTold).map(\.headline).joined(separator: "; ")
-        return more > 0 ? "\(told); and \(more) more" : told
+        let more = errors.count - Self.errorsListed
+        let listed = errors.prefix(Self.errorsListed).map(\.headline).joined(separator: "; ")
+        return more > 0 ? "\(listed); and \(more) more" : listed
     }
 
     /// `3 errors, 1 warning`; nil where there is neither.

@@ -42,7 +42,7 @@ package struct Diagnostic: Sendable, Hashable {
             case .withheld:
                 out += "\n\(left) | (not shown: this line may hold a secret)"
             case .line(let text, let caret, let width):
-                // Tabs stay tabs, so that the caret stands under its character whatever a tab's width is.
+                // Tabs stay tabs, so that the caret is under its character whatever a tab's width is.
                 let indent = text.unicodeScalars.prefix(caret).map { $0 == "\t" ? "\t" : " " }.joined()
                 let mark = "^" + String(repeating: "~", count: max(0, width - 1))
                 out += "\n\(left) | \(text)\n\(margin) | \(indent)\(paint.caret(mark))"

@@ -46,7 +46,7 @@ package enum ListenAddress: Sendable, Hashable {
             throw ListenMistake(
                 text,
                 host.isEmpty
-                    ? "has no address: 0.0.0.0 or [::] stands for every address of the machine"
+                    ? "has no address: 0.0.0.0 or [::] means every address of the machine"
                     : "does not begin with an IP address: names are not looked up, write 127.0.0.1 for this machine only"
             )
         }

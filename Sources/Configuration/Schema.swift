@@ -1,6 +1,6 @@
 /// Every table and key of the configuration, one row each: what is required, what may not be shown.
 enum Schema {
-    enum Standing: Sendable, Hashable {
+    enum Requirement: Sendable, Hashable {
         case optional
         case required
     }
@@ -8,8 +8,8 @@ enum Schema {
     struct Key: Sendable {
         let name: String
         /// After "must be ".
-        let wants: String
-        let standing: Standing
+        let expected: String
+        let requirement: Requirement
         /// A line with a text of this key in it is never shown.
         let mayHoldSecret: Bool
         /// Where the value is a table: its keys.
@@ -18,12 +18,12 @@ enum Schema {
         let holdsNames: Bool
 
         init(
-            _ name: String, _ wants: String, _ standing: Standing = .optional, mayHoldSecret: Bool = false,
+            _ name: String, _ expected: String, _ requirement: Requirement = .optional, mayHoldSecret: Bool = false,
             inner: [Key] = [], holdsNames: Bool = false
         ) {
             self.name = name
-            self.wants = wants
-            self.standing = standing
+            self.expected = expected
+            self.requirement = requirement
             self.mayHoldSecret = mayHoldSecret
             self.inner = inner
             self.holdsNames = holdsNames
@@ -152,5 +152,5 @@ enum Schema {
 
     /// The forms of a secret; anything else in its place is clear text.
     static let secretForms = ["credential", "env", "file"]
-    static let secretWants = secret
+    static let expectedSecret = secret
 }

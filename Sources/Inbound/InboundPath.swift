@@ -1,4 +1,4 @@
-import Front
+import HTTPServer
 import Ledger
 import Vocabulary
 
@@ -14,7 +14,7 @@ struct InboundPath: Sendable {
     let now: @Sendable () -> Timestamp
     let observe: Observer
 
-    func take(_ request: FrontRequest, acknowledge: @escaping @Sendable (FrontAnswer) -> Void) {
+    func take(_ request: IncomingRequest, acknowledge: @escaping @Sendable (HTTPAnswer) -> Void) {
         #if DEBUG
             Failpoint.reach(.webhookRead)
         #endif

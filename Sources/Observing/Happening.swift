@@ -22,7 +22,7 @@ package enum Happening: String, CaseIterable, Sendable {
     case integrationResumed = "6785adbd655d488f94205083f9e438ff"
     case breakerOpened = "10c1721c1258440d9cd765f7e7147c5e"
     case breakerClosed = "5e2b860724d8443e96ce987f8379dc25"
-    case leasesRescued = "0adc8a361d3f4e0cafb27e811c55e609"
+    case leasesReclaimed = "0adc8a361d3f4e0cafb27e811c55e609"
     case leaseLost = "fbd5cba5dea94d7ca87500bb977f5ee5"
     case databaseLost = "b6e2cce679164b97b6f1ee46bf93ae73"
     case databaseRecovered = "5fd18b903eed43378f7cea0f65b6491a"
@@ -61,7 +61,7 @@ extension Happening {
         case .integrationResumed: self = .integrationResumed
         case .breakerOpened: self = .breakerOpened
         case .breakerClosed: self = .breakerClosed
-        case .leasesRescued: self = .leasesRescued
+        case .leasesReclaimed: self = .leasesReclaimed
         case .leaseLost: self = .leaseLost
         case .databaseLost: self = .databaseLost
         case .databaseRecovered: self = .databaseRecovered

@@ -41,7 +41,7 @@ extension JournalEntry {
         case .breakerClosed(let integration, let seconds):
             list.add("INTEGRATION", integration)
             list.add("OPEN_SECONDS", seconds)
-        case .leasesRescued(let daemon, let count):
+        case .leasesReclaimed(let daemon, let count):
             list.add("DAEMON", String(daemon))
             list.add("COUNT", count)
         case .leaseLost(let daemon): list.add("DAEMON", String(daemon))

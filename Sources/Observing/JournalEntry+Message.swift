@@ -20,7 +20,7 @@ extension JournalEntry {
             .stopped:
             .notice
         case .duplicateDiffers, .quarantined, .requestRefused, .requestsRefused, .transferVoided, .deliveryRetry,
-            .deliveryPaused, .integrationPaused, .breakerOpened, .leasesRescued, .warning, .journalDropped:
+            .deliveryPaused, .integrationPaused, .breakerOpened, .leasesReclaimed, .warning, .journalDropped:
             .warning
         case .deliveryDead, .leaseLost, .databaseLost, .startFailed, .reloadRefused, .hangs:
             .error
@@ -34,7 +34,7 @@ extension JournalEntry {
             "recorded \(counted(count - duplicates, "event")) and \(counted(duplicates, "duplicate")) from \(source)"
                 + " within a second, too many for an entry each"
         case .duplicateDiffers(let trail):
-            "\(trail.name) \(trail.event) from \(trail.source) arrived again with other bytes; the first stands"
+            "\(trail.name) \(trail.event) from \(trail.source) arrived again with other bytes; the first is kept"
         case .quarantined(let source, let id, let reason): "quarantined body \(id) from \(source): \(reason)"
         case .refused(let source, let status, let reason):
             "refused a request to \(named(source: source)) with \(status): \(reason)"
@@ -42,7 +42,7 @@ extension JournalEntry {
             "refused \(counted(count, "more request")) to \(named(source: source)) with \(status) within a second"
         case .transferResolved(let trail): moved(trail) + ending(trail.transaction)
         case .transferVoided(let trail, let explanation):
-            "\(moved(trail)) was told and stands, but the ledger now knows better: \(explanation)"
+            "\(moved(trail)) was announced and stays so, but the ledger now says otherwise: \(explanation)"
         case .attempt(let trail): attempted(trail)
         case .successes(let integration, let count, let p50, let p99):
             "delivered \(counted(count, "message")) to \(integration) within a second, too many for an entry each"
@@ -55,7 +55,7 @@ extension JournalEntry {
                 + " \(Limits.breakerProbeInterval.components.seconds) s"
         case .breakerClosed(let name, let seconds):
             "the breaker of \(name) is closed after \(seconds) s: it answers again, and what waits goes out"
-        case .leasesRescued(let daemon, let count):
+        case .leasesReclaimed(let daemon, let count):
             "took over \(counted(count, "delivery", "deliveries")) of daemon \(daemon), which let its lease end"
         case .leaseLost(let daemon):
             "lost the lease as daemon \(daemon): others have its deliveries; starting again under a new lease"

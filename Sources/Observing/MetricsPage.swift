@@ -37,8 +37,11 @@ struct MetricsPage {
         }
         let perSource = [
             ("posthouse_quarantined_total", "Authentic bodies that could not be read, kept aside.", tally.quarantined),
-            ("posthouse_transfers_total", "Transfers told, each counted once.", tally.transfers),
-            ("posthouse_transfers_voided_total", "Told transfers that a late event belied.", tally.transfersVoided),
+            ("posthouse_transfers_total", "Transfers announced, each counted once.", tally.transfers),
+            (
+                "posthouse_transfers_voided_total", "Announced transfers that a late event voided.",
+                tally.transfersVoided
+            ),
             (
                 "posthouse_duplicates_differing_total", "Known events that arrived again with other bytes.",
                 tally.duplicatesDiffering
@@ -88,7 +91,7 @@ struct MetricsPage {
 
     private func writeService(to out: inout PrometheusText) {
         let counters = [
-            ("posthouse_leases_rescued_total", "Deliveries taken over from dead daemons.", tally.leasesRescued),
+            ("posthouse_leases_rescued_total", "Deliveries taken over from dead daemons.", tally.leasesReclaimed),
             ("posthouse_leases_lost_total", "Times this daemon was taken for dead.", tally.leasesLost),
             ("posthouse_database_losses_total", "Times the database went out of reach.", tally.databaseLosses),
             ("posthouse_journal_dropped_total", "Journal entries lost because the journal was slow.", journalDropped),

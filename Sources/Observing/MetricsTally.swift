@@ -20,7 +20,7 @@ struct MetricsTally: Sendable, Equatable {
     var attempts: [String: Attempts] = [:]
     /// By integration.
     var breakersOpened: [String: Int] = [:]
-    var leasesRescued = 0
+    var leasesReclaimed = 0
     var leasesLost = 0
     var databaseLosses = 0
 
@@ -44,7 +44,7 @@ struct MetricsTally: Sendable, Equatable {
             attempts[Self.label(trail.integration, in: attempts), default: Attempts()].count(trail)
         case .breakerOpened(let integration, _):
             breakersOpened[Self.label(integration, in: breakersOpened), default: 0] += 1
-        case .leasesRescued(_, let count): leasesRescued += count
+        case .leasesReclaimed(_, let count): leasesReclaimed += count
         case .leaseLost: leasesLost += 1
         case .databaseLost: databaseLosses += 1
         // The parts of a sum were counted here before it was logged; the rest has a gauge or no number.
@@ -98,7 +98,7 @@ struct MetricsTally: Sendable, Equatable {
             return sum
         }
         breakersOpened.merge(other.breakersOpened, uniquingKeysWith: +)
-        leasesRescued += other.leasesRescued
+        leasesReclaimed += other.leasesReclaimed
         leasesLost += other.leasesLost
         databaseLosses += other.databaseLosses
     }

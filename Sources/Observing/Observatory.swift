@@ -22,7 +22,7 @@ package final class Observatory: Sendable {
         }
 
         /// Writes one entry and waits for it; for callers that have no Observatory.
-        package func tell(_ observation: Observation, at time: Timestamp) {
+        package func log(_ observation: Observation, at time: Timestamp) {
             let entry = JournalEntry(observation)
             switch self {
             case .journal: _ = Journal.send(entry.record)
@@ -32,7 +32,7 @@ package final class Observatory: Sendable {
     }
 
     /// One observation and its time.
-    struct Told: Sendable {
+    struct TimedObservation: Sendable {
         let observation: Observation
         let at: Timestamp
     }
@@ -41,7 +41,7 @@ package final class Observatory: Sendable {
     private let now: @Sendable () -> Timestamp
     private let metrics = Metrics()
     private let limiter: Box<DetailLimiter>
-    private let writer: JournalWriter<Told>
+    private let writer: JournalWriter<TimedObservation>
 
     /// `detailPerSecond`: `[journal] detail_limit`. `queueEntriesMax`: Limits.journalQueueEntriesMax.
     package convenience init(
@@ -54,7 +54,7 @@ package final class Observatory: Sendable {
 
     init(
         version: String, detailPerSecond: Int, queueEntriesMax: Int, tick: Duration,
-        now: @escaping @Sendable () -> Timestamp, sink: @escaping JournalWriter<Told>.Sink
+        now: @escaping @Sendable () -> Timestamp, sink: @escaping JournalWriter<TimedObservation>.Sink
     ) throws(JournalWriterFailure) {
         self.version = version
         self.now = now
@@ -67,7 +67,7 @@ package final class Observatory: Sendable {
                 let time = now()
                 var due = limiter.value.withLock { isLast ? $0.takeSums() : $0.endSecond(at: time) }
                 if dropped > 0 { due.append(.journalDropped(count: dropped)) }
-                return due.map { Told(observation: $0, at: time) }
+                return due.map { TimedObservation(observation: $0, at: time) }
             })
     }
 
@@ -76,8 +76,8 @@ package final class Observatory: Sendable {
         metrics.count(observation)
         let time = now()
         let (sums, isDetailed) = limiter.value.withLock { ($0.endSecond(at: time), $0.admit(observation)) }
-        for sum in sums { writer.post(Told(observation: sum, at: time)) }
-        if isDetailed { writer.post(Told(observation: observation, at: time)) }
+        for sum in sums { writer.post(TimedObservation(observation: sum, at: time)) }
+        if isDetailed { writer.post(TimedObservation(observation: observation, at: time)) }
     }
 
     package var observer: Observer {
@@ -108,7 +108,7 @@ package final class Observatory: Sendable {
         writer.close(within: limit)
     }
 
-    private static func sink(for destination: Destination) -> JournalWriter<Told>.Sink {
+    private static func sink(for destination: Destination) -> JournalWriter<TimedObservation>.Sink {
         switch destination {
         case .journal:
             { batch in batch.count { !Journal.send(JournalEntry($0.observation).record) } }

@@ -19,7 +19,7 @@ struct OutboundPath {
 
     /// How an attempt ended, as its lane sees it.
     enum End {
-        case settled(ReceiverSign)
+        case settled(EndpointHealth)
         /// This daemon gave the attempt up; nothing was settled.
         case givenUp
     }
@@ -57,7 +57,7 @@ struct OutboundPath {
             #endif
             let latency = Int((NIODeadline.now() - startedAt).nanoseconds / 1_000_000)
             settle(delivery, result, isProbe: isProbe, latencyMilliseconds: latency)
-            completion(.settled(ReceiverSign(result)))
+            completion(.settled(EndpointHealth(result)))
         }
     }
 

@@ -56,8 +56,8 @@ extension Session {
         if wire.planning.isInForce(planning) { return }
         wire.planning.sends(planning)
         switch planning {
-        case .eachTime: try post(PlanningStatements.eachTime, ())
-        case .onceByIndex: try post(PlanningStatements.onceByIndex, ())
+        case .eachTime: try enqueue(PlanningStatements.eachTime, ())
+        case .onceByIndex: try enqueue(PlanningStatements.onceByIndex, ())
         }
     }
 

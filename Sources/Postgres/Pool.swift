@@ -29,7 +29,7 @@ package final class Pool: Sendable {
         var nextWaiter: UInt64 = 0
         /// Changes to publish, in the order in which they were decided, by one thread at a time.
         var news: [PoolState] = []
-        var isTelling = false
+        var isPublishing = false
         var retry: Task<Void, Never>?
         var closers: [CheckedContinuation<Void, Never>] = []
     }
@@ -159,7 +159,7 @@ package final class Pool: Sendable {
             return actions.compactMap { state.effect(of: $0) } + state.drained()
         }
         for effect in effects { perform(effect) }
-        tell()
+        publish()
     }
 
     private func perform(_ effect: Effect) {
@@ -208,13 +208,13 @@ package final class Pool: Sendable {
     }
 
     /// Publishes the changes in order. A thread that finds another one publishing leaves its changes to that one.
-    private func tell() {
+    private func publish() {
         var isMine = false
         while true {
             let next = state.withLock { state -> PoolState? in
-                if !isMine, state.isTelling { return nil }
+                if !isMine, state.isPublishing { return nil }
                 isMine = !state.news.isEmpty
-                state.isTelling = isMine
+                state.isPublishing = isMine
                 return isMine ? state.news.removeFirst() : nil
             }
             guard let next else { return }
@@ -247,7 +247,7 @@ extension Pool.State {
             return waiters.removeValue(forKey: waiter).map { .answer($0, .success(lease(slot))) }
         case .fail(let waiter, let error):
             return waiters.removeValue(forKey: waiter).map { .answer($0, .failure(error)) }
-        case .tell(let change):
+        case .publish(let change):
             news.append(change)
             return nil
         case .close(let slot):

@@ -13,7 +13,7 @@ struct PoolMachine {
         /// The waiter has the slot now.
         case serve(waiter: UInt64, slot: Int)
         case fail(waiter: UInt64, DatabaseError)
-        case tell(PoolState)
+        case publish(PoolState)
         /// Close the slot's connection.
         case close(slot: Int)
     }
@@ -30,7 +30,7 @@ struct PoolMachine {
     private var failures = 0
     private var retryScheduled = false
     private(set) var isClosed = false
-    private var toldDown = false
+    private var publishedDown = false
 
     init(size: Int, waitersMax: Int, backoff: ClosedRange<Duration>) {
         slots = Array(repeating: .vacant, count: size)
@@ -72,7 +72,7 @@ struct PoolMachine {
             slots[slot] = .vacant
             return lost == nil ? [.close(slot: slot)] : []
         }
-        if lost == nil { return handOver(slot) }
+        if lost == nil { return assign(slot) }
         slots[slot] = .vacant
         var actions: [Action] = []
         if lastFailure == nil {
@@ -93,7 +93,7 @@ struct PoolMachine {
         failures = 0
         slots[slot] = .idle
         // Published before a caller is served, so that the caller's own reports come after it.
-        return stateChange() + openVacant() + handOver(slot)
+        return stateChange() + openVacant() + assign(slot)
     }
 
     /// - Parameter jitter: 0 to 1, random: spreads the interval so that daemons do not reconnect in step.
@@ -140,7 +140,7 @@ struct PoolMachine {
 
     private static let closedReason = "the connection pool is closed"
 
-    private mutating func handOver(_ slot: Int) -> [Action] {
+    private mutating func assign(_ slot: Int) -> [Action] {
         guard !waiters.isEmpty else {
             slots[slot] = .idle
             return []
@@ -167,14 +167,14 @@ struct PoolMachine {
     /// Publishes a change between down and not down; when the database goes down, waiting callers fail.
     private mutating func stateChange() -> [Action] {
         guard let reason = downReason else {
-            defer { toldDown = false }
+            defer { publishedDown = false }
             // A running opening changes nothing yet; an open connection does.
-            return toldDown && isReachable ? [.tell(.recovered)] : []
+            return publishedDown && isReachable ? [.publish(.recovered)] : []
         }
         var actions = waiters.map { Action.fail(waiter: $0, .connectFailed(reason: reason)) }
         waiters.removeAll()
-        if !toldDown { actions.append(.tell(.lost(reason: reason))) }
-        toldDown = true
+        if !publishedDown { actions.append(.publish(.lost(reason: reason))) }
+        publishedDown = true
         return actions
     }
 }

@@ -68,12 +68,12 @@ package struct Session: ~Copyable {
     private func send<Parameters, Row>(
         _ statement: Statement<Parameters, Row>, _ parameters: Parameters
     ) throws(DatabaseError) -> ResultHandle {
-        if wire.posted.isEmpty { try planOutsideTransaction() }
+        if wire.pipelined.isEmpty { try planOutsideTransaction() }
         try prepare(statement)
         try encode(statement, parameters)
-        if !wire.posted.isEmpty {
+        if !wire.pipelined.isEmpty {
             // Sent together with the enqueued statements.
-            try wire.post(PostedStatement(name: statement.name, read: nil))
+            try wire.enqueue(PipelinedStatement(name: statement.name, read: nil))
             return try wire.collectResults(within: wire.settings.statementDeadline)
         }
         return try acknowledged {
@@ -117,7 +117,7 @@ package struct Session: ~Copyable {
     private func acknowledged(
         _ command: () throws(DatabaseError) -> ResultHandle
     ) throws(DatabaseError) -> ResultHandle {
-        let commitsItself = wire.transactionStatus == PQTRANS_IDLE && wire.posted.isEmpty
+        let commitsItself = wire.transactionStatus == PQTRANS_IDLE && wire.pipelined.isEmpty
         let result = try command()
         if commitsItself, let reason = wire.notices.doubtAboutCommit(commitAlone: false) {
             throw .commitUnknown(reason: reason)

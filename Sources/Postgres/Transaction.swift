@@ -35,7 +35,7 @@ extension Session {
         let verdict: TransactionVerdict<Value>
         do throws(DatabaseError) {
             try prepare(Bounds.commit)
-            try postAnywhere(Bounds.begin, ())
+            try enqueueAnywhere(Bounds.begin, ())
             try plan(planning)
             verdict = try body(self)
             if !wire.mayTravelWithCommit { try wire.collect() }
@@ -61,7 +61,7 @@ extension Session {
         _ = try wire.pointer()
         let tag: String
         do throws(DatabaseError) {
-            tag = wire.posted.isEmpty ? try command("COMMIT") : try commitWithPosted()
+            tag = wire.pipelined.isEmpty ? try command("COMMIT") : try commitWithPipeline()
         } catch {
             // Still inside a failed transaction: an earlier statement was refused, and COMMIT was not run.
             if wire.transactionStatus == PQTRANS_INERROR {
@@ -79,8 +79,8 @@ extension Session {
         isCommitted = true
     }
 
-    private func commitWithPosted() throws(DatabaseError) -> String {
-        try postAnywhere(Bounds.commit, ())
+    private func commitWithPipeline() throws(DatabaseError) -> String {
+        try enqueueAnywhere(Bounds.commit, ())
         return try wire.collectResults(within: wire.settings.statementDeadline).commandTag
     }
 
@@ -115,5 +115,5 @@ extension Wire {
     /// Whether COMMIT may be sent with the enqueued statements. It may, because the server runs nothing after a
     /// statement that it refuses; but not with statements that this side may still reject, nor with more than is sent
     /// at once: a connection lost before COMMIT was sent leaves no doubt.
-    fileprivate var mayTravelWithCommit: Bool { !holdsEnough && posted.allSatisfy { $0.read == nil } }
+    fileprivate var mayTravelWithCommit: Bool { !holdsEnough && pipelined.allSatisfy { $0.read == nil } }
 }

@@ -17,9 +17,9 @@ final class Wire {
     /// The SQL of the statements that the server has prepared, by name.
     var prepared: [String: String] = [:]
     /// Enqueued and not answered yet; libpq is in pipeline mode while there are any.
-    var posted: [PostedStatement] = []
-    /// Bytes of the parameters of `posted`.
-    var postedBytes = 0
+    var pipelined: [PipelinedStatement] = []
+    /// Bytes of the parameters of `pipelined`.
+    var pipelinedBytes = 0
     var planning = SessionPlanning()
     /// Bytes of the running copy since the last flush.
     var copyBytes = 0
@@ -50,8 +50,8 @@ final class Wire {
     /// Closes the connection at once. The first reason is kept.
     func end(_ reason: String) {
         handle = nil
-        posted = []
-        postedBytes = 0
+        pipelined = []
+        pipelinedBytes = 0
         monitor.end(reason)
     }
 

@@ -7,20 +7,20 @@ package enum Holder: Hashable, Sendable {
     case anonymous(String)
 
     /// `user:` or `anon:` before the vendor's id.
-    package var coalesced: String {
+    package var storageKey: String {
         switch self {
         case .user(let id): "user:" + id
         case .anonymous(let id): "anon:" + id
         }
     }
 
-    /// Reads what `coalesced` wrote; nil for anything else. Compares bytes, because an id may begin with a combining
+    /// Reads what `storageKey` wrote; nil for anything else. Compares bytes, because an id may begin with a combining
     /// mark.
-    package init?(coalesced: some StringProtocol) {
-        let id = String(decoding: coalesced.utf8.dropFirst(5), as: UTF8.self)
-        if coalesced.utf8.starts(with: "user:".utf8) {
+    package init?(storageKey: some StringProtocol) {
+        let id = String(decoding: storageKey.utf8.dropFirst(5), as: UTF8.self)
+        if storageKey.utf8.starts(with: "user:".utf8) {
             self = .user(id)
-        } else if coalesced.utf8.starts(with: "anon:".utf8) {
+        } else if storageKey.utf8.starts(with: "anon:".utf8) {
             self = .anonymous(id)
         } else {
             return nil

@@ -92,14 +92,14 @@ package struct Integration: Sendable, Hashable {
 
     /// Whether a message of this type, source and environment goes here. Operational messages go only to an integration
     /// with a glob that begins with their prefix: the `*` of a receiver of purchases does not match them.
-    package func wants(type: String, source: String, environment: String) -> Bool {
+    package func selects(type: String, source: String, environment: String) -> Bool {
         if type.hasPrefix(Self.operationalPrefix) {
             return events.contains { $0.pattern.hasPrefix(Self.operationalPrefix) && $0.matches(type) }
         }
-        return wantsPurchases(type: type, source: source, environment: environment)
+        return selectsPurchases(type: type, source: source, environment: environment)
     }
 
-    private func wantsPurchases(type: String, source: String, environment: String) -> Bool {
+    private func selectsPurchases(type: String, source: String, environment: String) -> Bool {
         (sources.isEmpty || sources.contains(source)) && (environments.isEmpty || environments.contains(environment))
             && events.contains { $0.matches(type) }
     }

@@ -1,7 +1,7 @@
 /// Every limit of Posthouse (queues, buffers, pools, bodies, waits), with its unit, in one place. Values that the
 /// configuration can change have their defaults here, too.
 package enum Limits {
-    // MARK: Front
+    // MARK: HTTP server
 
     /// Bytes of one request body; `[server] max_body`.
     package static let requestBodyBytesMax = 1 << 20
@@ -66,7 +66,7 @@ package enum Limits {
     package static let laneBytesMax = 16 << 20
     package static let laneBytesMin = 256 << 10
     /// Bytes of bodies held in memory by all lanes; holds for up to 256 lanes.
-    package static let handOverBytesMax = 64 << 20
+    package static let dispatchBufferBytesMax = 64 << 20
     /// Deliveries that one claim takes.
     package static let claimDeliveriesMax = 256
     /// Interval of the poll that backs up the wake-ups.

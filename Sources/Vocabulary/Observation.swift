@@ -33,7 +33,7 @@ package enum Observation: Sendable {
     /// Reported by the daemon that opened or closed the breaker for all daemons.
     case breakerOpened(integration: String, reason: String)
     case breakerClosed(integration: String, openSeconds: Int)
-    case leasesRescued(daemon: Int64, count: Int)
+    case leasesReclaimed(daemon: Int64, count: Int)
     /// This daemon's lease expired and its deliveries were reclaimed; it starts again under a new lease.
     case leaseLost(daemon: Int64)
 

@@ -63,7 +63,7 @@ enum DatabaseAccess {
     /// users.
     static func peerHint(_ line: String) -> String {
         guard geteuid() == 0 else { return "" }
-        return "; a database that knows its users by peer authentication wants this run as the daemon's own user: "
+        return "; with peer authentication run this as the daemon's own user: "
             + line
     }
 

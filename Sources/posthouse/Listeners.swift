@@ -1,5 +1,5 @@
 import Configuration
-import Front
+import HTTPServer
 import Systemd
 import Vocabulary
 
@@ -8,7 +8,7 @@ struct Listeners {
     let ingest: Listen
     /// nil: the API and the metrics answer on `ingest`.
     let inner: Listen?
-    let tls: Front.TLSFiles?
+    let tls: HTTPServer.TLSFiles?
 
     /// - Parameter inherited: the sockets that the socket unit opened. They take precedence over the configuration and
     ///   must agree with it: a proxy that connects to one address while the daemon serves another would reach nobody.
@@ -29,11 +29,11 @@ struct Listeners {
         }
         ingest = listens[0]
         inner = listens.count > 1 ? listens[1] : nil
-        tls = server.tls.map { Front.TLSFiles(certificate: $0.certificate, key: $0.key) }
+        tls = server.tls.map { HTTPServer.TLSFiles(certificate: $0.certificate, key: $0.key) }
     }
 
     /// Each listener with the paths that it serves.
-    var sides: [(Listen, Doors.Side)] {
+    var roles: [(Listen, OpenListeners.Role)] {
         guard let inner else { return [(ingest, .everything)] }
         return [(ingest, .webhooks), (inner, .backend)]
     }

@@ -1,4 +1,4 @@
-import Front
+import HTTPServer
 import Inbound
 import Ledger
 import Observing
@@ -16,7 +16,7 @@ struct Operations: Sendable {
     /// Names of the configured integrations.
     let integrations: Set<String>
 
-    func admit(_ head: FrontHead, showsMetrics: Bool) -> Admission {
+    func admit(_ head: IncomingHead, showsMetrics: Bool) -> Admission {
         switch head.path {
         case "/healthz", "/readyz": break
         case "/metrics" where showsMetrics: break
@@ -28,7 +28,7 @@ struct Operations: Sendable {
             timeoutAnswer: .text(503, "the database did not answer in time\n"))
     }
 
-    func respond(to request: FrontRequest, with responder: Responder) {
+    func respond(to request: IncomingRequest, with responder: Responder) {
         switch request.head.path {
         case "/healthz": responder.respond(.text(200, "ok\n"))
         case "/readyz": responder.respond(readiness)
@@ -37,13 +37,13 @@ struct Operations: Sendable {
     }
 
     /// Ready means that a connection is open and that a renewal of the lease was committed lately.
-    private var readiness: FrontAnswer {
+    private var readiness: HTTPAnswer {
         guard pool.isReachable else { return .text(503, "the database is out of reach\n") }
         guard registration.mayStart else { return .text(503, "the database has not committed lately\n") }
         return .text(200, "ready\n")
     }
 
-    private func metrics() async -> FrontAnswer {
+    private func metrics() async -> HTTPAnswer {
         let figures = await reading.figures
         let recorded = recording.snapshot
         let gauges = Gauges(
@@ -55,7 +55,7 @@ struct Operations: Sendable {
                     breakerIsOpen: $0.hasOpenBreaker(among: integrations))
             }, recording: Gauges.Recording(commits: recorded.commits, batches: recorded.batches),
             beingStored: recordQueue.depth)
-        return FrontAnswer(
+        return HTTPAnswer(
             status: 200, headers: [("content-type", "text/plain; version=0.0.4; charset=utf-8")],
             body: Array(observatory.metricsPage(gauges: gauges).utf8))
     }

@@ -1,5 +1,5 @@
 import Configuration
-import Front
+import HTTPServer
 import Ledger
 import NIOCore
 import NIOPosix
@@ -11,18 +11,18 @@ import Vocabulary
 
 /// The running relay: the only place where its parts are built and joined.
 ///
-///     Front ─▶ Ingest ─▶ RecordQueue ─▶ Recorder ─▶ ledger (PostgreSQL) ─▶ HandOver / claims ─▶ Dispatcher
+///     HTTPServer ─▶ Ingest ─▶ RecordQueue ─▶ Recorder ─▶ ledger ─▶ DispatchBuffer / claims ─▶ Dispatcher
 ///
 /// Built from the end of this path to its start, so that each part finds the one that it passes work to.
 final class Relay: Sendable {
     let pool: Pool
     let group: MultiThreadedEventLoopGroup
     let recordQueue: RecordQueue
-    let handOver: HandOver
+    let dispatchBuffer: DispatchBuffer
     /// Applies a new configuration to the parts.
     let reloader: Reloader
     private let dispatcher: Dispatcher
-    private let doors: Doors
+    private let openListeners: OpenListeners
     private let queue: Queue
     private let registration: Registration
     /// Ends when the record queue is closed and empty.
@@ -30,11 +30,11 @@ final class Relay: Sendable {
     /// Ends when the settlement buffer is closed and empty.
     private let settling: Task<Void, Never>
     /// The background tasks; they run until they are cancelled.
-    private let clockwork: [Task<Void, Never>]
+    private let backgroundTasks: [Task<Void, Never>]
     private let names: NameResolver
     let observe: Observer
 
-    var listens: String { doors.servers.map(\.boundAddress).joined(separator: ", ") }
+    var listens: String { openListeners.servers.map(\.boundAddress).joined(separator: ", ") }
     /// Whether a webhook that came now could be acknowledged: the database is reachable and committed lately.
     var isReady: Bool { pool.isReachable && registration.mayStart }
 
@@ -75,8 +75,9 @@ final class Relay: Sendable {
         let registration = Registration(pool: pool, key: lock?.own.key, version: Posthouse.version, clock: clock)
         self.registration = registration
         let routes = Routes()
-        handOver = HandOver()
-        queue = Queue(pool: pool, handOver: handOver, registration: registration, routes: routes, observe: observe)
+        dispatchBuffer = DispatchBuffer()
+        queue = Queue(
+            pool: pool, dispatchBuffer: dispatchBuffer, registration: registration, routes: routes, observe: observe)
         // Leases that cannot be given back run out by themselves.
         undo.add { [queue] in try? await queue.leave() }
         do {
@@ -96,23 +97,23 @@ final class Relay: Sendable {
         let rules = SourceRuleBook(SourceRules.byName(configuration))
         let signings = SourceSignings(SourceSigning.byName(configuration.sources))
         dispatcher = Dispatcher(
-            queue: queue, handOver: handOver, registration: registration, clock: clock, sources: signings,
+            queue: queue, dispatchBuffer: dispatchBuffer, registration: registration, clock: clock, sources: signings,
             group: group, observe: observe)
         names = NameResolver()
 
         recordQueue = RecordQueue()
         let recorder = Recorder(
-            queue: recordQueue, pool: pool, handOver: handOver, registration: registration, routes: routes,
+            queue: recordQueue, pool: pool, dispatchBuffer: dispatchBuffer, registration: registration, routes: routes,
             rules: rules, clock: clock, observe: observe)
 
         let reading = FiguresReading(pool: pool)
-        let makeParts = { @Sendable [pool, recordQueue] configuration in
-            Doors.Parts(
+        let makeHandlers = { @Sendable [pool, recordQueue] configuration in
+            OpenListeners.Handlers(
                 configuration, pool: pool, reading: reading, queue: recordQueue, recording: recorder.figures,
                 registration: registration, clock: clock, observatory: observatory)
         }
-        doors = try await Doors.open(
-            listeners.sides, tls: listeners.tls, parts: makeParts(configuration), group: group)
+        openListeners = try await OpenListeners.open(
+            listeners.roles, tls: listeners.tls, handlers: makeHandlers(configuration), group: group)
 
         try Task.checkCancellation()
         // Nothing fails from here on: webhooks and deliveries may begin.
@@ -120,14 +121,15 @@ final class Relay: Sendable {
         await dispatcher.adopt(lanes, resolver: resolver)
         recording = Task { await recorder.run() }
         settling = Task { [dispatcher] in await dispatcher.runSettling() }
-        clockwork = [
+        backgroundTasks = [
             Task { [dispatcher] in await dispatcher.run() },
             Task { [dispatcher] in await WakeUps(settings: settings).run { await dispatcher.wakeUp() } },
             Task { await Self.keepUp(pool, live, observe) },
         ]
         reloader = Reloader(
             started: configuration, live: live, pool: pool, queue: queue, rules: rules, signings: signings,
-            dispatcher: dispatcher, resolver: resolver, doors: doors, observatory: observatory, makeParts: makeParts)
+            dispatcher: dispatcher, resolver: resolver, openListeners: openListeners, observatory: observatory,
+            makeHandlers: makeHandlers)
     }
 
     private static func pool(
@@ -165,7 +167,7 @@ final class Relay: Sendable {
             await attempt("pruning") { try await upkeep.prune() }
             await attempt("pruning the memory of duplicates") {
                 guard hour >= 24 else { return }
-                try await upkeep.pruneIdentities()
+                try await upkeep.pruneEventKeys()
                 hour = 0
             }
             hour += 1
@@ -186,10 +188,10 @@ final class Relay: Sendable {
         let deadline = ContinuousClock.Instant.now + limit
         func left() -> Duration { max(.milliseconds(100), deadline - .now) }
         await withTaskGroup { group in
-            for server in doors.servers { group.addTask { await server.drain(upTo: left() / 2) } }
+            for server in openListeners.servers { group.addTask { await server.drain(upTo: left() / 2) } }
         }
         recordQueue.close()
-        clockwork.forEach { $0.cancel() }
+        backgroundTasks.forEach { $0.cancel() }
         // Beside each other: a database that stores nothing must not keep attempts from ending. Whoever sent what is
         // still being stored has been answered by now. What is stored late is leased by nobody, or reclaimed.
         async let recorded = Patience.value(of: recording, within: min(Limits.recordDrainTimeout, left()))
@@ -203,7 +205,7 @@ final class Relay: Sendable {
         await settling.value
         cutOff.cancel()
         // A background task in the middle of a round could lease or register after all leases were given back.
-        for task in clockwork { await task.value }
+        for task in backgroundTasks { await task.value }
         do {
             try await queue.leave()
         } catch {

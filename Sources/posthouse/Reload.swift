@@ -1,5 +1,5 @@
 import Configuration
-import Front
+import HTTPServer
 import Ledger
 import Observing
 import Outbound
@@ -21,25 +21,25 @@ struct Reloader: Sendable {
     let signings: SourceSignings
     let dispatcher: Dispatcher
     let resolver: AddressResolver
-    let doors: Doors
+    let openListeners: OpenListeners
     let observatory: Observatory
     /// Makes the request handlers for a configuration.
-    let makeParts: @Sendable (Configuration) -> Doors.Parts
+    let makeHandlers: @Sendable (Configuration) -> OpenListeners.Handlers
 
     /// A configuration that can be adopted.
     struct Prepared: Sendable {
         fileprivate let configuration: Configuration
         fileprivate let lanes: [PlannedLane]
         /// nil: the listeners have no certificate, or the new configuration names none.
-        fileprivate let certificate: TLSIdentity?
+        fileprivate let certificate: TLSCertificate?
     }
 
     func prepare(_ next: Configuration) async throws -> Prepared {
         let plans = try LanePlan.make(next.integrations, version: Posthouse.version)
         // TLS that only the new file switches on has no listener yet: it is due at the next restart.
-        let files = doors.speakTLS ? next.server.tls : nil
+        let files = openListeners.speakTLS ? next.server.tls : nil
         let certificate = try files.map {
-            try Front.TLSFiles(certificate: $0.certificate, key: $0.key).identity()
+            try HTTPServer.TLSFiles(certificate: $0.certificate, key: $0.key).load()
         }
         try await SourceNames.remember(next.sources.map(\.name), in: pool)
         let routed = try await queue.name(next.integrations)
@@ -60,8 +60,8 @@ struct Reloader: Sendable {
         let lanes = await dispatcher.adopt(prepared.lanes, resolver: resolver)
         // Not awaited, because it queries the database for the lanes that may open; the next poll tries again.
         Task { await dispatcher.wakeUp() }
-        doors.answer(by: makeParts(next))
-        let hasNewCertificate = prepared.certificate.map { doors.renew($0) } ?? false
+        openListeners.answer(by: makeHandlers(next))
+        let hasNewCertificate = prepared.certificate.map { openListeners.renew($0) } ?? false
         observatory.setDetail(perSecond: next.journal.detailPerSecond)
         let reload = Reload(
             from: live.current, to: next, started: started, lanes: lanes, hasNewCertificate: hasNewCertificate)
@@ -80,19 +80,19 @@ struct Reload {
         hasNewCertificate: Bool
     ) {
         var parts: [String] = []
-        func tell(_ what: String, _ names: [String]) {
+        func list(_ what: String, _ names: [String]) {
             if !names.isEmpty { parts.append("\(what) \(names.sorted().joined(separator: ", "))") }
         }
-        tell("added integration", lanes.added.map(\.integration.name))
-        tell("changed integration", lanes.changed.map(\.integration.name))
-        tell("removed integration", lanes.removed.map(\.integration.name))
+        list("added integration", lanes.added.map(\.integration.name))
+        list("changed integration", lanes.changed.map(\.integration.name))
+        list("removed integration", lanes.removed.map(\.integration.name))
         let known = Dictionary(old.sources.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
         let names = Set(new.sources.map(\.name))
-        tell("added source", new.sources.map(\.name).filter { known[$0] == nil })
-        tell(
+        list("added source", new.sources.map(\.name).filter { known[$0] == nil })
+        list(
             "changed source",
             new.sources.filter { source in known[source.name].map { $0 != source } ?? false }.map(\.name))
-        tell("removed source", old.sources.map(\.name).filter { !names.contains($0) })
+        list("removed source", old.sources.map(\.name).filter { !names.contains($0) })
         if old.apiTokens != new.apiTokens { parts.append("changed API tokens") }
         if old.subscriptionGroups != new.subscriptionGroups { parts.append("changed subscription groups") }
         if hasNewCertificate { parts.append("new TLS certificate") }

@@ -20,19 +20,19 @@ struct SelfCheck: Sendable {
     /// cancelled. A hang is logged once, when it begins.
     func run() async {
         let interval = min(Watchdog.interval().map { $0 / 2 } ?? Self.statusInterval, Self.statusInterval)
-        var isTold = false
+        var isLogged = false
         while true {
             let hang = await hang()
             // A cancelled check proves nothing.
             guard !Task.isCancelled else { return }
             if let hang {
-                if !isTold { relay.observe(.hangs(what: hang)) }
+                if !isLogged { relay.observe(.hangs(what: hang)) }
                 _ = Notify.status("\(hang); \(status)")
             } else {
                 _ = Notify.watchdog()
                 _ = Notify.status(status)
             }
-            isTold = hang != nil
+            isLogged = hang != nil
             guard (try? await Task.sleep(for: interval)) != nil else { return }
         }
     }
@@ -40,7 +40,7 @@ struct SelfCheck: Sendable {
     /// The text for `systemctl status`. A refused reload stays in it until one succeeds.
     var status: String {
         let database = relay.pool.isReachable ? "" : "; the database is out of reach: webhooks are answered 503"
-        let held = relay.handOver.heldCount
+        let held = relay.dispatchBuffer.heldCount
         return "serving \(relay.listens); \(held) deliveries in hand, \(relay.recordQueue.depth) webhooks being stored"
             + database + (relay.reloader.live.refusal.map { "; the last reload was refused: \($0)" } ?? "")
     }

@@ -23,5 +23,5 @@ enum ThisProcess {
 
 extension StateLock.Mark {
     /// The id of a daemon in the ledger.
-    var key: Identifier { Identity.daemon(machine: machine, device: device, inode: inode, token: token) }
+    var key: Identifier { KeyHash.daemon(machine: machine, device: device, inode: inode, token: token) }
 }

@@ -1,5 +1,5 @@
 import Foundation
-import Front
+import HTTPServer
 import Ledger
 import Postgres
 import Synchronization
@@ -8,8 +8,8 @@ import Vocabulary
 
 @testable import API
 
-/// A migrated database of its own, a recorder at work on it, and the API before both: requests go in as the front would
-/// hand them over, webhooks as their sources' files would.
+/// A migrated database of its own, a recorder at work on it, and the API before both: requests go in as the HTTP server
+/// would hand them over, webhooks as their sources' files would.
 final class APIBench: Sendable {
     static let reader = "reader-0123456789abcdef"
     static let writer = "writer-0123456789abcdef"
@@ -41,7 +41,7 @@ final class APIBench: Sendable {
         let registration = Registration(pool: pool, key: nil, version: "test", clock: clock)
         try await registration.register()
         let recorder = Recorder(
-            queue: queue, pool: pool, handOver: HandOver(), registration: registration, routes: Routes(),
+            queue: queue, pool: pool, dispatchBuffer: DispatchBuffer(), registration: registration, routes: Routes(),
             rules: SourceRuleBook(
                 Dictionary(
                     uniqueKeysWithValues: sources.map {
@@ -120,11 +120,11 @@ final class APIBench: Sendable {
 }
 
 extension API {
-    /// What the front would send: a refusal by the head first, else the answer.
+    /// What the HTTP server would send: a refusal by the head first, else the answer.
     func reply(
         _ method: String, _ target: String, headers: [(String, String)] = [], body: [UInt8] = []
     ) async -> Reply {
-        let head = FrontHead(method: method, target: target, headers: headers)
+        let head = IncomingHead(method: method, target: target, headers: headers)
         switch admit(head) {
         case .refuse(let answer): return Reply(answer)
         case .accept: return Reply(await answer(head, body: body))
@@ -138,7 +138,7 @@ struct Reply {
     let headers: [String: String]
     let body: [UInt8]
 
-    init(_ answer: FrontAnswer) {
+    init(_ answer: HTTPAnswer) {
         status = answer.status
         headers = Dictionary(answer.headers, uniquingKeysWith: { first, _ in first })
         body = answer.body

@@ -52,7 +52,7 @@ extension Event {
             links: links, body: Array("{}".utf8))
     }
 
-    /// A purchase by an install of the source `shared`, as its webhook tells it.
+    /// A purchase by an install of the source `shared`, as its webhook states it.
     static func bought(
         _ product: String, by install: String, as identity: String? = nil, at time: Timestamp = at(0),
         purchase: String? = nil

@@ -4,7 +4,7 @@ import Vocabulary
 @testable import API
 @testable import Ledger
 
-/// Oracle: the corrected order of the eligibility rules, told with events of the ledger.
+/// Oracle: the corrected order of the eligibility rules, with events of the ledger.
 @Suite("Eligibility over the API", .serialized)
 struct EligibilityAnswerTests {
     private static let past = at(1_000)

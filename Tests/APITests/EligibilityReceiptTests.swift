@@ -177,7 +177,7 @@ import Vocabulary
     ]
     static let elements = "receipt.latest_receipt_info holds something other than objects"
 
-    /// Fail-open is the oldest mistake here: what cannot be read is UNKNOWN, and where is told.
+    /// Fail-open is the oldest mistake here: what cannot be read is UNKNOWN, and the answer says where.
     @Test(arguments: unreadable) func anUnreadableReceiptIsUnknown(_ receipt: String, _ fault: String) throws {
         for offer in Offer.allCases {
             let body = "{\"receipt\": \(receipt), \"group\": \"g\", \"offer\": \"\(offer.rawValue)\"}"

@@ -37,7 +37,7 @@ import Vocabulary
         }
     }
 
-    /// The latest end counts, wherever it stands.
+    /// The latest end counts, wherever it is.
     @Test func anOlderTransactionDoesNotHideANewerOne() {
         let active = StoreTransaction(product: "year", expiresAt: Self.future)
         #expect(Self.decide([active, Self.ended()]).answer == .notEligible)
@@ -65,9 +65,9 @@ import Vocabulary
     @Test func aRefundIsNotEligible() {
         for end in [Self.past, Self.future, nil] {
             let refunded = StoreTransaction(product: "month", expiresAt: end, isRefunded: true)
-            #expect(Self.decide([refunded]) == Ground.refunded.eligibility)
+            #expect(Self.decide([refunded]) == EligibilityReason.refunded.eligibility)
             let used = StoreTransaction(product: "month", expiresAt: end, isRefunded: true, isTrial: true)
-            #expect(Self.decide([used]) == Ground.refunded.eligibility)
+            #expect(Self.decide([used]) == EligibilityReason.refunded.eligibility)
         }
     }
 
@@ -80,9 +80,9 @@ import Vocabulary
         let renewals = [
             PendingRenewal(product: "other", group: "H", graceExpiresAt: Self.future), PendingRenewal(product: "other"),
         ]
-        #expect(Self.decide(others, renewals) == Ground.nothingBought.eligibility)
-        #expect(Self.decide(others, renewals, .promotional) == Ground.neverSubscribed.eligibility)
-        #expect(Self.decide(others + [Self.ended()], renewals) == Ground.expired.eligibility)
+        #expect(Self.decide(others, renewals) == EligibilityReason.nothingBought.eligibility)
+        #expect(Self.decide(others, renewals, .promotional) == EligibilityReason.neverSubscribed.eligibility)
+        #expect(Self.decide(others + [Self.ended()], renewals) == EligibilityReason.expired.eligibility)
     }
 
     /// By the store's identifier, with no product configured or another one; by the product, with no identifier.
@@ -106,13 +106,13 @@ import Vocabulary
         ]
         let grace = PendingRenewal(product: "month", graceExpiresAt: Self.future)
         for offer in Offer.allCases {
-            #expect(Self.decide(everything, [grace], offer) == Ground.grace.eligibility)
-            #expect(Self.decide([], [grace], offer) == Ground.grace.eligibility)
+            #expect(Self.decide(everything, [grace], offer) == EligibilityReason.grace.eligibility)
+            #expect(Self.decide([], [grace], offer) == EligibilityReason.grace.eligibility)
         }
         for over in [Self.past, Self.now] {
             let renewal = PendingRenewal(product: "month", graceExpiresAt: over)
-            #expect(Self.decide([Self.ended()], [renewal]) == Ground.expired.eligibility)
-            #expect(Self.decide([Self.ended()], [renewal], .promotional) == Ground.hasSubscribed.eligibility)
+            #expect(Self.decide([Self.ended()], [renewal]) == EligibilityReason.expired.eligibility)
+            #expect(Self.decide([Self.ended()], [renewal], .promotional) == EligibilityReason.hasSubscribed.eligibility)
         }
     }
 
@@ -132,7 +132,7 @@ import Vocabulary
         #expect(Self.decide([Self.ended()], [], .promotional).answer == .notEligible)
         let active = StoreTransaction(product: "month", expiresAt: Self.future)
         #expect(Self.decide([active], [PendingRenewal(product: "month")], .promotional).answer == .eligible)
-        // Neither a refund nor a trial stands in the way of it.
+        // Neither a refund nor a trial prevents it.
         let used = StoreTransaction(product: "month", expiresAt: Self.past, isRefunded: true, isTrial: true)
         #expect(Self.decide([used], [PendingRenewal(product: "month")], .promotional).answer == .eligible)
     }
@@ -151,17 +151,17 @@ import Vocabulary
 
     @Test func aGroupThatNobodyKnowsIsUnknown() {
         for offer in Offer.allCases {
-            #expect(Self.decide([], [], products: [], offer) == Ground.groupIsUnknown.eligibility)
+            #expect(Self.decide([], [], products: [], offer) == EligibilityReason.groupIsUnknown.eligibility)
             let other = StoreTransaction(product: "x", group: "H", expiresAt: Self.past)
             #expect(
                 Self.decide([other], [PendingRenewal(product: "x")], products: [], offer)
-                    == Ground.groupIsUnknown.eligibility)
+                    == EligibilityReason.groupIsUnknown.eligibility)
         }
         #expect(Self.decide([Self.ended("x", group: "G")], products: []).answer == .eligible)
     }
 
-    @Test func everyGroundHasASentenceOfItsOwn() {
-        let reasons = Ground.allCases.map(\.eligibility.reason)
+    @Test func everyReasonHasASentenceOfItsOwn() {
+        let reasons = EligibilityReason.allCases.map(\.eligibility.reason)
         #expect(Set(reasons).count == reasons.count)
         for reason in reasons { #expect(reason.hasSuffix(".") && reason.count <= 90 && !reason.contains("\n")) }
         #expect(

@@ -88,7 +88,7 @@ struct EntitlementAnswerTests {
         }
     }
 
-    @Test("active= tells what is held from what was; pages come in one order and lose nothing")
+    @Test("active= distinguishes what is held from what was; pages come in one order and lose nothing")
     func pages() async throws {
         try await APIBench.run { bench in
             let jeff = Holder.user("jeff")

@@ -3,7 +3,7 @@ import Vocabulary
 
 @testable import API
 
-/// What the first identify of an identity is, once webhooks have told of it; and what happens once however many ask.
+/// What the first identify of an identity is, once webhooks have named it; and what happens once however many ask.
 /// Oracle: the rule of the vendor's page on user identifiers: the first identify ever gives an identity all that the
 /// install holds, later ones merge nothing.
 @Suite("First identifies, registrations and claims happen once", .serialized)
@@ -58,7 +58,7 @@ struct FirstIdentifyTests {
         }
     }
 
-    @Test("A user that webhooks told of is there: 422; of many who make one at once exactly one does, with its event")
+    @Test("A user that webhooks named is there: 422; of many who make one at once exactly one does, with its event")
     func registration() async throws {
         try await APIBench.run { bench in
             await bench.record(.bought("X", by: "A"))

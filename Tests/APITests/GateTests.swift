@@ -7,7 +7,7 @@ import Testing
 /// Oracle: a count of who is inside. Nothing sleeps: those inside wait to be let go.
 @Suite("The gate before the database")
 struct GateTests {
-    @Test("Never more than allowed inside; all get through in turn; who finds the queue full is told")
+    @Test("Never more than allowed inside; all get through in turn; who finds the queue full gets an error")
     func bounds() async throws {
         let gate = Gate(lookupsMax: 2, waitingMax: 3)
         let room = Room()

@@ -59,7 +59,7 @@ struct HistoryAnswerTests {
         }
     }
 
-    @Test("Transfers, newest first, in pages; those of another environment or source are not told")
+    @Test("Transfers, newest first, in pages; those of another environment or source are not shown")
     func transfers() async throws {
         try await APIBench.run { bench in
             for number in 0..<5 { await login(bench, purchase: "p\(number)", at: Int64(number) * 100) }
@@ -74,7 +74,7 @@ struct HistoryAnswerTests {
             #expect(first.column("id") + rest.column("id") == whole.column("id") && rest.next == nil)
             #expect(await bench.get("/v1/transfers?user_id=jeff&environment=SANDBOX").data.isEmpty)
             #expect(await bench.get("/v1/transfers?user_id=jeff&source=shared").data.isEmpty)
-            // The event may be gone; the transfer stands.
+            // The event may be gone; the transfer stays.
             bench.psql("DELETE FROM events")
             let bare = await bench.get("/v1/transfers?user_id=jeff")
             #expect(bare.data.count == 5 && bare.column("event_id").allSatisfy { $0 == "-" })

@@ -124,7 +124,7 @@ struct InstallCommandTests {
         }
     }
 
-    @Test("A statement is an event of its own with the database's time, told like any other")
+    @Test("A statement is an event of its own with the database's time, sent like any other")
     func events() async throws {
         try await APIBench.run { bench in
             for _ in 0..<3 {

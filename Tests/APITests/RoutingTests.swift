@@ -1,4 +1,4 @@
-import Front
+import HTTPServer
 import Ledger
 import Postgres
 import Testing
@@ -8,7 +8,7 @@ import Vocabulary
 
 /// What is decided before any database: the pool behind this API has never been started. Oracle: RFC 9110, RFC 6750 and
 /// the contract.
-@Suite("Requests that are turned away")
+@Suite("Requests that are rejected")
 struct RoutingTests {
     private static func api(_ tokens: [APIToken] = APIBench.tokens, log: Log = Log()) throws -> API {
         let settings = try ConnectionSettings(
@@ -32,7 +32,7 @@ struct RoutingTests {
     }
 
     @Test(
-        "Without a token nothing is told, not even whether a path exists",
+        "Without a token nothing is shown, not even whether a path exists",
         arguments: ["/v1/entitlements?user_id=a", "/v1/nothing", "/v3/users/a", "/v1", "/v1/openapi.json"])
     func unauthorized(target: String) async throws {
         let log = Log()
@@ -75,7 +75,7 @@ struct RoutingTests {
         let reply = await api.reply(operation.method, path, headers: Self.bearer(lacks))
         #expect(reply.status == 403 && reply.errorCode == "insufficient_scope")
         #expect(reply.headers["www-authenticate"]?.contains("scope=\"\(fits)\"") == true)
-        let head = FrontHead(method: operation.method, target: path, headers: Self.bearer(fits))
+        let head = IncomingHead(method: operation.method, target: path, headers: Self.bearer(fits))
         guard case .accept(let bytesMax, let timeout, let late) = api.admit(head) else {
             Issue.record("\(path) is not admitted")
             return
@@ -95,7 +95,7 @@ struct RoutingTests {
         #expect(reply.status == 404 && reply.errorCode == "not_found" && reply.errorType == "request")
     }
 
-    @Test("A known path tells the methods that it knows")
+    @Test("A known path names the methods that it allows")
     func methods() async throws {
         let api = try Self.api()
         for (method, path, allowed) in [

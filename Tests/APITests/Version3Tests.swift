@@ -25,12 +25,12 @@ struct Version3Tests {
             #expect(await bench.post("/v3/users/B").object["environment"] as? String == "prod")
             #expect(await bench.post("/v3/users/C", #"{"environment":"test"}"#).status == 400)
             #expect(await bench.get("/v3/users/A?environment=test").status == 400)
-            let told = bench.psql("SELECT name, holder, environment FROM events ORDER BY id")
-            #expect(told == "USER_CREATED|anon:A|SANDBOX\nUSER_CREATED|anon:B|PRODUCTION")
+            let reported = bench.psql("SELECT name, holder, environment FROM events ORDER BY id")
+            #expect(reported == "USER_CREATED|anon:A|SANDBOX\nUSER_CREATED|anon:B|PRODUCTION")
         }
     }
 
-    @Test("An install that only webhooks told of is a user, too; one of another source is not")
+    @Test("An install that only webhooks named is a user, too; one of another source is not")
     func knownByWebhooks() async throws {
         try await APIBench.run { bench in
             await bench.record(.bought("X", by: "A"), .stating(of: .anonymous("B")))
@@ -53,7 +53,7 @@ struct Version3Tests {
             #expect(linked.status == 200 && linked.object as? [String: String] == ["id": "u1", "user_id": "A"])
             #expect(await bench.get("/v3/identities/u1").object["user_id"] as? String == "A")
             #expect(await bench.get("/v3/users/A").object["identity_id"] as? String == "u1")
-            // Asked again it is the same; nothing is told twice.
+            // Asked again it is the same; nothing is sent twice.
             #expect(await bench.post("/v3/identities/u1", #"{"user_id":"A"}"#).status == 200)
             #expect(bench.psql("SELECT count(*) FROM events WHERE name = 'IDENTIFIED'") == "1")
             let other = await bench.post("/v3/identities/u1", #"{"user_id":"B"}"#)

@@ -51,13 +51,13 @@ import Vocabulary
     @Test("A cluster of an earlier version, whose superuser the daemon was, gets an ordinary role for it at its start")
     func separatedRoles() async throws {
         try await Workbench.with { bench in
-            let (ground, account) = try await Ground.prepare(bench.directory)
-            let binaries = try await Binaries.find(for: nil, clusterDirectory: ground.data, in: bench.surroundings)
+            let (paths, account) = try await ClusterPaths.prepare(bench.directory)
+            let binaries = try await Binaries.find(for: nil, clusterDirectory: paths.data, in: bench.hostEnvironment)
             try await Tool.output(
                 of: binaries.initdb,
-                ["-D", ground.data, "-U", Settings.role, "--auth-local=trust", "--auth-host=reject"], as: account)
+                ["-D", paths.data, "-U", Settings.role, "--auth-local=trust", "--auth-host=reject"], as: account)
             func run(_ statements: String, in database: String) async throws {
-                try await Roles.run(statements, in: ground.data, database: database, account, binaries)
+                try await Roles.run(statements, in: paths.data, database: database, account, binaries)
             }
             try await run("CREATE DATABASE posthouse\n", in: "template1")
             try await run(
@@ -100,7 +100,7 @@ import Vocabulary
             let before = try await pid(of: #require(cluster))
             // Dropping it without a stop closes the lock and leaves the server, just as the death of the process does.
             cluster = nil
-            var other = bench.surroundings
+            var other = bench.hostEnvironment
             other.runtimeDirectory = nil
             let heir = try await bench.start(other)
             #expect(heir.wasTakenOver)

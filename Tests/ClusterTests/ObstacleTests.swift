@@ -4,7 +4,7 @@ import Vocabulary
 
 @testable import Cluster
 
-/// What can stand in the way of a start: each a clear error that names the place, or overcome.
+/// What can prevent a start: each a clear error that names the place, or overcome.
 @Suite(.serialized, .timeLimit(.minutes(5))) struct ObstacleTests {
     private static var isRoot: Bool { geteuid() == 0 }
 
@@ -24,7 +24,7 @@ import Vocabulary
 
     @Test func withoutBinariesTheErrorSaysWhatToInstall() async throws {
         try await Workbench.with { bench in
-            var bare = bench.surroundings
+            var bare = bench.hostEnvironment
             bare.versionsDirectory = bench.root + "/none"
             bare.path = bench.root
             let error = try await bench.refusal(bare)
@@ -35,8 +35,8 @@ import Vocabulary
 
     @Test func binariesOnThePathServeToo() async throws {
         try await Workbench.with { bench in
-            let found = try await Binaries.find(for: nil, clusterDirectory: bench.data, in: bench.surroundings)
-            var bare = bench.surroundings
+            let found = try await Binaries.find(for: nil, clusterDirectory: bench.data, in: bench.hostEnvironment)
+            var bare = bench.hostEnvironment
             bare.versionsDirectory = bench.root + "/none"
             bare.path = bench.root + ":" + found.directory
             let onPath = try await Binaries.find(for: nil, clusterDirectory: bench.data, in: bare)
@@ -99,7 +99,7 @@ import Vocabulary
     /// sun_path takes 107 bytes; the data directory's length must not matter for it.
     @Test func longPathsStillGetAShortSocket() async throws {
         try await Workbench.with { bench in
-            var long = bench.surroundings
+            var long = bench.hostEnvironment
             long.runtimeDirectory = bench.root + "/" + String(repeating: "r", count: 100)
             let directory = bench.root + "/" + String(repeating: "d", count: 150)
             let cluster = try await bench.start(long, directory: directory)
@@ -112,10 +112,10 @@ import Vocabulary
         let bench = try Workbench()
         defer { try? FileManager.default.removeItem(atPath: bench.root) }
         let account = try Account.choose(clusterOwner: nil, directory: bench.data)
-        var only = bench.surroundings
+        var only = bench.hostEnvironment
         only.runtimeDirectory = nil
-        let ground = Ground(directory: bench.directory)
-        let name = try #require(SocketDirectory.candidates(for: ground, account: account, in: only).last)
+        let paths = ClusterPaths(directory: bench.directory)
+        let name = try #require(SocketDirectory.candidates(for: paths, account: account, in: only).last)
         // A link to a directory of the right owner and mode, as an attacker in /tmp would set it.
         let target = bench.root + "/target"
         try FileManager.default.createDirectory(atPath: target, withIntermediateDirectories: false)
@@ -135,7 +135,7 @@ import Vocabulary
     /// The initdb of this test is killed in the middle of its work, like all of a machine that loses power.
     @Test func aKilledInitialisationLeavesNothing() async throws {
         try await Workbench.with { bench in
-            let real = try await Binaries.find(for: nil, clusterDirectory: bench.data, in: bench.surroundings)
+            let real = try await Binaries.find(for: nil, clusterDirectory: bench.data, in: bench.hostEnvironment)
             let fake = try bench.fakeVersion(
                 // Its own children first: they would go on writing for a moment.
                 "\(real.directory)/initdb \"$@\" & sleep 0.4; pkill -9 -P $!; kill -9 $!; kill -9 $$",
@@ -226,14 +226,14 @@ import Vocabulary
 }
 
 extension Workbench {
-    /// Surroundings with one PostgreSQL 15 whose initdb is this shell script.
-    func fakeVersion(_ initdb: String, postgres: String) throws -> Surroundings {
+    /// A host environment with one PostgreSQL 15 whose initdb is this shell script.
+    func fakeVersion(_ initdb: String, postgres: String) throws -> HostEnvironment {
         let bin = root + "/versions/15/bin"
         try FileManager.default.createDirectory(atPath: bin, withIntermediateDirectories: true)
         try ("#!/bin/sh\n" + initdb + "\n").write(toFile: bin + "/initdb", atomically: false, encoding: .utf8)
         chmod(bin + "/initdb", 0o755)
         try FileManager.default.createSymbolicLink(atPath: bin + "/postgres", withDestinationPath: postgres)
-        var fake = surroundings
+        var fake = hostEnvironment
         fake.versionsDirectory = root + "/versions"
         return fake
     }

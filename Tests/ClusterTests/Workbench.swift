@@ -24,25 +24,25 @@ final class Workbench: Sendable {
     var data: String { directory + "/cluster" }
     var sockets: String { root + "/run" }
 
-    var surroundings: Surroundings {
-        Surroundings(
+    var hostEnvironment: HostEnvironment {
+        HostEnvironment(
             runtimeDirectory: sockets, sessionDirectory: nil, path: "/usr/bin:/bin", temporaryDirectory: root)
     }
 
-    func start(_ surroundings: Surroundings? = nil, directory: String? = nil) async throws(ClusterError)
+    func start(_ hostEnvironment: HostEnvironment? = nil, directory: String? = nil) async throws(ClusterError)
         -> PrivateCluster
     {
         let observed = observed
         return try await PrivateCluster.start(
             directory: directory ?? self.directory, observe: { observed.take($0) },
-            surroundings: surroundings ?? self.surroundings)
+            hostEnvironment: hostEnvironment ?? self.hostEnvironment)
     }
 
     /// The error of a start that must fail.
-    func refusal(_ surroundings: Surroundings? = nil, directory: String? = nil) async throws -> ClusterError {
+    func refusal(_ hostEnvironment: HostEnvironment? = nil, directory: String? = nil) async throws -> ClusterError {
         try #require(
             await #expect(throws: ClusterError.self) {
-                let cluster = try await self.start(surroundings, directory: directory)
+                let cluster = try await self.start(hostEnvironment, directory: directory)
                 await cluster.stop()
             })
     }

@@ -147,7 +147,7 @@ import Vocabulary
         (
             "[[api_token]]\nname = \"a\"\ntoken = \"hunter2hunter2hunter2\"\nscopes = [\"read\"]",
             [
-                "13:9 `token` must not stand in this file in clear text; write { credential = \"…\" }, "
+                "13:9 `token` must not be in this file in clear text; write { credential = \"…\" }, "
                     + "{ env = \"…\" } or { file = \"…\" }"
             ]
         ),

@@ -55,12 +55,15 @@ import Testing
         ),
         ("headers = { A = \"x\", a = \"y\" }", "11:22 the header `a` is set twice"),
         ("ca_file = \"/none.pem\"", "11:11 the file `/none.pem` cannot be read: no such file"),
-        ("secrets = [{ env = \"K\" }]", "11:1 `secrets` stands beside `secret`; write one of them"),
+        ("secrets = [{ env = \"K\" }]", "11:1 `secrets` is given beside `secret`; write one of them"),
         ("[intgration]", "11:2 unknown table `intgration`; did you mean `[[integration]]`?"),
-        ("[subscription_group]", "11:1 `subscription_group` may stand more than once: write `[[subscription_group]]`"),
+        (
+            "[subscription_group]",
+            "11:1 `subscription_group` may be given more than once: write `[[subscription_group]]`"
+        ),
         ("[[api_tokens]]", "11:3 unknown table `api_tokens`; did you mean `[[api_token]]`?"),
         ("products = [\"a\"]", "11:1 unknown key `products`; it belongs in `[[subscription_group]]`"),
-        ("[[server]]", "11:1 `server` stands once: write `[server]`"),
+        ("[[server]]", "11:1 `server` is given once: write `[server]`"),
         (
             "[server]\nlisten = \"localhost\"",
             "12:10 `listen` must be an address such as \"127.0.0.1:8080\", \"[::1]:8080\" or "
@@ -176,7 +179,7 @@ import Testing
     @Test func emptyEvents() {
         #expect(
             Harness.errors(Harness.minimal.replacing("[\"*\"]", with: "[]"))
-                == ["9:10 `events` is empty: this integration would be told nothing; [\"*\"] means all"])
+                == ["9:10 `events` is empty: this integration would be sent nothing; [\"*\"] means all"])
     }
 
     @Test func allErrorsAtOnceInTheOrderOfTheFile() {
@@ -205,7 +208,7 @@ import Testing
         #expect(
             Harness.warnings("") == [
                 "no `[[source]]`: nobody can send webhooks here",
-                "no `[[integration]]`: events are kept, and nobody is told of them",
+                "no `[[integration]]`: events are kept, and sent to nobody",
             ])
         #expect(
             Harness.warnings(Harness.minimal.replacing("https:", with: "http:"))

@@ -30,7 +30,7 @@ import Vocabulary
     static let bad: [(value: String, expected: String)] = [
         (
             "\"hunter2\"",
-            "4:10 `secret` must not stand in this file in clear text; write { credential = \"…\" }, { env = \"…\" } or { file = \"…\" }"
+            "4:10 `secret` must not be in this file in clear text; write { credential = \"…\" }, { env = \"…\" } or { file = \"…\" }"
         ),
         (
             "12345678",

@@ -10,7 +10,7 @@ import Vocabulary
 enum FuzzTarget: String, CaseIterable {
     /// Bodies of webhooks and receipts.
     case body
-    /// Requests to the front, answers of receivers, signatures.
+    /// Requests to the HTTP server, answers of receivers, signatures.
     case wire
     case configuration
     /// Short texts: times, waits, encodings, cursors, the stored state of a purchase.

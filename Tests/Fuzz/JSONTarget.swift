@@ -90,7 +90,7 @@ enum JSONTarget {
             breach("an edit makes what the scan refuses: \(String(decoding: edited, as: UTF8.self))")
         }
         if first != mark {
-            require(((try? again.string(mark)) ?? nil) == mark, "an edit does not set what it was told to")
+            require(((try? again.string(mark)) ?? nil) == mark, "an edit does not set what it must")
         }
         for key in object.keys where key != first && key != mark {
             require(

@@ -89,9 +89,9 @@ enum TextsTarget {
     }
 
     private static func holder(_ text: String) {
-        guard let holder = Holder(coalesced: text) else { return }
-        require(holder.coalesced.utf8.elementsEqual(text.utf8), "a holder reads back otherwise")
-        require(Holder(coalesced: holder.coalesced) == holder, "a holder is not itself")
+        guard let holder = Holder(storageKey: text) else { return }
+        require(holder.storageKey.utf8.elementsEqual(text.utf8), "a holder reads back otherwise")
+        require(Holder(storageKey: holder.storageKey) == holder, "a holder is not itself")
     }
 
     /// A pattern, a newline, a text. The oracle: the same by recursion over characters, for what is short.

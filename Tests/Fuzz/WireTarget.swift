@@ -6,12 +6,12 @@ import Vocabulary
 @testable import Inbound
 @testable import Outbound
 
-/// 0: requests to the front. 1: answers of a receiver. 2: webhooks and the headers that prove them. 3: the same for
-/// `posthouse listen`.
+/// 0: requests to the HTTP server. 1: answers of a receiver. 2: webhooks and the headers that prove them. 3: the same
+/// for `posthouse listen`.
 enum WireTarget {
     static func run(_ choice: Int, _ input: [UInt8]) {
         switch choice {
-        case 0: FrontTarget.run(input)
+        case 0: HTTPServerTarget.run(input)
         case 1: AnswerTarget.run(input)
         case 2: inbound(input)
         default: outbound(input)

@@ -1,5 +1,5 @@
 """Builds the fuzzed program. Posthouse's own modules are compiled anew, optimised and with libFuzzer's counters; what
-they stand on (NIO, Crypto) comes from the ordinary build as it is. So this takes two minutes instead of ten, and
+they depend on (NIO, Crypto) comes from the ordinary build as it is. So this takes two minutes instead of ten, and
 coverage means Posthouse's code alone. How each module is compiled is read from the ordinary build's manifest: nothing
 is written twice."""
 
@@ -13,10 +13,10 @@ import subprocess
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FUZZ_SOURCES = ROOT / "Tests" / "Fuzz"
 
-# Each wave stands on those before it.
+# Each wave depends on those before it.
 WAVES = [
     ["CToml", "Vocabulary", "JSONText", "Postgres"],
-    ["Front", "Configuration", "Ledger"],
+    ["HTTPServer", "Configuration", "Ledger"],
     ["Inbound", "Outbound", "API"],
     ["Fuzz"],
 ]
@@ -50,7 +50,7 @@ class Libraries:
         return self.build / "debug" / "posthouse.product" / "Objects.LinkFileList"
 
     def compile_arguments(self, module: str) -> list[str]:
-        """The compiler with all that the ordinary build tells it, but for sources, outputs and optimisation. Paths of
+        """The compiler with all that the ordinary build gives it, but for sources, outputs and optimisation. Paths of
         the sources are those of this checkout: the libraries may be another's."""
         key = r'/CToml\.build/[^"]*\.o' if module == "CToml" else rf'C\.{module}-[^"]*-debug\.module'
         found = re.search(rf'^  "[^"]*{key}":\n(?:    .*\n)*?    args: (\[.*\])$', self._manifest, re.MULTILINE)
@@ -123,7 +123,7 @@ class Program:
         arguments = self.libraries.compile_arguments("API" if module == "Fuzz" else module)
         if module == "Fuzz":
             # It imports what no single module does: all their C headers must be found.
-            for other in ["Front", "Outbound", "Configuration"]:
+            for other in ["HTTPServer", "Outbound", "Configuration"]:
                 arguments += c_arguments(self.libraries.compile_arguments(other))
         compiler, *rest = arguments
         return [
@@ -146,7 +146,7 @@ class Program:
         is_stale = False
         with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
             for wave in WAVES:
-                # What stands on something that is compiled anew is compiled anew.
+                # What depends on something that is compiled anew is compiled anew.
                 due = [module for module in wave if is_stale or not self._is_current(module)]
                 if due:
                     print(f"compiling {', '.join(due)}", flush=True)

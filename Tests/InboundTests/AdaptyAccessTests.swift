@@ -51,7 +51,7 @@ import Vocabulary
         #expect(try adapty(AdaptyFixtures.accessLevel(earlier)).facts.map(\.until) == [AdaptyTests.expiresAt])
     }
 
-    /// "Transfer Access to New User Flow": nothing but these two events tells of it.
+    /// "Transfer Access to New User Flow": nothing but these two events states it.
     @Test func twoOfThemPassAPurchaseOn() throws {
         let loss = try adapty(AdaptyFixtures.accessLevel([("profile_has_access_level", "false")]))
         let gain = try adapty(
@@ -121,7 +121,7 @@ import Vocabulary
         }
     }
 
-    @Test func whoSharesIsToldOnce() throws {
+    @Test func whoSharesIsNamedOnce() throws {
         let sharing =
             #"[{"profile_id":"x","customer_user_id":"user-1"},{"profile_id":"y"},{"profile_id":"y"},{},7,"#
             + #"{"profile_id":{}}]"#

@@ -62,23 +62,25 @@ import Vocabulary
     static let holders: [Holder] = [.user("user-1"), .user("u-\"2\""), .anonymous("profile-1"), .anonymous("p-é")]
 
     /// Oracle: the relay's own reading, and every other byte of the original.
-    @Test(arguments: AdaptyFixtures.published) func aDerivedBodyTellsOneSide(_ original: String) throws {
+    @Test(arguments: AdaptyFixtures.published) func aDerivedBodyShowsOneSide(_ original: String) throws {
         let before = try JSONScan.topObject(Array(original.utf8), depthMax: 8)
         for type in ["SUBSCRIPTION_TRANSFERRED", "SUBSCRIPTION_RECEIVED"] {
             for from in Self.holders {
                 for to in Self.holders where from != to {
                     let body = Self.derived(original, type: type, from: from, to: to)
                     let event = try adapty(body)
-                    let (told, other) = type.hasSuffix("RECEIVED") ? (to, from) : (from, to)
+                    let (messageHolder, other) = type.hasSuffix("RECEIVED") ? (to, from) : (from, to)
                     #expect(event.name == type && event.type == type && event.facts.isEmpty)
                     #expect(event.vendorEventID == "derived-1")
-                    #expect(event.holder == told)
-                    let own = event.links.filter { $0.userID == told.id }
-                    #expect(own.allSatisfy { $0.anonymousID == "profile-1" && told.id == "user-1" }, "no made-up link")
+                    #expect(event.holder == messageHolder)
+                    let own = event.links.filter { $0.userID == messageHolder.id }
+                    #expect(
+                        own.allSatisfy { $0.anonymousID == "profile-1" && messageHolder.id == "user-1" },
+                        "no made-up link")
 
                     let after = try JSONScan.topObject(Array(body.utf8), depthMax: 8)
-                    let isOwn = told.id == "user-1" && (try? before.string("customer_user_id")) == "user-1"
-                    let profile = told.isAnonymous ? told.id : isOwn ? "profile-1" : nil
+                    let isOwn = messageHolder.id == "user-1" && (try? before.string("customer_user_id")) == "user-1"
+                    let profile = messageHolder.isAnonymous ? messageHolder.id : isOwn ? "profile-1" : nil
                     let properties = DerivedBody.inner("event_properties", of: after)
                     #expect(try after.string("profile_id") == profile)
                     #expect(try properties.string("profile_id") == profile, "nobody else's profile is left")

@@ -101,7 +101,7 @@ import Vocabulary
             ("winback", "pay_up_front", "PROMOTIONAL_OFFER", "PROMOTIONAL_OFFER_STARTED"),
             ("", "", "NONE", "SUBSCRIPTION_STARTED"),
         ])
-    func theOfferTellsWhatStarted(_ category: String, _ discount: String, _ offer: String, _ type: String) throws {
+    func theOfferShowsWhatStarted(_ category: String, _ discount: String, _ offer: String, _ type: String) throws {
         let fields: [(String, String?)] = [
             ("store_offer_category", "\"\(category)\""), ("store_offer_discount_type", "\"\(discount)\""),
         ]
@@ -144,7 +144,7 @@ import Vocabulary
         #expect(event.purchase?.store == shared)
     }
 
-    @Test func theSourceAndTheBodyTellTheScope() throws {
+    @Test func theSourceAndTheBodyShowTheScope() throws {
         func scope(_ raw: String?, from source: Source) throws -> Scope {
             try adapty(AdaptyFixtures.event("subscription_renewed", [("environment", raw)]), from: source).scope
         }

@@ -61,7 +61,7 @@ import Vocabulary
 
     // MARK: Bodies that the relay makes
 
-    @Test func aDerivedBodyIsAnEventOfAnotherNameUnderTheToldUser() throws {
+    @Test func aDerivedBodyIsAnEventOfAnotherNameUnderTheMessagesHolder() throws {
         let before = try JSONScan.topObject(Array(ApphudFixtures.started.utf8), depthMax: 8)
         for type in ["SUBSCRIPTION_TRANSFERRED", "SUBSCRIPTION_RECEIVED"] {
             let bytes = Apphud().derivedBody(

@@ -185,7 +185,7 @@ import Vocabulary
             (nil, nil, "com.example.android"), ("\"stripe\"", nil, "com.example.ios"),
             ("\"play_store\"", "mine", "mine"),
         ] as [(String?, String?, String)])
-    func theStoreTellsTheApp(_ store: String?, _ own: String?, _ app: String) throws {
+    func theStoreShowsTheApp(_ store: String?, _ own: String?, _ app: String) throws {
         // Without a store of its own, the line's counts.
         let body = ApphudFixtures.event([("store", store)])
         #expect(try event(body, from: ApphudFixtures.source(app: own)).scope.app == app)
@@ -202,7 +202,7 @@ import Vocabulary
         ("true", "false", "FREE_TRIAL"), ("false", "true", "INTRO_OFFER"), ("true", "true", "FREE_TRIAL"),
         ("null", "null", "NONE"),
     ])
-    func theReceiptTellsTheOfferWhereTheNameDoesNot(_ trial: String, _ intro: String, _ offer: String) throws {
+    func theReceiptShowsTheOfferWhereTheNameDoesNot(_ trial: String, _ intro: String, _ offer: String) throws {
         let flags: BodyEdit.Fields = [("trial_period", trial), ("intro_period", intro)]
         #expect(try event(ApphudFixtures.receipt(flags), from: Self.source).transaction?.offerType == offer)
         let converted = ApphudFixtures.receipt(flags, of: ApphudFixtures.named("trial_converted"))

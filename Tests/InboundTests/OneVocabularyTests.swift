@@ -4,7 +4,7 @@ import Vocabulary
 
 @testable import Inbound
 
-/// The same purchase told by three vendors reads the same. Oracle: posthouse-sources(7), "Vocabulary".
+/// The same purchase from three vendors reads the same. Oracle: posthouse-sources(7), "Vocabulary".
 @Suite struct OneVocabularyTests {
     struct Case: Sendable, CustomStringConvertible {
         let type: String
@@ -88,7 +88,7 @@ import Vocabulary
         return try revenueCat(example.revenueCat.type, stated + example.revenueCat.fields)
     }
 
-    @Test(arguments: cases) func threeVendorsTellTheSame(_ example: Case) throws {
+    @Test(arguments: cases) func threeVendorsShowTheSame(_ example: Case) throws {
         let events = [
             try Self.purchasely(example), try Self.revenueCatEvent(example),
             try adapty(AdaptyFixtures.event(example.adapty.type, example.adapty.fields)),
@@ -104,7 +104,7 @@ import Vocabulary
             #expect(event.purchase?.plan == "b1")
             #expect(event.transaction == events[0].transaction)
         }
-        // Of access the two without an event of its own name tell the same.
+        // Of access the two without an event of its own name state the same.
         #expect(events[1].facts == events[2].facts)
     }
 

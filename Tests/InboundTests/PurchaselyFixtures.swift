@@ -138,7 +138,7 @@ enum PurchaselyFixtures {
     static let subscriptionRenewed = transfer(name: "SUBSCRIPTION_RENEWED", holder: #""user_id": "user-2""#)
     static let subscriptionStarted = transfer(name: "SUBSCRIPTION_STARTED", holder: #""user_id": "user-2""#)
 
-    /// gitbook v4: told of the old holder, naming the new one; the only sample of a native transfer.
+    /// gitbook v4: about the old holder, naming the new one; the only sample of a native transfer.
     static let subscriptionTransferred = """
         {
           "plan": "premium_monthly",

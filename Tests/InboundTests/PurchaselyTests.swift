@@ -132,7 +132,7 @@ import Vocabulary
             ("NON_RENEWING_SUBSCRIPTION", .subscription, .subscription), ("", .subscription, .oneTime),
             ("A_NEW_TYPE", .subscription, .oneTime),
         ] as [(String, Purchase.Kind, Purchase.Kind)])
-    func thePurchaseTypeTellsTheKindElseTheIDs(
+    func thePurchaseTypeShowsTheKindElseTheIDs(
         _ type: String, _ withSubscription: Purchase.Kind, _ withOneTime: Purchase.Kind
     ) throws {
         let type = ("purchase_type", String?.some("\"\(type)\""))

@@ -161,7 +161,7 @@ import Vocabulary
         ("iOS", "APPLE_APP_STORE"), ("macOS", "APPLE_APP_STORE"), ("Android", "GOOGLE_PLAY_STORE"),
         ("android", "GOOGLE_PLAY_STORE"), ("stripe", "STRIPE"), ("Web", "WEB"), ("", ""),
     ])
-    func thePlatformTellsTheStore(_ platform: String, _ store: String) throws {
+    func thePlatformShowsTheStore(_ platform: String, _ store: String) throws {
         let body = BodyEdit.edit(QonversionFixtures.documented, [("platform", "\"\(platform)\"")])
         #expect(try event(body, from: Self.source).purchase?.store == store)
     }

@@ -12,7 +12,7 @@ import Vocabulary
         return String(decoding: body, as: UTF8.self)
     }
 
-    @Test(arguments: RevenueCatFixtures.published) func aDerivedBodyTellsOneSide(_ original: String) throws {
+    @Test(arguments: RevenueCatFixtures.published) func aDerivedBodyShowsOneSide(_ original: String) throws {
         let before = DerivedBody.inner("event", of: DerivedBody.object(Array(original.utf8)))
         let from = Holder.anonymous("$RCAnonymousID:\"1\"")
         let to = Holder.user("ü-2")
@@ -22,7 +22,7 @@ import Vocabulary
             #expect(event.name == type && event.type == type)
             #expect(event.vendorEventID == "derived-1")
             #expect(event.holder == (type.hasSuffix("RECEIVED") ? to : from))
-            #expect(event.facts.isEmpty && event.change == nil, "told twice, a transfer would be made twice")
+            #expect(event.facts.isEmpty && event.change == nil, "stated twice, a transfer would be made twice")
 
             let whole = try JSONScan.topObject(Array(body.utf8), depthMax: 8)
             #expect(whole.keys == ["event", "api_version"])

@@ -189,7 +189,7 @@ import Vocabulary
             ("TRIAL", "FREE_TRIAL"), ("INTRO", "INTRO_OFFER"), ("PROMOTIONAL", "PROMOTIONAL_OFFER"), ("NORMAL", "NONE"),
             ("PREPAID", "NONE"), ("WINBACK", "WINBACK"), ("", nil),
         ] as [(String, String?)])
-    func thePeriodTellsTheOffer(_ period: String, _ offer: String?) throws {
+    func thePeriodShowsTheOffer(_ period: String, _ offer: String?) throws {
         #expect(try revenueCat("RENEWAL", [("period_type", "\"\(period)\"")]).transaction?.offerType == offer)
     }
 
@@ -212,7 +212,7 @@ import Vocabulary
 
     // MARK: Scope
 
-    @Test func theSourceAndTheBodyTellTheScope() throws {
+    @Test func theSourceAndTheBodyShowTheScope() throws {
         #expect(try revenueCat("RENEWAL", [("app_id", nil)]).scope.app == "")
         #expect(try revenueCat("RENEWAL", [], from: revenueCatSource(app: "mine")).scope.app == "mine")
         #expect(try revenueCat("RENEWAL", [("environment", "\"sandbox\"")]).scope.environment == "SANDBOX")

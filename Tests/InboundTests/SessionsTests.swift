@@ -9,7 +9,7 @@ import Vocabulary
 
     // MARK: Sessions
 
-    @Test(arguments: [false, true]) func aLoginLinksUntilItExpiresAndMovesWhereToldTo(_ merges: Bool) throws {
+    @Test(arguments: [false, true]) func aLoginLinksUntilItExpiresAndMovesWhereItSaysSo(_ merges: Bool) throws {
         let event = try event(SessionsFixtures.login, from: SessionsFixtures.source(merges: merges))
         #expect(event.scope == Scope(source: "sessions", app: "", environment: "PRODUCTION"))
         #expect(event.vendorEventID == "e-1")
@@ -106,7 +106,7 @@ import Vocabulary
             ("ACTIVATE", .gain), ("DEACTIVATE", .loss), ("SUBSCRIPTION_TRANSFERRED", .transferred),
             ("ONE_TIME_PURCHASE_RECEIVED", .received), ("SUBSCRIPTION_RENEWED", nil), ("own.thing", nil),
         ] as [(String, Fact.Kind?)])
-    func theNameTellsAccess(_ type: String, _ kind: Fact.Kind?) throws {
+    func theNameShowsAccess(_ type: String, _ kind: Fact.Kind?) throws {
         let body = SessionsFixtures.of(
             type,
             [
@@ -131,7 +131,7 @@ import Vocabulary
         ("CONSUMABLE", Purchase.Kind.oneTime), ("NON_CONSUMABLE", .oneTime), ("one_time", .oneTime),
         ("RENEWING_SUBSCRIPTION", .subscription), ("NON_RENEWING_SUBSCRIPTION", .subscription), ("", .subscription),
     ])
-    func thePurchaseTypeTellsTheKind(_ type: String, _ kind: Purchase.Kind) throws {
+    func thePurchaseTypeShowsTheKind(_ type: String, _ kind: Purchase.Kind) throws {
         let body = BodyEdit.edit(SessionsFixtures.purchase, in: "data", set: [("purchase_type", "\"\(type)\"")])
         #expect(try event(body, from: SessionsFixtures.source).purchase?.kind == kind)
     }

@@ -108,12 +108,12 @@ final class Bench: Sendable {
     func psql(_ sql: String) throws -> String { try cluster.psql(sql, database: database) }
 }
 
-/// What one process of the relay has of the ledger, without its clockwork: the tests turn every wheel by hand.
+/// What one process of the relay has of the ledger, without its background tasks: the tests take every step by hand.
 final class Daemon: Sendable {
     let pool: Pool
     let clock = DatabaseClock()
     let registration: Registration
-    let handOver: HandOver
+    let dispatchBuffer: DispatchBuffer
     let routes = Routes()
     let queue: Queue
     let log = Log()
@@ -131,17 +131,18 @@ final class Daemon: Sendable {
     ) async throws {
         self.copiedEventsMin = copiedEventsMin
         self.changePurchasesMax = changePurchasesMax
-        let (states, told) = AsyncStream<PoolState>.makeStream()
+        let (states, changed) = AsyncStream<PoolState>.makeStream()
         poolStates = states
         pool = Pool(
             settings, size: 3, waiting: Pool.Waiting(waitersMax: 100, limit: .seconds(20)),
-            backoff: .milliseconds(20)...(.milliseconds(200)), onStateChange: { told.yield($0) })
+            backoff: .milliseconds(20)...(.milliseconds(200)), onStateChange: { changed.yield($0) })
         pool.start()
         registration = Registration(pool: pool, key: key, version: "test", clock: clock)
-        handOver = HandOver(slotsPerLane: slotsPerLane, bytesPerLane: bytesPerLane)
+        dispatchBuffer = DispatchBuffer(slotsPerLane: slotsPerLane, bytesPerLane: bytesPerLane)
         let log = log
         queue = Queue(
-            pool: pool, handOver: handOver, registration: registration, routes: routes, observe: { log.note($0) })
+            pool: pool, dispatchBuffer: dispatchBuffer, registration: registration, routes: routes,
+            observe: { log.note($0) })
         try await registration.register()
         let routed = try await queue.route(integrations)
         rows = Dictionary(uniqueKeysWithValues: routed.map { ($0.integration.name, $0.row) })
@@ -153,7 +154,7 @@ final class Daemon: Sendable {
 
     /// Begins to take deliveries into `inbox`.
     func open(_ names: String...) {
-        for name in names { handOver.open(row(name)) { [inbox] in inbox.put($0) } }
+        for name in names { dispatchBuffer.open(row(name)) { [inbox] in inbox.put($0) } }
     }
 
     /// Everything handed in before the recorder looks: one batch while there are at most 500, and one writer.
@@ -183,7 +184,7 @@ final class Daemon: Sendable {
 
     func recorder(_ recordQueue: RecordQueue) -> Recorder {
         Recorder(
-            queue: recordQueue, pool: pool, handOver: handOver, registration: registration, routes: routes,
+            queue: recordQueue, pool: pool, dispatchBuffer: dispatchBuffer, registration: registration, routes: routes,
             rules: SourceRuleBook(Self.rules), clock: clock, copiedEventsMin: copiedEventsMin,
             changePurchasesMax: changePurchasesMax,
             observe: { [log] in log.note($0) })
@@ -196,7 +197,7 @@ final class Daemon: Sendable {
         while true {
             let (deliveries, isDrained) = try await queue.claim(row(name), upTo: step, cursor: &cursor)
             claimed += deliveries
-            handOver.free(row(name), deliveries.count, bytes: deliveries.reduce(0) { $0 + $1.message.bytes })
+            dispatchBuffer.release(row(name), deliveries.count, bytes: deliveries.reduce(0) { $0 + $1.message.bytes })
             if isDrained || deliveries.isEmpty { return claimed }
         }
     }
@@ -214,7 +215,7 @@ final class Log: Sendable {
     var warnings: [String] { all { if case .warning(let text) = $0 { text } else { nil } } }
     var transfers: [TransferTrail] { all { if case .transferResolved(let trail) = $0 { trail } else { nil } } }
     var differing: [EventTrail] { all { if case .duplicateDiffers(let trail) = $0 { trail } else { nil } } }
-    var rescued: [Int] { all { if case .leasesRescued(_, let count) = $0 { count } else { nil } } }
+    var reclaimed: [Int] { all { if case .leasesReclaimed(_, let count) = $0 { count } else { nil } } }
 
     func recorded(duplicate: Bool) -> [EventTrail] {
         all { if case .eventRecorded(let trail, duplicate) = $0 { trail } else { nil } }
@@ -237,7 +238,7 @@ final class Inbox: Sendable {
 /// States what it was asked for, so that a test can read it.
 struct TestShape: SourceShape {
     func derivedBody(from original: [UInt8], stating transfer: DerivedTransfer) -> [UInt8] {
-        Array("\(transfer.type) \(transfer.from.coalesced) \(transfer.to.coalesced) \(transfer.eventID)".utf8)
+        Array("\(transfer.type) \(transfer.from.storageKey) \(transfer.to.storageKey) \(transfer.eventID)".utf8)
     }
 
     func signatureHeaders(

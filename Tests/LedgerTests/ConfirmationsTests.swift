@@ -105,10 +105,10 @@ struct ConfirmationsTests {
                 .named("confirming", confirmTimeout: .seconds(600)), .named("other"),
             ])
             daemon.open("confirming", "other")
-            let book = daemon.handOver.confirmations
+            let book = daemon.dispatchBuffer.confirmations
             #expect(await daemon.record([.sample("SUBSCRIPTION_RENEWED")]) == [.stored])
             _ = daemon.inbox.take()
-            // Three webhooks, of which one tells of a transfer, too: five messages.
+            // Three webhooks, of which one states a transfer, too: five messages.
             let webhooks = login.map { Event.stating($0) } + [.sample("SUBSCRIPTION_RENEWED", at: seconds(90))]
             #expect(await daemon.record(webhooks) == [.stored], "the renewal; the batch has ended")
             #expect(book.count == 3)
@@ -120,7 +120,9 @@ struct ConfirmationsTests {
                 ORDER BY d.id
                 """
             ).split(separator: "\n")
-            #expect(rows.count == 5 && rows.contains { $0.hasSuffix("t") }, "those behind another are waited for, too")
+            #expect(
+                rows.count == 5 && rows.contains { $0.hasSuffix("t") },
+                "those that another one blocks are waited for, too")
             let ids = rows.compactMap { Int64($0.prefix { $0 != "|" }) }
             for id in ids { book.settled(id) }
             #expect(book.count == 0)
@@ -132,11 +134,11 @@ struct ConfirmationsTests {
         try await Bench.run { bench in
             let daemon = try await bench.daemon([.named("confirming", confirmTimeout: .seconds(600))])
             await daemon.record([.stating(login[0])])
-            let book = daemon.handOver.confirmations
+            let book = daemon.dispatchBuffer.confirmations
             #expect(book.count == 1)
             let (answered, answer) = AsyncStream<Void>.makeStream()
             book.answer(
-                Identity.event(.stating(login[0])), by: .now + .seconds(600), { answer.finish() })
+                KeyHash.event(.stating(login[0])), by: .now + .seconds(600), { answer.finish() })
             let running = Task { await book.run { try? await daemon.queue.unsettled($0) } }
             try bench.psql("DELETE FROM deliveries")
             for await _ in answered {}

@@ -64,13 +64,13 @@ struct CopyTests {
     }
 
     @Test(
-        "A row that was there already: the batch is run again and asks, nothing is told twice", arguments: [1, .max])
+        "A row that was there already: the batch is run again and checks, nothing is sent twice", arguments: [1, .max])
     func thereAlready(copiedFrom: Int) async throws {
         try await Bench.run { bench in
             let daemon = try await bench.daemon([.named("all", order: .none)], copiedEventsMin: copiedFrom)
             daemon.open("all")
             await daemon.record([.sample("A", vendorEventID: "evt-1")])
-            // As after the identity's retention: the event comes once more, its message is known.
+            // As after the event key's retention: the event comes once more, its message is known.
             try bench.psql("DELETE FROM identities")
             let again = [Event.sample("A", vendorEventID: "evt-1"), .sample("B", vendorEventID: "evt-2")]
             #expect(await daemon.record(again) == [.stored, .stored])

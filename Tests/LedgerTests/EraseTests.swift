@@ -13,7 +13,7 @@ struct EraseTests {
     private static let ann = Holder.user("ann")
     private static let bob = Holder.user("bob")
 
-    /// The columns in which either id stands.
+    /// The columns in which either id is.
     private func places(_ bench: Bench) throws -> Set<String> {
         let columns = try bench.psql(
             """
@@ -81,7 +81,7 @@ struct EraseTests {
                     default: delivery.settled(.retry(after: .seconds(60)), status: 500, failure: "who is device-77aa?")
                     }
                 })
-            daemon.inbox.put(settled.released)
+            daemon.inbox.put(settled.unblocked)
         }
         // Those whose turn never comes in this test.
         try bench.psql(
@@ -146,7 +146,7 @@ struct EraseTests {
                 try bench.psql("SELECT count(*) FROM dead_letters WHERE message NOT IN (SELECT id FROM messages)")
                     == "0")
 
-            // Late duplicates: nothing is stored, nothing is told.
+            // Late duplicates: nothing is stored, nothing is announced.
             let counts =
                 "SELECT (SELECT count(*) FROM events), (SELECT count(*) FROM messages), (SELECT count(*) FROM quarantine)"
             let stored = try bench.psql(counts)
@@ -235,11 +235,11 @@ struct EraseTests {
             #expect(try PurchaseState(bytes: renamed.bytes) == renamed)
             #expect(renamed.renaming(one) == renamed)
             #expect(renamed.holders.isDisjoint(with: people.prefix(3)))
-            // Nothing is told again for what has another name now.
+            // Nothing is announced again for what has another name now.
             let next = Fact.activate(people[5], seconds(100_000))
             if !isShared {
-                let told = TransferResolution.resolve(renamed, next, kind: .subscription)
-                #expect(told.told.count <= 1 && told.notes == [], "\(renamed) \(told)")
+                let resolution = TransferResolution.resolve(renamed, next, kind: .subscription)
+                #expect(resolution.announced.count <= 1 && resolution.voids == [], "\(renamed) \(resolution)")
             }
         }
     }
@@ -277,7 +277,7 @@ struct EraseTests {
         }
     }
 
-    @Test("What a daemon has in hand ends first; what waited behind it for others comes free")
+    @Test("What a daemon has in hand ends first; what it blocked for others is unblocked")
     func inHand() async throws {
         try await Bench.run { bench in
             let daemon = try await bench.daemon([.named("a")])
@@ -316,7 +316,7 @@ struct EraseTests {
                 """)
             await #expect(throws: DatabaseError.self) { _ = try await erase(daemon) }
             #expect(
-                try bench.psql("SELECT count(*) FROM entitlements WHERE holder = '\(Self.device.coalesced)'") == "0")
+                try bench.psql("SELECT count(*) FROM entitlements WHERE holder = '\(Self.device.storageKey)'") == "0")
             try bench.psql("DROP TRIGGER fail ON \(table)")
             // As somebody who knows the user's id alone: `erase` expects both.
             _ = try await erase(daemon)
@@ -375,8 +375,8 @@ struct EraseTests {
         #expect(redacted("123", #"{"id":1234,"a_id":123.5,"b_id":0123,"c_id":123e4}"#) == nil)
         #expect(redacted("😀", #"["\ud83d\ude00"]"#) == #"["erased"]"#)
         #expect(redacted(#"q"\"#, #"["q\"\\"]"#) == #"["erased"]"#)
-        #expect(id("jeff").stand(in: Array("user=jeff;".utf8)) && id("jeff").stand(in: Array("jeff".utf8)))
-        #expect(!id("jeff").stand(in: Array("jeffrey, jeff_2".utf8)))
+        #expect(id("jeff").occur(in: Array("user=jeff;".utf8)) && id("jeff").occur(in: Array("jeff".utf8)))
+        #expect(!id("jeff").occur(in: Array("jeffrey, jeff_2".utf8)))
         #expect(id("a.b|c").expression.contains(#"(a\.b\|c)"#))
     }
 }

@@ -22,20 +22,20 @@ struct FanOutTests {
             (["*"], ["SANDBOX", "PRODUCTION"], [], true),
             (["*"], [], ["shop"], true), (["*"], [], ["kiosk"], false), (["*"], ["PRODUCTION"], ["kiosk"], false),
         ] as [([String], [String], [String], Bool)])
-    func wants(events: [String], environments: [String], sources: [String], isWanted: Bool) {
+    func selects(events: [String], environments: [String], sources: [String], isWanted: Bool) {
         let integration = Integration.named("a", events: events, environments: environments, sources: sources)
         var fanOut = FanOut(routes: [route(1, integration)], occupied: [])
         let planned = fanOut.plan(message: 0, type: "RENEWED", scope: scope, purchase: purchase)
         #expect(planned.count == (isWanted ? 1 : 0))
     }
 
-    @Test("In order only the first of a purchase and integration is free; what is known to wait counts")
+    @Test("In order only the first of an ordering key is not blocked; what is known to wait counts")
     func order() {
         let other = Identifier(high: 0, low: 2)
         let routes = [
             route(1, .named("ordered")), route(2, .named("loose", order: .none)), route(3, .named("also ordered")),
         ]
-        var fanOut = FanOut(routes: routes, occupied: [FanOut.Lane(purchase: purchase, integration: 3)])
+        var fanOut = FanOut(routes: routes, occupied: [FanOut.OrderingKey(purchase: purchase, integration: 3)])
         func plan(_ message: Int, _ purchase: Identifier?) -> [Bool] {
             let planned = fanOut.plan(message: message, type: "X", scope: scope, purchase: purchase)
             #expect(planned.map(\.integration) == [1, 2, 3])
@@ -46,6 +46,6 @@ struct FanOutTests {
         #expect(plan(1, purchase) == [true, false, true])
         #expect(plan(2, other) == [false, false, false])
         #expect(plan(3, nil) == [false, false, false])
-        #expect(plan(4, nil) == [false, false, false], "nothing stands behind nothing")
+        #expect(plan(4, nil) == [false, false, false], "nothing is blocked by nothing")
     }
 }

@@ -55,12 +55,12 @@ struct HolderChangeTests {
                     """)
                 #expect(active == expected.active, "\(environment) \(order)", sourceLocation: sourceLocation)
             }
-            let told = try bench.psql(
+            let announced = try bench.psql(
                 """
                 SELECT count(*) FROM transfers t
                 WHERE 2 <> (SELECT count(*) FROM messages m WHERE m.transfer = t.id)
                 """)
-            #expect(told == "0", sourceLocation: sourceLocation)
+            #expect(announced == "0", sourceLocation: sourceLocation)
         }
     }
 
@@ -106,7 +106,7 @@ struct HolderChangeTests {
             ], ("o1:a>b1 o1:b>c1 s1:a>b1 s1:b>c1", "o1:c s1:c"))
     }
 
-    @Test("A renewal before and one after it tell nothing twice; what is bought after it stays")
+    @Test("A renewal before and one after it announce nothing twice; what is bought after it stays")
     func around() async throws {
         try await expectOneOutcome(
             [

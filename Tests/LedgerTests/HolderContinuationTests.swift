@@ -52,7 +52,7 @@ struct HolderContinuationTests {
     }
 
     @Test(
-        "A row that says nothing is left out and told once: webhooks and other changes go on",
+        "A row that says nothing is left out and announced once: webhooks and other changes go on",
         arguments: [
             "kind = 'no such kind'", "target = 'nobody'", "second_target = 'nobody'",
         ])
@@ -71,8 +71,10 @@ struct HolderContinuationTests {
             #expect(try bench.psql(Self.active) == "user:a:4 user:b:2 user:d:5 user:e:1")
             await Self.finish(recorder)
             // Once by each of three recorders: the continuation's, and one for each batch.
-            let told = daemon.log.warnings
-            #expect(told.count == 3 && told.allSatisfy { $0.hasPrefix("row \(row) of holder_changes cannot be read") })
+            let announced = daemon.log.warnings
+            #expect(
+                announced.count == 3
+                    && announced.allSatisfy { $0.hasPrefix("row \(row) of holder_changes cannot be read") })
             // Mended as the warning says.
             try bench.psql(
                 """
@@ -81,7 +83,7 @@ struct HolderContinuationTests {
                 """)
             await Self.finish(daemon.recorder(RecordQueue()))
             #expect(try bench.psql(Self.active) == "user:b:6 user:d:5 user:e:1")
-            #expect(daemon.log.warnings == told)
+            #expect(daemon.log.warnings == announced)
         }
     }
 
@@ -134,9 +136,9 @@ struct HolderContinuationTests {
             try await Self.begin(daemon)
             for index in 0..<5 {
                 guard let purchase = Self.gain(Self.a, "a\(index)").purchase else { continue }
-                let transfer = Identity.transfer(
-                    purchase: Identity.purchase(purchase, in: Self.scope), from: Self.a, to: Self.b, ordinal: 1)
-                let key = Identity.message(ofTransfer: transfer, type: "SUBSCRIPTION_RECEIVED")
+                let transfer = KeyHash.transfer(
+                    purchase: KeyHash.purchase(purchase, in: Self.scope), from: Self.a, to: Self.b, ordinal: 1)
+                let key = KeyHash.message(ofTransfer: transfer, type: "SUBSCRIPTION_RECEIVED")
                 try bench.psql(
                     """
                     INSERT INTO messages (id, key, event, type, envelope)
@@ -148,7 +150,7 @@ struct HolderContinuationTests {
             #expect(daemon.log.warnings == [])
             #expect(try bench.psql(Self.active) == "user:b:5 user:d:5")
             #expect(try bench.psql("SELECT count(*) FROM messages WHERE id < 0") == "3")
-            #expect(try bench.psql("SELECT count(*) FROM deliveries WHERE message < 0") == "0", "told before")
+            #expect(try bench.psql("SELECT count(*) FROM deliveries WHERE message < 0") == "0", "announced before")
         }
     }
 }

@@ -30,13 +30,14 @@ struct HolderScaleTests {
         let connection = try await bench.connect()
         let cost = try await connection.withSession { session throws(DatabaseError) in
             try session.transaction { session throws(DatabaseError) in
-                let recorder = RecordEvents(routes: [], rules: Daemon.rules, handOver: HandOver(), daemon: nil)
-                let arrival = RecordQuestions.Arrival(
-                    event, key: Identity.event(event), digest: Identity.body(event.body))
-                let questions = try RecordQuestions([arrival], of: recorder, on: session)
-                let (purchases, holders) = try questions.known(on: session)
+                let recorder = RecordEvents(
+                    routes: [], rules: Daemon.rules, dispatchBuffer: DispatchBuffer(), daemon: nil)
+                let arrival = BatchReads.Arrival(
+                    event, key: KeyHash.event(event), digest: KeyHash.body(event.body))
+                let reads = try BatchReads([arrival], of: recorder, on: session)
+                let (purchases, holders) = try reads.known(on: session)
                 let plan = try purchases.plan(holders, rules: Daemon.rules, on: session) {
-                    $0.add(RecordPlan.New(arrival, row: 1))
+                    $0.add(BatchPlan.New(arrival, row: 1))
                 }
                 return (plan.holders.changes.count, plan.changesTried)
             }

@@ -21,14 +21,14 @@ struct LeaseTests {
             let held = frozen.inbox.take()
             try bench.expire(frozen)
             try await other.queue.endExpiredLeases()
-            #expect(other.log.rescued == [2])
+            #expect(other.log.reclaimed == [2])
             #expect(try bench.psql(Self.leases) == "0|3")
             let before = try bench.psql("SELECT * FROM deliveries ORDER BY id")
             let settled = try await frozen.queue.settle([
                 held[0].settled(.dead(reason: "x")), held[1].settled(.accepted),
             ])
-            #expect(settled.released.isEmpty)
-            #expect(try await frozen.queue.settle([held[0].settled(.retry(after: .seconds(60)))]).released.isEmpty)
+            #expect(settled.unblocked.isEmpty)
+            #expect(try await frozen.queue.settle([held[0].settled(.retry(after: .seconds(60)))]).unblocked.isEmpty)
             #expect(try bench.psql("SELECT * FROM deliveries ORDER BY id") == before)
             #expect(try bench.psql("SELECT count(*) FROM dead_letters") == "0")
             #expect(
@@ -37,7 +37,7 @@ struct LeaseTests {
             // It wakes up, learns it, and works on under another id.
             let old = frozen.lease
             #expect(try await !frozen.queue.keepAlive())
-            #expect(frozen.lease > old && frozen.handOver.heldCount == 0)
+            #expect(frozen.lease > old && frozen.dispatchBuffer.heldCount == 0)
             #expect(frozen.log.all { if case .leaseLost(let id) = $0 { id } else { nil } } == [old])
             #expect(try await frozen.queue.keepAlive())
             #expect(try await frozen.claimAll("all").map(\.message.type) == ["A", "B"])
@@ -63,7 +63,7 @@ struct LeaseTests {
             #expect(
                 try bench.psql("SELECT attempts, leased_by FROM deliveries ORDER BY id")
                     == "0|\(daemon.lease)\n0|\(daemon.lease)\n1|")
-            #expect(daemon.handOver.heldCount == 2, "still to be settled")
+            #expect(daemon.dispatchBuffer.heldCount == 2, "still to be settled")
             #expect(try await daemon.queue.sweep(suspects: []) == [])
             try await daemon.queue.release([before[0]])
             #expect(try bench.psql(Self.leases) == "2|3", "given back under the lease that it was taken under")
@@ -72,7 +72,7 @@ struct LeaseTests {
         }
     }
 
-    @Test("A lease ends by the database's time alone, whatever another daemon says of its place and process")
+    @Test("A lease ends by the database's time alone, whatever another daemon says of its process scope and process")
     func byTimeAlone() async throws {
         try await Bench.run { bench in
             var daemons: [Daemon] = []
@@ -81,7 +81,8 @@ struct LeaseTests {
                 daemon.open("all")
                 await daemon.record([.sample(purchase: "subs_\(index)")])
             }
-            #expect(try bench.psql("SELECT count(DISTINCT place) FROM daemons") == "3", "no older daemon's neighbour")
+            #expect(
+                try bench.psql("SELECT count(DISTINCT place) FROM daemons") == "3", "no older daemon's process scope")
             // As a daemon of the version before registers, on this machine or another.
             try bench.psql(
                 """
@@ -94,7 +95,7 @@ struct LeaseTests {
             try bench.psql("UPDATE daemons SET expires_at = now() - interval '1 second' WHERE version = 'older'")
             try await daemons[0].queue.endExpiredLeases()
             #expect(try bench.psql("SELECT count(*) FROM daemons") == "2")
-            #expect(daemons[0].log.rescued == [1])
+            #expect(daemons[0].log.reclaimed == [1])
             #expect(try bench.psql(Self.leases) == "2|3")
         }
     }
@@ -148,7 +149,7 @@ struct LeaseTests {
                     try await daemon.registration.register()
                 })
             #expect(daemon.lease > old)
-            #expect(settled.released.map(\.lease) == [daemon.lease])
+            #expect(settled.unblocked.map(\.lease) == [daemon.lease])
             #expect(try bench.psql("SELECT leased_by FROM deliveries") == "\(daemon.lease)")
         }
     }
@@ -160,14 +161,14 @@ struct LeaseTests {
             daemon.open("all")
             let recorder = daemon.recorder(RecordQueue())
             let delivery = Delivery.sample(1, integration: daemon.row("all"), bytes: 100, lease: daemon.lease)
-            #expect(daemon.handOver.reserve(daemon.row("all"), upTo: 1, bytesEach: 100) == 1)
-            daemon.handOver.hold([1], under: delivery.lease)
+            #expect(daemon.dispatchBuffer.reserve(daemon.row("all"), upTo: 1, bytesEach: 100) == 1)
+            daemon.dispatchBuffer.hold([1], under: delivery.lease)
             try bench.psql("DELETE FROM daemons")
             #expect(try await !daemon.registration.renew())
-            recorder.handOn([delivery])
-            #expect(daemon.inbox.take().isEmpty && daemon.handOver.heldCount == 0)
-            #expect(daemon.handOver.reserve(daemon.row("all"), upTo: 9) == 4)
-            #expect(daemon.handOver.room(daemon.row("all")) == Limits.laneBytesMax)
+            recorder.dispatch([delivery])
+            #expect(daemon.inbox.take().isEmpty && daemon.dispatchBuffer.heldCount == 0)
+            #expect(daemon.dispatchBuffer.reserve(daemon.row("all"), upTo: 9) == 4)
+            #expect(daemon.dispatchBuffer.room(daemon.row("all")) == Limits.laneBytesMax)
         }
     }
 
@@ -175,7 +176,7 @@ struct LeaseTests {
     func predecessor() async throws {
         try await Bench.run { bench in
             func key(_ token: String) -> Identifier {
-                Identity.daemon(machine: [UInt8](repeating: 7, count: 16), device: 1, inode: 2, token: token)
+                KeyHash.daemon(machine: [UInt8](repeating: 7, count: 16), device: 1, inode: 2, token: token)
             }
             let dead = try await bench.daemon([.named("all")], key: key("a"))
             let (living, keyless) = (try await bench.daemon(key: key("b")), try await bench.daemon())
@@ -188,7 +189,7 @@ struct LeaseTests {
             #expect(
                 try bench.psql("SELECT string_agg(id::text, ' ' ORDER BY id) FROM daemons")
                     == [living, keyless, successor].map { "\($0.lease)" }.joined(separator: " "))
-            #expect(successor.log.rescued == [1])
+            #expect(successor.log.reclaimed == [1])
             successor.open("all")
             #expect(try await successor.claimAll("all").map(\.message.type) == ["A"])
         }
@@ -208,13 +209,13 @@ struct LeaseTests {
             #expect(try bench.psql(Self.leases) == "2|2")
             #expect(try await daemon.queue.sweep(suspects: suspects) == [])
             #expect(try bench.psql("SELECT id FROM deliveries WHERE leased_by IS NULL") == "\(leaked)")
-            #expect(daemon.log.rescued == [1])
+            #expect(daemon.log.reclaimed == [1])
             #expect(try await daemon.queue.sweep(suspects: []) == [])
-            #expect(daemon.log.rescued == [1], "nothing left to tell")
+            #expect(daemon.log.reclaimed == [1], "nothing left to reclaim")
         }
     }
 
-    @Test("A sweep takes over leases of nobody, and frees what is blocked by nothing")
+    @Test("A sweep takes over leases of nobody, and unblocks what is blocked by nothing")
     func mended() async throws {
         try await Bench.run { bench in
             let daemon = try await bench.daemon([.named("all")])
@@ -223,7 +224,7 @@ struct LeaseTests {
             try bench.psql("DELETE FROM deliveries WHERE id = (SELECT min(id) FROM deliveries)")
             #expect(try await daemon.queue.sweep(suspects: []) == [])
             #expect(try bench.psql("SELECT count(*) FROM deliveries WHERE leased_by IS NULL AND NOT blocked") == "2")
-            #expect(daemon.log.rescued == [1] && daemon.log.warnings.count == 1)
+            #expect(daemon.log.reclaimed == [1] && daemon.log.warnings.count == 1)
         }
     }
 
@@ -236,11 +237,11 @@ struct LeaseTests {
             let handed = daemon.inbox.take()
             try await daemon.queue.release(Array(handed.prefix(2)))
             #expect(try bench.psql(Self.leases) == "1|3")
-            #expect(daemon.handOver.heldCount == 1)
+            #expect(daemon.dispatchBuffer.heldCount == 1)
             try bench.psql("UPDATE deliveries SET leased_by = 4711 WHERE leased_by IS NOT NULL")
             try await daemon.queue.release(Array(handed.suffix(1)))
             #expect(try bench.psql(Self.leases) == "1|3", "another's lease is left alone")
-            #expect(daemon.handOver.heldCount == 0)
+            #expect(daemon.dispatchBuffer.heldCount == 0)
         }
     }
 
@@ -252,14 +253,14 @@ struct LeaseTests {
             daemon.open("all")
             await daemon.record((0..<4).map { .sample("E\($0)", purchase: "subs_\($0 / 2)") })
             let handed = daemon.inbox.take()
-            #expect(handed.count == 2 && daemon.handOver.heldCount == 2)
+            #expect(handed.count == 2 && daemon.dispatchBuffer.heldCount == 2)
             try cluster.stop(mode: "immediate")
             await #expect(throws: DatabaseError.self) { try await daemon.queue.release([handed[0]]) }
-            #expect(daemon.handOver.heldCount == 1)
+            #expect(daemon.dispatchBuffer.heldCount == 1)
             await #expect(throws: SettleFailure.self) {
                 _ = try await daemon.queue.settle([handed[1].settled(.accepted)])
             }
-            #expect(daemon.handOver.heldCount == 1, "still to be settled")
+            #expect(daemon.dispatchBuffer.heldCount == 1, "still to be settled")
             var cursor = ClaimCursor()
             await #expect(throws: DatabaseError.self) {
                 _ = try await daemon.queue.claim(daemon.row("all"), upTo: 10, cursor: &cursor)
@@ -268,7 +269,7 @@ struct LeaseTests {
             var states = daemon.poolStates.makeAsyncIterator()
             while let state = await states.next() { if case .recovered = state { break } }
             let settled = try await daemon.queue.settle([handed[1].settled(.accepted)])
-            #expect(settled.released.map(\.message.type) == ["E3"])
+            #expect(settled.unblocked.map(\.message.type) == ["E3"])
             let suspects = try await daemon.queue.sweep(suspects: [])
             #expect(suspects == [handed[0].id])
             #expect(try await daemon.queue.sweep(suspects: suspects) == [])
@@ -285,7 +286,7 @@ struct LeaseTests {
             #expect(daemon.registration.mayStart)
             try await daemon.queue.leave()
             #expect(try bench.psql(Self.leases) == "0|3")
-            #expect(daemon.handOver.heldCount == 0 && !daemon.registration.mayStart)
+            #expect(daemon.dispatchBuffer.heldCount == 0 && !daemon.registration.mayStart)
             #expect(await daemon.record([.sample("LATE")]) == [.unavailable])
             await #expect(throws: RegistrationLost.self) { try await daemon.registration.register() }
             #expect(try bench.psql("SELECT count(*) FROM daemons") == "0")

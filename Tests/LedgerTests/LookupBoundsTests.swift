@@ -11,7 +11,7 @@ import Vocabulary
 @Suite("Look-ups read within bounds", .serialized)
 struct LookupBoundsTests {
     /// One holder with a thousand purchases, of which one is held; one transaction with a thousand webhooks; one login
-    /// that moved a thousand purchases, and told two messages of each; a thousand deliveries that wait and as many dead
+    /// that moved a thousand purchases, with two messages of each; a thousand deliveries that wait and as many dead
     /// letters.
     private static let thousands = """
         INSERT INTO integrations (name) VALUES ('backend');

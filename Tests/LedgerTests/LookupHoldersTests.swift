@@ -101,7 +101,7 @@ struct LookupHoldersTests {
         ANALYZE
         """
 
-    @Test("The newest transaction is the latest purchased, not the latest told of")
+    @Test("The newest transaction is the latest purchased, not the latest received")
     func newestTransaction() async throws {
         try await Bench.run { bench in
             let daemon = try await bench.daemon()
@@ -135,7 +135,7 @@ struct LookupHoldersTests {
         }
     }
 
-    @Test("A name is registered once in its scope, whoever comes first, and not where webhooks told of it")
+    @Test("A name is registered once in its scope, whoever comes first, and not where webhooks named it")
     func registering() async throws {
         try await Bench.run { bench in
             let (one, two) = (try await bench.daemon(), try await bench.daemon())

@@ -23,7 +23,7 @@ struct LookupTests {
             let trace = try #require(await Trace.read(EventHandle(nil, "tx_1"), from: daemon.pool))
             #expect(trace.kind == .transaction)
             #expect(trace.webhooks.map(\.name) == ["ACTIVATE", "DEACTIVATE", "ACTIVATE"])
-            #expect(trace.webhooks.map(\.holder) == [anonymous.coalesced, anonymous.coalesced, "user:jeff"])
+            #expect(trace.webhooks.map(\.holder) == [anonymous.storageKey, anonymous.storageKey, "user:jeff"])
             #expect(trace.webhooks.map(\.occurredAt) == login.map(\.at))
             #expect(trace.webhooks.allSatisfy { $0.purchase == "subs_1" && $0.source == "shop" })
             #expect(

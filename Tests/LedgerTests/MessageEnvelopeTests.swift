@@ -61,7 +61,7 @@ struct MessageEnvelopeTests {
     }
 
     @Test(
-        "Whatever stands in an id comes back out of another's parser",
+        "Whatever is in an id comes back out of another's parser",
         arguments: [
             "\"", "\\", "\u{0}\u{1}\u{1F}\u{7F}", "\n\r\t\u{8}\u{C}", "é \u{2028} 🏳️‍🌈 </script>", "{\"a\":1}", "",
         ])

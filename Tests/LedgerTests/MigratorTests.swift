@@ -86,7 +86,7 @@ struct MigratorTests {
         #expect(newest == self.newest)
     }
 
-    @Test("Who may not change the schema is told what to do")
+    @Test("Who may not change the schema is shown what to do")
     func forbidden() async throws {
         let refusal = Refusal(sqlState: "42501", message: "permission denied for schema public")
         #expect("\(MigrationError.failed(version: 3, name: "operator", .refused(refusal)))".contains("GRANT CREATE"))

@@ -5,7 +5,7 @@ import Vocabulary
 
 @testable import Ledger
 
-/// A ledger moves from one database to another; how a command goes about it is told by the scenarios. Oracle: psql.
+/// A ledger moves from one database to another; how a command goes about it is in the scenarios. Oracle: psql.
 @Suite("Move", .timeLimit(.minutes(5)))
 struct MoveTests {
     /// A target must keep what it acknowledges.

@@ -48,7 +48,7 @@ struct OperatorLookupTests {
             ] as [(String, EventHandle.Kind?)] {
                 #expect(try await kind(id) == expected, "\(id)")
             }
-            // The identity may be forgotten before the event is.
+            // The event key may be forgotten before the event is.
             try bench.psql("DELETE FROM identities")
             #expect(try await names(.event, "vendor-1") == ["NAMED", "NAMED"])
             #expect(try await names(nil, passedOn.eventID) == ["DEACTIVATE"])

@@ -8,7 +8,7 @@ import Vocabulary
 /// Oracle: psql, and the order in which events were recorded.
 @Suite("The queue: the order of a purchase", .serialized, .timeLimit(.minutes(10)))
 struct OrderTests {
-    /// Blocked rows with nothing before them, and free rows with something before them: both must never be.
+    /// Blocked rows with nothing before them, and unblocked rows with something before them: both must never be.
     private static let misplaced = Statement<(), Int64>(
         "test_misplaced",
         """
@@ -28,39 +28,39 @@ struct OrderTests {
             for index in 1..<4 {
                 // Waiting for its retry it still holds the purchase back.
                 let waiting = try await daemon.queue.settle([head.settled(.retry(after: .zero), status: 500)])
-                #expect(waiting.released.isEmpty)
+                #expect(waiting.unblocked.isEmpty)
                 head = try #require(try await daemon.claimAll("all").first)
                 #expect(head.attemptsMade == 1 && head.message.type == "EVENT_\(index - 1)")
                 let verdict: Settlement.Verdict = index == 2 ? .dead(reason: "no") : .accepted
                 let settled = try await daemon.queue.settle([head.settled(verdict)])
-                #expect(settled.released.map(\.message.type) == ["EVENT_\(index)"])
-                head = try #require(settled.released.first)
+                #expect(settled.unblocked.map(\.message.type) == ["EVENT_\(index)"])
+                head = try #require(settled.unblocked.first)
                 #expect(head.attemptsMade == 0)
                 #expect(try bench.psql("SELECT leased_by FROM deliveries WHERE id = \(head.id)") == "\(daemon.lease)")
             }
             let last = try await daemon.queue.settle([head.settled(.accepted)])
-            #expect(last.released.isEmpty)
+            #expect(last.unblocked.isEmpty)
             #expect(try bench.psql("SELECT count(*) FROM deliveries") == "1")
         }
     }
 
-    @Test("Where the lane has no slot, what comes free is left in the table for a claim")
+    @Test("Where the lane has no slot, what is unblocked is left in the table for a claim")
     func noSlot() async throws {
         try await Bench.run { bench in
             let daemon = try await bench.daemon([.named("all")])
             daemon.open("all")
             await daemon.record([.sample("A"), .sample("B")])
             let head = try #require(daemon.inbox.take().first)
-            daemon.handOver.close(daemon.row("all"))
+            daemon.dispatchBuffer.close(daemon.row("all"))
             let settled = try await daemon.queue.settle([head.settled(.accepted)])
-            #expect(settled.released.isEmpty)
+            #expect(settled.unblocked.isEmpty)
             #expect(try bench.psql("SELECT blocked, leased_by IS NULL FROM deliveries") == "f|t")
             daemon.open("all")
             #expect(try await daemon.claimAll("all").map(\.message.type) == ["B"])
         }
     }
 
-    @Test("An integration without order: nothing is blocked, nothing is released")
+    @Test("An integration without order: nothing is blocked, nothing is unblocked")
     func unordered() async throws {
         try await Bench.run { bench in
             let daemon = try await bench.daemon([.named("all", order: .none)])
@@ -68,19 +68,19 @@ struct OrderTests {
             await daemon.record((0..<3).map { .sample("EVENT_\($0)") })
             let handed = daemon.inbox.take()
             #expect(handed.map(\.message.type) == ["EVENT_0", "EVENT_1", "EVENT_2"])
-            #expect(try await daemon.queue.settle(handed.map { $0.settled(.accepted) }).released.isEmpty)
+            #expect(try await daemon.queue.settle(handed.map { $0.settled(.accepted) }).unblocked.isEmpty)
             #expect(try bench.psql("SELECT count(*) FROM deliveries") == "0")
         }
     }
 
-    @Test("Settled between the look at what is before it and the commit: it comes free with the commit")
+    @Test("Settled between the look at what is before it and the commit: the commit unblocks it")
     func settledMeanwhile() async throws {
         try await Bench.run { bench in
             let daemon = try await bench.daemon([.named("all")])
             daemon.open("all")
             await daemon.record([.sample("A")])
             let head = try #require(daemon.inbox.take().first)
-            daemon.handOver.free(head.integration, 1)
+            daemon.dispatchBuffer.release(head.integration, 1)
             // Holds the batch up where it writes its events: it has found A in the table by then.
             let (blocker, gate) = (try await bench.connect(), Gate())
             async let holding: Void = blocker.withSession { session throws(DatabaseError) in
@@ -94,7 +94,7 @@ struct OrderTests {
             async let answers = daemon.record([.sample("B")])
             let waits = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'events'::regclass"
             while try bench.psql(waits) != "1" { try await Task.sleep(for: .milliseconds(10)) }
-            #expect(try await daemon.queue.settle([head.settled(.accepted)]).released.isEmpty, "B is not there yet")
+            #expect(try await daemon.queue.settle([head.settled(.accepted)]).unblocked.isEmpty, "B is not there yet")
             gate.close()
             try await holding
             #expect(await answers == [.stored])
@@ -104,7 +104,7 @@ struct OrderTests {
         }
     }
 
-    @Test("One that died between settling a head and the look at what was behind it: whoever ends its lease looks")
+    @Test("One that died between settling a head and the look at its successor: whoever ends its lease looks")
     func diedMeanwhile() async throws {
         try await Bench.run { bench in
             let dead = try await bench.daemon([.named("all")])
@@ -122,17 +122,18 @@ struct OrderTests {
     }
 
     /// To wait would be a deadlock wherever the other waits for a row that is settled here.
-    @Test("What somebody frees and leases at the same moment stays with the one who was first; nobody waits for it")
-    func freedTwice() async throws {
+    @Test("What somebody unblocks and leases at the same moment stays with the one who was first; nobody waits for it")
+    func unblockedTwice() async throws {
         try await Bench.run { bench in
             let daemon = try await bench.daemon([.named("all")])
             daemon.open("all")
             await daemon.record([.sample("A"), .sample("B")])
             let head = try #require(daemon.inbox.take().first)
             try bench.psql("DELETE FROM deliveries WHERE id = \(head.id)")
-            let lane = FanOut.Lane(purchase: try #require(head.message.purchase), integration: head.integration)
+            let orderingKey = FanOut.OrderingKey(
+                purchase: try #require(head.message.purchase), integration: head.integration)
             let (first, second, gate) = (try await bench.connect(), try await bench.connect(), Gate())
-            async let freeing: Void = first.withSession { session throws(DatabaseError) in
+            async let unblocking: Void = first.withSession { session throws(DatabaseError) in
                 try session.transaction { session throws(DatabaseError) in
                     try session.script("UPDATE deliveries SET blocked = false, leased_by = 77")
                     gate.open()
@@ -141,10 +142,10 @@ struct OrderTests {
             }
             await gate.opened()
             try await second.withSession { session throws(DatabaseError) in
-                try Queue.release(behind: [lane], on: session)
+                try Queue.unblock(successorsOf: [orderingKey], on: session)
             }
             gate.close()
-            try await freeing
+            try await unblocking
             await first.close()
             await second.close()
             #expect(try bench.psql("SELECT blocked, leased_by FROM deliveries") == "f|77")
@@ -165,29 +166,29 @@ struct OrderTests {
             }
             await settler.record(events(0))
             var heads = settler.inbox.take()
-            for head in heads { settler.handOver.free(head.integration, 1) }
+            for head in heads { settler.dispatchBuffer.release(head.integration, 1) }
             var delivered: [String: [Int]] = [:]
             for round in 1...60 {
                 let batch = heads.shuffled()
                 for head in batch {
-                    let lane = "\(head.message.purchaseKey ?? "") \(head.integration)"
-                    delivered[lane, default: []].append(Int(head.message.type.dropFirst(6)) ?? -1)
+                    let orderingKey = "\(head.message.purchaseKey ?? "") \(head.integration)"
+                    delivered[orderingKey, default: []].append(Int(head.message.type.dropFirst(6)) ?? -1)
                 }
                 async let settled = settler.queue.settle(batch.map { $0.settled(.accepted) })
                 async let answers = recorder.record(events(round))
-                heads = try await settled.released
-                for head in heads { settler.handOver.free(head.integration, 1) }
+                heads = try await settled.unblocked
+                for head in heads { settler.dispatchBuffer.release(head.integration, 1) }
                 #expect(await answers.allSatisfy { $0 == .stored })
                 let misplaced = try await settler.pool.withSession { session throws(DatabaseError) in
                     try session.run(Self.misplaced, ())
                 }
                 #expect(misplaced == [0], "round \(round)")
-                // What the recorder found free it left in the table: its own lanes are closed.
+                // What the recorder found unblocked it left in the table: its own lanes are closed.
                 for name in ["a", "b"] { heads += try await settler.claimAll(name) }
             }
             #expect(settler.log.warnings + recorder.log.warnings == [])
             #expect(delivered.count == purchases.count * 2)
-            for (lane, rounds) in delivered { #expect(rounds == Array(0..<rounds.count), "\(lane)") }
+            for (orderingKey, rounds) in delivered { #expect(rounds == Array(0..<rounds.count), "\(orderingKey)") }
             let deadlocks = try bench.psql("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
             #expect(deadlocks == "0")
         }

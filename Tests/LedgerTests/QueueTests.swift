@@ -32,7 +32,7 @@ struct QueueTests {
             #expect(try bench.psql("SELECT count(*) FROM deliveries WHERE leased_by = \(daemon.lease)") == "3")
             let message = try #require(claimed.last).message
             let event = Event.sample("EVENT_4", purchase: "subs_4", vendorEventID: "e4")
-            #expect(message.id == Identity.message(passingOn: Identity.event(event)).messageID)
+            #expect(message.id == KeyHash.message(passingOn: KeyHash.event(event)).messageID)
             #expect(message.eventID == "e4" && message.source == "shop" && message.transaction == "tx_1")
             #expect(message.purchaseKey == "subs_4" && message.original == event.body && message.derivedBody == nil)
             #expect(message.envelope.starts(with: Array(#"{"type":"EVENT_4""#.utf8)))
@@ -88,7 +88,7 @@ struct QueueTests {
             #expect(first.deliveries.count == 2 && !first.isDrained)
             let second = try await daemon.queue.claim(daemon.row("all"), upTo: 256, cursor: &cursor)
             #expect(second.deliveries.isEmpty && !second.isDrained)
-            daemon.handOver.free(daemon.row("all"), 2)
+            daemon.dispatchBuffer.release(daemon.row("all"), 2)
             let third = try await daemon.queue.claim(daemon.row("all"), upTo: 256, cursor: &cursor)
             #expect(third.deliveries.map(\.id) == [first.deliveries[1].id + 1, first.deliveries[1].id + 2])
         }
@@ -112,7 +112,7 @@ struct QueueTests {
                         == "\(claimed.joined().count)")
                 let bytes = deliveries.reduce(0) { $0 + $1.message.bytes }
                 #expect(bytes <= 10_000)
-                daemon.handOver.free(daemon.row("all"), deliveries.count, bytes: bytes)
+                daemon.dispatchBuffer.release(daemon.row("all"), deliveries.count, bytes: bytes)
                 if isDrained || deliveries.isEmpty { break }
             }
             #expect(claimed.map(\.count) == [2, 2, 1])
@@ -172,7 +172,7 @@ struct QueueTests {
                     failure: "answered 400, which is permanent: no such user"),
                 deliveries[3].settled(.paused(reason: "answered 410"), status: 410, failure: "answered 410"),
             ])
-            #expect(settled.released.isEmpty && settled.paused.map(\.integration) == [daemon.row("all")])
+            #expect(settled.unblocked.isEmpty && settled.paused.map(\.integration) == [daemon.row("all")])
             #expect(
                 try bench.psql(
                     "SELECT attempt, outcome, http_status, latency_ms, failure FROM attempts ORDER BY delivery") == """
@@ -196,8 +196,8 @@ struct QueueTests {
                     """
                 ).hasPrefix("EVENT_2|1|answered 400, which is permanent: no such user|400|t|"))
             #expect(try await daemon.queue.pauses() == [daemon.row("all"): "answered 410"])
-            #expect(daemon.handOver.heldCount == 4, "the other lane's four are still under way")
-            // Told once: the second 410 pauses nothing anew.
+            #expect(daemon.dispatchBuffer.heldCount == 4, "the other lane's four are still under way")
+            // Logged once: the second 410 pauses nothing anew.
             let again = try await daemon.queue.settle([
                 deliveries[3].settled(.paused(reason: "answered 410"), status: 410)
             ])

@@ -22,11 +22,11 @@ struct RecordEventsTests {
             #expect(try bench.psql(counts) == "1|1|1")
             let trail = try #require(daemon.log.recorded(duplicate: false).first)
             #expect(trail.messages == 1 && trail.deliveries == 1 && trail.source == "shop")
-            #expect(trail.event == Identity.event(event).eventID)
+            #expect(trail.event == KeyHash.event(event).eventID)
         }
     }
 
-    @Test("A vendor's event id is the identity; without one the parts are")
+    @Test("A vendor's event id is the event key; without one the parts are")
     func identities() async throws {
         try await Bench.run { bench in
             let daemon = try await bench.daemon()
@@ -40,7 +40,7 @@ struct RecordEventsTests {
         }
     }
 
-    @Test("The same identity with other bytes is a duplicate, reported once and never again")
+    @Test("The same event key with other bytes is a duplicate, reported once and never again")
     func differing() async throws {
         try await Bench.run { bench in
             let daemon = try await bench.daemon()
@@ -118,23 +118,25 @@ struct RecordEventsTests {
             await daemon.record(login.map { Event.stating($0) })
             #expect(
                 try bench.psql("SELECT holder, active FROM entitlements ORDER BY active")
-                    == "\(anonymous.coalesced)|f\nuser:jeff|t")
+                    == "\(anonymous.storageKey)|f\nuser:jeff|t")
             #expect(
                 try bench.psql("SELECT from_holder, to_holder, ordinal FROM transfers")
-                    == "\(anonymous.coalesced)|user:jeff|1")
+                    == "\(anonymous.storageKey)|user:jeff|1")
             #expect(try bench.psql("SELECT anonymous_user_id, user_id FROM holder_links") == "\(anonymous.id)|jeff")
-            let told = try #require(daemon.log.transfers.first)
-            #expect(daemon.log.transfers.count == 1 && told.from == anonymous && told.to == user)
+            let announced = try #require(daemon.log.transfers.first)
+            #expect(daemon.log.transfers.count == 1 && announced.from == anonymous && announced.to == user)
 
             let types = try bench.psql("SELECT type, transfer IS NOT NULL FROM messages ORDER BY id")
             #expect(
                 types == "ACTIVATE|f\nDEACTIVATE|f\nACTIVATE|f\nSUBSCRIPTION_TRANSFERRED|t\nSUBSCRIPTION_RECEIVED|t")
             let envelope = "SELECT convert_from(envelope, 'UTF8') FROM messages WHERE type = 'SUBSCRIPTION_TRANSFERRED'"
-            #expect(try bench.psql(envelope).contains(#""id":"\#(told.transfer ?? "?")","from":{"anonymous_user_id":"#))
+            #expect(
+                try bench.psql(envelope).contains(#""id":"\#(announced.transfer ?? "?")","from":{"anonymous_user_id":"#)
+            )
             #expect(
                 try bench.psql(
                     "SELECT convert_from(derived_body, 'UTF8') FROM messages WHERE type = 'SUBSCRIPTION_RECEIVED'"
-                ).hasPrefix("SUBSCRIPTION_RECEIVED \(anonymous.coalesced) user:jeff evt_"))
+                ).hasPrefix("SUBSCRIPTION_RECEIVED \(anonymous.storageKey) user:jeff evt_"))
 
             // I5: an event that still carries the anonymous id names the user; in another scope it does not.
             await daemon.record([
@@ -150,7 +152,7 @@ struct RecordEventsTests {
         }
     }
 
-    @Test("A native transfer webhook is its own message; one that tells nothing new is stored and none")
+    @Test("A native transfer webhook is its own message; one that announces nothing new is stored and none")
     func native() async throws {
         try await Bench.run { bench in
             let daemon = try await bench.daemon([.named("all")])
@@ -186,7 +188,9 @@ struct RecordEventsTests {
         }
     }
 
-    @Test("Message ids are stable: a webhook that comes again after its identity was pruned tells nothing twice")
+    @Test(
+        "Message ids are stable: a webhook that comes again after its event key was pruned is announced and sent only once"
+    )
     func stableIDs() async throws {
         var keys: [String] = []
         for _ in 0..<2 {
@@ -206,7 +210,7 @@ struct RecordEventsTests {
         #expect(keys[0] == keys[1])
     }
 
-    @Test("Deliveries: one for each integration that wants it; of a purchase in order only the first is free")
+    @Test("Deliveries: one for each integration that selects it; of a purchase in order only the first is not blocked")
     func deliveries() async throws {
         try await Bench.run { bench in
             let daemon = try await bench.daemon([
@@ -240,13 +244,13 @@ struct RecordEventsTests {
     }
 
     @Test("An open lane gets its deliveries in memory, leased, up to its slots; the rest waits in the table")
-    func handedOver() async throws {
+    func dispatched() async throws {
         try await Bench.run { bench in
             let daemon = try await bench.daemon([.named("all")], slotsPerLane: 3)
             daemon.open("all")
             await daemon.record((0..<5).map { .sample(purchase: "subs_\($0)") })
             let handed = daemon.inbox.take()
-            #expect(handed.count == 3 && daemon.handOver.heldCount == 3)
+            #expect(handed.count == 3 && daemon.dispatchBuffer.heldCount == 3)
             #expect(
                 try bench.psql(
                     "SELECT string_agg(id::text, ',' ORDER BY id) FROM deliveries WHERE leased_by = \(daemon.lease)")

@@ -29,7 +29,7 @@ struct RecorderTests {
             let quarantined = daemon.log.all { if case .quarantined(_, _, let reason) = $0 { reason } else { nil } }
             #expect(quarantined.count == 2 && quarantined.allSatisfy { $0.hasPrefix("the database cannot store it") })
             // What the failed batch had reserved was given back: every delivery has its slot.
-            #expect(daemon.inbox.take().count == 6 && daemon.handOver.heldCount == 6)
+            #expect(daemon.inbox.take().count == 6 && daemon.dispatchBuffer.heldCount == 6)
             #expect(await daemon.record([bad[0]]) == [.stored])
             #expect(try bench.psql("SELECT count(*) FROM quarantine") == "2")
         }
@@ -207,7 +207,7 @@ struct RecorderTests {
         while try bench.psql("SHOW synchronous_standby_names") != standby {
             try await Task.sleep(for: .milliseconds(5))
         }
-        // It is the checkpointer that tells the others, before it begins what it is asked for.
+        // It is the checkpointer that notifies the others, before it begins what it is asked for.
         try bench.psql("CHECKPOINT")
         // The first number drawn after it is written down, the next ones are not.
         try bench.psql(
@@ -217,7 +217,7 @@ struct RecorderTests {
             """)
     }
 
-    @Test("The database gone: told to come back; there again: stored")
+    @Test("The database gone: answered 503; there again: stored")
     func outage() async throws {
         let cluster = try TestCluster()
         try await Bench.run(on: cluster) { bench in
@@ -266,7 +266,7 @@ struct RecorderTests {
                 try bench.psql("SELECT count(*), count(DISTINCT purchase) FROM transfers")
                     == "\(rounds * 3)|\(rounds * 3)")
             #expect(try bench.psql("SELECT count(*) FROM entitlements WHERE active AND holder <> 'user:jeff'") == "0")
-            // In each lane exactly the first delivery is free.
+            // Of each ordering key exactly the first delivery is unblocked.
             #expect(
                 try bench.psql(
                     """
@@ -313,7 +313,7 @@ struct RecorderTests {
                 .components(separatedBy: "--").map { "(\($0))" }.joined(separator: ", ")
             let distinct = try bench.psql("SELECT count(*), \(columns) FROM purchases p GROUP BY 2, 3, 4, 5, 6, 7, 8")
             #expect(distinct.split(separator: "\n").count == 1, "\(distinct)")
-            #expect(distinct.hasPrefix("120|\(anonymous.coalesced)false"))
+            #expect(distinct.hasPrefix("120|\(anonymous.storageKey)false"))
             #expect(
                 distinct.contains(
                     "ACTIVATEfalse,ACTIVATEfalse,DEACTIVATEfalse,SUBSCRIPTION_RECEIVEDtrue,SUBSCRIPTION_TRANSFERREDtrue"

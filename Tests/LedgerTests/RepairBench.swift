@@ -9,7 +9,7 @@ final class Readings: Sendable {
     private let events = Mutex<[Identifier: Event]>([:])
 
     func remember(_ new: [Event]) {
-        events.withLock { events in for event in new { events[Identity.event(event)] = event } }
+        events.withLock { events in for event in new { events[KeyHash.event(event)] = event } }
     }
 
     var repair: Repair {

@@ -83,7 +83,7 @@ struct ReplayTests {
         }
     }
 
-    @Test("Of one purchase one after the other, also behind what waits; in steps of many")
+    @Test("Of one purchase one after the other, also after what waits; in steps of many")
     func order() async throws {
         try await Bench.run { bench in
             let daemon = try await bench.daemon([.named("a"), .named("free", order: .none)])
@@ -94,7 +94,7 @@ struct ReplayTests {
                 let made = daemon.inbox.take()
                 if made.isEmpty { break }
                 settled += made.count
-                daemon.inbox.put(try await daemon.queue.settle(made.map { $0.settled(.accepted) }).released)
+                daemon.inbox.put(try await daemon.queue.settle(made.map { $0.settled(.accepted) }).unblocked)
             }
             #expect(settled == 6)
             // A fourth waits in the lane.
@@ -111,12 +111,12 @@ struct ReplayTests {
                 try bench.psql("SELECT count(*) FROM deliveries WHERE blocked AND integration = \(daemon.row("free"))")
                     == "0")
             let head = daemon.inbox.take().filter { $0.integration == daemon.row("a") }
-            let next = try await daemon.queue.settle(head.map { $0.settled(.accepted) }).released
+            let next = try await daemon.queue.settle(head.map { $0.settled(.accepted) }).unblocked
             #expect(next.map(\.message.type) == ["E0"])
         }
     }
 
-    @Test("More than a step: all of them, each once, in the order of telling")
+    @Test("More than a step: all of them, each once, in the order of recording")
     func steps() async throws {
         try await Bench.run { bench in
             let daemon = try await bench.daemon([.named("a", order: .none)])

@@ -167,9 +167,9 @@ struct RequeueTests {
             #expect(try await step() == 0)
             let held = daemon.inbox.take()
             #expect(held.map(\.message.type) == ["E0"])
-            let next = try await daemon.queue.settle(held.map { $0.settled(.accepted) }).released
+            let next = try await daemon.queue.settle(held.map { $0.settled(.accepted) }).unblocked
             #expect(next.map(\.message.type) == ["E3"])
-            // Given up with nothing before it: what is behind it is next.
+            // Given up with nothing before it: its successor is next.
             try await daemon.queue.release(next)
             let last = try await Discard.look(daemon.row("a"), in: daemon.pool).last
             await daemon.record([.sample("E4", transaction: "t4")])
@@ -180,7 +180,7 @@ struct RequeueTests {
         }
     }
 
-    @Test("Nothing is discarded that a webhook is just being recorded behind")
+    @Test("Nothing is discarded that blocks what a webhook is just being recorded for")
     func discardBesideRecording() async throws {
         try await Bench.run { bench in
             let daemon = try await bench.daemon([.named("a")])
@@ -199,7 +199,7 @@ struct RequeueTests {
         }
     }
 
-    @Test("A delivery whose message is gone leaves the queue, and what waits behind it is delivered")
+    @Test("A delivery whose message is gone leaves the queue, and its successor is delivered")
     func orphans() async throws {
         try await Bench.run { bench in
             let daemon = try await bench.daemon([.named("a")], slotsPerLane: 2)
@@ -208,11 +208,11 @@ struct RequeueTests {
             try bench.psql("DELETE FROM messages WHERE type IN ('E0', 'FREE')")
             daemon.open("a")
             #expect(try await daemon.claimAll("a").isEmpty)
-            #expect(daemon.log.warnings.count == 1 && daemon.handOver.heldCount == 0)
+            #expect(daemon.log.warnings.count == 1 && daemon.dispatchBuffer.heldCount == 0)
             let claimed = try await daemon.claimAll("a")
             #expect(claimed.map(\.message.type) == ["E1"])
             #expect(try bench.psql("SELECT count(*) FROM deliveries") == "1")
-            #expect(daemon.handOver.reserve(daemon.row("a"), upTo: 9) == 2, "no slot is lost")
+            #expect(daemon.dispatchBuffer.reserve(daemon.row("a"), upTo: 9) == 2, "no slot is lost")
         }
     }
 }

@@ -100,7 +100,7 @@ struct SettleRefusalTests {
                 { session throws(DatabaseError) in
                     try session.script("UPDATE deliveries SET due_at = due_at + interval '1 second'")
                 }, { try await daemon.queue.settle([head.settled(.accepted)]) })
-            #expect(settled.released.map(\.message.type) == ["B"])
+            #expect(settled.unblocked.map(\.message.type) == ["B"])
         }
     }
 
@@ -112,10 +112,10 @@ struct SettleRefusalTests {
             await daemon.record([.sample("A"), .sample("B")])
             let head = try #require(daemon.inbox.take().first)
             // Removed by a reload while the receiver has the first.
-            daemon.handOver.close(daemon.row("all"))
+            daemon.dispatchBuffer.close(daemon.row("all"))
             _ = try await daemon.queue.route([])
             let settled = try await daemon.queue.settle([head.settled(.accepted)])
-            #expect(settled.released.isEmpty, "it has no lane")
+            #expect(settled.unblocked.isEmpty, "it has no lane")
             #expect(try bench.psql("SELECT blocked, leased_by IS NULL FROM deliveries") == "f|t")
             // Back: it is there to be claimed, without a sweep.
             _ = try await daemon.queue.route([.named("all")])

@@ -8,7 +8,7 @@ import Vocabulary
 struct SharedPlayback {
     private var steps = 0
     private(set) var state = PurchaseState()
-    private(set) var told: [ToldTransfer] = []
+    private(set) var announced: [AnnouncedTransfer] = []
     /// As the table `entitlements` has it: what is not stated again stays.
     private(set) var access: [Holder: Access] = [:]
     private(set) var bytesMost = 0
@@ -17,7 +17,7 @@ struct SharedPlayback {
 
     init(_ state: PurchaseState = PurchaseState()) { self.state = state }
 
-    mutating func follow(_ resolution: Resolution) throws {
+    mutating func apply(_ resolution: Resolution) throws {
         steps += 1
         state = resolution.state
         if steps <= 100 || steps % 8 == 0 {
@@ -25,13 +25,13 @@ struct SharedPlayback {
             #expect(try PurchaseState(bytes: bytes) == state)
             bytesMost = max(bytesMost, bytes.count)
         }
-        told += resolution.told
+        announced += resolution.announced
         access.merge(resolution.access) { _, new in new }
     }
 
     /// A webhook: afterwards everything that was stated of the purchase's holders is applied again.
     mutating func play(_ facts: Fact...) throws {
-        try follow(SharedOwnership.resolve(state, facts))
+        try apply(SharedOwnership.resolve(state, facts))
         try applyAll()
     }
 
@@ -41,7 +41,7 @@ struct SharedPlayback {
     }
 
     mutating func apply(_ change: HolderChangeRow) throws {
-        if let resolution = SharedOwnership.apply(change, to: state) { try follow(resolution) }
+        if let resolution = SharedOwnership.apply(change, to: state) { try apply(resolution) }
     }
 
     private mutating func applyAll() throws {
@@ -49,7 +49,7 @@ struct SharedPlayback {
     }
 
     var active: Set<Holder> { Set(access.filter(\.value.isActive).keys) }
-    var isToldOnce: Bool { Set(told).count == told.count }
+    var isAnnouncedOnce: Bool { Set(announced).count == announced.count }
 }
 
 extension HolderChangeRow {
@@ -66,7 +66,7 @@ extension HolderChangeRow {
     }
 
     static func identify(_ install: Holder, _ identity: Holder, at: Int64) -> Self {
-        sample(.share, install.coalesced, to: identity, at: seconds(at))
+        sample(.share, install.storageKey, to: identity, at: seconds(at))
     }
 }
 
@@ -97,9 +97,9 @@ struct SharedOwnershipTests {
                 }
                 if !playback.isBounded { Issue.record("step \(step): \(playback.state)"); return }
             }
-            #expect(playback.told.count == Self.steps && playback.isToldOnce)
+            #expect(playback.announced.count == Self.steps && playback.isAnnouncedOnce)
             #expect(playback.active == [device(0)])
-            #expect(playback.state.told.map(\.number) == [Self.steps / 2, Self.steps / 2])
+            #expect(playback.state.announced.map(\.lastOrdinal) == [Self.steps / 2, Self.steps / 2])
             print("restores in turn, renewals \(renewals): \(playback.bytesMost) bytes at most")
         }
     }
@@ -113,7 +113,7 @@ struct SharedOwnershipTests {
                 try playback.apply(.restore(device(step % 300), nil, kind, at: Int64(step) * 100))
                 if !playback.isBounded { Issue.record("step \(step)"); return }
             }
-            #expect(playback.told.count == (kind == .transfer ? Self.steps : 0) && playback.isToldOnce)
+            #expect(playback.announced.count == (kind == .transfer ? Self.steps : 0) && playback.isAnnouncedOnce)
             let registers = Set(playback.state.registers.map(\.holder))
             #expect(registers.count == PurchaseState.registersMax && playback.active.isSubset(of: registers))
             #expect(playback.active.count == (kind == .transfer ? 1 : PurchaseState.registersMax))
@@ -127,10 +127,10 @@ struct SharedOwnershipTests {
             var playback = SharedPlayback()
             try playback.play(.activate(device(0), seconds(0)))
             for step in 1...120 { try playback.play(.restore(device(step % devices), at: Int64(step) * 100)) }
-            #expect(playback.told.count == 120 && playback.isToldOnce, "\(devices)")
+            #expect(playback.announced.count == 120 && playback.isAnnouncedOnce, "\(devices)")
             let access = playback.active
             for step in 0..<20 { try playback.play(.activate(device(120 % devices), seconds(20_000 + Int64(step)))) }
-            #expect(playback.told.count == 120 && playback.active == access, "\(devices)")
+            #expect(playback.announced.count == 120 && playback.active == access, "\(devices)")
         }
     }
 
@@ -162,7 +162,7 @@ struct SharedOwnershipTests {
 
     @Test("A state that version 0.1.0 wrote, which it could not read: it goes on, and is in order after a restore")
     func healed() throws {
-        let holders = [device(0), device(1)].map(\.coalesced)
+        let holders = [device(0), device(1)].map(\.storageKey)
         var text = "1\n"
         for (index, holder) in holders.enumerated() {
             text += "fact\t\(index * 10)\tgain\t\(index * 10)\t-\t\(holder)\n"
@@ -180,18 +180,20 @@ struct SharedOwnershipTests {
         let damaged = try PurchaseState(bytes: Array((text + "period\t500\ton\n").utf8))
         var playback = SharedPlayback(damaged)
         try playback.play(.activate(device(0), Timestamp(milliseconds: 2_000)))
-        #expect(playback.told == [] && playback.active == [device(0)])
+        #expect(playback.announced == [] && playback.active == [device(0)])
         try playback.apply(.sample(.transfer, "txn:t", to: device(1), at: Timestamp(milliseconds: 3_000)))
-        #expect(playback.told.map(\.n) == [36] && playback.active == [device(1)])
+        #expect(playback.announced.map(\.ordinal) == [36] && playback.active == [device(1)])
         try playback.apply(.sample(.transfer, "txn:t", to: device(0), at: Timestamp(milliseconds: 4_000)))
-        #expect(playback.state.told.map(\.settledTransferred) == [20, 20])
-        // Whoever makes the source exclusive afterwards is not told of what was told.
+        #expect(playback.state.announced.map(\.settledTransferred) == [20, 20])
+        // Whoever makes the source exclusive afterwards announces nothing that was announced.
         let exclusive = TransferResolution.resolve(
             damaged, .activate(device(0), Timestamp(milliseconds: 5_000)), kind: .subscription)
-        #expect(exclusive.told == [] && exclusive.state.told.allSatisfy { $0.voided.count <= PurchaseState.voidedMax })
+        #expect(
+            exclusive.announced == []
+                && exclusive.state.announced.allSatisfy { $0.voided.count <= PurchaseState.voidedMax })
     }
 
-    @Test("A damaged count of a shared purchase tells nothing from thin air")
+    @Test("A damaged count of a shared purchase announces nothing from thin air")
     func damagedCount() throws {
         let pair = "user:a\tuser:b\nperiod\t1\ton\n"
         #expect(throws: PurchaseState.Unreadable.self) {
@@ -204,22 +206,22 @@ struct SharedOwnershipTests {
         let facts: [Fact] = [.activate(.user("a"), seconds(0)), .activate(.user("b"), seconds(10))]
         var playback = SharedPlayback(high)
         for fact in facts { try playback.play(fact) }
-        #expect(playback.told == [])
+        #expect(playback.announced == [])
         // Nor where the source has become exclusive since, nor is memory taken by the count.
         var state = high
         for fact in facts {
             let resolution = TransferResolution.resolve(state, fact, kind: .subscription)
-            #expect(resolution.told == [])
+            #expect(resolution.announced == [])
             state = resolution.state
         }
-        #expect(state.told[0].voided.count == PurchaseState.voidedMax)
+        #expect(state.announced[0].voided.count == PurchaseState.voidedMax)
     }
 }
 
 extension SharedPlayback {
     var isBounded: Bool {
         bytesMost <= PurchaseState.bytesMax && state.natives.count <= PurchaseState.nativesMax
-            && state.registers.count <= PurchaseState.registersMax && state.told.count <= PurchaseState.pairsMax
+            && state.registers.count <= PurchaseState.registersMax && state.announced.count <= PurchaseState.pairsMax
             && state.facts.count <= state.registers.count
     }
 }

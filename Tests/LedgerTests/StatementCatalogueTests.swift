@@ -32,7 +32,7 @@ struct StatementCatalogueTests {
             Entry(TraceStatements.dead), Entry(TraceStatements.attempts), Entry(TraceStatements.holdings),
             Entry(Upkeep.today), Entry(Upkeep.partitions), Entry(Upkeep.lockStatement),
             Entry(PruneStatements.now), Entry(PruneStatements.strays), Entry(PruneStatements.events),
-            Entry(PruneStatements.identityPages), Entry(PruneStatements.identities), Entry(PruneStatements.erased),
+            Entry(PruneStatements.eventKeyPages), Entry(PruneStatements.eventKeys), Entry(PruneStatements.erased),
             Entry(PruneStatements.breakers), Entry(PruneStatements.changes),
             Entry(MoveStatements.tables), Entry(MoveStatements.sequences), Entry(MoveStatements.setSequence),
             Entry(MoveStatements.cluster), Entry(MoveStatements.movedAt), Entry(MoveStatements.record),
@@ -83,14 +83,15 @@ struct StatementCatalogueTests {
     ]
 
     private static let queueing: [Entry] = [
-        Entry(QueueStatements.register), Entry(QueueStatements.renew), Entry(QueueStatements.stateForm), Entry(HolderStatements.changing),
+        Entry(QueueStatements.register), Entry(QueueStatements.renew), Entry(QueueStatements.stateForm),
+        Entry(HolderStatements.changing),
         Entry(QueueStatements.expire),
         Entry(QueueStatements.expirePredecessor), Entry(QueueStatements.leave), Entry(QueueStatements.reclaim),
         Entry(QueueStatements.leased), Entry(QueueStatements.release), Entry(QueueStatements.releaseAll),
         Entry(QueueStatements.unblock), Entry(QueueStatements.due), Entry(QueueStatements.claim),
         Entry(QueueStatements.messageBytes), Entry(QueueStatements.unclaim), Entry(QueueStatements.messages),
         Entry(QueueStatements.settled), Entry(QueueStatements.retry),
-        Entry(QueueStatements.deadLetters), Entry(QueueStatements.releaseNext),
+        Entry(QueueStatements.deadLetters), Entry(QueueStatements.unblockNext),
         Entry(DeadLetterStatements.count), Entry(DeadLetterStatements.drop),
         Entry(QueueStatements.pause), Entry(QueueStatements.resume), Entry(QueueStatements.pauses),
         Entry(QueueStatements.nameIntegrations), Entry(QueueStatements.integrations),
@@ -104,7 +105,7 @@ struct StatementCatalogueTests {
         Entry(StatusStatements.integrations), Entry(StatusStatements.daemons), Entry(StatusStatements.rest),
         Entry(EventHandleStatements.byTransaction), Entry(EventHandleStatements.byHolder),
         Entry(EventHandleStatements.byMessage), Entry(EventHandleStatements.byTransfer),
-        Entry(EventHandleStatements.byIdentity), Entry(EventHandleStatements.scopes),
+        Entry(EventHandleStatements.byEventKey), Entry(EventHandleStatements.scopes),
         Entry(EventHandleStatements.scan), Entry(EventListStatements.of), Entry(EventListStatements.newest),
         Entry(EventListStatements.bounds), Entry(EventListStatements.probe), Entry(DeliveryListStatements.waiting),
         Entry(DeliveryListStatements.dead), Entry(DeliveryListStatements.delivered),
@@ -122,14 +123,14 @@ struct StatementCatalogueTests {
         Entry(EraseStatements.standIns),
         Entry(EraseStatements.events),
         Entry(EraseStatements.messagesOf),
-        Entry(EraseStatements.told),
+        Entry(EraseStatements.messagesOfOthers),
         Entry(EraseStatements.remember),
         Entry(EraseStatements.giveUp),
         Entry(EraseStatements.unsettled),
         Entry(EraseStatements.deadLetters),
         Entry(EraseStatements.excerpts),
         Entry(EraseStatements.messages),
-        Entry(EraseStatements.identities),
+        Entry(EraseStatements.eventKeys),
         Entry(EraseStatements.deleteEvents),
         Entry(EraseStatements.transfers),
         Entry(EraseStatements.entitlements),
@@ -186,7 +187,7 @@ struct StatementCatalogueTests {
         #expect(declared == Set(names))
     }
 
-    /// The server does not tell the types of a copy's columns: CopyTests compare what each leaves with what an INSERT
+    /// The server does not state the types of a copy's columns: CopyTests compare what each leaves with what an INSERT
     /// leaves; `attempts` is read back in QueueTests.
     @Test("Every copy is among those whose rows are read back")
     func copies() throws {

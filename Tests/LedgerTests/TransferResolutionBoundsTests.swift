@@ -25,8 +25,8 @@ struct TransferResolutionBoundsTests {
         let login = seconds(1_199 * 30 * Self.day + 500)
         playback.play(.activate(user, login))
         playback.play(.deactivate(anonymous, login))
-        #expect(playback.told == [ToldTransfer(from: anonymous, to: user, n: 1, native: nil)])
-        #expect(playback.notes.isEmpty && playback.access[user]?.isActive == true)
+        #expect(playback.announced == [AnnouncedTransfer(from: anonymous, to: user, ordinal: 1, native: nil)])
+        #expect(playback.voids.isEmpty && playback.access[user]?.isActive == true)
     }
 
     @Test("Ten years of on and off of one holder leave a few facts")
@@ -36,7 +36,7 @@ struct TransferResolutionBoundsTests {
             playback.play(.activate(user, seconds(month * 30 * Self.day), until: seconds((month + 1) * 30 * Self.day)))
             playback.play(.deactivate(user, seconds((month * 30 + 20) * Self.day)))
         }
-        #expect(playback.state.facts.count <= 5 && playback.told.isEmpty)
+        #expect(playback.state.facts.count <= 5 && playback.announced.isEmpty)
     }
 
     @Test("What an inner fact stated outlives it: a long period, a revocation, a first gain")
@@ -46,7 +46,7 @@ struct TransferResolutionBoundsTests {
         let end: [Fact] = [.deactivate(anonymous, at(90), until: at(3)), .activate(user, at(100), until: at(130))]
         let toUser = Pair(from: anonymous, to: user)
         let histories: [(facts: [Fact], numbers: [Pair: Int])] = [
-            // The longest period stands in the fact that goes.
+            // The longest period is in the fact that goes.
             (
                 [start, .activate(anonymous, at(1), until: at(300)), .activate(anonymous, at(2), until: at(3))] + end,
                 [toUser: 1]
@@ -87,7 +87,7 @@ struct TransferResolutionBoundsTests {
                     .map { ($0, $0.at.milliseconds + Int64.random(in: 0...20 * Self.day * 1_000, using: &dice)) }
                     .sorted { $0.1 < $1.1 }.map(\.0)
                 let played = Playback(arrivals)
-                #expect(played.numbers == oracle.numbers && played.isToldOnce && played.notes.isEmpty)
+                #expect(played.numbers == oracle.numbers && played.isAnnouncedOnce && played.voids.isEmpty)
                 #expect(played.access == oracle.access)
                 #expect(played.state.facts.count < history.facts.count / 2)
                 states.insert(played.state.bytes)
@@ -142,29 +142,29 @@ struct TransferResolutionBoundsTests {
             (from, to) = (to, from)
         }
         #expect(playback.numbers == [Pair(from: anonymous, to: user): 150, Pair(from: user, to: anonymous): 150])
-        #expect(playback.isToldOnce && playback.notes.isEmpty)
+        #expect(playback.isAnnouncedOnce && playback.voids.isEmpty)
         #expect(playback.state.facts.count <= PurchaseState.factsMax)
         #expect(playback.state.natives.count <= PurchaseState.nativesMax)
         #expect(playback.access[from]?.isActive == true && playback.access[to]?.isActive == false)
     }
 
-    @Test("A purchase handed through three hundred holders: each transfer told once, the state bounded")
+    @Test("A purchase handed through three hundred holders: each transfer announced once, the state bounded")
     func manyHolders() {
         var playback = Playback()
         for number in 0..<300 as Range<Int64> {
             playback.play(.activate(.user("user-\(number)"), seconds(number * 300)))
         }
-        #expect(playback.told.count == 299 && playback.notes.isEmpty)
-        #expect(Set(playback.told.map { [$0.from.id, $0.to.id] }).count == 299)
+        #expect(playback.announced.count == 299 && playback.voids.isEmpty)
+        #expect(Set(playback.announced.map { [$0.from.id, $0.to.id] }).count == 299)
         #expect(playback.state.registers.count == PurchaseState.registersMax)
-        #expect(playback.state.told.count <= PurchaseState.pairsMax)
+        #expect(playback.state.announced.count <= PurchaseState.pairsMax)
         #expect(playback.access[.user("user-299")]?.isActive == true)
         #expect(playback.access.values.count { $0.isActive } == 1)
-        // A pair that was forgotten goes on above what it was told before.
+        // A pair that was forgotten goes on above what was announced for it before.
         playback.play(.activate(.user("user-0"), seconds(300 * 300)))
         playback.play(.activate(.user("user-1"), seconds(301 * 300)))
-        #expect(playback.told.count == 301)
-        #expect(Set(playback.told).count == 301, "no transfer id is used twice")
+        #expect(playback.announced.count == 301)
+        #expect(Set(playback.announced).count == 301, "no transfer id is used twice")
     }
 
     @Test("Losses beyond the limit never push out the newest gain; a register that goes is reported inactive")

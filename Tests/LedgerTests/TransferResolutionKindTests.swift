@@ -51,22 +51,22 @@ struct TransferResolutionKindTests {
         let known = Playback([.activate(user, seconds(0), until: end)])
         var same = known
         let ignored = same.play(.transferred(user, to: user, seconds(10)))
-        #expect(!ignored.isPassedOn && ignored.told.isEmpty && same.state == known.state)
+        #expect(!ignored.isPassedOn && ignored.announced.isEmpty && same.state == known.state)
         #expect(same.access == known.access)
 
         var plain = known
         let loss = plain.play(.transferred(user, to: nil, seconds(10), until: end))
-        #expect(loss.isPassedOn && loss.told.isEmpty && loss.access[user]?.isActive == false)
+        #expect(loss.isPassedOn && loss.announced.isEmpty && loss.access[user]?.isActive == false)
         let gain = plain.play(.received(otherUser, from: nil, seconds(10), until: end))
         #expect(gain.isPassedOn)
-        #expect(gain.told == [ToldTransfer(from: user, to: otherUser, n: 1, native: nil)])
+        #expect(gain.announced == [AnnouncedTransfer(from: user, to: otherUser, ordinal: 1, native: nil)])
     }
 
     @Test("A native switches its new holder on only while the paid period lasts; ACTIVATE always does")
     func nativeAfterThePeriod() {
         let late = Fact.transferred(anonymous, to: user, seconds(100), until: seconds(100))
         let played = Playback([.activate(anonymous, seconds(0), until: seconds(50)), late])
-        #expect(played.told.count == 1)
+        #expect(played.announced.count == 1)
         #expect(played.access == [anonymous: Access(isActive: false, asOf: seconds(100))])
         #expect(Playback([.activate(user, seconds(100), until: seconds(50))]).access[user]?.isActive == true)
     }
@@ -83,8 +83,8 @@ struct TransferResolutionKindTests {
         let start = Fact.activate(anonymous, seconds(0), until: end)
         let next = Fact.activate(user, seconds(1_000), until: end)
         let early = Fact.deactivate(anonymous, seconds(500), until: end, revoked: true)
-        #expect(Playback([start, early, next]).told.isEmpty)
-        #expect(Playback([early, next]).told.isEmpty)
+        #expect(Playback([start, early, next]).announced.isEmpty)
+        #expect(Playback([early, next]).announced.isEmpty)
         let without: [Fact] = [.activate(user, seconds(470), until: end), early]
         expectConfluence(without, numbers: [:])  // a revocation makes no ungranted tenure
         for at in [1_001, 5_000] as [Int64] {
@@ -94,28 +94,32 @@ struct TransferResolutionKindTests {
         }
     }
 
-    @Test("REVOKED that comes late: what was told stands, is voided and noted; the next real transfer is the second")
+    @Test(
+        "REVOKED that comes late: what was announced stays, is voided and logged; the next real transfer is the second")
     func lateRevoked() {
         let early = Fact.deactivate(anonymous, seconds(500), until: end, revoked: true)
         var playback = Playback([
             .activate(anonymous, seconds(0), until: end), .activate(user, seconds(1_000), until: end),
         ])
-        #expect(playback.told.count == 1)
+        #expect(playback.announced.count == 1)
         playback.play(early)
-        #expect(playback.notes == [Note(reason: .revoked, from: anonymous, to: user, count: 1)])
+        #expect(playback.voids == [VoidedTransfer(reason: .revoked, from: anonymous, to: user, count: 1)])
         playback.play(early)
-        #expect(playback.notes.count == 1)
+        #expect(playback.voids.count == 1)
         var restored = playback
         restored.play(.activate(anonymous, seconds(600), until: end))
-        #expect(restored.told.count == 1, "the voided transfer is restored, not told a second time")
-        #expect(restored.state.told.first?.voided.isEmpty == true)
+        #expect(restored.announced.count == 1, "the voided transfer is restored, not announced a second time")
+        #expect(restored.state.announced.first?.voided.isEmpty == true)
         playback.play(.activate(anonymous, seconds(2_000), until: end))
         playback.play(.activate(user, seconds(3_000), until: end))
         #expect(
-            playback.told.map(\.n) == [1, 1, 2] && playback.told.last?.to == user && playback.isToldOnce)
+            playback.announced.map(\.ordinal) == [1, 1, 2] && playback.announced.last?.to == user
+                && playback.isAnnouncedOnce)
     }
 
-    @Test("A third holder found late between two: its transfers are told, what was told stands and is noted, once")
+    @Test(
+        "A third holder found late between two: its transfers are announced, what was announced stays and is voided, once"
+    )
     func thirdHolder() {
         let facts: [Fact] = [
             .activate(anonymous, seconds(0), until: end), .deactivate(anonymous, seconds(1_000), until: end),
@@ -127,24 +131,24 @@ struct TransferResolutionKindTests {
         var exceptions = 0
         for order in permutations(facts) {
             let played = Playback(order)
-            #expect(played.isToldOnce)
+            #expect(played.isAnnouncedOnce)
             #expect(played.access == TransferOracle(facts).access)
             #expect(Set(played.numbers.keys).subtracting([direct]) == always)
             let isExcepted = played.numbers[direct] != nil
             if isExcepted { exceptions += 1 }
-            let note = Note(reason: .thirdHolder(otherUser), from: anonymous, to: user, count: 1)
-            #expect(played.notes == (isExcepted ? [note] : []))
+            let voided = VoidedTransfer(reason: .thirdHolder(otherUser), from: anonymous, to: user, count: 1)
+            #expect(played.voids == (isExcepted ? [voided] : []))
         }
-        #expect(exceptions > 0 && Playback(facts).notes.isEmpty)
+        #expect(exceptions > 0 && Playback(facts).voids.isEmpty)
     }
 
-    @Test("A chain that one late fact reveals is told in the order in which it happened")
+    @Test("A chain that one late fact reveals is announced in the order in which it happened")
     func chainOrder() {
         var playback = Playback([
             .activate(user, seconds(0), until: end), .activate(anonymous, seconds(2_000), until: end),
         ])
         let revealed = playback.play(.activate(otherUser, seconds(1_000), until: end))
-        #expect(revealed.told.map(\.from) == [user, otherUser])
-        #expect(revealed.told.map(\.to) == [otherUser, anonymous])
+        #expect(revealed.announced.map(\.from) == [user, otherUser])
+        #expect(revealed.announced.map(\.to) == [otherUser, anonymous])
     }
 }

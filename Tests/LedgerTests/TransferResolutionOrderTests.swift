@@ -50,16 +50,16 @@ struct TransferResolutionOrderTests {
         let facts = Self.transfer(anonymous, user, at: 1_000, offsets: [0, 0, 3, 5])
         for order in permutations(facts) {
             let played = Playback(order)
-            let isNativeFirst = played.told.first?.native != nil
-            #expect(played.told.count == 1)
+            let isNativeFirst = played.announced.first?.native != nil
+            #expect(played.announced.count == 1)
             #expect(played.nativesPassedOn == (isNativeFirst ? 1 : 0))
         }
         var playback = Playback([facts[2]])
-        #expect(playback.told == [ToldTransfer(from: anonymous, to: user, n: 1, native: .transferred)])
+        #expect(playback.announced == [AnnouncedTransfer(from: anonymous, to: user, ordinal: 1, native: .transferred)])
         let second = playback.play(facts[3])
-        #expect(!second.isPassedOn && second.told.isEmpty)
-        #expect(Playback([facts[3]]).told.first?.native == .received)
-        #expect(Playback([facts[0], facts[1]]).told.first?.native == nil)
+        #expect(!second.isPassedOn && second.announced.isEmpty)
+        #expect(Playback([facts[3]]).announced.first?.native == .received)
+        #expect(Playback([facts[0], facts[1]]).announced.first?.native == nil)
     }
 
     @Test("Ping-pong A→U→A→U: every subset of the gains and losses, and with natives, in every order")
@@ -90,7 +90,7 @@ struct TransferResolutionOrderTests {
 
     @Test("A DEACTIVATE long after a new start, whose ACTIVATE comes last, does not turn the lapse into a transfer")
     func lateActivate() {
-        // The set on which the table's first wording (a loss belongs to the last tenure known by then) told A→U.
+        // The set on which the table's first wording (a loss belongs to the last tenure known by then) announced A→U.
         let facts: [Fact] = [
             .activate(anonymous, seconds(0), until: seconds(1_000)),
             .activate(user, seconds(5_000), until: seconds(9_000)),
@@ -140,7 +140,7 @@ struct TransferResolutionOrderTests {
         #expect(old.access[user] == Access(isActive: true, asOf: seconds(100)))
     }
 
-    @Test("Renewal toggles: the same ACTIVATE and DEACTIVATE of one holder again and again tell nothing")
+    @Test("Renewal toggles: the same ACTIVATE and DEACTIVATE of one holder again and again announce nothing")
     func toggles() {
         var facts: [Fact] = []
         for round in 0..<3 as Range<Int64> {

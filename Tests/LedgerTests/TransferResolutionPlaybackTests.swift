@@ -6,8 +6,8 @@ import Vocabulary
 /// Everything that one order of arrival leads to.
 struct Playback {
     private(set) var state = PurchaseState()
-    private(set) var told: [ToldTransfer] = []
-    private(set) var notes: [Note] = []
+    private(set) var announced: [AnnouncedTransfer] = []
+    private(set) var voids: [VoidedTransfer] = []
     private(set) var access: [Holder: Access] = [:]
     /// Native webhooks that were messages of their own.
     private(set) var nativesPassedOn = 0
@@ -22,8 +22,8 @@ struct Playback {
     mutating func play(_ fact: Fact) -> Resolution {
         let resolution = TransferResolution.resolve(state, fact, kind: kind)
         state = resolution.state
-        told += resolution.told
-        notes += resolution.notes
+        announced += resolution.announced
+        voids += resolution.voids
         access = resolution.access
         let isNative = fact.kind == .transferred || fact.kind == .received
         if isNative, resolution.isPassedOn { nativesPassedOn += 1 }
@@ -32,17 +32,17 @@ struct Playback {
 
     var numbers: [TransferOracle.Pair: Int] {
         var numbers: [TransferOracle.Pair: Int] = [:]
-        for transfer in told {
+        for transfer in announced {
             let pair = TransferOracle.Pair(from: transfer.from, to: transfer.to)
-            numbers[pair] = max(numbers[pair] ?? 0, transfer.n)
+            numbers[pair] = max(numbers[pair] ?? 0, transfer.ordinal)
         }
         return numbers
     }
 
-    /// I2: each transfer is told once, and they are counted without a gap.
-    var isToldOnce: Bool {
-        Set(told.map { [$0.from.coalesced, $0.to.coalesced, "\($0.n)"] }).count == told.count
-            && told.count == numbers.values.reduce(0, +)
+    /// I2: each transfer is announced once, and they are counted without a gap.
+    var isAnnouncedOnce: Bool {
+        Set(announced.map { [$0.from.storageKey, $0.to.storageKey, "\($0.ordinal)"] }).count == announced.count
+            && announced.count == numbers.values.reduce(0, +)
     }
 }
 
@@ -111,7 +111,7 @@ func expectConfluence(
             let played = Playback(arrivals, kind: kind)
             let isRight =
                 played.numbers == oracle.numbers && played.access == oracle.access && played.state == reference
-                && played.isToldOnce && played.notes.isEmpty
+                && played.isAnnouncedOnce && played.voids.isEmpty
             if !isRight {
                 Issue.record("\(arrivals) → \(played), expected \(oracle)", sourceLocation: sourceLocation)
                 return

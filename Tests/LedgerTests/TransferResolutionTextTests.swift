@@ -66,12 +66,12 @@ struct TransferResolutionTextTests {
     @Test("Voids, settled counts and forgotten numbers come back too")
     func rareFields() throws {
         var state = PurchaseState()
-        state.told = [
-            ToldPair(
-                from: anonymous, to: user, number: 7, voided: [seconds(1), seconds(2)], settledChanges: -3,
+        state.announced = [
+            AnnouncedPair(
+                from: anonymous, to: user, lastOrdinal: 7, voided: [seconds(1), seconds(2)], settledChanges: -3,
                 settledTransferred: 4, settledReceived: 5)
         ]
-        state.forgottenNumber = 7
+        state.forgottenOrdinal = 7
         #expect(try PurchaseState(bytes: state.bytes) == state)
     }
 

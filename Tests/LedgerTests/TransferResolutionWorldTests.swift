@@ -8,7 +8,7 @@ private struct World {
     var facts: [Fact] = []
 
     /// - Parameter period: seconds of one billing period. Hand-overs lie at least three minutes apart: closer ones
-    ///   cannot be told from the spread of one transfer's own webhooks.
+    ///   cannot be distinguished from the spread of one transfer's own webhooks.
     init(_ holders: [Holder], period: Int64, steps: Int, skew: Int64 = 0, revokes: Bool = false, _ dice: inout Dice) {
         var now = Int64.random(in: 0...1_000, using: &dice)
         var end = now + period
@@ -58,7 +58,8 @@ struct TransferResolutionWorldTests {
         (facts + facts.filter { _ in dice.chance(30) }).shuffled(using: &dice)
     }
 
-    @Test("Two holders, nothing lost: every shuffle tells exactly the true transfers", arguments: [0, 20] as [Int64])
+    @Test(
+        "Two holders, nothing lost: every shuffle announces exactly the true transfers", arguments: [0, 20] as [Int64])
     func complete(skew: Int64) {
         var dice = Dice(state: 11 + UInt64(skew))
         for _ in 0..<200 {
@@ -71,13 +72,15 @@ struct TransferResolutionWorldTests {
             for _ in 0..<3 {
                 let played = Playback(Self.arrivals(world.facts, &dice))
                 #expect(played.numbers == world.truth)
-                #expect(played.isToldOnce && played.notes.isEmpty)
+                #expect(played.isAnnouncedOnce && played.voids.isEmpty)
                 #expect(played.access == oracle.access && played.state == reference.state)
             }
         }
     }
 
-    @Test("Two holders, a third of the webhooks lost: every shuffle tells what the remaining ones show, never too much")
+    @Test(
+        "Two holders, a third of the webhooks lost: every shuffle announces what the remaining ones show, never too much"
+    )
     func lossy() {
         var dice = Dice(state: 23)
         for _ in 0..<500 {
@@ -88,39 +91,40 @@ struct TransferResolutionWorldTests {
             for _ in 0..<3 {
                 let played = Playback(Self.arrivals(facts, &dice))
                 #expect(played.numbers == oracle.numbers, "\(facts)")
-                #expect(played.isToldOnce && played.notes.isEmpty, "\(facts)")
+                #expect(played.isAnnouncedOnce && played.voids.isEmpty, "\(facts)")
                 #expect(played.access == oracle.access && played.state == reference.state)
             }
         }
     }
 
-    @Test("Many holders and revocations: all that is true is told, once; what is more is noted, one note for each")
+    @Test(
+        "Many holders and revocations: all that is true is announced, once; what is more is voided, one void for each")
     func exceptions() {
         var dice = Dice(state: 37)
-        var notes = 0
+        var voids = 0
         for _ in 0..<250 {
             let holders = [anonymous, .anonymous("device-2"), user, otherUser]
             let world = World(holders, period: 5_000, steps: 6, revokes: true, &dice)
             let oracle = TransferOracle(world.facts)
             #expect(oracle.numbers == world.truth, "\(world)")
-            #expect(Playback(world.facts).notes.isEmpty, "in order of event time nothing is ever unsaid")
+            #expect(Playback(world.facts).voids.isEmpty, "in order of event time nothing is ever voided")
             for _ in 0..<3 {
                 let played = Playback(Self.arrivals(world.facts, &dice))
-                #expect(played.isToldOnce && played.access == oracle.access)
+                #expect(played.isAnnouncedOnce && played.access == oracle.access)
                 for (pair, number) in world.truth { #expect(played.numbers[pair, default: 0] >= number) }
-                for entry in played.state.told {
+                for entry in played.state.announced {
                     let number = oracle.numbers[TransferOracle.Pair(from: entry.from, to: entry.to)] ?? 0
-                    #expect(entry.number == number + entry.voided.count + entry.settledChanges)
+                    #expect(entry.lastOrdinal == number + entry.voided.count + entry.settledChanges)
                 }
-                let excess = played.told.count - oracle.numbers.values.reduce(0, +)
-                #expect(excess <= played.notes.reduce(0) { $0 + $1.count })
-                notes += played.notes.count
+                let excess = played.announced.count - oracle.numbers.values.reduce(0, +)
+                #expect(excess <= played.voids.reduce(0) { $0 + $1.count })
+                voids += played.voids.count
             }
         }
-        #expect(notes > 0, "the worlds must reach the exceptions")
+        #expect(voids > 0, "the worlds must reach the exceptions")
     }
 
-    @Test("Facts that no world would send: still told once, still the oracle's access, every order")
+    @Test("Facts that no world would send: still announced once, still the oracle's access, every order")
     func nonsense() {
         var dice = Dice(state: 41)
         for _ in 0..<500 {
@@ -128,7 +132,7 @@ struct TransferResolutionWorldTests {
             let oracle = TransferOracle(facts)
             for _ in 0..<3 {
                 let played = Playback(Self.arrivals(facts, &dice))
-                #expect(played.isToldOnce && played.access == oracle.access)
+                #expect(played.isAnnouncedOnce && played.access == oracle.access)
                 for (pair, number) in oracle.numbers { #expect(played.numbers[pair, default: 0] >= number, "\(facts)") }
             }
         }

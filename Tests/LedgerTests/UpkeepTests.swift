@@ -145,7 +145,7 @@ struct UpkeepTests {
                 try delivery("DEAD").settled(.dead(reason: "x")),
             ])
             try await upkeep(daemon).prune()
-            try await upkeep(daemon).pruneIdentities()
+            try await upkeep(daemon).pruneEventKeys()
             #expect(try bench.psql("SELECT count(*) FROM events") == "4")
             #expect(try bench.psql("SELECT count(*) FROM identities") == "4")
             try bench.psql("UPDATE events SET received_at = now() - interval '31 days' WHERE type <> 'YOUNG'")
@@ -155,7 +155,7 @@ struct UpkeepTests {
                 WHERE e.id = i.event AND e.type <> 'YOUNG'
                 """)
             try await upkeep(daemon).prune()
-            try await upkeep(daemon).pruneIdentities()
+            try await upkeep(daemon).pruneEventKeys()
             #expect(try bench.psql("SELECT string_agg(type, ',' ORDER BY type) FROM events") == "DEAD,WAITS,YOUNG")
             #expect(try bench.psql("SELECT string_agg(type, ',' ORDER BY type) FROM messages") == "DEAD,WAITS,YOUNG")
             #expect(try bench.psql("SELECT count(*) FROM identities") == "1")

@@ -82,7 +82,7 @@ struct YearTests {
         #expect(await daemon.record(events) == Array(repeating: .stored, count: webhooksOfADay))
         let deliveries = daemon.inbox.take()
         #expect(deliveries.count == webhooksOfADay)
-        daemon.handOver.free(
+        daemon.dispatchBuffer.release(
             daemon.row("all"), deliveries.count, bytes: deliveries.reduce(0) { $0 + $1.message.bytes })
         // One a month is given up.
         _ = try await daemon.queue.settle(
@@ -91,7 +91,7 @@ struct YearTests {
             })
         try await upkeep.preparePartitions()
         try await upkeep.prune()
-        try await upkeep.pruneIdentities()
+        try await upkeep.pruneEventKeys()
     }
 
     private static func expectBounded(_ bench: Bench) throws {
@@ -110,7 +110,7 @@ struct YearTests {
         let partitions = try count("pg_inherits WHERE inhparent = 'attempts'::regclass")
         #expect(partitions <= Self.attempts + 1 + Upkeep.partitionsAhead + 1 + 1)
         #expect(try count("deliveries") == 0)
-        // The ledger is no history: what was bought stays, however long ago it was told.
+        // The ledger is no history: what was bought stays, however long ago it was recorded.
         #expect(try count("purchases") == purchases)
         #expect(try count("transactions") == 365 * webhooksOfADay)
         #expect(try count("entitlements") == purchases)

@@ -81,7 +81,7 @@ def sustained(bench: Bench, is_held: bool, seconds: float) -> list[float]:
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             per_second.append(bench.deliver(database).per_second)
-        told = "with a snapshot" if is_held else "without one"
-        bench.note(f"{told}: {statistics.median(per_second):,.0f}/s, first {per_second[0]:,.0f}, "
+        reported = "with a snapshot" if is_held else "without one"
+        bench.note(f"{reported}: {statistics.median(per_second):,.0f}/s, first {per_second[0]:,.0f}, "
                    f"last {per_second[-1]:,.0f}")
     return per_second

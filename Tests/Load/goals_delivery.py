@@ -21,14 +21,14 @@ def p2_p3(bench: Bench, wanted: set[str]) -> list[Row]:
             memory.append(relay.process.peak_memory_mb())
         ours.append(settled.per_second)
         events.append(settled.events / settled.seconds)
-        told = f"settled {ours[-1]:,.0f}/s"
+        reported = f"settled {ours[-1]:,.0f}/s"
         if "P2" in wanted:
             theirs.append(peer.settled_per_second(bench, FAN_OUT, setting))
-            told += f", the peer {theirs[-1]:,.0f}/s"
+            reported += f", the peer {theirs[-1]:,.0f}/s"
         if "P3" in wanted:
             plain.append(bench.nginx.alone(min(bench.seconds, 5)))
-            told += f", nginx alone {plain[-1]:,.0f}/s"
-        bench.note(told)
+            reported += f", nginx alone {plain[-1]:,.0f}/s"
+        bench.note(reported)
     rows = []
     if "P2" in wanted:
         rows.append(Row("P2", f"deliveries settled, fan-out {FAN_OUT}", "/s", ours, "≥ 10",

@@ -37,7 +37,7 @@ class Point:
     # The whole database afterwards.
     database_bytes: float
 
-    def told(self, of: str) -> str:
+    def reported(self, of: str) -> str:
         return (f"{self.size:>10,} {of}: {self.daemon_us:6.0f} µs daemon, {self.postgresql_us:6.0f} µs PostgreSQL an "
                 f"event, {self.per_second:,.0f} deliveries/s, {self.memory_mb:.0f} MB, {self.wal_bytes / 1e3:.1f} kB "
                 f"of WAL an event, {self.database_bytes / 1e9:.2f} GB in all")
@@ -67,7 +67,7 @@ def by_stored(bench: Bench) -> list[dict]:
             size = int(session.number("SELECT count(*) FROM events"))
         bench.cluster.checkpoint()
         point = measure(bench, size, healthy(bench.nginx, FAN_OUT), seconds=2)
-        bench.note(point.told("stored"))
+        bench.note(point.reported("stored"))
         points.append(dataclasses.asdict(point))
     return points
 
@@ -86,7 +86,7 @@ def by_integrations(bench: Bench, all_want: bool) -> list[dict]:
                          for number in range(size - wanting)]
         few = {"connections": 1, "pause_ms": 1000 * size * 2 // ALL_WANT_DELIVERIES} if wanting > 10 else {}
         point = measure(bench, size, integrations, seconds=2, **few)
-        bench.note(point.told("integrations, all wanting" if all_want else "integrations, three wanting"))
+        bench.note(point.reported("integrations, all wanting" if all_want else "integrations, three wanting"))
         points.append(dataclasses.asdict(point))
     return points
 

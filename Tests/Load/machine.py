@@ -47,7 +47,7 @@ def commit(checkout: pathlib.Path) -> str:
 
 
 def first_line(command: list[str]) -> str:
-    """wrk and nginx tell their version on standard error, and wrk with exit code 1."""
+    """wrk and nginx print their version on standard error, and wrk with exit code 1."""
     asked = subprocess.run(command, capture_output=True, text=True, check=False)
     return ((asked.stdout + asked.stderr).splitlines() or [""])[0].split(" Copyright")[0]
 

@@ -19,7 +19,7 @@ INGEST = f"http://127.0.0.1:{PORT}/ingest/purchasely"
 class Integration:
     name: str
     url: str
-    # TOML values by key, beside `events = ["*"]`: everything else stands at its default.
+    # TOML values by key, beside `events = ["*"]`: everything else has its default.
     settings: dict[str, str] = dataclasses.field(default_factory=dict)
 
 

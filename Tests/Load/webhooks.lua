@@ -17,7 +17,7 @@ ffi.cdef [[
 ]]
 local digest, written = ffi.new("unsigned char[64]"), ffi.new("unsigned int[1]")
 
--- Purchases whose events are told in turn: so many lie between two events of one.
+-- Purchases whose events are sent in turn: so many lie between two events of one.
 local interleaved = 128
 local event_names = { "ACTIVATE", "SUBSCRIPTION_RENEWED", "RENEWAL_DISABLED", "RENEWAL_ENABLED" }
 

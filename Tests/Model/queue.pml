@@ -14,8 +14,8 @@
  * Left out is the look of the sweep for blocked deliveries without a head. It comes every half minute and would only
  * hide, here, what should have been unblocked at once.
  *
- * -DPLACE   a daemon ends the lease of another whose process it does not see, as under ProtectProc=invisible
- * -DROUTES  a settlement looks only behind deliveries to integrations that are configured then
+ * -DPROCESS_SCOPE   a daemon ends the lease of another whose process it does not see, as under ProtectProc=invisible
+ * -DROUTES  a settlement looks only for successors at integrations that are configured then
  * -DCURRENT a settlement is written under the lease that the daemon has by then
  * -DSHORTCUT a daemon that returns takes its predecessor for dead without a lock that proves it
  */
@@ -46,7 +46,7 @@ mtype hand[DAEMONS * DELIVERIES];
 byte under[DAEMONS * DELIVERIES];
 /* The lease of an attempt that was under way when that lease was found ended; 0: none. It may be claimed again beside. */
 byte stale[DAEMONS * DELIVERIES];
-/* 0 was settled; what is behind it is still to be looked at. */
+/* 0 was settled; its successor is still to be looked at. */
 bool mustLook[DAEMONS];
 
 /* Of no state. */
@@ -100,7 +100,7 @@ inline unblock() {
     if :: recorded[1] && blocked[1] && settled[0] -> blocked[1] = false :: else fi
 }
 
-/* What no registered daemon has leased is anybody's; and whoever died may have settled 0 before it looked behind it. */
+/* What no registered daemon has leased is anybody's; and whoever died may have settled 0 before it looked for its successor. */
 inline reclaim() {
     if :: leased[0] && !registered[leased[0]] -> leased[0] = 0 :: else fi;
     if :: leased[1] && !registered[leased[1]] -> leased[1] = 0 :: else fi;
@@ -133,7 +133,7 @@ inline reclaim() {
             assert(!settled[i]);                                                         /* fenced */ \
             assert(!(hand[at(other(d), i)] == sent && under[at(other(d), i)] == leased[i])); \
             settled[i] = true; leased[i] = 0; \
-            if :: i == 0 && looksBehind -> mustLook[d] = true :: else fi \
+            if :: i == 0 && looksForSuccessor -> mustLook[d] = true :: else fi \
         :: else \
         fi; \
         drop(d, i) } \
@@ -148,21 +148,21 @@ inline reclaim() {
         :: leased[i] == settledUnder(d, stale[at(d, i)]) -> \
             assert(!settled[i] && hand[at(d, i)] != sent);                               /* fenced */ \
             settled[i] = true; leased[i] = 0; \
-            if :: i == 0 && looksBehind -> mustLook[d] = true :: else fi \
+            if :: i == 0 && looksForSuccessor -> mustLook[d] = true :: else fi \
         :: else \
         fi; \
         stale[at(d, i)] = 0 }
 
-#ifdef PLACE
+#ifdef PROCESS_SCOPE
 #define seemsDead(number) true
 #else
 #define seemsDead(number) expired[number]
 #endif
 
 #ifdef ROUTES
-#define looksBehind configured
+#define looksForSuccessor configured
 #else
-#define looksBehind true
+#define looksForSuccessor true
 #endif
 
 #ifdef CURRENT
@@ -189,11 +189,11 @@ end:
     od
 }
 
-/* Records 1 behind 0, or beside it: what it reads may be old when it commits, so it looks again after that. */
+/* Records 1, blocked by 0 or not: what it reads may be old when it commits, so it looks again after that. */
 active proctype Recorder() {
-    bool isBehind;
-    isBehind = !settled[0];
-    atomic { recorded[1] = true; blocked[1] = isBehind };
+    bool isBlocked;
+    isBlocked = !settled[0];
+    atomic { recorded[1] = true; blocked[1] = isBlocked };
     atomic { unblock() }
 }
 

@@ -30,7 +30,7 @@ import Vocabulary
         #expect(sums.isEmpty)
     }
 
-    /// Entries and sums together are all there was: nothing is told twice, nothing is left out.
+    /// Entries and sums together are all there was: nothing is logged twice, nothing is left out.
     @Test func aboveTheLimitTheRestOfTheSecondIsOneEntryForEachIntegration() throws {
         var limiter = DetailLimiter(detailPerSecond: 10)
         _ = limiter.endSecond(at: at(0))
@@ -105,10 +105,10 @@ import Vocabulary
         for number in 0..<10_000 { _ = limiter.admit(.refused(source: "s\(number)", status: 404, reason: "unknown")) }
         let sums = limiter.takeSums()
         #expect(sums.count == ObservingLimits.sumsPerSecondMax + 1)
-        let told = sums.reduce(0) { total, sum in
+        let reported = sums.reduce(0) { total, sum in
             if case .refusals(_, _, let count) = sum { total + count } else { total }
         }
-        #expect(told == 10_000 - ObservingLimits.refusalEntriesPerSecond)
+        #expect(reported == 10_000 - ObservingLimits.refusalEntriesPerSecond)
     }
 
     @Test func aClockSetBackEndsTheSecondToo() {

@@ -83,7 +83,7 @@ import Vocabulary
             let message = JournalEntry(observation).message
             #expect(!message.isEmpty && !message.contains("\n"))
         }
-        #expect(JournalEntry(.leasesRescued(daemon: 4, count: 1)).message.contains("1 delivery of daemon 4"))
+        #expect(JournalEntry(.leasesReclaimed(daemon: 4, count: 1)).message.contains("1 delivery of daemon 4"))
         #expect(JournalEntry(.journalDropped(count: 2)).message.hasPrefix("2 entries lost"))
         #expect(JournalEntry(.eventRecorded(.sample(), duplicate: false)).message.contains("(1 message, 2 deliveries)"))
     }

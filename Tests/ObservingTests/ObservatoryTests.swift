@@ -14,7 +14,7 @@ import Vocabulary
 
         init(gated: Bool = false) { gate = gated ? DispatchSemaphore(value: 0) : nil }
 
-        func take(_ batch: [Observatory.Told]) -> Int {
+        func take(_ batch: [Observatory.TimedObservation]) -> Int {
             entered.signal()
             gate?.wait()
             messages.withLock { $0 += batch.map { JournalEntry($0.observation).message } }
@@ -56,7 +56,7 @@ import Vocabulary
         #expect(page.contains(#"posthouse_attempts_total{integration="backend",outcome="accepted"} 100"#))
     }
 
-    @Test func aSlowJournalHoldsNobodyUpAndItsDropsAreToldAndCounted() throws {
+    @Test func aSlowJournalHoldsNobodyUpAndItsDropsAreLoggedAndCounted() throws {
         let sink = Sink(gated: true)
         let observatory = try observatory(sink, room: 100)
         observatory.observe(.databaseRecovered)

@@ -65,7 +65,7 @@ let everyObservation: [Observation] = [
     .integrationPaused(integration: "backend", reason: "410 Gone"), .integrationResumed(integration: "backend"),
     .breakerOpened(integration: "backend", reason: "10 of the last 10 attempts failed"),
     .breakerClosed(integration: "backend", openSeconds: 42),
-    .leasesRescued(daemon: 4, count: 2), .leaseLost(daemon: 4), .databaseLost(reason: "connection refused"),
+    .leasesReclaimed(daemon: 4, count: 2), .leaseLost(daemon: 4), .databaseLost(reason: "connection refused"),
     .databaseRecovered, .clusterStarted(directory: "/var/lib/posthouse", takenOver: false), .clusterStopped,
     .migrated(from: 1, to: 2), .ready(listen: "127.0.0.1:8080"),
     .startFailed(reason: "the database has fsync = off"),

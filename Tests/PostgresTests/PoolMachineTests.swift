@@ -38,7 +38,7 @@ import Testing
         #expect(
             machine.openFailed(slot: 0, reason: "refused", jitter: 1) == [
                 .retry(after: .milliseconds(100)), .fail(waiter: 1, .connectFailed(reason: "refused")),
-                .tell(.lost(reason: "refused")),
+                .publish(.lost(reason: "refused")),
             ])
         #expect(machine.openFailed(slot: 1, reason: "refused", jitter: 1) == [])
         #expect(machine.openFailed(slot: 2, reason: "refused", jitter: 1) == [])
@@ -48,7 +48,7 @@ import Testing
         #expect(machine.openFailed(slot: 0, reason: "again", jitter: 1) == [.retry(after: .milliseconds(200))])
         #expect(machine.acquire(waiter: 3) == .refused(.connectFailed(reason: "again")))
         #expect(machine.retryDue() == [.open(slot: 0)])
-        #expect(machine.opened(slot: 0) == [.tell(.recovered), .open(slot: 1), .open(slot: 2)])
+        #expect(machine.opened(slot: 0) == [.publish(.recovered), .open(slot: 1), .open(slot: 2)])
     }
 
     @Test("A lost connection is opened again at once, and others serve meanwhile") func lostOne() {
@@ -59,7 +59,7 @@ import Testing
         #expect(machine.downReason == nil && machine.isReachable)
         #expect(machine.acquire(waiter: 2) == .use(slot: 1))
         // The last one goes while the other is known to fail: down, with the retry that is under way.
-        #expect(machine.release(slot: 1, lost: "killed") == [.tell(.lost(reason: "full"))])
+        #expect(machine.release(slot: 1, lost: "killed") == [.publish(.lost(reason: "full"))])
         #expect(machine.retryDue() == [.open(slot: 0)])
     }
 

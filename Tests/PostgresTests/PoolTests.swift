@@ -84,11 +84,12 @@ import Testing
         await pool.close()
     }
 
-    @Test("A stopped cluster: told once, callers fail at once, then it recovers by itself") func restart() async throws
+    @Test("A stopped cluster: logged once, callers fail at once, then it recovers by itself") func restart()
+        async throws
     {
         let cluster = try TestCluster()
         let log = StateLog()
-        let pool = try pool(cluster.connectionString(database: "postgres"), size: 2, onStateChange: log.tell)
+        let pool = try pool(cluster.connectionString(database: "postgres"), size: 2, onStateChange: log.publish)
         _ = try await pool.withSession { session throws(DatabaseError) in try session.run(Sample.one, ()) }
         #expect(pool.isReachable)
         try cluster.kill()
@@ -102,7 +103,9 @@ import Testing
                 failures += 1
             }
         }
-        guard case .lost = await log.first(where: { _ in true }) else { Issue.record("the loss was not told"); return }
+        guard case .lost = await log.first(where: { _ in true }) else {
+            Issue.record("the loss was not published"); return
+        }
         let started = ContinuousClock.now
         let error = await databaseError { try await pool.withSession { _ throws(DatabaseError) in } }
         guard case .connectFailed = error else { Issue.record("\(String(describing: error))"); return }

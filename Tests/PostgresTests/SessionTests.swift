@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 @Suite("A session", .timeLimit(.minutes(5))) struct SessionTests {
-    @Test("Affected rows are counted, Void stands for no parameters") func affectedRows() async throws {
+    @Test("Affected rows are counted, Void means no parameters") func affectedRows() async throws {
         let connection = try await freshConnection()
         let delete = Statement<Void, Void>("delete", "DELETE FROM items")
         let deleted = try await connection.withSession { session throws(DatabaseError) in
@@ -160,9 +160,9 @@ import Testing
                 if way == .alone { return _ = try session.execute(Sample.insert, (1, "a")) }
                 try session.transaction { session throws(DatabaseError) in
                     if way == .inTransaction { return _ = try session.execute(Sample.insert, (1, "a")) }
-                    try session.post(Sample.insert, (1, "a"))
+                    try session.enqueue(Sample.insert, (1, "a"))
                     // More warnings than are kept, and none of them is COMMIT's.
-                    for _ in 0..<20 { try session.post(Sample.warning, ()) }
+                    for _ in 0..<20 { try session.enqueue(Sample.warning, ()) }
                 }
             }
         }

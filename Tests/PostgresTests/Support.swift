@@ -50,14 +50,14 @@ enum Sample {
     static let count = Statement<Void, Int64>("count", "SELECT count(*) FROM items")
 }
 
-/// Keeps what a pool tells and lets a test wait for it.
+/// Keeps what a pool publishes and lets a test wait for it.
 final class StateLog: Sendable {
     let changes: AsyncStream<PoolState>
     private let continuation: AsyncStream<PoolState>.Continuation
 
     init() { (changes, continuation) = AsyncStream.makeStream() }
 
-    func tell(_ change: PoolState) { continuation.yield(change) }
+    func publish(_ change: PoolState) { continuation.yield(change) }
 
     func first(where matches: (PoolState) -> Bool) async -> PoolState? { await changes.first(where: matches) }
 }

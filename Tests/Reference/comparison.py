@@ -138,11 +138,11 @@ class Comparison:
 def said(body: dict) -> tuple[str, str | None, str | None]:
     """Type, and from whom to whom."""
     transfer = body["data"]["transfer"] or {}
-    sides = [coalesced(transfer.get(side)) for side in ("from", "to")]
+    sides = [storage_key(transfer.get(side)) for side in ("from", "to")]
     return body["type"], *sides
 
 
-def coalesced(holder: dict | None) -> str | None:
+def storage_key(holder: dict | None) -> str | None:
     if holder is None:
         return None
     return f"user:{holder['user_id']}" if "user_id" in holder else f"anon:{holder['anonymous_user_id']}"

@@ -26,7 +26,7 @@ class Fact:
     until: int | None
     revoked: bool = False
     family: bool = False
-    # Which native announcements of a transfer stand behind it.
+    # Which native announcements of a transfer it has.
     native: tuple[str, ...] = ()
     key: int = 0
     # Of a purchase held together: it says who holds it, not whether it runs.
@@ -442,7 +442,7 @@ def ghost(holder: str) -> str:
 
 def erased(steps: list[dict], user: str) -> list[dict]:
     """What is left of a history when a user is erased with the anonymous ids that are known to be it: somebody without
-    a name stands in its place, and what was nobody else's is gone."""
+    a name is in its place, and what was nobody else's is gone."""
     known = links([(step, World(steps[:count]).opinion().passed) for count, step in enumerate(steps, 1)])
     gone = {user} | {f"anon:{anonymous}" for (_, anonymous), name in known.items() if f"user:{name}" == user}
     named: dict[str | None, set[str]] = collections.defaultdict(set)

@@ -10,7 +10,7 @@ import json
 MINUTE_MS = 60_000
 TOKEN = "reference-token-of-16-bytes"
 WHSEC = "whsec_" + base64.b64encode(bytes(range(32))).decode()
-# Name, and what stands in its table beside name, kind and secret.
+# Name, and what is in its table beside name, kind and secret.
 SOURCES = {
     "purchasely": ("purchasely", ""),
     "qonversion": ("qonversion", ""),

@@ -81,7 +81,7 @@ import Vocabulary
     func holders() throws {
         let relay = try Relay.running([], settings: Self.groups)
         defer { relay.end() }
-        func tell(
+        func sendEvent(
             _ user: String, _ event: String, at: Int64 = Webhook.epoch, until: Int64, product: String = "gold.month",
             _ more: String = ""
         ) throws {
@@ -94,15 +94,15 @@ import Vocabulary
         }
         let past = Webhook.epoch - 1
         let future: Int64 = 4_100_000_000_000
-        try tell("lapsed", "ACTIVATE", at: past - 10, until: past, #","offer_type":"NONE""#)
-        try tell("lapsed", "DEACTIVATE", until: past, #","offer_type":"NONE""#)
-        try tell("running", "ACTIVATE", until: future)
-        try tell("trial", "ACTIVATE", at: past - 10, until: past, #","offer_type":"FREE_TRIAL""#)
-        try tell("trial", "DEACTIVATE", until: past, #","offer_type":"FREE_TRIAL""#)
-        try tell("refunded", "ACTIVATE", at: past - 10, until: past)
-        try tell("refunded", "SUBSCRIPTION_REFUNDED_REVOKED", until: past, #","subscription_status":"REVOKED""#)
-        try tell("grace", "GRACE_PERIOD_STARTED", until: future, #","subscription_status":"IN_GRACE_PERIOD""#)
-        try tell("grace", "ACTIVATE", at: past - 10, until: future, #","subscription_status":"IN_GRACE_PERIOD""#)
+        try sendEvent("lapsed", "ACTIVATE", at: past - 10, until: past, #","offer_type":"NONE""#)
+        try sendEvent("lapsed", "DEACTIVATE", until: past, #","offer_type":"NONE""#)
+        try sendEvent("running", "ACTIVATE", until: future)
+        try sendEvent("trial", "ACTIVATE", at: past - 10, until: past, #","offer_type":"FREE_TRIAL""#)
+        try sendEvent("trial", "DEACTIVATE", until: past, #","offer_type":"FREE_TRIAL""#)
+        try sendEvent("refunded", "ACTIVATE", at: past - 10, until: past)
+        try sendEvent("refunded", "SUBSCRIPTION_REFUNDED_REVOKED", until: past, #","subscription_status":"REVOKED""#)
+        try sendEvent("grace", "GRACE_PERIOD_STARTED", until: future, #","subscription_status":"IN_GRACE_PERIOD""#)
+        try sendEvent("grace", "ACTIVATE", at: past - 10, until: future, #","subscription_status":"IN_GRACE_PERIOD""#)
         let expected = [
             "nobody": "ELIGIBLE", "lapsed": "ELIGIBLE", "running": "NOT_ELIGIBLE", "trial": "NOT_ELIGIBLE",
             "refunded": "NOT_ELIGIBLE", "grace": "ENTITLED",

@@ -119,7 +119,7 @@ import Testing
     }
 
     @Test(
-        "A restore that copies adds a holder; one that transfers tells each side once; both may come before the purchase"
+        "A restore that copies adds a holder; one that transfers announces it once to each side; both may come before the purchase"
     )
     func restores() throws {
         let receiver = try Receiver()

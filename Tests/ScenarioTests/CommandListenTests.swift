@@ -38,8 +38,8 @@ import Vocabulary
         for _ in 0..<3 { #expect(try send(to: listener).status == 503) }
         #expect(try send(to: listener, secret: Receiver.newSecret()).status == 401)
         #expect(listener.child.waitForOutput(10) { $0.hasPrefix("REFUSED m: ") } != nil)
-        let told = listener.child.output.filter { $0.hasPrefix("verified T m ") && $0.hasSuffix("on purpose: 503") }
-        #expect(told.count == 3)
+        let reported = listener.child.output.filter { $0.hasPrefix("verified T m ") && $0.hasSuffix("on purpose: 503") }
+        #expect(reported.count == 3)
         #expect(listener.child.output.count == 4)
     }
 

@@ -33,8 +33,8 @@ import Vocabulary
             for json in [[], ["--json"]] {
                 let child = try shell("exec \"$@\" >/dev/full", relay, command + json)
                 #expect(child.waitForEnd(30) == .exited(1), "\(command) \(json): \(child.errors)")
-                let told = child.errors.contains { $0.contains("standard output cannot be written: No space left") }
-                #expect(told, "\(command) \(json): \(child.errors)")
+                let reported = child.errors.contains { $0.contains("standard output cannot be written: No space left") }
+                #expect(reported, "\(command) \(json): \(child.errors)")
             }
         }
         for command in [

@@ -2,7 +2,7 @@ import Foundation
 import Testing
 import Vocabulary
 
-/// The daemon as its surroundings meet it: health, metrics, signals, the private cluster.
+/// The daemon as its host meets it: health, metrics, signals, the private cluster.
 @Suite struct CommandServiceTests {
     @Test("/healthz, /readyz and /metrics")
     func health() throws {

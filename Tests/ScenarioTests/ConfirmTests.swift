@@ -24,8 +24,8 @@ import Vocabulary
         #expect(backend.accepted.map(\.type) == ["ACTIVATE"])
         let later = Webhook.epoch + 60_000
         #expect(try relay.source().post(Webhook("ACTIVATE", .user("u"), purchase: "subs_1", at: later)) == 200)
-        let told = ["ACTIVATE", "ACTIVATE", "SUBSCRIPTION_RECEIVED", "SUBSCRIPTION_TRANSFERRED"]
-        #expect(backend.accepted.map(\.type).sorted() == told)
+        let reported = ["ACTIVATE", "ACTIVATE", "SUBSCRIPTION_RECEIVED", "SUBSCRIPTION_TRANSFERRED"]
+        #expect(backend.accepted.map(\.type).sorted() == reported)
         #expect(try relay.source().post(Webhook("DEACTIVATE", .anonymous("a"), purchase: "subs_1", at: later)) == 200)
         #expect(backend.accepted.count == 5)
     }

@@ -60,7 +60,7 @@ import Vocabulary
 
     private static let manyGaps = "[" + Array(repeating: "\"300ms\"", count: 30).joined(separator: ", ") + "]"
 
-    @Test("events, environments and sources choose what an integration is told")
+    @Test("events, environments and sources choose what an integration is sent")
     func filters() throws {
         let receivers = try (0..<5).map { _ in try Receiver() }
         let chosen: [[String: String]] = [
@@ -167,7 +167,7 @@ import Vocabulary
         #expect(receiver.connectionsMade <= 3)
     }
 
-    @Test("A removed integration's deliveries wait until it is back; one added later is told of what comes then")
+    @Test("A removed integration's deliveries wait until it is back; one added later is sent what comes then")
     func removedAndAdded() throws {
         let (kept, removed, added) = (try Receiver(), try Receiver { _ in .status(500) }, try Receiver())
         let schedule = ["schedule": #"["500ms", "500ms", "500ms", "500ms"]"#]

@@ -1,7 +1,7 @@
 import Foundation
 import Vocabulary
 
-/// A source that never gives up, as Purchasely within its schedule: several kept-alive connections, each telling one
+/// A source that never gives up, as Purchasely within its schedule: several kept-alive connections, each sending one
 /// purchase after another, every webhook again and again until it is answered 200.
 ///
 /// It is half of the oracle: what it was answered 200 for has to be in the ledger and at every receiver.
@@ -34,7 +34,7 @@ final class FaultLoad: Sendable {
 
     /// Begins at once.
     /// - Parameters:
-    ///   - prefix: tells this load's ids from those of another on the same database.
+    ///   - prefix: distinguishes this load's ids from those of another on the same database.
     ///   - ports: of the daemons; the connections spread over them.
     ///   - pause: between two webhooks of one connection, in seconds: the load is meant to be steady, not heavy.
     init(_ prefix: String, on ports: [UInt16], connections: Int = 6, pause: Double = 0.01) {
@@ -143,6 +143,6 @@ struct FaultPurchase: Sendable {
         }
     }
 
-    /// What each receiver has to get: the webhooks, and the one transfer that they tell of.
+    /// What each receiver has to get: the webhooks, and the one transfer that they state.
     static let messagesEach = 8
 }

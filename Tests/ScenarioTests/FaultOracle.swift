@@ -52,14 +52,14 @@ struct FaultReceipts {
         return load.acknowledged.subtracting(accepted).sorted()
     }
 
-    /// Purchases of `load` that were not told by exactly their webhooks and one transfer, each under one id.
-    func mistold(of load: FaultLoad.Tally) -> [String] {
+    /// Purchases of `load` that were not announced by exactly their webhooks and one transfer, each under one id.
+    func misannounced(of load: FaultLoad.Tally) -> [String] {
         let byPurchase = Dictionary(grouping: messages.values, by: \.purchase)
         return load.purchases.filter { purchase in
-            let told = (byPurchase[purchase.key] ?? []).filter { !$0.acceptances.isEmpty }
+            let reported = (byPurchase[purchase.key] ?? []).filter { !$0.acceptances.isEmpty }
             let expected = purchase.webhooks.map(\.name) + ["SUBSCRIPTION_TRANSFERRED", "SUBSCRIPTION_RECEIVED"]
-            return told.map(\.type).sorted() != expected.sorted()
-                || Set(told.map(\.eventID)).count != FaultPurchase.messagesEach
+            return reported.map(\.type).sorted() != expected.sorted()
+                || Set(reported.map(\.eventID)).count != FaultPurchase.messagesEach
         }.map(\.key)
     }
 
@@ -67,8 +67,8 @@ struct FaultReceipts {
     func outOfOrder(of load: FaultLoad.Tally) -> [String] {
         let byEvent = Dictionary(messages.values.map { ($0.eventID, $0) }, uniquingKeysWith: { first, _ in first })
         return load.purchases.flatMap { purchase -> [String] in
-            let told = purchase.webhooks.compactMap { byEvent[$0.eventID ?? ""] }
-            return zip(told, told.dropFirst()).compactMap { before, after in
+            let reported = purchase.webhooks.compactMap { byEvent[$0.eventID ?? ""] }
+            return zip(reported, reported.dropFirst()).compactMap { before, after in
                 guard let accepted = before.acceptances.first, let arrived = after.arrivals.first else { return nil }
                 return arrived < accepted ? after.eventID : nil
             }

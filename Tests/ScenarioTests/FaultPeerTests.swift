@@ -57,7 +57,7 @@ extension FaultTests {
         let before = FaultReceipts(receiver)
         #expect(before.missing(of: first) == [] && before.missing(of: later) == [])
 
-        // Webhooks wait at its door, so that it records and leases from the moment it wakes.
+        // Webhooks wait at its socket, so that it records and leases from the moment it wakes.
         let third = FaultLoad("c", on: [relays[0].port], connections: 16)
         relays[0].child?.signal(SIGCONT)
         #expect(relays[0].waitForLine("lease") != nil)

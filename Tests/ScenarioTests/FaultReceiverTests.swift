@@ -69,7 +69,7 @@ extension FaultTests {
             var reader = HTTPReader(socket)
             #expect(try reader.next(isAnswer: true)?.status == 200)
         }
-        // The rest is told when its time is up: that it was too slow, or to come again.
+        // The rest is logged when its time is up: that it was too slow, or to come again.
         for (socket, _) in half.dropFirst(5) {
             socket.prepare(patience: 25)
             var reader = HTTPReader(socket)
@@ -82,7 +82,7 @@ extension FaultTests {
     }
 }
 
-/// A receiver that answers no request as HTTP wants it.
+/// A receiver that answers no request as HTTP requires it.
 final class BadReceiver: Sendable {
     enum Manner: String, CaseIterable, Sendable {
         case hangsBeforeHead, hangsInBody, resets, talksNonsense

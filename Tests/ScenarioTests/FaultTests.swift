@@ -18,7 +18,7 @@ import Testing
     ) -> FaultReceipts {
         let receipts = FaultReceipts(receiver)
         #expect(receipts.missing(of: load) == [], sourceLocation: sourceLocation)
-        #expect(receipts.mistold(of: load) == [], sourceLocation: sourceLocation)
+        #expect(receipts.misannounced(of: load) == [], sourceLocation: sourceLocation)
         if ordered { #expect(receipts.outOfOrder(of: load) == [], sourceLocation: sourceLocation) }
         #expect(receipts.unverified == 0, sourceLocation: sourceLocation)
         #expect(receipts.changedBodies == 0, sourceLocation: sourceLocation)

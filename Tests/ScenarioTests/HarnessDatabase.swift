@@ -40,7 +40,7 @@ struct Database: Sendable {
         try eventually(within: seconds) { try count("deliveries") == 0 }
     }
 
-    /// Who has access: coalesced holders by the vendor's key of the purchase.
+    /// Who has access: storage keys of holders by the vendor's key of the purchase.
     func access() throws -> [String: [String: Bool]] {
         var access: [String: [String: Bool]] = [:]
         let sql = "SELECT p.key, e.holder, e.active FROM entitlements e JOIN purchases p ON p.id = e.purchase"

@@ -103,9 +103,9 @@ final class Relay: Sendable {
     /// SIGHUP; the line that says what became of it.
     func reload() throws -> String {
         guard let child else { throw HarnessFailure("no daemon runs") }
-        let told = child.errors.count(where: Self.isOfReload)
+        let reported = child.errors.count(where: Self.isOfReload)
         child.signal(SIGHUP)
-        guard eventually(within: 30, { child.errors.count(where: Self.isOfReload) > told }) else {
+        guard eventually(within: 30, { child.errors.count(where: Self.isOfReload) > reported }) else {
             throw HarnessFailure("SIGHUP was not answered:\n\(child.errors.joined(separator: "\n"))")
         }
         return child.errors.last(where: Self.isOfReload) ?? ""

@@ -145,7 +145,7 @@ import Vocabulary
         #expect(receiver.waitForAccepted(1))
     }
 
-    @Test("The same identity with other bytes is a duplicate, told once in the journal")
+    @Test("The same event key with other bytes is a duplicate, logged once in the journal")
     func differingDuplicate() throws {
         let receiver = try Receiver()
         let relay = try Relay.running([.init("backend", receiver)])

@@ -53,7 +53,7 @@ import Vocabulary
         #expect(backend.waitForAccepted(3))
         #expect(try old.database.drained())
         #expect(try old.database.count("dead_letters") == 1)
-        // A purchase of which the first waits for its retry and the others behind it; and one in a daemon's hands when
+        // A purchase of which the first waits for its retry and blocks the others; and one in a daemon's hands when
         // that daemon is killed.
         trouble.change { $0 = "down" }
         let waiting = (0..<4).map {
@@ -79,16 +79,16 @@ import Vocabulary
             early.errors.contains { $0.contains("5 unsettled") && $0.contains("posthouse migrate --from-embedded") })
 
         let dry = try move.migrate("--dry-run")
-        #expect(dry.end == .exited(0) && dry.output.contains("nothing stands in the way"), "\(dry)")
+        #expect(dry.end == .exited(0) && dry.output.contains("nothing prevents it"), "\(dry)")
         #expect(try new.database.value("SELECT to_regclass('events') IS NULL") == "t")
         #expect(!move.isMarked)
 
         let moved = try move.migrate("--json")
         #expect(moved.end == .exited(0), "\(moved)")
-        let told = try #require(
+        let reported = try #require(
             JSONSerialization.jsonObject(with: Data(moved.output.utf8)) as? [String: Any], "\(moved)")
-        #expect(told["moved"] as? String == "now")
-        #expect((told["tables"] as? [String: Int])?["events"] == 8)
+        #expect(reported["moved"] as? String == "now")
+        #expect((reported["tables"] as? [String: Int])?["events"] == 8)
         #expect(try Figures(new.database) == before)
         #expect(try new.database.count("deliveries", where: "leased_by IS NOT NULL") == 0)
         #expect(try new.database.count("daemons") == 0)
@@ -103,7 +103,7 @@ import Vocabulary
         try new.start()
         try new.database.rows("UPDATE deliveries SET due_at = now() WHERE NOT blocked")
         #expect(backend.waitForAccepted(8, 60))
-        // Known webhooks are known there; the transfer is told from what the private cluster knew.
+        // Known webhooks are known there; the transfer is announced from what the private cluster knew.
         for webhook in settled + waiting + [leased] { #expect(try new.source().post(webhook) == 200) }
         #expect(
             try new.source().post(Webhook("ACTIVATE", .user("dora"), purchase: "subs_2", at: Webhook.epoch + 9_000))

@@ -8,7 +8,7 @@ import Vocabulary
         message.data["original"] as? [String: Any] ?? [:]
     }
 
-    @Test("A dead letter and a pause are told, once each, to who asks for posthouse.*, and to nobody else")
+    @Test("A dead letter and a pause are announced, once each, to who asks for posthouse.*, and to nobody else")
     func deadAndPaused() throws {
         let failing = try Receiver { _ in .status(500) }
         let operations = try Receiver()
@@ -47,7 +47,7 @@ import Vocabulary
         #expect(operations.received.count == 3)
     }
 
-    @Test("A breaker that opens and closes is told as failing and recovered")
+    @Test("A breaker that opens and closes is announced as failing and recovered")
     func breaker() throws {
         let crm = try Receiver { _ in .status(503) }
         let operations = try Receiver()
@@ -68,7 +68,7 @@ import Vocabulary
             operations.accepted.map(\.type) == ["posthouse.integration.failing", "posthouse.integration.recovered"])
     }
 
-    @Test("Two receivers that give up do not tell each other of it for ever")
+    @Test("Two receivers that give up do not notify each other of it for ever")
     func noEcho() throws {
         let receivers = try (0..<2).map { _ in try Receiver { _ in .status(500) } }
         let relay = try Relay.running(
@@ -77,7 +77,7 @@ import Vocabulary
             })
         defer { relay.end() }
         #expect(try relay.source().post(Webhook("ACTIVATE", .user("u"), purchase: "subs_1")) == 200)
-        // Each gives up the webhook and what the other's end was told by.
+        // Each gives up the webhook and the message about the other's end.
         #expect(try eventually(within: 20) { try relay.database.count("dead_letters") == 4 })
         Thread.sleep(forTimeInterval: 1)
         #expect(try relay.database.count("dead_letters") == 4 && relay.database.count("deliveries") == 0)

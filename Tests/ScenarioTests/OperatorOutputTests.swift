@@ -23,8 +23,9 @@ import Vocabulary
         #expect(try relay.json("status")["unserved"] as? [String] == [])
         for (command, isPaused) in [("pause", true), ("resume", false)] {
             for isChanged in [true, false] {
-                let told = try relay.json(command, "backend")
-                #expect(told["paused"] as? Bool == isPaused && told["changed"] as? Bool == isChanged, "\(command)")
+                let reported = try relay.json(command, "backend")
+                #expect(
+                    reported["paused"] as? Bool == isPaused && reported["changed"] as? Bool == isChanged, "\(command)")
             }
         }
         let text = try String(contentsOfFile: relay.configuration, encoding: .utf8)
@@ -52,8 +53,9 @@ import Vocabulary
         let dry = try relay.json("erase", "--user", "jeff-9f3c", "--dry-run")
         #expect(dry["events"] as? Int == 1 && dry["deliveries"] as? Int == 1 && dry["left"] is NSNull)
         #expect(try relay.database.count("events") == 2)
-        let told = try relay.command("erase", "--user", "jeff-9f3c", "--config", c)
-        #expect(told.end == .exited(0) && told.output.contains("searched again: nothing is left"), "\(told)")
+        let reported = try relay.command("erase", "--user", "jeff-9f3c", "--config", c)
+        #expect(
+            reported.end == .exited(0) && reported.output.contains("searched again: nothing is left"), "\(reported)")
         #expect(try relay.database.count("events") == 1 && relay.database.count("deliveries") == 1)
         #expect(try relay.source().post(own) == 200)
         #expect(relay.waitForLine("duplicate ACTIVATE vendor-1") != nil)

@@ -59,10 +59,10 @@ import Vocabulary
             Webhook("ACTIVATE", .user("u-2"), purchase: "subs_2"),
         ] { #expect(try relay.source().post(webhook) == 200) }
         #expect(receiver.waitForAccepted(6))
-        let told = try #require(receiver.received.first { $0.type == "SUBSCRIPTION_RECEIVED" })
-        let transfer = try #require((told.data["transfer"] as? [String: Any])?["id"] as? String)
+        let reported = try #require(receiver.received.first { $0.type == "SUBSCRIPTION_RECEIVED" })
+        let transfer = try #require((reported.data["transfer"] as? [String: Any])?["id"] as? String)
         for (option, id, count) in [
-            ("--transaction", transaction, 3), ("--event", "vendor-1", 1), ("--message", told.id, 1),
+            ("--transaction", transaction, 3), ("--event", "vendor-1", 1), ("--message", reported.id, 1),
             ("--transfer", transfer, 1), ("--user", "u-1", 1), ("--anonymous", "a-1", 3),
         ] {
             let events = try #require(try relay.json("events", option, id)["events"] as? [[String: Any]])

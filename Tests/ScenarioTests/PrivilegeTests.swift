@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 import Vocabulary
 
-/// The least privileges in the database: deploy/least-privileges.sql, run as it stands there. Oracle: PostgreSQL.
+/// The least privileges in the database: deploy/least-privileges.sql, run as it is there. Oracle: PostgreSQL.
 @Suite struct PrivilegeTests {
     private static let file = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent().appending(path: "deploy/least-privileges.sql").path

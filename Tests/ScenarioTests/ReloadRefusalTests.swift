@@ -34,8 +34,8 @@ import Vocabulary
         try relay.configure(
             [.init("backend", receiver)], settings: certificate("late", in: relay.directory))
         for round in 1...3 {
-            let told = try relay.reload()
-            #expect(told.contains("due at the next restart: [server] tls"), "\(round): \(told)")
+            let reported = try relay.reload()
+            #expect(reported.contains("due at the next restart: [server] tls"), "\(round): \(reported)")
         }
         #expect(relay.processIdentifier == process)
         #expect(try relay.source().post(Webhook("ACTIVATE", .user("u"), purchase: "subs_1")) == 200)
@@ -89,9 +89,9 @@ import Vocabulary
 
         try cluster.start()
         #expect(try eventually(within: 30) { try post(relay, secret: "source-secret") == 200 })
-        let told = try relay.reload()
+        let reported = try relay.reload()
         for part in ["added source apphud", "changed source purchasely", "new TLS certificate"] {
-            #expect(told.contains(part), "\(told)")
+            #expect(reported.contains(part), "\(reported)")
         }
         #expect(try shownName(relay.port).contains("second"))
         #expect(try post(relay, secret: "source-secret") == 401)

@@ -136,7 +136,7 @@ import Testing
         #expect(entitlements.text.contains(#""active":true"#), "\(entitlements.text)")
     }
 
-    @Test("A vendor's test request is answered as it wants, and stored nowhere")
+    @Test("A vendor's test request is answered as it needs, and stored nowhere")
     func handshake() throws {
         let relay = try Relay.running([], sources: [.init(name: "adapty", secrets: ["adapty-secret-text"])])
         defer { relay.end() }

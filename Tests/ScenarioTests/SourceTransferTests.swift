@@ -49,10 +49,10 @@ import Vocabulary
         }
         #expect(try relay.database.drained())
         for environment in environments {
-            let told = receiver.received.filter { $0.data["environment"] as? String == environment }
+            let reported = receiver.received.filter { $0.data["environment"] as? String == environment }
             for transaction in ["1", "2"] {
                 for type in ["SUBSCRIPTION_TRANSFERRED", "SUBSCRIPTION_RECEIVED"] {
-                    let messages = told.filter { message in
+                    let messages = reported.filter { message in
                         let purchase = message.data["purchase"] as? [String: Any]
                         return message.type == type && purchase?["key"] as? String == transaction
                     }
@@ -141,7 +141,7 @@ import Vocabulary
         }
     }
 
-    @Test("One purchase told by two vendors: kept apart by source, shown together by holder")
+    @Test("One purchase from two vendors: kept apart by source, shown together by holder")
     func twoSources() throws {
         let relay = try Relay.running(
             [], sources: [.init(), .init(name: "revenuecat", secrets: ["revenuecat-secret"])])

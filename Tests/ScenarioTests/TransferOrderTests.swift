@@ -3,7 +3,7 @@ import Testing
 import Vocabulary
 
 /// Invariants I1 and I2 over HTTP: a transfer shows in up to four webhooks, in any order, each perhaps twice or never.
-/// Whatever arrives, each transfer is told as exactly one pair, and access ends up with the user.
+/// Whatever arrives, each transfer is announced as exactly one pair, and access ends up with the user.
 ///
 /// The oracle is `Case`: what a person reads off the set of webhooks, without regard to their order.
 @Suite struct TransferOrderTests {
@@ -16,7 +16,7 @@ import Vocabulary
         let number: Int
         /// In their order of arrival.
         var order: [Piece]
-        /// Whether the purchase by the anonymous user, a day earlier, was told, too, and when that arrives.
+        /// Whether the purchase by the anonymous user, a day earlier, was sent, too, and when that arrives.
         var seen: Seen
         /// An ACTIVATE(user) inside the last day of the paid period, on a transaction of its own.
         var renewal: Renewal
@@ -35,8 +35,8 @@ import Vocabulary
 
         var access: [String: Bool] {
             var access: [String: Bool] = [:]
-            if knowsUser { access[user.coalesced] = true }
-            if knowsAnonymous { access[anonymous.coalesced] = false }
+            if knowsUser { access[user.storageKey] = true }
+            if knowsAnonymous { access[anonymous.storageKey] = false }
             return access
         }
 
@@ -171,11 +171,11 @@ import Vocabulary
         }
         let transfers = cases.filter(\.isTransfer).count
         #expect(try database.count("transfers") == transfers)
-        let told = Set(received.compactMap { ($0.data["transfer"] as? [String: Any])?["id"] as? String })
-        #expect(told.count == transfers)
+        let reported = Set(received.compactMap { ($0.data["transfer"] as? [String: Any])?["id"] as? String })
+        #expect(reported.count == transfers)
     }
 
-    /// Both messages name both holders under one id, each told of its own side, the old holder's first.
+    /// Both messages name both holders under one id, each about its own side, the old holder's first.
     private func checkPair(_ messages: [Received], of item: Case, _ comment: Comment) {
         let pair = messages.filter { $0.type.hasPrefix("SUBSCRIPTION_") }
         guard item.isTransfer, pair.count == 2 else { return }

@@ -45,8 +45,8 @@ import Vocabulary
         #expect(try database.count("transfers") == 1)
         #expect(
             try database.access() == [
-                "otp_XXXXXXXFFFFFFFFF": [other.coalesced: true],
-                "subs_XXXXXXXX": [gone.coalesced: false, user.coalesced: true],
+                "otp_XXXXXXXFFFFFFFFF": [other.storageKey: true],
+                "subs_XXXXXXXX": [gone.storageKey: false, user.storageKey: true],
             ])
     }
 }

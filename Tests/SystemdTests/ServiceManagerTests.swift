@@ -4,8 +4,8 @@ import Testing
 
 @testable import Systemd
 
-/// What the service manager hands down in the environment, and what it is told. One suite in series: the environment
-/// belongs to the whole process.
+/// What the service manager hands down in the environment, and what it is notified of. One suite in series: the
+/// environment belongs to the whole process.
 @Suite(.serialized) struct ServiceManagerTests {
     @Test func withoutASocketNothingIsSent() {
         unsetenv("NOTIFY_SOCKET")

@@ -36,7 +36,7 @@ struct StateLockTests {
         fourth.end()
     }
 
-    @Test("A copy of the directory bears another mark, and a torn or foreign file none")
+    @Test("A copy of the directory has another mark, and a torn or foreign file none")
     func copies() throws {
         let directory = try Self.directory()
         defer { try? FileManager.default.removeItem(atPath: directory) }

@@ -106,7 +106,7 @@ struct CitationTests {
         let heading: String?
     }
 
-    /// In comments and in documents: what stands in code is a name, not a citation.
+    /// In comments and in documents: what is in code is a name, not a citation.
     private static let citations: [Citation] = texts.flatMap { text in
         let files = /(\b[A-Za-z][\w\/.-]*\.md)\b(?:, "([^"]+)")?/
         let named = text.prose.matches(of: files).compactMap { match -> Citation? in

@@ -10,7 +10,7 @@ struct EdgeTests {
         let path: String
     }
 
-    /// A release has nothing of the file of the failpoints (HouseRulesTests), so what that imports is no edge.
+    /// A release has nothing of the file of the failpoints (SourceRulesTests), so what that imports is no edge.
     private static let released = SourceTree.sources.filter { $0.path != SourceTree.failpoints }
 
     private static let imports: [Import] = released.flatMap { file in
@@ -27,16 +27,16 @@ struct EdgeTests {
         "Vocabulary": [], "JSONText": [], "CToml": [], "CLibpq": [], "CSystemd": [],
         "Postgres": ["CLibpq"],
         "Systemd": ["CSystemd"],
-        "Front": ["Vocabulary"],
+        "HTTPServer": ["Vocabulary"],
         "Cluster": ["Vocabulary"],
         "Configuration": ["CToml", "Vocabulary"],
         "Ledger": ["JSONText", "Postgres", "Vocabulary"],
-        "Inbound": ["Front", "JSONText", "Ledger", "Vocabulary"],
+        "Inbound": ["HTTPServer", "JSONText", "Ledger", "Vocabulary"],
         "Outbound": ["Ledger", "Vocabulary"],
-        "API": ["Front", "JSONText", "Ledger", "Vocabulary"],
+        "API": ["HTTPServer", "JSONText", "Ledger", "Vocabulary"],
         "Observing": ["Systemd", "Vocabulary"],
         "posthouse": [
-            "API", "Cluster", "Configuration", "Front", "Inbound", "JSONText", "Ledger", "Observing", "Outbound",
+            "API", "Cluster", "Configuration", "HTTPServer", "Inbound", "JSONText", "Ledger", "Observing", "Outbound",
             "Postgres",
             "Systemd", "Vocabulary",
         ],
@@ -46,10 +46,10 @@ struct EdgeTests {
     private static let outside: [String: Set<String>] = [
         "ArgumentParser": ["posthouse"],
         "Crypto": ["API", "Configuration", "Inbound", "Ledger", "Outbound"],
-        "NIOCore": ["Front", "Outbound", "posthouse"],
-        "NIOPosix": ["Front", "Outbound", "posthouse"],
-        "NIOHTTP1": ["Front", "Outbound"],
-        "NIOSSL": ["Front", "Outbound"],
+        "NIOCore": ["HTTPServer", "Outbound", "posthouse"],
+        "NIOPosix": ["HTTPServer", "Outbound", "posthouse"],
+        "NIOHTTP1": ["HTTPServer", "Outbound"],
+        "NIOSSL": ["HTTPServer", "Outbound"],
         "NIOTLS": ["Outbound"],
         "Subprocess": ["Cluster"],
         "SystemPackage": ["Cluster"],
@@ -59,9 +59,11 @@ struct EdgeTests {
     private static let system: [String: Set<String>] = [
         "Dispatch": ["posthouse"],
         "Glibc": [
-            "Cluster", "Configuration", "Front", "Observing", "Outbound", "Postgres", "Systemd", "posthouse",
+            "Cluster", "Configuration", "HTTPServer", "Observing", "Outbound", "Postgres", "Systemd", "posthouse",
         ],
-        "Synchronization": ["API", "Front", "Ledger", "Observing", "Outbound", "Postgres", "Systemd", "posthouse"],
+        "Synchronization": [
+            "API", "HTTPServer", "Ledger", "Observing", "Outbound", "Postgres", "Systemd", "posthouse",
+        ],
     ]
 
     @Test("The sources were found")
@@ -92,11 +94,11 @@ struct EdgeTests {
         #expect(edges.contains("Inbound Ledger") && edges.contains("Outbound Ledger"))
     }
 
-    @Test("Only Front speaks the server's side of HTTP, and only Ledger SQL")
+    @Test("Only HTTPServer has the server side of HTTP, and only Ledger SQL")
     func sides() {
         for file in SourceTree.sources {
             for line in file.code {
-                if file.target != "Front" {
+                if file.target != "HTTPServer" {
                     #expect(
                         !line.contains("configureHTTPServerPipeline") && !line.contains("ServerBootstrap"),
                         "\(file.path)")

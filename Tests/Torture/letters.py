@@ -15,7 +15,7 @@ REFUSED_SHARE, GONE_SHARE = 0.15, 0.005
 async def dead_letters(bed: Bed) -> None:
     """receivers that refuse for good and say that they are gone, daemons killed and frozen meanwhile"""
     for receiver in bed.receivers:
-        receiver.is_told = True
+        receiver.is_notified = True
     for receiver in bed.receivers[1:]:
         receiver.refused_share = REFUSED_SHARE
     gone = bed.receivers[2]

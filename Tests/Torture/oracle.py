@@ -129,7 +129,7 @@ async def drain(server: Server, findings: Findings, patience_s: float, living: i
         findings.add("the queue did not drain by itself (waiting|blocked|leased|next due)",
                      f"{counted}, leased by the dead {await server.ask(leased_by_the_dead)}")
     took = time.monotonic() - began
-    # A lease of the dead is buried with the next renewal, of a frozen machine's daemon when its time is over.
+    # A daemon that died expires with the next renewal, of a frozen machine's daemon when its time is over.
     while (daemons := int(await server.ask("SELECT count(*) FROM daemons"))) != living:
         if time.monotonic() - began > max(patience_s, took + 25):
             findings.add("leases of daemons that are gone are still there", daemons - living)
@@ -151,9 +151,9 @@ def examine(sender: Sender, receivers: list[Receiver], ledger: Ledger, findings:
         if ledger.events[event_id] != 1:
             findings.add("acknowledged events that the ledger has not exactly once",
                          f"{event_id}: {ledger.events[event_id]}")
-    told = collections.Counter(event for event, type_, _ in ledger.messages.values())
+    reported = collections.Counter(event for event, type_, _ in ledger.messages.values())
     for event_id in sender.acknowledged:
-        if told[event_id] == 0 and not sent[event_id].is_native:
+        if reported[event_id] == 0 and not sent[event_id].is_native:
             findings.add("acknowledged events without a message", event_id)
     examine_transfers(sender, ledger, findings)
     duplicates: list[str] = []
@@ -203,7 +203,7 @@ def examine_wire(sender: Sender, receiver: Receiver, ledger: Ledger, findings: F
                                    for old, new in history.transfers for side in ("TRANSFERRED", "RECEIVED"))
     for side in expected.keys() | sides.keys():
         if sides[side] != expected[side]:
-            findings.add(f"{receiver.name}: sides of a transfer not told as often as it happened",
+            findings.add(f"{receiver.name}: sides of a transfer not announced as often as it happened",
                          f"{side}: {sides[side]}, not {expected[side]}")
     pairs = collections.Counter(message.transfer[0] for message in got.values() if message.transfer)
     for transfer, count in pairs.items():
@@ -222,7 +222,7 @@ def examine_dead_letters(receiver: Receiver, receivers: list[Receiver], ledger: 
     for identifier in dead & ledger.accepted[receiver.name]:
         findings.add(f"{receiver.name}: accepted and a dead letter", identifier)
     for other in receivers:
-        if other is receiver or not other.is_told:
+        if other is receiver or not other.is_notified:
             continue
         named = collections.Counter(
             message for notice in other.notices.values()
@@ -254,13 +254,13 @@ def examine_repeats(receiver: Receiver, findings: Findings, faults: list[Fault],
 
 def examine_order(receiver: Receiver, ledger: Ledger, findings: Findings) -> None:
     """`order = "purchase"`: nothing of a purchase is tried before what is before it was answered for good."""
-    lanes: dict[str, list[tuple[int, Message]]] = collections.defaultdict(list)
+    by_purchase: dict[str, list[tuple[int, Message]]] = collections.defaultdict(list)
     for identifier, message in receiver.messages.items():
         if message.purchase and identifier in ledger.messages:
-            lanes[message.purchase].append((ledger.messages[identifier][2], message))
-    for purchase, lane in lanes.items():
-        lane.sort(key=lambda entry: entry[0])
-        for (_, before), (_, after) in zip(lane, lane[1:]):
+            by_purchase[message.purchase].append((ledger.messages[identifier][2], message))
+    for purchase, entries in by_purchase.items():
+        entries.sort(key=lambda entry: entry[0])
+        for (_, before), (_, after) in zip(entries, entries[1:]):
             if before.answered and after.arrived[0] < before.answered[0]:
                 findings.add(f"{receiver.name}: out of order",
                              f"{purchase}: {after.type} {before.answered[0] - after.arrived[0]:.3f} s too early")

@@ -55,7 +55,7 @@ class Receiver:
         # The share of messages that are refused for good, each at every attempt.
         self.refused_share = 0.0
         # Whether it asked for what the relay says of its integrations.
-        self.is_told = False
+        self.is_notified = False
         self.complaints: collections.Counter[str] = collections.Counter()
         self.behaved: collections.Counter[str] = collections.Counter()
         # The mood, and the share of requests that meet with it.

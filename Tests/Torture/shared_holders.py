@@ -46,7 +46,7 @@ class SharedHistories(Histories):
         return f"{kind}{self.rng.randrange(count)}"
 
     def mover(self, kind: str, count: int) -> str | None:
-        """Somebody whose last move has been acknowledged: of two moves by one holder the one that comes first stands,
+        """Somebody whose last move has been acknowledged: of two moves by one holder the one that comes first stays,
         so they come in their order."""
         holder = self.any(kind, count)
         if (last := self.moved_last.get(holder)) and last not in self.acknowledged:
@@ -100,7 +100,7 @@ class SharedHistories(Histories):
 
     def expect(self, begun: list[History], ledger: Ledger) -> None:
         """The holder in the end, and the transfers on the way. A statement that comes late between two reveals a
-        transfer, and the one that was announced before it stands: so there may be more of them, but none less."""
+        transfer, and the one that was announced before it stays: so there may be more of them, but none less."""
         announced: dict[str, list[tuple[str, str]]] = collections.defaultdict(list)
         for (purchase, old, new), count in ledger.transfers.items():
             announced[purchase] += [(old, new)] * count

@@ -1,4 +1,4 @@
-"""Breaks whatever the relay stands on, and looks from outside whether its promises hold. Started by deploy/torture,
+"""Breaks whatever the relay depends on, and looks from outside whether its promises hold. Started by deploy/torture,
 which installs and builds what is needed."""
 
 import argparse

@@ -25,7 +25,7 @@ class Webhook:
 
     @property
     def is_native(self) -> bool:
-        """Of a transfer: it is a message of its own only if it is the one that told of it."""
+        """Of a transfer: it is a message of its own only if it is the one that announced it."""
         return self.name in NATIVES
 
 
@@ -58,7 +58,7 @@ class Histories:
         self.rng = random.Random(f"{seed}/histories")
         self.made = 0
         self.shapes = {
-            self.plain: 4, self.ended: 2, self.login: 4, self.silent_login: 2, self.told_login: 3,
+            self.plain: 4, self.ended: 2, self.login: 4, self.silent_login: 2, self.announced_login: 3,
             self.other_account: 2, self.to_and_fro: 1, self.two_logins: 2, self.natives_alone: 2}
 
     def next(self) -> History:
@@ -120,7 +120,7 @@ class Histories:
         return self.history([[self.webhook("ACTIVATE", old, 0), self.webhook("ACTIVATE", new, 5)]],
                             [(old, new)], {old: False, new: True})
 
-    def told_login(self) -> History:
+    def announced_login(self) -> History:
         """With the platform's own two events of the transfer."""
         old, new = self.holder("anon"), self.holder("user")
         return self.history(

@@ -6,17 +6,17 @@ struct HolderTests {
     @Test(
         "One text for each holder, and back",
         arguments: ["jeff", "", "user:x", "anon:", "é\u{301}", "\u{301}x", "🏳️‍🌈"])
-    func coalesced(id: String) {
+    func storageKey(id: String) {
         for holder in [Holder.user(id), .anonymous(id)] {
-            #expect(Holder(coalesced: holder.coalesced) == holder)
+            #expect(Holder(storageKey: holder.storageKey) == holder)
             #expect(holder.id == id)
         }
         #expect(Holder.user(id) != .anonymous(id))
-        #expect(Holder.user(id).coalesced == "user:" + id && Holder.anonymous(id).coalesced == "anon:" + id)
+        #expect(Holder.user(id).storageKey == "user:" + id && Holder.anonymous(id).storageKey == "anon:" + id)
     }
 
     @Test("Nothing else is a holder", arguments: ["", "user", "jeff", "USER:jeff", "anonymous:x", " user:jeff"])
-    func refused(text: String) { #expect(Holder(coalesced: text) == nil) }
+    func refused(text: String) { #expect(Holder(storageKey: text) == nil) }
 
     @Test("Two spellings of one letter are two holders, as they are two in the database")
     func spellings() {

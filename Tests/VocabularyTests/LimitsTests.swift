@@ -9,7 +9,7 @@ struct LimitsTests {
         #expect(Limits.acknowledgementTimeout < .seconds(10))
         #expect(Limits.connectTimeout < Limits.acknowledgementTimeout)
         #expect(Limits.retryAfterUnavailableSeconds > 0)
-        // What waits to be confirmed is answered 200 before the front answers 503.
+        // What waits to be confirmed is answered 200 before the HTTP server answers 503.
         let longest = Limits.acknowledgementTimeout - Limits.acknowledgementMargin
         #expect(Limits.confirmTimeout <= Limits.confirmTimeoutMax && Limits.confirmTimeoutMax < longest)
         #expect(Limits.confirmTick < Limits.acknowledgementMargin && Limits.confirmPoll < Limits.confirmTimeout)
@@ -35,7 +35,7 @@ struct LimitsTests {
         #expect(Limits.recordQueueBytesMax * 4 <= 512 << 20)
         #expect(Limits.claimDeliveriesMax <= Limits.laneDeliveriesMax)
         #expect(Limits.laneConcurrencyMax <= Limits.laneDeliveriesMax)
-        #expect(Limits.laneBytesMin <= Limits.laneBytesMax && Limits.laneBytesMax <= Limits.handOverBytesMax)
+        #expect(Limits.laneBytesMin <= Limits.laneBytesMax && Limits.laneBytesMax <= Limits.dispatchBufferBytesMax)
         #expect(Limits.settleBatchMax * Limits.settleWriters <= Limits.settleBufferMax)
         #expect(Limits.laneConcurrencyMax <= Limits.settleBufferMax)
         #expect(Limits.listenBacklog <= Limits.connectionsMax)

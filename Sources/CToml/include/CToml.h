@@ -4,8 +4,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// The door to toml++ (Debian's libtomlplusplus-dev, 3.3): a document goes in as bytes and comes out as one flat list
-// of nodes, each with the place where it stands. Nothing of C++ passes this header, no exception leaves it.
+// The binding to toml++ (Debian's libtomlplusplus-dev, 3.3): a document goes in as bytes and comes out as one flat list
+// of nodes, each with the place where it is. Nothing of C++ passes this header, no exception leaves it.
 
 #ifdef __cplusplus
 extern "C" {
@@ -30,7 +30,7 @@ typedef enum {
     CTOML_INTEGER = 3,
     CTOML_REAL = 4,
     CTOML_BOOLEAN = 5,
-    // Dates and times: the configuration has no key that takes one, so only the kind is told.
+    // Dates and times: the configuration has no key that takes one, so only the kind is given.
     CTOML_DATE_TIME = 6,
 } ctoml_kind;
 
@@ -54,7 +54,7 @@ typedef struct {
 
 typedef struct ctoml_document ctoml_document;
 
-// Parses a whole document. NULL only where memory has run out; anything else that is wrong is told by `ctoml_error`.
+// Parses a whole document. NULL only where memory has run out; anything else that is wrong is reported by `ctoml_error`.
 ctoml_document *_Nullable ctoml_parse(const char *_Nullable bytes, size_t count, size_t depth_max);
 
 void ctoml_free(ctoml_document *_Nullable document);

@@ -147,9 +147,9 @@ package struct Adapty: SourceAdapter {
                 isRevoked: meaning.isRevoked, isFamilyShared: isShared)
         }
         var facts = [fact(holder, isShared: false)]
-        var told: Set = [holder]
+        var named: Set = [holder]
         for profile in sharing {
-            guard let other = try? self.holder(in: profile), told.insert(other).inserted else { continue }
+            guard let other = try? self.holder(in: profile), named.insert(other).inserted else { continue }
             facts.append(fact(other, isShared: true))
         }
         return facts

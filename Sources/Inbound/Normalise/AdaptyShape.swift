@@ -6,20 +6,20 @@ extension Adapty {
     /// A transfer in the vendor's envelope, which has none of its own: about one side, and naming the other by the
     /// vendor's own keys.
     package func derivedBody(from original: [UInt8], stating transfer: DerivedTransfer) -> [UInt8] {
-        let told = transfer.toldHolder
+        let messageHolder = transfer.messageHolder
         let other = transfer.otherHolder
         let object = DerivedBody.object(original)
 
         var changes: DerivedBody.Changes = [("event_type", .string(transfer.type))]
         // The original's profile stays only if it belongs to the holder that this message is about.
-        let isOwn = !told.isAnonymous && (try? object.digits("customer_user_id")) == told.id
+        let isOwn = !messageHolder.isAnonymous && (try? object.digits("customer_user_id")) == messageHolder.id
         if !isOwn {
-            changes.append((told.isAnonymous ? "customer_user_id" : "profile_id", .remove))
-            changes.append((told.adaptyKey, .string(told.id)))
+            changes.append((messageHolder.isAnonymous ? "customer_user_id" : "profile_id", .remove))
+            changes.append((messageHolder.adaptyKey, .string(messageHolder.id)))
         }
         var inside: DerivedBody.Changes = [("profile_event_id", .string(transfer.eventID))]
-        if told.isAnonymous { inside.append(("profile_id", .string(told.id))) }
-        if !told.isAnonymous && !isOwn { inside.append(("profile_id", .remove)) }
+        if messageHolder.isAnonymous { inside.append(("profile_id", .string(messageHolder.id))) }
+        if !messageHolder.isAnonymous && !isOwn { inside.append(("profile_id", .remove)) }
         changes.append(("event_properties", DerivedBody.changing("event_properties", of: object, inside)))
         changes.append((transfer.otherPrefix + other.adaptyKey, .string(other.id)))
         return JSONEdit.apply(changes, to: object)

@@ -23,7 +23,7 @@ extension Apphud {
         return JSONEdit.apply(
             [
                 ("event", DerivedBody.changing("event", of: object, changes)),
-                ("user", DerivedBody.changing("user", of: object, [("user_id", .string(transfer.toldHolder.id))])),
+                ("user", DerivedBody.changing("user", of: object, [("user_id", .string(transfer.messageHolder.id))])),
             ], to: object)
     }
 

@@ -7,7 +7,7 @@ extension Purchasely {
     /// holder and naming the old one.
     package func derivedBody(from original: [UInt8], stating transfer: DerivedTransfer) -> [UInt8] {
         let isReceived = PurchaselyNames.factKind(of: transfer.type) == .received
-        let told = isReceived ? transfer.to : transfer.from
+        let messageHolder = isReceived ? transfer.to : transfer.from
         let other = isReceived ? transfer.from : transfer.to
         let otherField = (isReceived ? "transferred_from_" : "transferred_to_") + other.fieldName
 
@@ -15,10 +15,10 @@ extension Purchasely {
             ("event_name", .string(transfer.type)),
             ("event_id", .string(transfer.eventID)),
         ]
-        for field in Self.holderFields where field != told.fieldName && field != otherField {
+        for field in Self.holderFields where field != messageHolder.fieldName && field != otherField {
             changes.append((field, .remove))
         }
-        changes.append((told.fieldName, .string(told.id)))
+        changes.append((messageHolder.fieldName, .string(messageHolder.id)))
         changes.append((otherField, .string(other.id)))
         // The original was readable when it was recorded. If its row has been damaged since, the facts are still sent.
         let object = (try? JSONScan.topObject(original, depthMax: Limits.jsonDepthMax)) ?? .empty

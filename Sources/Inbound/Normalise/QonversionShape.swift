@@ -7,13 +7,13 @@ extension Qonversion {
     /// `identity_id` as in all its bodies, and the other side under the same two names after `transferred_from_` or
     /// `transferred_to_`.
     package func derivedBody(from original: [UInt8], stating transfer: DerivedTransfer) -> [UInt8] {
-        let told = transfer.toldHolder
+        let messageHolder = transfer.messageHolder
         let other = transfer.otherHolder
         let otherField = transfer.otherPrefix + Self.field(of: other)
         var changes: DerivedBody.Changes = [
             ("event_name", .string(transfer.type)), ("event_id", .string(transfer.eventID)),
-            ("user_id", .string(told.isAnonymous ? told.id : "")),
-            ("identity_id", .string(told.isAnonymous ? "" : told.id)),
+            ("user_id", .string(messageHolder.isAnonymous ? messageHolder.id : "")),
+            ("identity_id", .string(messageHolder.isAnonymous ? "" : messageHolder.id)),
         ]
         for prefix in ["transferred_to_", "transferred_from_"] {
             for field in ["user_id", "identity_id"] where prefix + field != otherField {

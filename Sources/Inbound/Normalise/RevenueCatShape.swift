@@ -13,7 +13,7 @@ extension RevenueCat {
             [
                 ("type", .string(transfer.type)),
                 ("id", .string(transfer.eventID)),
-                ("app_user_id", .string(transfer.toldHolder.id)),
+                ("app_user_id", .string(transfer.messageHolder.id)),
                 ("transferred_from", DerivedBody.texts([transfer.from.id])),
                 ("transferred_to", DerivedBody.texts([transfer.to.id])),
             ] + Self.purchaseFields(of: transfer))

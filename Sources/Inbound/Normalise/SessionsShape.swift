@@ -14,11 +14,11 @@ extension Sessions {
     package func derivedBody(from original: [UInt8], stating transfer: DerivedTransfer) -> [UInt8] {
         let object = DerivedBody.object(original)
         let hasData = (try? object.object("data")) != nil
-        let told = transfer.toldHolder
+        let messageHolder = transfer.messageHolder
         let other = transfer.otherHolder
         let stated: DerivedBody.Changes =
             [
-                ("event_id", .string(transfer.eventID)), (told.fieldName, .string(told.id)),
+                ("event_id", .string(transfer.eventID)), (messageHolder.fieldName, .string(messageHolder.id)),
                 (transfer.otherPrefix + other.fieldName, .string(other.id)),
             ] + Self.purchaseFields(of: transfer)
         let cleared = Self.holderFields.map { (key: $0, change: JSONEdit.Change.remove) }

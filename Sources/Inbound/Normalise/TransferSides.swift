@@ -5,7 +5,7 @@ extension DerivedTransfer {
     private var isReceived: Bool { PurchaselyNames.factKind(of: type) == .received }
 
     /// The holder that the message is about: the new one for RECEIVED, the old one for TRANSFERRED.
-    var toldHolder: Holder { isReceived ? to : from }
+    var messageHolder: Holder { isReceived ? to : from }
 
     var otherHolder: Holder { isReceived ? from : to }
 

@@ -1,9 +1,9 @@
-package import Front
+package import HTTPServer
 package import Ledger
 package import Vocabulary
 
 /// `POST /ingest/NAME` for every configured source.
-package struct Ingest: FrontHandler {
+package struct Ingest: IncomingHandler {
     package static let prefix = "/ingest/"
 
     private let paths: [String: InboundPath]
@@ -26,7 +26,7 @@ package struct Ingest: FrontHandler {
             }, uniquingKeysWith: { first, _ in first })
     }
 
-    package func admit(_ head: FrontHead) -> Admission {
+    package func admit(_ head: IncomingHead) -> Admission {
         guard paths[head.path] != nil else {
             return .refuse(.unknownSource)
         }
@@ -35,12 +35,12 @@ package struct Ingest: FrontHandler {
             bodyBytesMax: bodyBytesMax, answerTimeout: Limits.acknowledgementTimeout, timeoutAnswer: .unavailable)
     }
 
-    package func respond(to request: FrontRequest, with responder: Responder) {
+    package func respond(to request: IncomingRequest, with responder: Responder) {
         guard let path = paths[request.head.path] else { return responder.respond(.unavailable) }
         path.take(request) { responder.respond($0) }
     }
 
-    package func turnedAway(_ head: FrontHead?, status: Int, reason: String) {
+    package func rejected(_ head: IncomingHead?, status: Int, reason: String) {
         let source = head.flatMap { paths[$0.path]?.source.name }
         guard let source else { return }
         observe(.refused(source: source, status: status, reason: reason))

@@ -36,8 +36,8 @@ enum EraseStatements {
         """)
 
     /// Messages about transfers from and to the holders that others' events caused.
-    static let told = Statement<([String], String?, Int64, Int32), (Int64, Int64, Identifier?)>(
-        "erase_told",
+    static let messagesOfOthers = Statement<([String], String?, Int64, Int32), (Int64, Int64, Identifier?)>(
+        "erase_messages_of_others",
         """
         SELECT m.id, m.event, t.purchase
         FROM transfers t JOIN messages m ON m.event = t.event AND m.transfer = t.id JOIN events e ON e.id = m.event
@@ -71,8 +71,8 @@ enum EraseStatements {
 
     static let messages = Statement<[Int64], ()>("erase_messages", "DELETE FROM messages WHERE id = ANY ($1)")
 
-    static let identities = Statement<[Identifier], ()>(
-        "erase_identities", "DELETE FROM identities WHERE key = ANY ($1)")
+    static let eventKeys = Statement<[Identifier], ()>(
+        "erase_event_keys", "DELETE FROM identities WHERE key = ANY ($1)")
 
     static let deleteEvents = Statement<[Int64], ()>("erase_delete_events", "DELETE FROM events WHERE id = ANY ($1)")
 

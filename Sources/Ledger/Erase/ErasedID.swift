@@ -131,7 +131,7 @@ extension [ErasedID] {
     }
 
     /// Whether an id occurs in text of any kind, other than as part of a longer word.
-    func stand(in text: [UInt8]) -> Bool {
+    func occur(in text: [UInt8]) -> Bool {
         contains { id in
             let id = Array<UInt8>(id.holder.id.utf8)
             return text.ranges(of: id).contains { range in
@@ -167,7 +167,7 @@ extension PurchaseState {
     var holders: Set<Holder> {
         Set(
             facts.map(\.holder) + natives.flatMap { [$0.from, $0.to] } + registers.map(\.holder)
-                + told.flatMap { [$0.from, $0.to] } + moves.flatMap { [$0.to] + ($0.from.map { [$0] } ?? []) }
+                + announced.flatMap { [$0.from, $0.to] } + moves.flatMap { [$0.to] + ($0.from.map { [$0] } ?? []) }
                 + earlier.map(\.holder))
     }
 
@@ -179,7 +179,7 @@ extension PurchaseState {
         func name(_ holder: Holder) -> Holder { standIns[holder] ?? holder }
         var state = PurchaseState()
         state.period = period
-        state.forgottenNumber = forgottenNumber
+        state.forgottenOrdinal = forgottenOrdinal
         state.named = named
         state.unknownLines = unknownLines
         for fact in facts {
@@ -207,10 +207,10 @@ extension PurchaseState {
                     holder: name(register.holder), at: register.at, isOn: register.isOn,
                     isTenureFree: register.isTenureFree))
         }
-        for pair in told where name(pair.from) != name(pair.to) {
+        for pair in announced where name(pair.from) != name(pair.to) {
             state.merge(
-                ToldPair(
-                    from: name(pair.from), to: name(pair.to), number: pair.number, voided: pair.voided,
+                AnnouncedPair(
+                    from: name(pair.from), to: name(pair.to), lastOrdinal: pair.lastOrdinal, voided: pair.voided,
                     settledChanges: pair.settledChanges, settledTransferred: pair.settledTransferred,
                     settledReceived: pair.settledReceived))
         }

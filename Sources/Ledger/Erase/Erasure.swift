@@ -46,7 +46,7 @@ package struct Erasure: Sendable {
     /// The holders to erase: the requested one, first, and its known anonymous ids.
     package var holders: [Holder] { ids.map(\.holder) }
 
-    var coalesced: [String] { ids.map(\.holder.coalesced) }
+    var storageKeys: [String] { ids.map(\.holder.storageKey) }
     var anonymousIDs: [String] { holders.filter(\.isAnonymous).map(\.id) }
     var userIDs: [String] { holders.filter { !$0.isAnonymous }.map(\.id) }
 
@@ -59,7 +59,7 @@ package struct Erasure: Sendable {
             if !holder.isAnonymous {
                 holders += try session.run(EraseStatements.linked, (holder.id, source)).sorted().map(Holder.anonymous)
             }
-            let hashes = try session.run(EraseStatements.standIns, holders.map(\.coalesced))
+            let hashes = try session.run(EraseStatements.standIns, holders.map(\.storageKey))
             let ids = zip(holders, hashes).map {
                 ErasedID(holder: $0, standIn: .anonymous("\(ErasedID.replacement)-\($1.prefix(16))"))
             }
@@ -78,7 +78,7 @@ package struct Erasure: Sendable {
         // Before purchases are deleted, and rows counted here with them: a dry run finds the same.
         let records = try await countRecords(in: pool)
         try await eraseEvents(in: pool, into: &tally, &own)
-        try await eraseTold(in: pool, into: &tally, &own)
+        try await eraseMessagesOfOthers(in: pool, into: &tally, &own)
         tally.purchases = own.purchases.count
         if tally.inHand > 0, !isDry { return tally }
         progress("holders")
@@ -96,7 +96,7 @@ package struct Erasure: Sendable {
         return tally
     }
 
-    // MARK: Events and what was told
+    // MARK: Events and their messages
 
     /// The person's own rows: a dry run leaves them in place, and they are not mentions.
     struct Own: Sendable {
@@ -108,7 +108,7 @@ package struct Erasure: Sendable {
     private func eraseEvents(in pool: Pool, into tally: inout Tally, _ own: inout Own) async throws(DatabaseError) {
         var after: Int64 = 0
         while true {
-            let wanted = (coalesced, source, after, Self.stepMax)
+            let wanted = (storageKeys, source, after, Self.stepMax)
             let page = try await pool.retriedTransaction { session throws(DatabaseError) in
                 let page = try session.run(EraseStatements.events, wanted)
                 if !isDry { _ = try session.execute(EraseStatements.remember, page.map(\.1)) }
@@ -116,43 +116,45 @@ package struct Erasure: Sendable {
             }
             guard let last = page.last?.0 else { return }
             after = last
-            let (told, gone, with) = try await pool.retriedTransaction { session throws(DatabaseError) in
+            let (forgotten, gone, with) = try await pool.retriedTransaction { session throws(DatabaseError) in
                 let messages = try session.run(EraseStatements.messagesOf, page.map(\.0))
-                let told = try forget(messages, on: session)
-                let gone = page.filter { !told.busyEvents.contains($0.0) }
+                let forgotten = try forget(messages, on: session)
+                let gone = page.filter { !forgotten.busyEvents.contains($0.0) }
                 if !isDry {
-                    _ = try session.execute(EraseStatements.identities, gone.map(\.1))
+                    _ = try session.execute(EraseStatements.eventKeys, gone.map(\.1))
                     _ = try session.execute(EraseStatements.deleteEvents, gone.map(\.0))
                 }
                 var with: Set<Identifier> = []
                 for purchase in Set(gone.compactMap(\.2)).sorted() where try erase(purchase, on: session) {
                     with.insert(purchase)
                 }
-                return (told, gone.count, with)
+                return (forgotten, gone.count, with)
             }
             tally.events += gone
             own.events.formUnion(page.map(\.0))
             own.purchases.formUnion(with)
-            told.add(to: &tally, &own)
+            forgotten.add(to: &tally, &own)
         }
     }
 
     /// Erases messages of others' events: those of the person are gone.
-    private func eraseTold(in pool: Pool, into tally: inout Tally, _ own: inout Own) async throws(DatabaseError) {
+    private func eraseMessagesOfOthers(in pool: Pool, into tally: inout Tally, _ own: inout Own)
+        async throws(DatabaseError)
+    {
         var after: Int64 = 0
         while true {
-            let wanted = (coalesced, source, after, Self.stepMax)
-            let (last, told) = try await pool.retriedTransaction { session throws(DatabaseError) in
-                let messages = try session.run(EraseStatements.told, wanted)
+            let wanted = (storageKeys, source, after, Self.stepMax)
+            let (last, forgotten) = try await pool.retriedTransaction { session throws(DatabaseError) in
+                let messages = try session.run(EraseStatements.messagesOfOthers, wanted)
                 return (messages.last?.0, try forget(messages, on: session))
             }
             guard let last else { return }
             after = last
-            told.add(to: &tally, &own)
+            forgotten.add(to: &tally, &own)
         }
     }
 
-    private struct Told: Sendable {
+    private struct Forgotten: Sendable {
         var messages: Set<Int64> = []
         var deliveries = 0
         var inHand = 0
@@ -170,30 +172,30 @@ package struct Erasure: Sendable {
     /// unsettled delivery. Takes the lock of replays, so that none puts them into the queue again meanwhile.
     private func forget(
         _ messages: [(Int64, Int64, Identifier?)], on session: borrowing Session
-    ) throws(DatabaseError) -> Told {
-        var told = Told()
-        guard !messages.isEmpty else { return told }
+    ) throws(DatabaseError) -> Forgotten {
+        var forgotten = Forgotten()
+        guard !messages.isEmpty else { return forgotten }
         let rows = messages.map(\.0)
         if !isDry {
             try Requeue.lock(on: session)
             _ = try session.execute(
                 RequeueStatements.lockPurchases, Set(messages.compactMap(\.2)).sorted())
             let gone = try session.run(EraseStatements.giveUp, rows)
-            told.deliveries = gone.count
-            let heads = gone.compactMap { row in row.1.map { FanOut.Lane(purchase: $0, integration: row.0) } }
-            try Queue.release(behind: Set(heads), on: session)
+            forgotten.deliveries = gone.count
+            let heads = gone.compactMap { row in row.1.map { FanOut.OrderingKey(purchase: $0, integration: row.0) } }
+            try Queue.unblock(successorsOf: Set(heads), on: session)
         }
         let left = try session.run(EraseStatements.unsettled, rows)
-        told.inHand = left.filter(\.1).count
-        if isDry { told.deliveries = left.count - told.inHand }
+        forgotten.inHand = left.filter(\.1).count
+        if isDry { forgotten.deliveries = left.count - forgotten.inHand }
         let busy = isDry ? [] : Set(left.map(\.0))
-        told.busyEvents = Set(messages.filter { busy.contains($0.0) }.map(\.1))
+        forgotten.busyEvents = Set(messages.filter { busy.contains($0.0) }.map(\.1))
         let free = rows.filter { !busy.contains($0) }
-        told.messages = Set(free)
-        guard !isDry else { return told }
+        forgotten.messages = Set(free)
+        guard !isDry else { return forgotten }
         _ = try session.execute(EraseStatements.deadLetters, free)
         _ = try session.execute(EraseStatements.excerpts, free)
         _ = try session.execute(EraseStatements.messages, free)
-        return told
+        return forgotten
     }
 }

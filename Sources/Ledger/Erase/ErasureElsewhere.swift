@@ -4,7 +4,7 @@ import Vocabulary
 /// Data beyond the person's own webhooks: rows that name the person, purchases, and mentions in others' data.
 extension Erasure {
     func countRecords(in pool: Pool) async throws(DatabaseError) -> Int {
-        let wanted = (coalesced, anonymousIDs, userIDs, source)
+        let wanted = (storageKeys, anonymousIDs, userIDs, source)
         return try await pool.withSession { session throws(DatabaseError) in
             Int(try session.run(EraseRecordStatements.found, wanted).first ?? 0)
         }
@@ -12,7 +12,7 @@ extension Erasure {
 
     func eraseRecords(in pool: Pool) async throws(DatabaseError) {
         if isDry { return }
-        let (holders, standIns, anonymous) = (coalesced, ids.map(\.standIn.coalesced), anonymousIDs)
+        let (holders, standIns, anonymous) = (storageKeys, ids.map(\.standIn.storageKey), anonymousIDs)
         try await pool.retriedTransaction { session throws(DatabaseError) in
             _ = try session.execute(EraseStatements.transfers, (holders, source))
             _ = try session.execute(EraseStatements.entitlements, (holders, source))
@@ -71,7 +71,7 @@ extension Erasure {
         let key = ids.renaming(key: row.5)
         let isNamed = !state.holders.isDisjoint(with: erased) || !key.utf8.elementsEqual(row.5.utf8)
         let (hasOthers, hasOwn) =
-            try session.run(EraseStatements.purchaseOthers, (purchase, coalesced)).first ?? (true, true)
+            try session.run(EraseStatements.purchaseOthers, (purchase, storageKeys)).first ?? (true, true)
         let isAlone = !hasOthers && state.holders.isSubset(of: erased)
         guard isNamed || isAlone else { return false }
         if isDry { return true }
@@ -119,7 +119,7 @@ extension Erasure {
         let needles = ids.map { Array($0.holder.id.utf8) } + ids.needles
         return try await scan(EraseScans.quarantine, for: needles, in: pool) { row, session throws(DatabaseError) in
             guard let (_, digest, body, reason) = try session.run(EraseScans.quarantined, row).first,
-                ids.stand(in: body) || ids.redacted(body) != nil || ids.stand(in: Array(reason.utf8))
+                ids.occur(in: body) || ids.redacted(body) != nil || ids.occur(in: Array(reason.utf8))
             else { return false }
             if !isDry {
                 _ = try session.execute(EraseStatements.remember, [digest])

@@ -52,9 +52,9 @@ extension EventHandle {
     ) throws(DatabaseError) -> [Int64] {
         switch kind {
         case .transaction: return try session.run(EventHandleStatements.byTransaction, (id, limit))
-        case .user: return try session.run(EventHandleStatements.byHolder, (Holder.user(id).coalesced, limit))
+        case .user: return try session.run(EventHandleStatements.byHolder, (Holder.user(id).storageKey, limit))
         case .anonymous:
-            return try session.run(EventHandleStatements.byHolder, (Holder.anonymous(id).coalesced, limit))
+            return try session.run(EventHandleStatements.byHolder, (Holder.anonymous(id).storageKey, limit))
         case .message:
             return try Identifier(written: id).map { key throws(DatabaseError) in
                 try session.run(EventHandleStatements.byMessage, key)
@@ -71,14 +71,14 @@ extension EventHandle {
     /// key.
     private func findEvent(on session: borrowing Session) throws(DatabaseError) -> [Int64] {
         if id.hasPrefix("evt_"), let key = Identifier(written: id) {
-            let rows = try session.run(EventHandleStatements.byIdentity, [key])
+            let rows = try session.run(EventHandleStatements.byEventKey, [key])
             return try rows.isEmpty ? session.run(EventHandleStatements.byMessage, key) : rows
         }
         let scopes = try session.run(EventHandleStatements.scopes, Self.scopesFromEvents)
         let keys = scopes.map {
-            Identity.event(vendorEventID: id, in: Scope(source: $0.0, app: $0.1, environment: $0.2))
+            KeyHash.event(vendorEventID: id, in: Scope(source: $0.0, app: $0.1, environment: $0.2))
         }
-        return try session.run(EventHandleStatements.byIdentity, keys)
+        return try session.run(EventHandleStatements.byEventKey, keys)
     }
 }
 
@@ -109,8 +109,8 @@ enum EventHandleStatements {
 
     static let byTransfer = Statement<Identifier, Int64>("find_transfer", "SELECT event FROM transfers WHERE id = $1")
 
-    static let byIdentity = Statement<[Identifier], Int64>(
-        "find_identity",
+    static let byEventKey = Statement<[Identifier], Int64>(
+        "find_event_key",
         "SELECT i.event FROM identities i JOIN events e ON e.id = i.event WHERE i.key = ANY ($1) ORDER BY i.event DESC")
 
     static let scopes = Statement<Int32, (String, String, String)>(

@@ -73,7 +73,7 @@ extension HolderLookup {
         return LookupPage(found, limit: limit) { held in
             LookupCursor(
                 number: held.isActive ? 0 : 1,
-                identifier: Identity.body(Array((held.purchase.product ?? held.purchase.key).utf8)))
+                identifier: KeyHash.body(Array((held.purchase.product ?? held.purchase.key).utf8)))
         }
     }
 }
@@ -170,8 +170,8 @@ enum HolderEntitlementStatements {
 extension HeldPurchase {
     fileprivate init(row: HolderEntitlementStatements.Row) {
         id = row.0
-        // Only `coalesced` writes holders.
-        holder = Holder(coalesced: row.1) ?? .anonymous(row.1)
+        // Only `storageKey` writes holders.
+        holder = Holder(storageKey: row.1) ?? .anonymous(row.1)
         isActive = row.2
         asOf = Timestamp(milliseconds: row.3)
         scope = Scope(source: row.4, app: row.5, environment: row.6)

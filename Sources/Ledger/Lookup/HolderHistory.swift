@@ -11,7 +11,7 @@ package struct PassedPurchase: Sendable {
     package let from: Holder
     package let to: Holder
     /// When it was announced.
-    package let toldAt: Timestamp
+    package let announcedAt: Timestamp
     /// Row of the event that it was announced with.
     let event: Int64
     /// Id of that event, the platform's or the relay's; nil: it is not kept any more.
@@ -183,7 +183,7 @@ extension PastEvent {
         name = found.3
         type = found.4
         scope = Scope(source: found.5, app: found.6, environment: found.7)
-        holder = Holder(coalesced: found.8) ?? .anonymous(found.8)
+        holder = Holder(storageKey: found.8) ?? .anonymous(found.8)
         occurredAt = Timestamp(milliseconds: found.9)
         receivedAt = Timestamp(milliseconds: found.10)
         purchase = found.11
@@ -199,9 +199,9 @@ extension PassedPurchase {
         scope = Scope(source: row.1, app: row.2, environment: row.3)
         purchase = row.4
         product = row.5
-        from = Holder(coalesced: row.6) ?? .anonymous(row.6)
-        to = Holder(coalesced: row.7) ?? .anonymous(row.7)
-        toldAt = Timestamp(milliseconds: row.8)
+        from = Holder(storageKey: row.6) ?? .anonymous(row.6)
+        to = Holder(storageKey: row.7) ?? .anonymous(row.7)
+        announcedAt = Timestamp(milliseconds: row.8)
         event = row.9
         eventID = row.10 ?? row.11?.eventID
         occurredAt = row.12.map { Timestamp(milliseconds: $0) }

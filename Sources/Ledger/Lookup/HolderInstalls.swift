@@ -43,7 +43,7 @@ extension HolderLookup {
     ) async throws(LookupFailure) -> KnownInstall? {
         try await read { session throws(DatabaseError) in
             try session.run(
-                HolderInstallStatements.known, (id, source, app, Holder.anonymous(id).coalesced, environment)
+                HolderInstallStatements.known, (id, source, app, Holder.anonymous(id).storageKey, environment)
             )
             .first.map { KnownInstall(id: id, environment: $0.0, createdAt: Timestamp(milliseconds: $0.1)) }
         }
@@ -153,7 +153,7 @@ enum HolderInstallStatements {
 
 extension GrantHolding {
     fileprivate init(row: (String, Bool, Int64, String?, Int64?, Int64?, String?, String?)) {
-        holder = Holder(coalesced: row.0) ?? .anonymous(row.0)
+        holder = Holder(storageKey: row.0) ?? .anonymous(row.0)
         isActive = row.1
         asOf = Timestamp(milliseconds: row.2)
         transaction = row.3.map { id in

@@ -99,7 +99,7 @@ struct MeantHolders: Sendable {
     }
 
     private mutating func add(_ holder: Holder, source: String? = nil, app: String? = nil) {
-        holders.append(holder.coalesced)
+        holders.append(holder.storageKey)
         sources.append(source)
         apps.append(app)
     }

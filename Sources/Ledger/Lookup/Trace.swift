@@ -129,16 +129,16 @@ enum TraceStatements {
     static let waiting = Statement<[Int64], (Int64, Int64, String, Int64, Bool)>(
         "trace_waiting",
         """
-        WITH told AS MATERIALIZED (
+        WITH chosen AS MATERIALIZED (
             SELECT DISTINCT coalesce(t.purchase, e.purchase) AS purchase
             FROM messages m JOIN events e ON e.id = m.event LEFT JOIN transfers t ON t.id = m.transfer
             WHERE m.id = ANY ($1))
         SELECT d.id, d.message, i.name, (extract(epoch FROM d.due_at) * 1000)::bigint, d.blocked
         FROM (
-            SELECT w.* FROM told JOIN deliveries w ON w.purchase = told.purchase WHERE w.message = ANY ($1)
+            SELECT w.* FROM chosen JOIN deliveries w ON w.purchase = chosen.purchase WHERE w.message = ANY ($1)
             UNION ALL
             SELECT w.* FROM deliveries w
-            WHERE w.purchase IS NULL AND w.message = ANY ($1) AND EXISTS (SELECT FROM told WHERE purchase IS NULL)
+            WHERE w.purchase IS NULL AND w.message = ANY ($1) AND EXISTS (SELECT FROM chosen WHERE purchase IS NULL)
         ) AS d
         JOIN integrations i ON i.id = d.integration
         ORDER BY d.id

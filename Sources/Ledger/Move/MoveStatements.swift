@@ -2,7 +2,7 @@ import Postgres
 
 /// Queries of a move on the two catalogues; the tables' rows are copied by COPY.
 enum MoveStatements {
-    /// Name and columns of each table, quoted for SQL; a partitioned table stands for its partitions.
+    /// Name and columns of each table, quoted for SQL; a partitioned table includes its partitions.
     static let tables = Statement<(), (String, [String])>(
         "move_tables",
         """

@@ -66,7 +66,7 @@ package struct Backfill: Sendable {
                 if !isDry { try Requeue.lock(on: session) }
                 let page = try session.run(BackfillStatements.page, wanted)
                 let asked = page.filter {
-                    !$0.5 && route.integration.wants(type: $0.1, source: $0.2, environment: $0.3)
+                    !$0.5 && route.integration.selects(type: $0.1, source: $0.2, environment: $0.3)
                 }.map { Requeued(message: $0.0, integration: route.row, purchase: $0.4) }
                 if !isDry { try requeue.write(asked, on: session) }
                 return (page, asked.count)
@@ -108,7 +108,7 @@ enum BackfillStatements {
     >(
         "backfill_page",
         """
-        WITH told AS MATERIALIZED (
+        WITH chosen AS MATERIALIZED (
             SELECT m.id, m.type, e.source, e.environment, coalesce(t.purchase, e.purchase) AS purchase
             FROM messages m JOIN events e ON e.id = m.event LEFT JOIN transfers t ON t.id = m.transfer
             WHERE m.id > $1 AND m.id <= $2 AND extract(epoch FROM m.created_at) * 1000 >= $3
@@ -122,6 +122,6 @@ enum BackfillStatements {
                                          WHERE d.purchase IS NULL AND d.integration = $5)
                            ELSE EXISTS (SELECT FROM deliveries d
                                         WHERE d.purchase = m.purchase AND d.integration = $5 AND d.message = m.id) END
-        FROM told m ORDER BY m.id
+        FROM chosen m ORDER BY m.id
         """)
 }

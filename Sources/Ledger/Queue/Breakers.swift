@@ -15,14 +15,14 @@ extension Queue {
     /// - Returns: false if another daemon was first.
     package func openBreaker(_ integration: Int32, reason: String) async throws -> Bool {
         let probe = Limits.breakerProbeInterval.wholeMilliseconds
-        return try await telling(.failing, integration, reason) { session throws(DatabaseError) in
+        return try await publishing(.failing, integration, reason) { session throws(DatabaseError) in
             try session.run(BreakerStatements.insert, (integration, reason, probe)).first
         } != nil
     }
 
     /// - Returns: how long it was open; nil if another daemon was first.
     package func closeBreaker(_ integration: Int32) async throws -> Duration? {
-        let milliseconds = try await telling(.recovered, integration, nil) { session throws(DatabaseError) in
+        let milliseconds = try await publishing(.recovered, integration, nil) { session throws(DatabaseError) in
             try session.run(BreakerStatements.remove, integration).first
         }
         return milliseconds.map { .milliseconds($0) }
@@ -48,7 +48,7 @@ extension Queue {
     }
 
     /// Wakes the other daemons and writes the operational message, if `change` changed anything.
-    private func telling<Changed: Sendable>(
+    private func publishing<Changed: Sendable>(
         _ kind: OperationalMessage.Kind, _ integration: Int32, _ reason: String?,
         _ change: @escaping @Sendable (borrowing Session) throws(DatabaseError) -> Changed?
     ) async throws -> Changed? {
@@ -59,7 +59,7 @@ extension Queue {
                 guard changed != nil else { return nil }
                 if let route = routes.first(where: { $0.row == integration }) {
                     let message = OperationalMessage(kind, of: route, reason: reason)
-                    try OperationalMessage.tell([message], routes: routes, on: session)
+                    try OperationalMessage.publish([message], routes: routes, on: session)
                 }
                 _ = try session.execute(RecordStatements.notify, "")
                 return changed

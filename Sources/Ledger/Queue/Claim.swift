@@ -1,7 +1,7 @@
 import Postgres
 package import Vocabulary
 
-/// Position of a lane's walk along its due index. Retried, reclaimed and released rows get a later due time, so a walk
+/// Position of a lane's walk along its due index. Retried, reclaimed and unblocked rows get a later due time, so a walk
 /// that continues from here misses only rows that were due long before and committed late. A walk that finds fewer rows
 /// than it asked for starts again from the beginning.
 package struct ClaimCursor: Sendable {
@@ -19,7 +19,9 @@ extension Queue {
     package func claim(
         _ integration: Int32, upTo limit: Int, cursor: inout ClaimCursor
     ) async throws -> (deliveries: [Delivery], isDrained: Bool) {
-        guard let (slots, opening) = handOver.reserveForClaim(integration, upTo: limit) else { return ([], false) }
+        guard let (slots, opening) = dispatchBuffer.reserveForClaim(integration, upTo: limit) else {
+            return ([], false)
+        }
         do {
             let lease = try registration.current()
             let from = cursor
@@ -35,11 +37,11 @@ extension Queue {
                 #if DEBUG
                     Failpoint.reach(.claimAfterCommit)
                 #endif
-                handOver.hold(claimed.deliveries.map(\.id), under: lease)
+                dispatchBuffer.hold(claimed.deliveries.map(\.id), under: lease)
                 return claimed
             }
-            handOver.free(integration, slots - claimed.deliveries.count, of: opening)
-            handOver.charge(claimed.deliveries, of: opening)
+            dispatchBuffer.release(integration, slots - claimed.deliveries.count, of: opening)
+            dispatchBuffer.reserveBytes(of: claimed.deliveries, in: opening)
             cursor = claimed.next
             if claimed.orphans > 0 {
                 observe(
@@ -49,8 +51,8 @@ extension Queue {
             }
             return (claimed.deliveries, claimed.isDrained)
         } catch {
-            handOver.free(integration, slots, of: opening)
-            handOver.failed(error)
+            dispatchBuffer.release(integration, slots, of: opening)
+            dispatchBuffer.failed(error)
             throw error
         }
     }
@@ -88,16 +90,18 @@ extension Queue {
     /// Removes deliveries that have nothing to deliver, and unblocks what they blocked.
     private func remove(_ orphans: [Int64], _ lease: Int64, on session: borrowing Session) throws(DatabaseError) {
         let gone = try session.run(QueueStatements.settled, (orphans.sorted(), lease))
-        let heads = gone.compactMap { row in row.2.map { FanOut.Lane(purchase: $0, integration: row.1) } }
-        try Self.release(behind: Set(heads), on: session)
+        let heads = gone.compactMap { row in row.2.map { FanOut.OrderingKey(purchase: $0, integration: row.1) } }
+        try Self.unblock(successorsOf: Set(heads), on: session)
     }
 
     /// Unblocks the next delivery of each ordering key whose head left undelivered; any daemon may claim it.
-    static func release(behind heads: Set<FanOut.Lane>, on session: borrowing Session) throws(DatabaseError) {
+    static func unblock(successorsOf heads: Set<FanOut.OrderingKey>, on session: borrowing Session)
+        throws(DatabaseError)
+    {
         guard !heads.isEmpty else { return }
         let heads = heads.sorted { ($0.purchase, $0.integration) < ($1.purchase, $1.integration) }
         _ = try session.run(
-            QueueStatements.releaseNext,
+            QueueStatements.unblockNext,
             (heads.map(\.integration), heads.map(\.purchase), [Int64?](repeating: nil, count: heads.count)))
         _ = try session.execute(RecordStatements.notify, "")
     }
@@ -112,7 +116,7 @@ extension Queue {
         let sizes = Dictionary(
             try session.run(QueueStatements.messageBytes, Array(Set(rows.map(\.1)))).map { ($0.0, Int($0.1)) },
             uniquingKeysWith: { first, _ in first })
-        var room = handOver.roomForClaim(integration)
+        var room = dispatchBuffer.roomForClaim(integration)
         var fitting = 0
         for row in rows {
             room -= sizes[row.1] ?? 0

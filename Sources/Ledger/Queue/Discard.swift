@@ -35,8 +35,8 @@ package enum Discard {
                 // So that no webhook is recorded meanwhile whose delivery one of these would block.
                 _ = try session.execute(RequeueStatements.lockPurchases, Set(page.compactMap(\.1)).sorted())
                 let gone = try session.run(DiscardStatements.step, (page.map(\.0), "discarded by hand"))
-                let heads = gone.compactMap { $0.map { FanOut.Lane(purchase: $0, integration: integration) } }
-                try Queue.release(behind: Set(heads), on: session)
+                let heads = gone.compactMap { $0.map { FanOut.OrderingKey(purchase: $0, integration: integration) } }
+                try Queue.unblock(successorsOf: Set(heads), on: session)
                 return (page, gone.count)
             }
         }

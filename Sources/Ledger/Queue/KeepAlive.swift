@@ -16,7 +16,7 @@ extension Queue {
             Failpoint.reach(.leaseRenewal)
         #endif
         guard !isStillOurs else { return true }
-        handOver.dropAll()
+        dispatchBuffer.dropAll()
         if let old { observe(.leaseLost(daemon: old)) }
         await forget()
         try await registration.register()
@@ -58,8 +58,8 @@ extension Queue {
             return reclaimed
         }
         // Statements that the dead daemon sent may still be committed.
-        handOver.wantSweeps()
-        if let daemon { observe(.leasesRescued(daemon: daemon, count: reclaimed)) }
+        dispatchBuffer.requestSweeps()
+        if let daemon { observe(.leasesReclaimed(daemon: daemon, count: reclaimed)) }
     }
 
     /// Repairs what a lost answer left: rows leased by this daemon that memory does not hold, rows leased by an
@@ -72,15 +72,15 @@ extension Queue {
         guard let lease = registration.known else { return [] }
         let found = try await pool.withSession { session throws(DatabaseError) in
             let leased = try session.run(QueueStatements.leased, lease)
-            let unknown = Set(leased.filter { !handOver.holds($0, under: lease) })
+            let unknown = Set(leased.filter { !dispatchBuffer.holds($0, under: lease) })
             let leaked = unknown.intersection(suspects)
             if !leaked.isEmpty { _ = try session.execute(QueueStatements.release, (leaked.sorted(), lease)) }
             let orphans = try session.run(QueueStatements.reclaim, ())
             let unblocked = try session.run(QueueStatements.unblock, ())
             return (unknown.subtracting(leaked), leaked.count + orphans.count, unblocked.count)
         }
-        if found.1 > 0 { observe(.leasesRescued(daemon: lease, count: found.1)) }
-        if found.2 > 0 { observe(.warning("\(found.2) deliveries were blocked by nothing and have been freed")) }
+        if found.1 > 0 { observe(.leasesReclaimed(daemon: lease, count: found.1)) }
+        if found.2 > 0 { observe(.warning("\(found.2) deliveries were blocked by nothing and have been unblocked")) }
         return found.0
     }
 }

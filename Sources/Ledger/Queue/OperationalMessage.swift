@@ -57,21 +57,21 @@ struct OperationalMessage: Sendable {
     }
 
     /// Writes `messages` for the integrations among `routes` that ask for them; if none does, writes nothing.
-    static func tell(
+    static func publish(
         _ messages: [OperationalMessage], routes: [RoutedIntegration], on session: borrowing Session
     ) throws(DatabaseError) {
         for message in messages {
             let receivers = routes.filter {
                 $0.row != message.integration
-                    && $0.integration.wants(type: message.kind.rawValue, source: source, environment: environment)
+                    && $0.integration.selects(type: message.kind.rawValue, source: source, environment: environment)
             }
-            if !receivers.isEmpty { try message.tell(receivers.map(\.row), on: session) }
+            if !receivers.isEmpty { try message.publish(receivers.map(\.row), on: session) }
         }
     }
 
     private static let environment = "PRODUCTION"
 
-    private func tell(_ receivers: [Int32], on session: borrowing Session) throws(DatabaseError) {
+    private func publish(_ receivers: [Int32], on session: borrowing Session) throws(DatabaseError) {
         let named = try session.run(Self.keys, messages)
         if kind == .dead, named.isEmpty { return }
         guard let (row, now) = try session.run(RecordStatements.eventIDs, 1).first,
@@ -81,7 +81,7 @@ struct OperationalMessage: Sendable {
         else { throw .protocolViolation(reason: "drawing row ids came to nothing") }
         let scope = Scope(source: Self.source, app: "", environment: Self.environment)
         let id = "pst_\(row)"
-        let key = Identity.event(vendorEventID: id, in: scope)
+        let key = KeyHash.event(vendorEventID: id, in: scope)
         let type = kind.rawValue
         _ = try session.execute(
             RecordStatements.events,
@@ -92,7 +92,7 @@ struct OperationalMessage: Sendable {
         let envelope = envelope(id: id, at: Timestamp(milliseconds: now))
         _ = try session.run(
             RecordStatements.tryMessages,
-            ([messageRow], [Identity.message(passingOn: key)], [row], [type], [nil], [envelope], [nil]))
+            ([messageRow], [KeyHash.message(passingOn: key)], [row], [type], [nil], [envelope], [nil]))
         let none = [Int64?](repeating: nil, count: receivers.count)
         _ = try session.execute(
             RecordStatements.deliveries,

@@ -28,7 +28,7 @@ package enum Pauses {
                     : try session.run(QueueStatements.resume, name)
                 if isPaused, !changed.isEmpty, let route = routes.first(where: { $0.row == row }) {
                     let message = OperationalMessage(.paused, of: route, reason: byHand)
-                    try OperationalMessage.tell([message], routes: routes, on: session)
+                    try OperationalMessage.publish([message], routes: routes, on: session)
                 }
                 _ = try session.execute(RecordStatements.notify, "")
                 return changed.isEmpty ? .unchanged : .changed

@@ -5,7 +5,7 @@ package import Vocabulary
 /// The queue of deliveries.
 ///
 /// The table is authoritative: it has a row for each delivery still to do, and the row leaves when the delivery is
-/// settled. What is in memory (`HandOver`) is leased in the table to this daemon. Three things can go wrong:
+/// settled. What is in memory (`DispatchBuffer`) is leased in the table to this daemon. Three things can go wrong:
 /// - A daemon dies: its lease runs out, and `expireLeases` of any other daemon gives its deliveries back.
 /// - A daemon is frozen past its lease: it is fenced (`Registration`) and starts again under a new id. What it settles
 ///   late, it settles under the lease of the attempt, and finds nothing.
@@ -13,16 +13,17 @@ package import Vocabulary
 ///   rows, and gives back those that it finds twice in a row.
 package struct Queue: Sendable {
     let pool: Pool
-    let handOver: HandOver
+    let dispatchBuffer: DispatchBuffer
     let registration: Registration
     let routes: Routes
     let observe: Observer
 
     package init(
-        pool: Pool, handOver: HandOver, registration: Registration, routes: Routes, observe: @escaping Observer
+        pool: Pool, dispatchBuffer: DispatchBuffer, registration: Registration, routes: Routes,
+        observe: @escaping Observer
     ) {
         self.pool = pool
-        self.handOver = handOver
+        self.dispatchBuffer = dispatchBuffer
         self.registration = registration
         self.routes = routes
         self.observe = observe
@@ -72,7 +73,7 @@ package struct Queue: Sendable {
     /// back, because they are no longer held.
     package func release(_ deliveries: [Delivery]) async throws {
         guard !deliveries.isEmpty else { return }
-        defer { handOver.drop(deliveries) }
+        defer { dispatchBuffer.drop(deliveries) }
         try await pool.withSession { session throws(DatabaseError) in
             for (lease, leased) in Dictionary(grouping: deliveries, by: \.lease) {
                 _ = try session.execute(QueueStatements.release, (leased.map(\.id).sorted(), lease))
@@ -98,7 +99,7 @@ package struct Queue: Sendable {
                 _ = try session.execute(QueueStatements.leave, lease)
             }
         }
-        handOver.dropAll()
+        dispatchBuffer.dropAll()
     }
 }
 

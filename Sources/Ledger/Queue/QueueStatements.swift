@@ -163,12 +163,12 @@ enum QueueStatements {
         """)
 
     /// Unblocks the first delivery of each ordering key if it is blocked, which means that its head is gone (see
-    /// `Followers`). `blocked` is read once the row is locked, because whoever unblocked it first may have leased it
+    /// `Successors`). `blocked` is read once the row is locked, because whoever unblocked it first may have leased it
     /// since. A row that is locked is being unblocked or settled by another transaction; waiting for it could deadlock.
-    static let releaseNext = Statement<
+    static let unblockNext = Statement<
         ([Int32], [Identifier], [Int64?]), (Int64, Int64, Int32, Int16, Int64, Int64?)
     >(
-        "queue_release_next",
+        "queue_unblock_next",
         """
         WITH next AS MATERIALIZED (
             SELECT n.id, done.lease

@@ -50,16 +50,16 @@ struct Requeue {
     private func blocked(
         _ new: [Requeued], _ purchases: [Identifier], on session: borrowing Session
     ) throws(DatabaseError) -> [Bool] {
-        var occupied: Set<FanOut.Lane> = []
-        let lanes = ordered.intersection(new.map(\.integration)).sorted()
-        if !purchases.isEmpty, !lanes.isEmpty {
-            for row in try session.run(RequeueStatements.occupied, (purchases, lanes)) {
-                occupied.insert(FanOut.Lane(purchase: row.0, integration: row.1))
+        var occupied: Set<FanOut.OrderingKey> = []
+        let integrations = ordered.intersection(new.map(\.integration)).sorted()
+        if !purchases.isEmpty, !integrations.isEmpty {
+            for row in try session.run(RequeueStatements.occupied, (purchases, integrations)) {
+                occupied.insert(FanOut.OrderingKey(purchase: row.0, integration: row.1))
             }
         }
         return new.map { requeued in
             guard ordered.contains(requeued.integration), let purchase = requeued.purchase else { return false }
-            return !occupied.insert(FanOut.Lane(purchase: purchase, integration: requeued.integration)).inserted
+            return !occupied.insert(FanOut.OrderingKey(purchase: purchase, integration: requeued.integration)).inserted
         }
     }
 }

@@ -28,7 +28,7 @@ package enum SettleFailure: Error, Sendable, Equatable {
 /// The result of settling a batch.
 package struct Settled: Sendable {
     /// Deliveries that were unblocked, leased and already counted in their lanes.
-    package var released: [Delivery] = []
+    package var unblocked: [Delivery] = []
     /// Integrations that this batch paused, with the reason.
     package var paused: [(integration: Int32, reason: String)] = []
 }
@@ -45,7 +45,7 @@ extension Queue {
                 try settle(batch, orderless: orderless, on: session)
             }
         } catch {
-            handOver.failed(error)
+            dispatchBuffer.failed(error)
             if case DatabaseError.commitUnknown = error { report(error, doing: "settling \(batch.count) deliveries") }
             throw SettleFailure(error)
         }
@@ -66,20 +66,20 @@ extension Queue {
             Failpoint.reach(.settleAfterCommit)
         #endif
         // Before the check for successors: whoever adds a successor of one of them reads this first.
-        for (lease, ended) in Self.byLease(batch) { handOver.drop(ended.map(\.delivery.id), under: lease) }
-        settled.released = unblock(heads, on: session)
+        for (lease, ended) in Self.byLease(batch) { dispatchBuffer.drop(ended.map(\.delivery.id), under: lease) }
+        settled.unblocked = unblock(heads, on: session)
         return settled
     }
 
     /// Unblocks the successors of what was settled. A failure leaves the batch settled: the sweep that it requests
     /// unblocks them.
-    private func unblock(_ heads: [FanOut.Lane], on session: borrowing Session) -> [Delivery] {
+    private func unblock(_ heads: [FanOut.OrderingKey], on session: borrowing Session) -> [Delivery] {
         // Read after the waits for a connection and for locks: the lease may have been lost meanwhile.
         let next = registration.leaseForSuccessors
         do throws(DatabaseError) {
-            return try Followers(handOver: handOver).release(heads, leasedBy: next, on: session)
+            return try Successors(dispatchBuffer: dispatchBuffer).unblock(heads, leasedBy: next, on: session)
         } catch {
-            report(error, doing: "freeing what was behind settled deliveries")
+            report(error, doing: "unblocking the successors of settled deliveries")
             return []
         }
     }
@@ -91,12 +91,12 @@ extension Queue {
 
     private func write(
         _ batch: [Settlement], orderless: Set<Int32>, on session: borrowing Session
-    ) throws(DatabaseError) -> (Settled, heads: [FanOut.Lane]) {
+    ) throws(DatabaseError) -> (Settled, heads: [FanOut.OrderingKey]) {
         var settled = Settled()
         try writeAttempts(batch, on: session)
         try writeRetries(batch, on: session)
         settled.paused = try writePauses(batch, on: session)
-        try tell(settled.paused.map { (.paused, $0.integration, $0.reason, []) }, on: session)
+        try publish(settled.paused.map { (.paused, $0.integration, $0.reason, []) }, on: session)
         let done = batch.filter(\.verdict.isFinal).sorted { $0.delivery.id < $1.delivery.id }
         guard !done.isEmpty else { return (settled, []) }
         var gone: [(Int64, Int32, Identifier?)] = []
@@ -108,18 +108,18 @@ extension Queue {
         try writeDeadLetters(dead, on: session)
         let byIntegration = Dictionary(grouping: dead, by: \.delivery.integration).sorted { $0.key < $1.key }
         // Only the verdict's reason: the receiver's answer may quote what it was sent, and is for the operator alone.
-        try tell(
+        try publish(
             byIntegration.map { integration, letters in
                 let reasons = letters.compactMap { if case .dead(let reason) = $0.verdict { reason } else { nil } }
                 return (.dead, integration, reasons.last, letters.map(\.delivery.message))
             }, on: session)
-        let heads = gone.compactMap { row in row.2.map { FanOut.Lane(purchase: $0, integration: row.1) } }
+        let heads = gone.compactMap { row in row.2.map { FanOut.OrderingKey(purchase: $0, integration: row.1) } }
             .filter { !orderless.contains($0.integration) }
             .sorted { ($0.purchase, $0.integration) < ($1.purchase, $1.integration) }
         return (settled, heads)
     }
 
-    private func tell(
+    private func publish(
         _ news: [(kind: OperationalMessage.Kind, integration: Int32, reason: String?, messages: [Int64])],
         on session: borrowing Session
     ) throws(DatabaseError) {
@@ -130,7 +130,7 @@ extension Queue {
                 OperationalMessage(news.kind, of: $0, reason: news.reason, messages: news.messages)
             }
         }
-        try OperationalMessage.tell(messages, routes: routes, on: session)
+        try OperationalMessage.publish(messages, routes: routes, on: session)
     }
 
     private func writeAttempts(_ batch: [Settlement], on session: borrowing Session) throws(DatabaseError) {
@@ -198,7 +198,7 @@ extension Queue {
             ))
     }
 
-    /// Why it was given up and how the last attempt failed; a failure that begins with the reason stands alone.
+    /// Why it was given up and how the last attempt failed; a failure that begins with the reason is written alone.
     private static func lastWords(reason: String, failure: String?) -> String {
         guard let failure else { return reason }
         return failure.hasPrefix(reason) ? failure : "\(reason): \(failure)"

@@ -5,7 +5,7 @@ import Vocabulary
 /// transaction of its own. The change's row records how far it is; running a step twice changes nothing the second
 /// time, because each change is idempotent.
 ///
-/// A webhook of a purchase that was not moved yet moves it first (`RecordPlan.applyUnfinishedChanges`).
+/// A webhook of a purchase that was not moved yet moves it first (`BatchPlan.applyUnfinishedChanges`).
 struct ChangeContinuation {
     /// A change that is not applied to all purchases yet.
     private struct Unfinished {
@@ -18,7 +18,7 @@ struct ChangeContinuation {
 
     /// The event that stated the change, as far as messages quote it.
     private struct Cause {
-        let event: RecordPlan.New
+        let event: BatchPlan.New
         /// The database's time.
         let now: Timestamp
     }
@@ -55,29 +55,29 @@ struct ChangeContinuation {
         _ unfinished: Unfinished, on session: borrowing Session, reserved: inout Reservations
     ) throws(DatabaseError) -> RecordEvents.Committed {
         let change = unfinished.change
-        try session.post(HolderStatements.lockShared, Identity.lock(ofSource: change.scope.source))
+        try session.enqueue(HolderStatements.lockShared, KeyHash.lock(ofSource: change.scope.source))
         var committed = RecordEvents.Committed()
         guard let cause = try cause(of: unfinished, on: session) else {
-            try session.post(HolderStatements.advance, (unfinished.row, nil))
+            try session.enqueue(HolderStatements.advance, (unfinished.row, nil))
             committed.happenings.append(
                 .warning("a change of holder \(change.subject) is not applied further: its event is not kept any more"))
             return committed
         }
         let answers = try HolderLoading(continuing: change, after: unfinished.appliedThrough)
-            .ask(on: session, purchasesMax: recorder.changePurchasesMax)
-        let locked = try session.ask(RecordStatements.lockPurchases, answers.purchases.sorted())
+            .enqueueQueries(on: session, purchasesMax: recorder.changePurchasesMax)
+        let locked = try session.enqueueQuery(RecordStatements.lockPurchases, answers.purchases.sorted())
         let purchases = LoadedPurchases(try session.answer(to: locked))
         let plan = try purchases.plan(
             try answers.knowledge(on: session), rules: recorder.rules, on: session
         ) { $0.continueChange(change, of: cause.event) }
-        let write = RecordWrite(
-            plan: plan, recorder: recorder, lanes: LaneQuestions(recorder.routes), createdAt: cause.now)
+        let write = BatchWrite(
+            plan: plan, recorder: recorder, queueReads: QueueReads(recorder.routes), createdAt: cause.now)
         _ = try write.run(on: session, reserved: &reserved, into: &committed)
         committed.leftOut = plan.holders.leftOut
         for id in purchases.unreadable.keys.sorted() {
             committed.happenings.append(.warning(RecordEvents.leftOut(id)))
         }
-        try session.post(HolderStatements.advance, (unfinished.row, answers.through.first?.last))
+        try session.enqueue(HolderStatements.advance, (unfinished.row, answers.through.first?.last))
         return committed
     }
 
@@ -93,13 +93,13 @@ struct ChangeContinuation {
 
     private func cause(of unfinished: Unfinished, on session: borrowing Session) throws(DatabaseError) -> Cause? {
         guard let row = try session.run(HolderStatements.cause, unfinished.event).first else { return nil }
-        guard let holder = Holder(coalesced: row.4) else {
+        guard let holder = Holder(storageKey: row.4) else {
             throw .protocolViolation(reason: "the holder of event \(unfinished.event) cannot be read")
         }
         let event = Event(
             scope: unfinished.change.scope, vendorEventID: row.1, name: row.2, type: row.3, holder: holder,
             occurredAt: unfinished.change.at, purchase: nil, transaction: nil, body: row.5)
         return Cause(
-            event: RecordPlan.New(event, key: row.0, row: unfinished.event), now: Timestamp(milliseconds: row.6))
+            event: BatchPlan.New(event, key: row.0, row: unfinished.event), now: Timestamp(milliseconds: row.6))
     }
 }

@@ -22,41 +22,42 @@ struct ChangeLoading {
     /// The changes that a plan looked up and that were not loaded.
     init(missing changes: KnownChanges) {
         for (key, time) in changes.missing {
-            want(key, from: time)
+            need(key, from: time)
             if changes.isContinued(key) { page = Self.furtherPage }
         }
     }
 
-    mutating func want(_ key: KnownChanges.Key, from time: Timestamp, naming purchase: Identifier? = nil) {
+    mutating func need(_ key: KnownChanges.Key, from time: Timestamp, naming purchase: Identifier? = nil) {
         let wish = Wish(key: key, purchase: purchase)
         wishes[wish] = min(wishes[wish] ?? time, time)
     }
 
-    mutating func want(_ holder: Holder, in scope: Scope, from time: Timestamp) {
-        for key in KnownChanges.Key.all(of: holder, in: scope) { want(key, from: time) }
+    mutating func need(_ holder: Holder, in scope: Scope, from time: Timestamp) {
+        for key in KnownChanges.Key.all(of: holder, in: scope) { need(key, from: time) }
     }
 
     /// Adds the changes of the holders that an event names, and of the names of its purchase.
-    mutating func want(of event: Event, naming purchase: Identifier) {
-        for (key, time) in event.wantedChanges { want(key, from: time) }
+    mutating func need(of event: Event, naming purchase: Identifier) {
+        for (key, time) in event.wantedChanges { need(key, from: time) }
         for name in event.purchaseNames {
             let key = KnownChanges.Key(scope: event.scope, subject: name, isLogin: false)
-            want(key, from: event.earliestFact, naming: purchase)
+            need(key, from: event.earliestFact, naming: purchase)
         }
     }
 
-    func ask(on session: borrowing Session) throws(DatabaseError) -> ChangeAnswers? {
+    func enqueueQueries(on session: borrowing Session) throws(DatabaseError) -> ChangeAnswers? {
         guard !wishes.isEmpty else { return nil }
         let wishes = Array(wishes)
         let keys = wishes.map(\.key.key)
-        let asked = try session.ask(
+        let pending = try session.enqueueQuery(
             HolderStatements.changes,
             (
                 keys.map(\.subject.text), keys.map(\.scope.source), keys.map(\.scope.app),
                 keys.map(\.scope.environment), keys.map(\.isLogin), wishes.map(\.value.milliseconds),
                 wishes.map(\.key.purchase), page
             ))
-        return ChangeAnswers(wishes: wishes.map { ($0.key.key, $0.key.purchase, $0.value) }, page: page, asked: asked)
+        return ChangeAnswers(
+            wishes: wishes.map { ($0.key.key, $0.key.purchase, $0.value) }, page: page, pending: pending)
     }
 }
 
@@ -64,7 +65,7 @@ struct ChangeLoading {
 struct ChangeAnswers {
     fileprivate let wishes: [(key: KnownChanges.Key, purchase: Identifier?, from: Timestamp)]
     fileprivate let page: Int64
-    fileprivate let asked: Asked<(Int64, Int64, Int64?, String?, String?, String?, Int64?)>
+    fileprivate let pending: PendingRows<(Int64, Int64, Int64?, String?, String?, String?, Int64?)>
 
     /// Adds the changes to what a batch knows.
     func add(to holders: inout HolderKnowledge, on session: borrowing Session) throws(DatabaseError) {
@@ -72,7 +73,7 @@ struct ChangeAnswers {
         // Of all rows, unreadable ones too: they show how far the page reaches.
         var times = [[Timestamp]](repeating: [], count: wishes.count)
         var starts = wishes.map(\.from)
-        for (place, start, row, kind, target, second, time) in try session.answer(to: asked) {
+        for (place, start, row, kind, target, second, time) in try session.answer(to: pending) {
             let index = Int(place) - 1
             starts[index] = Timestamp(milliseconds: start)
             guard let row, let kind, let target, let time else { continue }

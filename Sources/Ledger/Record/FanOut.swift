@@ -15,7 +15,7 @@ package struct RoutedIntegration: Sendable {
 /// Decides which message goes to which integration, and which delivery is blocked. Pure: the ordering keys that have
 /// unsettled deliveries are passed in.
 struct FanOut {
-    struct Lane: Hashable {
+    struct OrderingKey: Hashable {
         var purchase: Identifier
         var integration: Int32
     }
@@ -30,9 +30,9 @@ struct FanOut {
 
     let routes: [RoutedIntegration]
     /// Ordering keys with an unsettled delivery, in the table or planned by this batch.
-    private var occupied: Set<Lane>
+    private var occupied: Set<OrderingKey>
 
-    init(routes: [RoutedIntegration], occupied: Set<Lane>) {
+    init(routes: [RoutedIntegration], occupied: Set<OrderingKey>) {
         self.routes = routes
         self.occupied = occupied
     }
@@ -41,10 +41,10 @@ struct FanOut {
     mutating func plan(message: Int, type: String, scope: Scope, purchase: Identifier?) -> [Planned] {
         var planned: [Planned] = []
         for route in routes
-        where route.integration.wants(type: type, source: scope.source, environment: scope.environment) {
+        where route.integration.selects(type: type, source: scope.source, environment: scope.environment) {
             var isBlocked = false
             if route.integration.order == .purchase, let purchase {
-                isBlocked = !occupied.insert(Lane(purchase: purchase, integration: route.row)).inserted
+                isBlocked = !occupied.insert(OrderingKey(purchase: purchase, integration: route.row)).inserted
             }
             planned.append(
                 Planned(message: message, integration: route.row, purchase: purchase, isBlocked: isBlocked))

@@ -4,18 +4,18 @@ import Vocabulary
 /// The pending rows of the queries about holders. Nil: nothing of that kind was queried.
 struct HolderAnswers {
     let owners: OwnerLoading
-    var links: [Asked<HolderStatements.LinkRow>] = []
-    var identities: Asked<HolderStatements.IdentityRow>?
-    var registered: Asked<HolderStatements.RegisteredRow>?
-    var owned: Asked<(Int64, Identifier)>?
-    var restored: Asked<(Identifier, String)>?
+    var links: [PendingRows<HolderStatements.LinkRow>] = []
+    var identities: PendingRows<HolderStatements.IdentityRow>?
+    var registered: PendingRows<HolderStatements.RegisteredRow>?
+    var owned: PendingRows<(Int64, Identifier)>?
+    var restored: PendingRows<(Identifier, String)>?
     var changes: ChangeAnswers?
-    var unfinished: Asked<(Int64, String, String, String, String, String, String, String?, Int64)>?
+    var unfinished: PendingRows<(Int64, String, String, String, String, String, String, String?, Int64)>?
     /// Purchases that events concern without naming them.
     private(set) var purchases: Set<Identifier> = []
     /// Holders who have more purchases than one transaction takes, each with the last one taken.
     private(set) var through: [(holder: HolderKnowledge.LinkKey, last: Identifier)] = []
-    private var transactions: Asked<HolderStatements.TransactionRow>?
+    private var transactions: PendingRows<HolderStatements.TransactionRow>?
 
     /// Sources with changes of holders.
     private let changing: Set<String>
@@ -26,17 +26,18 @@ struct HolderAnswers {
     }
 
     /// Waits for the purchases, then queries their newest transactions.
-    mutating func askForTransactions(on session: borrowing Session, purchasesMax limit: Int) throws(DatabaseError) {
+    mutating func enqueueTransactionQuery(on session: borrowing Session, purchasesMax limit: Int) throws(DatabaseError)
+    {
         if let owned { (purchases, through) = owners.take(try session.answer(to: owned), limit: limit) }
         if let restored { purchases.formUnion(try session.answer(to: restored).map(\.0)) }
         guard !purchases.isEmpty else { return }
-        transactions = try session.ask(HolderStatements.newestTransactions, purchases.sorted())
+        transactions = try session.enqueueQuery(HolderStatements.newestTransactions, purchases.sorted())
     }
 
     func knowledge(on session: borrowing Session) throws(DatabaseError) -> HolderKnowledge {
         var holders = HolderKnowledge(changing: changing)
-        for asked in links {
-            for row in try session.answer(to: asked) {
+        for pending in links {
+            for row in try session.answer(to: pending) {
                 let link = HolderKnowledge.Link(
                     userID: row.4, until: row.5.map { Timestamp(milliseconds: $0) },
                     asOf: Timestamp(milliseconds: row.6))

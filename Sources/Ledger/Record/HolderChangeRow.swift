@@ -23,7 +23,7 @@ struct HolderChangeRow {
     }
 
     var scope: Scope
-    /// A holder as `Holder.coalesced` writes it, or a store transaction after the prefix `txn:`.
+    /// A holder as `Holder.storageKey` writes it, or a store transaction after the prefix `txn:`.
     var subject: String
     var kind: Kind
     var target: Holder
@@ -40,7 +40,7 @@ struct HolderChangeRow {
     }
 
     /// The subject, if it is a holder.
-    var from: Holder? { Holder(coalesced: subject) }
+    var from: Holder? { Holder(storageKey: subject) }
 
     static let transactionPrefix = "txn:"
 
@@ -67,11 +67,11 @@ struct HolderChangeRow {
         row: Int64, scope: Scope, subject: String, kind: String, target: String, second: String?, at: Int64
     ) throws(Unreadable) {
         guard let kind = Kind(rawValue: kind) else { throw Unreadable(row: row, column: "kind") }
-        guard let target = Holder(coalesced: target) else { throw Unreadable(row: row, column: "target") }
-        let secondTarget = second.flatMap { Holder(coalesced: $0) }
+        guard let target = Holder(storageKey: target) else { throw Unreadable(row: row, column: "target") }
+        let secondTarget = second.flatMap { Holder(storageKey: $0) }
         guard (secondTarget == nil) == (second == nil) else { throw Unreadable(row: row, column: "second_target") }
         let isTransaction = subject.utf8.starts(with: Self.transactionPrefix.utf8)
-        guard isTransaction || Holder(coalesced: subject) != nil else { throw Unreadable(row: row, column: "subject") }
+        guard isTransaction || Holder(storageKey: subject) != nil else { throw Unreadable(row: row, column: "subject") }
         self.init(
             scope: scope, subject: subject, kind: kind, target: target, secondTarget: secondTarget,
             at: Timestamp(milliseconds: at))
@@ -121,10 +121,10 @@ extension HolderChangeRow {
         }
         switch change {
         case .move(let from, let to, let isNative):
-            return from.filter { $0 != to }.map { row($0.coalesced, isNative ? .native : .login, to) }
+            return from.filter { $0 != to }.map { row($0.storageKey, isNative ? .native : .login, to) }
         case .claim(_, _, moves: false): return []
         case .identify(let install, let identity), .claim(let install, let identity, _):
-            let subject = Holder.anonymous(install).coalesced
+            let subject = Holder.anonymous(install).storageKey
             switch ownership {
             case .exclusive: return [row(subject, .login, .user(identity))]
             case .installAndIdentity: return isFirstIdentify ? [row(subject, .share, .user(identity))] : []

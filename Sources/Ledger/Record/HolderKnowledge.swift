@@ -108,9 +108,9 @@ struct HolderKnowledge {
             of: LinkKey(scope: scope, holder: .anonymous(link.anonymousID)))
     }
 
-    mutating func learn(_ told: ToldTransfer, scope: Scope, at time: Timestamp) {
-        guard told.from.isAnonymous, case .user(let user) = told.to else { return }
-        let key = LinkKey(scope: scope, holder: told.from)
+    mutating func learn(_ announced: AnnouncedTransfer, scope: Scope, at time: Timestamp) {
+        guard announced.from.isAnonymous, case .user(let user) = announced.to else { return }
+        let key = LinkKey(scope: scope, holder: announced.from)
         // If a session links the same user, its end stays; the link becomes as new as this transfer.
         let isKnown = links[key]?.userID.map { Array($0.utf8) } == Array(user.utf8)
         learn(Link(userID: user, until: isKnown ? links[key]?.until : nil, asOf: time), of: key)

@@ -32,17 +32,17 @@ struct HolderLoading {
     private var sources: Set<String> = []
 
     /// - Parameter changing: sources that have, or state, changes of holders.
-    init(_ arrivals: [RecordQuestions.Arrival], changing: Set<String>) {
+    init(_ arrivals: [BatchReads.Arrival], changing: Set<String>) {
         self.changing = changing
         for arrival in arrivals {
             let event = arrival.event
             let named = [event.holder] + event.facts.flatMap { [$0.holder] + ($0.counterpart.map { [$0] } ?? []) }
             for holder in named where holder.isAnonymous { anonymous.insert(Key(event.scope, holder.id)) }
             for link in event.links { anonymous.insert(Key(event.scope, link.anonymousID)) }
-            if let change = event.change { want(change, scope: event.scope, at: event.occurredAt) }
+            if let change = event.change { need(change, scope: event.scope, at: event.occurredAt) }
             guard changing.contains(event.scope.source) else { continue }
             sources.insert(event.scope.source)
-            if let purchase = arrival.purchase { changes.want(of: event, naming: purchase) }
+            if let purchase = arrival.purchase { changes.need(of: event, naming: purchase) }
         }
     }
 
@@ -50,61 +50,67 @@ struct HolderLoading {
     init(continuing change: HolderChangeRow, after last: Identifier) {
         changing = [change.scope.source]
         sources.insert(change.scope.source)
-        if let from = change.from { owners.want(from, in: change.scope, after: last) }
+        if let from = change.from { owners.need(from, in: change.scope, after: last) }
         for holder in change.targets + (change.from.map { [$0] } ?? []) where holder.isAnonymous {
             anonymous.insert(Key(change.scope, holder.id))
         }
-        changes.want(change.key, from: change.at)
-        for target in change.targets { changes.want(target, in: change.scope, from: change.at) }
+        changes.need(change.key, from: change.at)
+        for target in change.targets { changes.need(target, in: change.scope, from: change.at) }
     }
 
-    private mutating func want(_ change: HolderChange, scope: Scope, at time: Timestamp) {
+    private mutating func need(_ change: HolderChange, scope: Scope, at time: Timestamp) {
         switch change {
         case .move(let from, let to, _):
             for holder in from {
-                owners.want(holder, in: scope)
-                changes.want(holder, in: scope, from: time)
+                owners.need(holder, in: scope)
+                changes.need(holder, in: scope, from: time)
             }
-            changes.want(to, in: scope, from: time)
+            changes.need(to, in: scope, from: time)
             for holder in from + [to] where holder.isAnonymous { anonymous.insert(Key(scope, holder.id)) }
         case .identify(let install, let identity), .claim(let install, let identity, _):
-            owners.want(.anonymous(install), in: scope)
-            changes.want(.anonymous(install), in: scope, from: time)
-            changes.want(.user(identity), in: scope, from: time)
+            owners.need(.anonymous(install), in: scope)
+            changes.need(.anonymous(install), in: scope, from: time)
+            changes.need(.user(identity), in: scope, from: time)
             anonymous.insert(Key(scope, install))
             identities.insert(Key(scope, identity))
         case .register(let install): registered.insert(Key(scope, install))
         case .endSessions(let user): users.insert(Key(scope, user))
         case .restore(let install, let transactions, _):
             anonymous.insert(Key(scope, install))
-            changes.want(.anonymous(install), in: scope, from: time)
+            changes.need(.anonymous(install), in: scope, from: time)
             for id in transactions {
                 restored.insert(Key(scope, id))
-                changes.want(KnownChanges.Key(scope: scope, subject: .named(id), isLogin: false), from: time)
+                changes.need(KnownChanges.Key(scope: scope, subject: .named(id), isLogin: false), from: time)
             }
         }
     }
 
     /// Sends the queries.
     /// - Parameter limit: purchases of one holder; for all holders together the limit is four times as high.
-    func ask(on session: borrowing Session, purchasesMax limit: Int) throws(DatabaseError) -> HolderAnswers {
+    func enqueueQueries(on session: borrowing Session, purchasesMax limit: Int) throws(DatabaseError) -> HolderAnswers {
         var answers = HolderAnswers(owners: owners, changing: changing)
-        if !anonymous.isEmpty { answers.links.append(try session.ask(HolderStatements.links, arrays(anonymous))) }
-        if !users.isEmpty { answers.links.append(try session.ask(HolderStatements.linksOfUsers, arrays(users))) }
+        if !anonymous.isEmpty {
+            answers.links.append(try session.enqueueQuery(HolderStatements.links, arrays(anonymous)))
+        }
+        if !users.isEmpty {
+            answers.links.append(try session.enqueueQuery(HolderStatements.linksOfUsers, arrays(users)))
+        }
         if !identities.isEmpty {
-            answers.identities = try session.ask(HolderStatements.identities, arrays(identities))
+            answers.identities = try session.enqueueQuery(HolderStatements.identities, arrays(identities))
         }
         if !registered.isEmpty {
-            answers.registered = try session.ask(HolderStatements.register, arrays(registered))
+            answers.registered = try session.enqueueQuery(HolderStatements.register, arrays(registered))
         }
-        if !owners.isEmpty { answers.owned = try owners.ask(on: session, limit: limit) }
-        if !restored.isEmpty { answers.restored = try session.ask(HolderStatements.restored, arrays(restored)) }
-        answers.changes = try changes.ask(on: session)
+        if !owners.isEmpty { answers.owned = try owners.enqueueQueries(on: session, limit: limit) }
+        if !restored.isEmpty {
+            answers.restored = try session.enqueueQuery(HolderStatements.restored, arrays(restored))
+        }
+        answers.changes = try changes.enqueueQueries(on: session)
         if !sources.isEmpty {
-            answers.unfinished = try session.ask(HolderStatements.unfinishedOf, sources.sorted())
+            answers.unfinished = try session.enqueueQuery(HolderStatements.unfinishedOf, sources.sorted())
         }
         if answers.owned != nil || answers.restored != nil {
-            try answers.askForTransactions(on: session, purchasesMax: limit)
+            try answers.enqueueTransactionQuery(on: session, purchasesMax: limit)
         }
         return answers
     }
@@ -126,7 +132,7 @@ struct OwnerLoading {
 
     var isEmpty: Bool { holders.isEmpty }
 
-    mutating func want(
+    mutating func need(
         _ holder: Holder, in scope: Scope, after last: Identifier = Identifier(high: 0, low: 0)
     ) {
         let key = HolderKnowledge.LinkKey(scope: scope, holder: holder)
@@ -136,11 +142,13 @@ struct OwnerLoading {
     }
 
     /// Queries one purchase more for each holder than may be taken, to see whether there are more.
-    func ask(on session: borrowing Session, limit: Int) throws(DatabaseError) -> Asked<(Int64, Identifier)> {
-        try session.ask(
+    func enqueueQueries(on session: borrowing Session, limit: Int) throws(DatabaseError) -> PendingRows<
+        (Int64, Identifier)
+    > {
+        try session.enqueueQuery(
             HolderStatements.purchases,
             (
-                holders.map(\.holder.coalesced), holders.map(\.scope.source), holders.map(\.scope.app),
+                holders.map(\.holder.storageKey), holders.map(\.scope.source), holders.map(\.scope.app),
                 holders.map(\.scope.environment), after, Int64(limit) + 1
             ))
     }

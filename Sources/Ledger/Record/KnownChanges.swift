@@ -15,7 +15,7 @@ struct KnownChanges {
         /// The value of `holder_changes.subject`.
         var text: String {
             switch self {
-            case .holder(let holder): holder.coalesced
+            case .holder(let holder): holder.storageKey
             case .transaction(let name): HolderChangeRow.transactionPrefix + String(decoding: name, as: UTF8.self)
             }
         }

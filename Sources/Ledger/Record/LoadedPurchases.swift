@@ -3,7 +3,7 @@ import Vocabulary
 
 /// The locked purchases of a batch.
 struct LoadedPurchases {
-    private(set) var rows: [Identifier: RecordPlan.PurchaseRow] = [:]
+    private(set) var rows: [Identifier: BatchPlan.PurchaseRow] = [:]
     /// Purchases whose stored state is damaged, with the reason. Events that name one are quarantined.
     private(set) var unreadable: [Identifier: String] = [:]
 
@@ -26,8 +26,8 @@ struct LoadedPurchases {
 
     private static func purchase(
         _ row: RecordStatements.PurchaseRow, _ state: PurchaseState
-    ) -> RecordPlan.PurchaseRow {
-        RecordPlan.PurchaseRow(
+    ) -> BatchPlan.PurchaseRow {
+        BatchPlan.PurchaseRow(
             scope: Scope(source: row.1, app: row.2, environment: row.3),
             purchase: Purchase(
                 key: row.5, kind: Purchase.Kind(rawValue: row.6) ?? .subscription, store: row.4, product: row.7,
@@ -39,13 +39,15 @@ struct LoadedPurchases {
     /// Each round reads further, so there are at most as many rounds as times that a purchase has passed on.
     func plan(
         _ known: HolderKnowledge, rules: [String: SourceRules], on session: borrowing Session,
-        _ build: (inout RecordPlan) -> Void
-    ) throws(DatabaseError) -> RecordPlan {
+        _ build: (inout BatchPlan) -> Void
+    ) throws(DatabaseError) -> BatchPlan {
         var known = known
         while true {
-            var plan = RecordPlan(purchases: rows, holders: known, rules: rules)
+            var plan = BatchPlan(purchases: rows, holders: known, rules: rules)
             build(&plan)
-            guard let answers = try ChangeLoading(missing: plan.holders.changes).ask(on: session) else { return plan }
+            guard let answers = try ChangeLoading(missing: plan.holders.changes).enqueueQueries(on: session) else {
+                return plan
+            }
             try answers.add(to: &known, on: session)
         }
     }

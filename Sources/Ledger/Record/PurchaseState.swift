@@ -22,10 +22,10 @@ package struct PurchaseState: Sendable, Equatable {
     package internal(set) var earlier: [Register] = []
     /// What was announced, for each ordered pair of holders. Exclusive: the largest of three counts, and the voids.
     /// Shared: the natives.
-    package internal(set) var told: [ToldPair] = []
+    package internal(set) var announced: [AnnouncedPair] = []
     /// The highest number announced for any pair that was forgotten (`pairsMax`): a new pair is numbered above it, so
     /// that no transfer id is ever used twice.
-    package internal(set) var forgottenNumber = 0
+    package internal(set) var forgottenOrdinal = 0
 
     /// Whether the purchase is running, for all of its holders at once: only under shared ownership.
     package internal(set) var period: Period?
@@ -51,7 +51,7 @@ package struct PurchaseState: Sendable, Equatable {
     package static let earlierMax = 32
     /// Registers of one purchase, one for each holder. Beyond it the oldest without access is dropped, else the oldest.
     package static let registersMax = 256
-    /// Pairs of holders of one purchase. Beyond it a pair that no kept fact concerns is merged into `forgottenNumber`.
+    /// Pairs of holders of one purchase. Beyond it a pair that no kept fact concerns is merged into `forgottenOrdinal`.
     package static let pairsMax = 256
     /// Voided transfers remembered by time for one pair, so that a fact which restores one does not announce it again.
     package static let voidedMax = 8
@@ -144,11 +144,11 @@ extension Register: Comparable {
 }
 
 /// The transfers announced from one holder to another, and the counts whose facts are not kept any more.
-package struct ToldPair: Sendable, Hashable {
+package struct AnnouncedPair: Sendable, Hashable {
     package let from: Holder
     package let to: Holder
     /// The ordinal of the last transfer announced; all from 1 to it were.
-    package internal(set) var number: Int
+    package internal(set) var lastOrdinal: Int
     /// Times of transfers that were announced and later turned out not to have happened (the exceptions of I1),
     /// ascending.
     package internal(set) var voided: [Timestamp] = []

@@ -9,7 +9,7 @@ extension PurchaseState {
     }
 }
 
-extension RecordPlan.PurchaseRow {
+extension BatchPlan.PurchaseRow {
     /// Takes what a webhook says of the purchase itself: of each value the newest that a webhook named, whichever
     /// arrived first (I1); on equal times the greater one, by bytes.
     mutating func learn(_ stated: Purchase, at time: Timestamp) {

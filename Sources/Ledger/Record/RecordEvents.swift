@@ -24,9 +24,9 @@ struct RecordEvents {
         /// Deliveries that the acknowledgement of an event waits for: those to integrations with `confirm`, with their
         /// time-outs.
         var awaited: [Identifier: [Int64: Duration]] = [:]
-        var handedOver: [Delivery] = []
+        var dispatched: [Delivery] = []
         /// Ordering keys in which this batch's deliveries are blocked by one that was in the table, and that delivery.
-        var behind: [(lane: FanOut.Lane, head: Int64)] = []
+        var blocked: [(key: FanOut.OrderingKey, head: Int64)] = []
         var happenings: [Observation] = []
         /// Stored changes of holders that cannot be read and were left out, by row.
         var leftOut: [Int64: HolderChangeRow.Unreadable] = [:]
@@ -47,7 +47,7 @@ struct RecordEvents {
     let routes: [RoutedIntegration]
     let rules: [String: SourceRules]
     var changing = ChangingSources()
-    let handOver: HandOver
+    let dispatchBuffer: DispatchBuffer
     /// The daemon that leases are written for; nil: nothing is leased.
     let daemon: Int64?
     /// The form in which purchases are written.
@@ -64,27 +64,27 @@ struct RecordEvents {
     func run(_ events: [Event], on session: borrowing Session, reserved: inout Reservations) throws(DatabaseError)
         -> Committed
     {
-        let keys = events.map(Identity.event)
-        let digests = events.map { Identity.body($0.body) }
+        let keys = events.map(KeyHash.event)
+        let digests = events.map { KeyHash.body($0.body) }
         var firstByKey: [Identifier: Int] = [:]
         for (index, key) in keys.enumerated() where firstByKey[key] == nil { firstByKey[key] = index }
         let arrivals = events.indices.filter { firstByKey[keys[$0]] == $0 }
-            .map { RecordQuestions.Arrival(events[$0], key: keys[$0], digest: digests[$0]) }
+            .map { BatchReads.Arrival(events[$0], key: keys[$0], digest: digests[$0]) }
         try lockHolders(of: events, on: session)
-        let questions = try RecordQuestions(arrivals, of: self, on: session)
-        let admitted = try session.answer(to: questions.admitted)
-        if let unknown = questions.changing {
+        let reads = try BatchReads(arrivals, of: self, on: session)
+        let admitted = try session.answer(to: reads.admitted)
+        if let unknown = reads.changing {
             let found = try session.answer(to: unknown)
             changing.learn(found)
             if !found.isEmpty { throw Self.changingRace }
         }
         let rows = Dictionary(admitted.map { ($0.0, $0.1) }, uniquingKeysWith: { first, _ in first })
-        let (purchases, holders) = try questions.known(on: session)
+        let (purchases, holders) = try reads.known(on: session)
         let admittedNow = arrivals.filter { rows[$0.key] != nil }
         let unreadable = admittedNow.filter { $0.purchase.map { purchases.unreadable[$0] != nil } ?? false }
         let aside = try setAside(unreadable, purchases, on: session)
         let news = admittedNow.compactMap { arrival in
-            aside[arrival.key] == nil ? rows[arrival.key].map { RecordPlan.New(arrival, row: $0) } : nil
+            aside[arrival.key] == nil ? rows[arrival.key].map { BatchPlan.New(arrival, row: $0) } : nil
         }
         var committed = Committed()
         committed.keys = keys
@@ -101,18 +101,18 @@ struct RecordEvents {
             }
             committed.leftOut = plan.holders.leftOut
             // If the event comes again after a lost answer, its condition must be checked again.
-            if !refused.isEmpty { try session.post(RecordStatements.forget, refused.sorted()) }
-            let write = RecordWrite(
-                plan: plan, recorder: self, lanes: questions.lanes, createdAt: committed.databaseTime)
+            if !refused.isEmpty { try session.enqueue(RecordStatements.forget, refused.sorted()) }
+            let write = BatchWrite(
+                plan: plan, recorder: self, queueReads: reads.queueReads, createdAt: committed.databaseTime)
             committed.isUnfinished = plan.holders.newChanges.contains { $0.appliedThrough != nil }
-            for id in questions.unnamed.intersection(purchases.unreadable.keys).sorted() {
+            for id in reads.unnamed.intersection(purchases.unreadable.keys).sorted() {
                 committed.happenings.append(.warning(Self.leftOut(id)))
             }
             caused = try write.run(on: session, reserved: &reserved, into: &committed)
         } else if aside.isEmpty {
             // A duplicate may be committed here and not yet at a standby, if the wait for it was cut short. PostgreSQL
             // skips the standby wait for a transaction that wrote nothing, so this one writes to the log.
-            try session.post(RecordStatements.wait, ())
+            try session.enqueue(RecordStatements.wait, ())
         }
         let isNew = events.indices.map {
             rows[keys[$0]] != nil && firstByKey[keys[$0]] == $0 && !refused.contains(keys[$0])
@@ -140,18 +140,18 @@ struct RecordEvents {
     /// Quarantines events in the current transaction and removes their event keys; the other events of the batch
     /// continue.
     private func setAside(
-        _ arrivals: [RecordQuestions.Arrival], _ purchases: LoadedPurchases, on session: borrowing Session
+        _ arrivals: [BatchReads.Arrival], _ purchases: LoadedPurchases, on session: borrowing Session
     ) throws(DatabaseError) -> [Identifier: Outcome] {
         guard !arrivals.isEmpty else { return [:] }
-        try session.post(RecordStatements.forget, arrivals.map(\.key))
-        var asked: [(arrival: RecordQuestions.Arrival, reason: String, row: Asked<Int64>)] = []
+        try session.enqueue(RecordStatements.forget, arrivals.map(\.key))
+        var pending: [(arrival: BatchReads.Arrival, reason: String, row: PendingRows<Int64>)] = []
         for arrival in arrivals {
             let reason = arrival.purchase.flatMap { purchases.unreadable[$0] } ?? ""
             let columns = (arrival.event.scope.source, reason, arrival.digest, arrival.event.body)
-            asked.append((arrival, reason, try session.ask(RecordStatements.quarantine, columns)))
+            pending.append((arrival, reason, try session.enqueueQuery(RecordStatements.quarantine, columns)))
         }
         var outcomes: [Identifier: Outcome] = [:]
-        for (arrival, reason, row) in asked {
+        for (arrival, reason, row) in pending {
             outcomes[arrival.key] = .setAside(
                 source: arrival.event.scope.source, quarantine: try session.answer(to: row).first, reason: reason)
         }
@@ -192,12 +192,12 @@ struct RecordEvents {
         var locks: [Int32: Bool] = [:]
         for event in events {
             let isExclusive = event.change != nil
-            let key = Identity.lock(ofSource: event.scope.source)
+            let key = KeyHash.lock(ofSource: event.scope.source)
             locks[key] = locks[key] == true || isExclusive
         }
         for (key, isExclusive) in locks.sorted(by: { $0.key < $1.key }) {
             let statement = isExclusive ? HolderStatements.lock : HolderStatements.lockShared
-            try session.post(statement, key)
+            try session.enqueue(statement, key)
         }
     }
 }
@@ -210,10 +210,10 @@ struct Reservations {
 
     mutating func take(_ delivery: Delivery) { deliveries.append(delivery) }
 
-    func giveBack(to handOver: HandOver) {
+    func giveBack(to dispatchBuffer: DispatchBuffer) {
         for (integration, taken) in Dictionary(grouping: deliveries, by: \.integration) {
-            handOver.free(integration, taken.count, bytes: taken.reduce(0) { $0 + $1.message.bytes })
+            dispatchBuffer.release(integration, taken.count, bytes: taken.reduce(0) { $0 + $1.message.bytes })
         }
-        handOver.drop(deliveries)
+        dispatchBuffer.drop(deliveries)
     }
 }

@@ -16,14 +16,14 @@ package struct Recorder: Sendable {
 
     let queue: RecordQueue
     let pool: Pool
-    let handOver: HandOver
+    let dispatchBuffer: DispatchBuffer
     let registration: Registration
     let routes: Routes
     let rules: SourceRuleBook
     private let changing = ChangingSources()
     let clock: DatabaseClock
     let observe: Observer
-    /// Batches of at least so many events are copied (`RecordWrite`).
+    /// Batches of at least so many events are copied (`BatchWrite`).
     let copiedEventsMin: Int
     /// Purchases of one holder that one transaction moves.
     let changePurchasesMax: Int
@@ -31,13 +31,13 @@ package struct Recorder: Sendable {
     package let figures = RecordFigures()
 
     package init(
-        queue: RecordQueue, pool: Pool, handOver: HandOver, registration: Registration, routes: Routes,
+        queue: RecordQueue, pool: Pool, dispatchBuffer: DispatchBuffer, registration: Registration, routes: Routes,
         rules: SourceRuleBook, clock: DatabaseClock, copiedEventsMin: Int = Limits.recordCopiedEventsMin,
         changePurchasesMax: Int = Limits.changePurchasesMax, observe: @escaping Observer
     ) {
         self.queue = queue
         self.pool = pool
-        self.handOver = handOver
+        self.dispatchBuffer = dispatchBuffer
         self.registration = registration
         self.routes = routes
         self.rules = rules
@@ -93,7 +93,7 @@ package struct Recorder: Sendable {
             #if DEBUG
                 Failpoint.reach(.webhookAnswered)
             #endif
-            await releaseBlocked(committed.behind)
+            await unblockSuccessors(of: committed.blocked)
             if committed.isUnfinished { unfinished.wake() }
             for outcome in committed.outcomes { observe(outcome) }
             for happening in committed.happenings { observe(happening) }
@@ -124,7 +124,7 @@ package struct Recorder: Sendable {
     /// Answers the events: at once, or once the deliveries with `confirm` are accepted or given up, at the latest at
     /// `answerBy`. The batch does not wait for that.
     private func acknowledge(_ events: [Entry], _ committed: RecordEvents.Committed) {
-        let confirmations = handOver.confirmations
+        let confirmations = dispatchBuffer.confirmations
         let isAwaited = confirmations.count > 0
         for (index, entry) in events.enumerated() {
             if case .refused = committed.outcomes[index] {
@@ -163,7 +163,8 @@ package struct Recorder: Sendable {
 
     func recorder(copiedEventsMin: Int?) throws -> RecordEvents {
         RecordEvents(
-            routes: routes.current, rules: rules.current, changing: changing, handOver: handOver, daemon: try registration.forRecording(),
+            routes: routes.current, rules: rules.current, changing: changing, dispatchBuffer: dispatchBuffer,
+            daemon: try registration.forRecording(),
             stateForm: registration.stateForm, copiedEventsMin: copiedEventsMin, changePurchasesMax: changePurchasesMax)
     }
 
@@ -201,53 +202,53 @@ package struct Recorder: Sendable {
         case .success(let committed):
             if let time = committed.databaseTime { clock.note(time) }
             // Before any lane has one of them, so that an immediate confirmation is counted.
-            for (key, deliveries) in committed.awaited { handOver.confirmations.expect(deliveries, of: key) }
-            handOn(committed.handedOver)
+            for (key, deliveries) in committed.awaited { dispatchBuffer.confirmations.expect(deliveries, of: key) }
+            dispatch(committed.dispatched)
             return committed
         case .failure(let error):
             // If the commit took effect after all, the sweep finds deliveries that are leased and not held.
-            reserved.giveBack(to: handOver)
-            handOver.failed(error)
+            reserved.giveBack(to: dispatchBuffer)
+            dispatchBuffer.failed(error)
             throw error
         }
     }
 
     /// Unblocks deliveries whose blocker may have been settled before this batch was committed. A blocker that this
     /// daemon holds is not settled yet: settling it unblocks its successor.
-    func releaseBlocked(_ behind: [(lane: FanOut.Lane, head: Int64)]) async {
-        guard !behind.isEmpty else { return }
-        guard let lease = registration.known else { return handOver.wantSweeps() }
-        let lanes = behind.filter { !handOver.holds($0.head, under: lease) }.map(\.lane)
-        guard !lanes.isEmpty else { return }
+    func unblockSuccessors(of blocked: [(key: FanOut.OrderingKey, head: Int64)]) async {
+        guard !blocked.isEmpty else { return }
+        guard let lease = registration.known else { return dispatchBuffer.requestSweeps() }
+        let keys = blocked.filter { !dispatchBuffer.holds($0.head, under: lease) }.map(\.key)
+        guard !keys.isEmpty else { return }
         do {
-            let released = try await pool.withSession { [handOver, registration] session throws(DatabaseError) in
+            let unblocked = try await pool.withSession { [dispatchBuffer, registration] session throws(DatabaseError) in
                 // Read after the wait for a connection: the lease may have been lost meanwhile.
-                try Followers(handOver: handOver)
-                    .release(lanes, leasedBy: registration.leaseForSuccessors, on: session)
+                try Successors(dispatchBuffer: dispatchBuffer)
+                    .release(keys, leasedBy: registration.leaseForSuccessors, on: session)
             }
-            handOn(released)
+            dispatch(unblocked)
         } catch {
-            handOver.wantSweeps()
+            dispatchBuffer.requestSweeps()
         }
     }
 
     /// Gives leased deliveries of one transaction to their lanes.
-    func handOn(_ deliveries: [Delivery]) {
+    func dispatch(_ deliveries: [Delivery]) {
         guard let lease = deliveries.first?.lease else { return }
         // The lease was lost during the commit: any daemon may deliver them now, and one will take them over.
         guard registration.isCurrent(lease) else {
-            Reservations(deliveries).giveBack(to: handOver)
-            return handOver.wantSweeps()
+            Reservations(deliveries).giveBack(to: dispatchBuffer)
+            return dispatchBuffer.requestSweeps()
         }
         // Their lane was closed meanwhile (a pause, a reload): the sweep finds them leased and not held.
-        let refused = handOver.hand(deliveries)
-        handOver.drop(refused)
-        if !refused.isEmpty { handOver.wantSweeps() }
+        let refused = dispatchBuffer.hand(deliveries)
+        dispatchBuffer.drop(refused)
+        if !refused.isEmpty { dispatchBuffer.requestSweeps() }
     }
 
     private func quarantine(_ body: QuarantinedBody, completion: RecordQueue.Completion) async {
         do {
-            let digest = Identity.body(body.body)
+            let digest = KeyHash.body(body.body)
             let rows = try await pool.withSession { session throws(DatabaseError) in
                 try session.run(RecordStatements.quarantine, (body.source, body.reason, digest, body.body))
             }

@@ -27,7 +27,7 @@ extension Recorder {
         let current = Mutex<Int64?>(nil)
         do {
             let committed = try await applyFurther { row in current.withLock { $0 = row } }
-            await releaseBlocked(committed.behind)
+            await unblockSuccessors(of: committed.blocked)
             for happening in committed.happenings { observe(happening) }
             report(committed.leftOut)
             return current.withLock { $0 } != nil

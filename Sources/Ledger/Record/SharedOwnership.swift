@@ -13,25 +13,25 @@ import Vocabulary
 /// - `period`: whether the purchase is running.
 /// - `facts`: the first gain of each holder, for a change of holders that comes late.
 /// - `natives`: one for each holder that a restore took the purchase from while it ran.
-/// - `told`: how many of those there were, for each pair. A pair's number is the settled ones plus one for each native
-///   that is kept: only a new native raises it, and by one.
+/// - `announced`: how many of those there were, for each pair. A pair's number is the settled ones plus one for each
+///   native that is kept: only a new native raises it, and by one.
 ///
 /// A restore is announced once, however often it is applied. While `natives` has room, all are remembered; once it is
 /// full (it stays full), a native before the first of them was announced and settled, or comes too late.
 enum SharedOwnership {
     static func resolve(_ state: PurchaseState, _ facts: [Fact]) -> Resolution {
         var next = state
-        var told: [ToldTransfer] = []
+        var announced: [AnnouncedTransfer] = []
         for fact in facts {
             switch fact.kind {
             case .gain, .received:
-                told += next.gain(fact.holder, at: fact.at)
+                announced += next.gain(fact.holder, at: fact.at)
                 next.write(period: PurchaseState.Period(at: fact.at, isOn: true))
             case .loss, .transferred:
                 next.write(period: PurchaseState.Period(at: fact.at, isOn: false))
             }
         }
-        return next.resolution(telling: told)
+        return next.resolution(announcing: announced)
     }
 
     /// Applies a change of holders to the purchase; nil if it does not concern the purchase.
@@ -51,36 +51,36 @@ enum SharedOwnership {
     private static func share(_ change: HolderChangeRow, _ state: PurchaseState) -> Resolution? {
         guard let from = change.from, state.isHeld(by: from, at: change.at) else { return nil }
         var next = state
-        let told = next.gain(change.target, at: change.at)
-        return next.resolution(telling: told)
+        let announced = next.gain(change.target, at: change.at)
+        return next.resolution(announcing: announced)
     }
 
     private static func restore(_ change: HolderChangeRow, _ state: PurchaseState) -> Resolution? {
         guard !state.registers.isEmpty || state.period != nil else { return nil }
         var next = state
-        var told: [ToldTransfer] = []
+        var announced: [AnnouncedTransfer] = []
         let targets = [change.target] + (change.secondTarget.map { [$0] } ?? [])
         if change.kind == .transfer {
             let isRunning = state.isRunning(at: change.at)
             for holder in state.registers.map(\.holder) where !targets.contains(holder) {
                 if isRunning, state.isHeld(by: holder, at: change.at) {
-                    told += next.tell(from: holder, to: targets[targets.endIndex - 1], at: change.at)
+                    announced += next.announce(from: holder, to: targets[targets.endIndex - 1], at: change.at)
                 }
                 next.write(Register(holder: holder, at: change.at, isOn: false, isTenureFree: true))
             }
         }
-        for target in targets { told += next.gain(target, at: change.at) }
-        return next.resolution(telling: told)
+        for target in targets { announced += next.gain(target, at: change.at) }
+        return next.resolution(announcing: announced)
     }
 }
 
 extension PurchaseState {
-    fileprivate mutating func resolution(telling told: [ToldTransfer]) -> Resolution {
+    fileprivate mutating func resolution(announcing announced: [AnnouncedTransfer]) -> Resolution {
         let forgotten = compactShared()
         var access: [Holder: Access] = [:]
         for register in forgotten { access[register.holder] = sharedAccess(of: register, isForgotten: true) }
         for register in registers { access[register.holder] = sharedAccess(of: register, isForgotten: false) }
-        return Resolution(state: self, told: told, isPassedOn: true, access: access, notes: [])
+        return Resolution(state: self, announced: announced, isPassedOn: true, access: access, voids: [])
     }
 
     /// The access of a register: on while its holder was last given the purchase and the period runs.
@@ -112,20 +112,20 @@ extension PurchaseState {
     }
 
     /// Gives the purchase to a holder. If the gain comes late, the next transfer after it took the purchase away again.
-    fileprivate mutating func gain(_ holder: Holder, at time: Timestamp) -> [ToldTransfer] {
+    fileprivate mutating func gain(_ holder: Holder, at time: Timestamp) -> [AnnouncedTransfer] {
         let register = write(Register(holder: holder, at: time, isOn: true, isTenureFree: true))
-        noteGain(of: holder, at: time)
+        recordGain(of: holder, at: time)
         // The holders that received the newest transfer have registers of its time or later.
         guard let newest = natives.last, register.at < newest.at else { return [] }
-        var told: [ToldTransfer] = []
+        var announced: [AnnouncedTransfer] = []
         if register.isOn, isRemembered(since: register.at), let next = natives.first(where: { $0.at > register.at }) {
-            told = tell(from: holder, to: next.to, at: next.at)
+            announced = announce(from: holder, to: next.to, at: next.at)
         }
         write(Register(holder: holder, at: newest.at, isOn: false, isTenureFree: true))
-        return told
+        return announced
     }
 
-    private mutating func noteGain(of holder: Holder, at time: Timestamp) {
+    private mutating func recordGain(of holder: Holder, at time: Timestamp) {
         if let index = facts.firstIndex(where: { $0.holder == holder }) {
             guard time < facts[index].at else { return }
             facts.remove(at: index)
@@ -135,22 +135,22 @@ extension PurchaseState {
     }
 
     /// Announces a transfer once for each restore, however often it is applied.
-    fileprivate mutating func tell(from: Holder, to: Holder, at time: Timestamp) -> [ToldTransfer] {
+    fileprivate mutating func announce(from: Holder, to: Holder, at time: Timestamp) -> [AnnouncedTransfer] {
         let native = KeptNative(at: time, kind: .transferred, from: from, to: to)
         if from == to || isSettled(native) || natives.contains(native) { return [] }
         insert(native)
         let index = indexOfEntry(native.pair)
-        told[index].number += 1
-        let number = told[index].number
+        announced[index].lastOrdinal += 1
+        let ordinal = announced[index].lastOrdinal
         settleNatives(of: native.pair)
         while natives.count > Self.nativesMax { settleNatives(of: natives.removeFirst().pair) }
-        return [ToldTransfer(from: from, to: to, n: number, native: nil)]
+        return [AnnouncedTransfer(from: from, to: to, ordinal: ordinal, native: nil)]
     }
 
     /// Settles the part of a pair's number that has no kept native.
     private mutating func settleNatives(of pair: Timeline.Pair) {
         let index = indexOfEntry(pair)
-        told[index].settledTransferred = told[index].number - natives.count { $0.pair == pair }
+        announced[index].settledTransferred = announced[index].lastOrdinal - natives.count { $0.pair == pair }
     }
 
     /// Writes the period: the later event time wins; on equal times the end wins.

@@ -22,7 +22,7 @@ package import Vocabulary
 /// A statement about holders as such (a login, a platform's TRANSFER) is kept with the purchase and judged with each
 /// fact anew (`KeptMove`).
 ///
-/// Only three things can void a transfer, and each gives a `Note`; what was announced stands and the count is
+/// Only three things can void a transfer, and each gives a `VoidedTransfer`; what was announced stays and the count is
 /// corrected.
 package enum TransferResolution {
     /// Resolves one fact.
@@ -54,9 +54,9 @@ package enum TransferResolution {
         for register in forgotten { access[register.holder] = Access(isActive: false, asOf: register.at) }
         let isPassedOn =
             readings.first.map { $0.isCounted(in: state) && $0.native == nil } ?? true
-            || verdict.told.contains { $0.native != nil }
+            || verdict.announced.contains { $0.native != nil }
         return Resolution(
-            state: next, told: verdict.told, isPassedOn: isPassedOn, access: access, notes: verdict.notes)
+            state: next, announced: verdict.announced, isPassedOn: isPassedOn, access: access, voids: verdict.voids)
     }
 
     /// The state with the facts of a webhook, before anything is counted: what stored changes are judged by.
@@ -89,8 +89,8 @@ package enum TransferResolution {
         let verdict = next.count(before: before, after: after, readings: [])
         _ = next.compact(after)
         return Resolution(
-            state: next, told: verdict.told, isPassedOn: true, access: after.access(insteadOf: before),
-            notes: verdict.notes)
+            state: next, announced: verdict.announced, isPassedOn: true, access: after.access(insteadOf: before),
+            voids: verdict.voids)
     }
 }
 
@@ -98,22 +98,22 @@ package enum TransferResolution {
 package struct Resolution: Sendable {
     package let state: PurchaseState
     /// In the order of announcement: by the times at which the purchase passed on.
-    package let told: [ToldTransfer]
+    package let announced: [AnnouncedTransfer]
     /// Whether the event itself is a message; false only for a native transfer webhook that announces nothing new.
     package let isPassedOn: Bool
     /// The access of every holder with a register afterwards; the caller finds what changed.
     package let access: [Holder: Access]
-    package let notes: [Note]
+    package let voids: [VoidedTransfer]
 }
 
 /// The n-th transfer from one holder to another. Its id is made from (purchase, from, to, ordinal), never from a time.
-package struct ToldTransfer: Sendable, Hashable {
+package struct AnnouncedTransfer: Sendable, Hashable {
     package enum Native: Sendable { case transferred, received }
 
     package let from: Holder
     package let to: Holder
     /// Counted from 1 for each ordered pair of holders.
-    package let n: Int
+    package let ordinal: Int
     /// The message of the two that the event at hand is itself; nil: both are derived.
     package let native: Native?
 }
@@ -125,8 +125,8 @@ package struct Access: Sendable, Hashable {
     package let asOf: Timestamp
 }
 
-/// A transfer that was announced and is now void: what was sent stands, one void is added and logged.
-package struct Note: Sendable, Hashable {
+/// A transfer that was announced and is now void: what was sent stays, one void is added and logged.
+package struct VoidedTransfer: Sendable, Hashable {
     package enum Reason: Sendable, Hashable {
         /// A late fact shows that this third holder had it between the two.
         case thirdHolder(Holder)

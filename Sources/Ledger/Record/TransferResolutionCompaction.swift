@@ -69,7 +69,7 @@ extension PurchaseState {
         let kept = Timeline(self)
         for pair in full.pairs(differingFrom: kept) {
             let difference = full.count(of: pair) - kept.count(of: pair)
-            if difference != 0 { told[indexOfEntry(pair)].settledChanges += difference }
+            if difference != 0 { announced[indexOfEntry(pair)].settledChanges += difference }
         }
     }
 
@@ -78,8 +78,8 @@ extension PurchaseState {
             let native = natives.removeFirst()
             let index = indexOfEntry(native.pair)
             switch native.kind {
-            case .transferred: told[index].settledTransferred += 1
-            case .received: told[index].settledReceived += 1
+            case .transferred: announced[index].settledTransferred += 1
+            case .received: announced[index].settledReceived += 1
             }
         }
     }
@@ -87,15 +87,15 @@ extension PurchaseState {
     /// Drops the first pairs beyond the limit that nothing kept concerns.
     /// - Parameter neighbours: changes of holder that the kept facts show; called only if there are too many pairs.
     private mutating func forgetPairs(neighbours: (PurchaseState) -> [Timeline.Change]) {
-        guard told.count > Self.pairsMax else { return }
+        guard announced.count > Self.pairsMax else { return }
         let changes = neighbours(self)
-        while told.count > Self.pairsMax {
+        while announced.count > Self.pairsMax {
             // Such a pair exists: fewer than `pairsMax` pairs have a kept native or two neighbouring tenures.
-            let index = told.firstIndex { entry in
+            let index = announced.firstIndex { entry in
                 !natives.contains { $0.pair == entry.pair } && !changes.contains { $0.pair == entry.pair }
             }
-            let forgotten = told.remove(at: index ?? told.startIndex)
-            forgottenNumber = max(forgottenNumber, forgotten.number)
+            let forgotten = announced.remove(at: index ?? announced.startIndex)
+            forgottenOrdinal = max(forgottenOrdinal, forgotten.lastOrdinal)
         }
     }
 

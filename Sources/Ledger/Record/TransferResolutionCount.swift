@@ -2,8 +2,8 @@ import Vocabulary
 
 extension PurchaseState {
     struct Verdict {
-        var told: [ToldTransfer] = []
-        var notes: [Note] = []
+        var announced: [AnnouncedTransfer] = []
+        var voids: [VoidedTransfer] = []
     }
 
     /// Compares the number of transfers of each pair with what was announced, announces the missing ones and voids
@@ -12,29 +12,30 @@ extension PurchaseState {
     /// - Parameter readings: what was recorded in between.
     mutating func count(before: Timeline, after: Timeline, readings: [FactReading]) -> Verdict {
         var verdict = Verdict()
-        var raised: [(index: Int, transfers: [ToldTransfer])] = []
+        var raised: [(index: Int, transfers: [AnnouncedTransfer])] = []
         for pair in pairs(before, after, readings) {
             let index = indexOfEntry(pair)
             restore(at: index, after)
             let number = number(at: index, after)
-            let expected = number + told[index].voided.count
-            if expected > told[index].number {
+            let expected = number + announced[index].voided.count
+            if expected > announced[index].lastOrdinal {
                 let place = after.lastIndex(of: pair) ?? .max
-                raised.append((place, transfers(of: pair, after: told[index].number, upTo: expected, readings)))
-                told[index].number = expected
-            } else if expected < told[index].number {
-                verdict.notes.append(void(at: index, number: number, before, after, readings))
+                raised.append(
+                    (place, transfers(of: pair, after: announced[index].lastOrdinal, upTo: expected, readings)))
+                announced[index].lastOrdinal = expected
+            } else if expected < announced[index].lastOrdinal {
+                verdict.voids.append(void(at: index, number: number, before, after, readings))
             }
         }
         // A native without a change of tenure comes last; the sort is stable for those.
         raised.sort { $0.index < $1.index }
-        verdict.told = raised.flatMap(\.transfers)
+        verdict.announced = raised.flatMap(\.transfers)
         return verdict
     }
 
     /// The number of transfers of the pair: the largest of the three counts.
     private func number(at index: Int, _ timeline: Timeline) -> Int {
-        let entry = told[index]
+        let entry = announced[index]
         var transferred = entry.settledTransferred
         var received = entry.settledReceived
         for native in natives where native.pair == entry.pair {
@@ -47,15 +48,15 @@ extension PurchaseState {
     }
 
     private func transfers(
-        of pair: Timeline.Pair, after told: Int, upTo expected: Int, _ readings: [FactReading]
-    ) -> [ToldTransfer] {
+        of pair: Timeline.Pair, after announced: Int, upTo expected: Int, _ readings: [FactReading]
+    ) -> [AnnouncedTransfer] {
         let webhook = readings.lazy.compactMap(\.native).first { $0.pair == pair }
-        return ((told + 1)...expected).map { n in
-            var native: ToldTransfer.Native?
-            if n == told + 1, let webhook {
+        return ((announced + 1)...expected).map { ordinal in
+            var native: AnnouncedTransfer.Native?
+            if ordinal == announced + 1, let webhook {
                 native = webhook.kind == .transferred ? .transferred : .received
             }
-            return ToldTransfer(from: pair.from, to: pair.to, n: n, native: native)
+            return AnnouncedTransfer(from: pair.from, to: pair.to, ordinal: ordinal, native: native)
         }
     }
 
@@ -63,19 +64,19 @@ extension PurchaseState {
 
     /// Restores voided transfers that the facts show again: they are the announced ones, not new ones.
     private mutating func restore(at index: Int, _ timeline: Timeline) {
-        let entry = told[index]
+        let entry = announced[index]
         if entry.voided.isEmpty { return }
-        told[index].voided.removeAll { time in
+        announced[index].voided.removeAll { time in
             timeline.changes.contains(Timeline.Change(pair: entry.pair, at: time))
         }
     }
 
     private mutating func void(
         at index: Int, number: Int, _ before: Timeline, _ after: Timeline, _ readings: [FactReading]
-    ) -> Note {
-        let entry = told[index]
+    ) -> VoidedTransfer {
+        let entry = announced[index]
         let time = readings.map(\.at).max() ?? before.changes.last?.at ?? Timestamp(milliseconds: 0)
-        let missing = entry.number - number - entry.voided.count
+        let missing = entry.lastOrdinal - number - entry.voided.count
         var gone = before.changes.filter { change in
             change.pair == entry.pair && !after.changes.contains(change)
         }.map(\.at)
@@ -84,16 +85,16 @@ extension PurchaseState {
         gone += Array(repeating: time, count: min(unshown, Self.voidedMax))
         let voided = gone.suffix(missing)
         let all = (entry.voided + voided).sorted()
-        told[index].voided = all.suffix(Self.voidedMax)
+        announced[index].voided = all.suffix(Self.voidedMax)
         // Settled permanently: no fact will restore these.
-        told[index].settle(missing - voided.count + all.count - told[index].voided.count)
+        announced[index].settle(missing - voided.count + all.count - announced[index].voided.count)
         let reason = reason(from: entry.from, to: entry.to, at: voided.last ?? time, after, readings)
-        return Note(reason: reason, from: entry.from, to: entry.to, count: missing)
+        return VoidedTransfer(reason: reason, from: entry.from, to: entry.to, count: missing)
     }
 
     private func reason(
         from: Holder, to: Holder, at time: Timestamp, _ after: Timeline, _ readings: [FactReading]
-    ) -> Note.Reason {
+    ) -> VoidedTransfer.Reason {
         if let between = after.predecessor(of: to, at: time), between != from, between != to {
             return .thirdHolder(between)
         }
@@ -104,13 +105,13 @@ extension PurchaseState {
 
     /// Adds a pair that may exist already under another holder's former name; numbering continues from the higher of
     /// the two.
-    mutating func merge(_ other: ToldPair) {
-        let count = told.count
+    mutating func merge(_ other: AnnouncedPair) {
+        let count = announced.count
         let index = indexOfEntry(other.pair)
-        guard told.count == count else { return told[index] = other }
-        let known = told[index]
-        told[index] = ToldPair(
-            from: known.from, to: known.to, number: max(known.number, other.number),
+        guard announced.count == count else { return announced[index] = other }
+        let known = announced[index]
+        announced[index] = AnnouncedPair(
+            from: known.from, to: known.to, lastOrdinal: max(known.lastOrdinal, other.lastOrdinal),
             voided: (known.voided + other.voided).sorted().suffix(Self.voidedMax),
             settledChanges: known.settledChanges + other.settledChanges,
             settledTransferred: known.settledTransferred + other.settledTransferred,
@@ -122,8 +123,9 @@ extension PurchaseState {
     mutating func settleNumbers() {
         let timeline = period == nil ? Timeline(self) : Timeline()
         for change in timeline.changes { _ = indexOfEntry(change.pair) }
-        for index in told.indices {
-            told[index].settle(told[index].number - told[index].voided.count - number(at: index, timeline))
+        for index in announced.indices {
+            announced[index].settle(
+                announced[index].lastOrdinal - announced[index].voided.count - number(at: index, timeline))
         }
     }
 
@@ -138,21 +140,25 @@ extension PurchaseState {
 
     /// The index of the pair's entry; a new one starts after the forgotten ones, so that its numbers are new.
     mutating func indexOfEntry(_ pair: Timeline.Pair) -> Int {
-        var (low, high) = (told.startIndex, told.endIndex)
+        var (low, high) = (announced.startIndex, announced.endIndex)
         while low < high {
             let middle = (low + high) / 2
-            if (told[middle].from, told[middle].to) < (pair.from, pair.to) { low = middle + 1 } else { high = middle }
+            if (announced[middle].from, announced[middle].to) < (pair.from, pair.to) {
+                low = middle + 1
+            } else {
+                high = middle
+            }
         }
-        if low < told.endIndex, told[low].pair == pair { return low }
-        let entry = ToldPair(
-            from: pair.from, to: pair.to, number: forgottenNumber, settledChanges: forgottenNumber,
-            settledTransferred: forgottenNumber, settledReceived: forgottenNumber)
-        told.insert(entry, at: low)
+        if low < announced.endIndex, announced[low].pair == pair { return low }
+        let entry = AnnouncedPair(
+            from: pair.from, to: pair.to, lastOrdinal: forgottenOrdinal, settledChanges: forgottenOrdinal,
+            settledTransferred: forgottenOrdinal, settledReceived: forgottenOrdinal)
+        announced.insert(entry, at: low)
         return low
     }
 }
 
-extension ToldPair {
+extension AnnouncedPair {
     var pair: Timeline.Pair { Timeline.Pair(from: from, to: to) }
 
     /// Adds to each of the three counts.

@@ -19,7 +19,7 @@ import Vocabulary
 /// as facts: that daemon would judge them so.
 ///
 /// Times are milliseconds since 1970. A holder is `user:ID` or `anon:ID`; in it a backslash, tab, newline and carriage
-/// return are written `\\`, `\t`, `\n`, `\r`, and all else stands for itself, so that an id can be found by search.
+/// return are written `\\`, `\t`, `\n`, `\r`, and all else is written as it is, so that an id can be found by search.
 /// Reading is strict: what this build would not write, it refuses, and never guesses. The checksum finds what was
 /// damaged since.
 extension PurchaseState {
@@ -60,10 +60,10 @@ extension PurchaseState {
         for fact in facts { text.write(fact) }
         for native in natives { text.write(native) }
         for register in registers { text.write(register) }
-        for pair in told { text.write(pair) }
-        if forgottenNumber != 0 {
+        for pair in announced { text.write(pair) }
+        if forgottenOrdinal != 0 {
             text.begin("forgotten")
-            text.field(forgottenNumber)
+            text.field(forgottenOrdinal)
             text.end()
         }
         if let period {
@@ -105,7 +105,9 @@ extension PurchaseState {
                 let kind = try read(&fields)
                 if kind < rank { throw Unreadable(line: number, reason: "out of order") }
                 rank = kind
-                if kind == 4, form == .one, let pair = told.last, unshown == nil, !isShown(pair) { unshown = number }
+                if kind == 4, form == .one, let pair = announced.last, unshown == nil, !isShown(pair) {
+                    unshown = number
+                }
             }
             try fields.end()
         }
@@ -135,14 +137,14 @@ extension PurchaseState {
             return 3
         case "told":
             let pair = try fields.pair()
-            try fields.check(told.last.map { ($0.from, $0.to) < (pair.from, pair.to) } ?? true)
+            try fields.check(announced.last.map { ($0.from, $0.to) < (pair.from, pair.to) } ?? true)
             guard pair.isCount else { throw fields.unreadable("a number of transfers that nothing shows") }
-            told.append(pair)
+            announced.append(pair)
             return 4
         case "forgotten":
             let value = try fields.int()
-            try fields.check(forgottenNumber == 0 && value > 0 && value <= Self.transfersMax)
-            forgottenNumber = value
+            try fields.check(forgottenOrdinal == 0 && value > 0 && value <= Self.transfersMax)
+            forgottenOrdinal = value
             return 5
         case "period":
             let read = try fields.period()
@@ -177,22 +179,22 @@ extension PurchaseState {
     /// Whether the pair's number is possible: what was settled, and at most one more for each fact, native webhook and
     /// void that is kept. An impossible count from a damaged row would be announced, webhook by webhook and message by
     /// message.
-    private func isShown(_ pair: ToldPair) -> Bool {
-        abs(pair.number - pair.settledMost) <= facts.count + natives.count + pair.voided.count
+    private func isShown(_ pair: AnnouncedPair) -> Bool {
+        abs(pair.lastOrdinal - pair.settledMost) <= facts.count + natives.count + pair.voided.count
     }
 
     /// Whether the numbers are those of a shared purchase. Version 0.1.0 did not store what was settled of those, and
     /// they do not need it: only a new native raises a number, and by one. But nothing is settled that was not
     /// announced.
-    private var isSharedCount: Bool { period != nil && told.allSatisfy { $0.settledMost <= $0.number } }
+    private var isSharedCount: Bool { period != nil && announced.allSatisfy { $0.settledMost <= $0.lastOrdinal } }
 }
 
-extension ToldPair {
+extension AnnouncedPair {
     fileprivate var settledMost: Int { max(settledChanges, settledTransferred, settledReceived) }
 
     fileprivate var isCount: Bool {
         let counts = -PurchaseState.transfersMax...PurchaseState.transfersMax
-        return [number, settledChanges, settledTransferred, settledReceived].allSatisfy(counts.contains)
+        return [lastOrdinal, settledChanges, settledTransferred, settledReceived].allSatisfy(counts.contains)
     }
 }
 
@@ -253,9 +255,9 @@ extension LineWriter {
         end()
     }
 
-    fileprivate mutating func write(_ pair: ToldPair) {
+    fileprivate mutating func write(_ pair: AnnouncedPair) {
         begin("told")
-        field(pair.number)
+        field(pair.lastOrdinal)
         field(pair.settledChanges)
         field(pair.settledTransferred)
         field(pair.settledReceived)

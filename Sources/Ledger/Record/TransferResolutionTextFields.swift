@@ -33,7 +33,7 @@ struct LineWriter {
 
     mutating func field(_ holder: Holder) {
         bytes.append(UInt8(ascii: "\t"))
-        escape(holder.coalesced)
+        escape(holder.storageKey)
     }
 
     private mutating func append(_ word: StaticString) {
@@ -199,7 +199,7 @@ struct LineFields {
         PurchaseState.Period(at: try time(), isOn: try isFirst("on", or: "off"))
     }
 
-    mutating func pair() throws(PurchaseState.Unreadable) -> ToldPair {
+    mutating func pair() throws(PurchaseState.Unreadable) -> AnnouncedPair {
         let number = try int()
         let (changes, transferred, received) = (try int(), try int(), try int())
         var voided: [Timestamp] = []
@@ -210,8 +210,8 @@ struct LineFields {
             }
         }
         if number < 0 || voided != voided.sorted() { throw unreadable("out of order") }
-        return ToldPair(
-            from: try holder(), to: try holder(), number: number, voided: voided, settledChanges: changes,
+        return AnnouncedPair(
+            from: try holder(), to: try holder(), lastOrdinal: number, voided: voided, settledChanges: changes,
             settledTransferred: transferred, settledReceived: received)
     }
 }

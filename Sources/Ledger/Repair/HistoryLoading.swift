@@ -119,7 +119,7 @@ struct HistoryLoading {
             if new.isEmpty, !isFirst { break }
             known.formUnion(new)
             let subjects =
-                new.map(\.coalesced).sorted()
+                new.map(\.storageKey).sorted()
                 + (isFirst ? names.map(HolderChangeRow.transactionSubject).sorted() : [])
             isFirst = false
             try readChanges(of: subjects, on: session)
@@ -177,7 +177,7 @@ struct HistoryLoading {
             let page = try session.run(
                 RepairStatements.statements,
                 (
-                    holders.map(\.coalesced).sorted(), scope.source, scope.app, scope.environment, last,
+                    holders.map(\.storageKey).sorted(), scope.source, scope.app, scope.environment, last,
                     Self.pageRows
                 ))
             for row in page { take(statement: try webhook(row)) }
@@ -191,7 +191,7 @@ struct HistoryLoading {
     private mutating func readLinks(of installs: [String], on session: borrowing Session) throws(DatabaseError) {
         let scope = history.scope
         let wanted = (
-            installs.map { Holder.anonymous($0).coalesced }, purchase, scope.source, scope.app, scope.environment,
+            installs.map { Holder.anonymous($0).storageKey }, purchase, scope.source, scope.app, scope.environment,
             Int32(Self.statementsMax)
         )
         let rows = try session.run(RepairStatements.links, wanted)
@@ -256,7 +256,7 @@ struct HistoryLoading {
     }
 
     private func holder(_ text: String) throws(DatabaseError) -> Holder {
-        guard let holder = Holder(coalesced: text) else {
+        guard let holder = Holder(storageKey: text) else {
             throw .protocolViolation(reason: "a holder of purchase \(purchase.hex) cannot be read")
         }
         return holder

@@ -1,15 +1,15 @@
 import Vocabulary
 
 /// Rebuilds the state of a purchase: its stored webhooks, and the statements about its holders, are recorded again in
-/// their order of arrival into an empty plan. The rules are those of recording (`RecordPlan`); nothing is written and
+/// their order of arrival into an empty plan. The rules are those of recording (`BatchPlan`); nothing is written and
 /// nothing is announced.
 struct Rebuilding {
     /// What the webhooks give.
     struct Result {
         var state = PurchaseState()
         var kind: Purchase.Kind
-        var access: [Holder: RecordPlan.EntitlementRow] = [:]
-        var transfers: [RecordPlan.TransferRow] = []
+        var access: [Holder: BatchPlan.EntitlementRow] = [:]
+        var transfers: [BatchPlan.TransferRow] = []
         /// What the webhooks state about somebody at a time.
         var stated: Set<Statement> = []
         /// The times of statements about holders as such.
@@ -45,11 +45,11 @@ struct Rebuilding {
 
     /// The plan of all items. All changes are among the items, so a subject whose changes the plan misses has no
     /// others: it is marked as known, and the plan starts again.
-    private func plan() -> RecordPlan {
+    private func plan() -> BatchPlan {
         var known = HolderKnowledge(changing: [history.scope.source])
         known.know(name: history.key, of: history.purchase)
         while true {
-            var plan = RecordPlan(purchases: [:], holders: known, rules: rules)
+            var plan = BatchPlan(purchases: [:], holders: known, rules: rules)
             for item in history.items { play(item, in: &plan) }
             let missing = plan.holders.changes.missing.keys
             if missing.isEmpty { return plan }
@@ -60,13 +60,13 @@ struct Rebuilding {
         }
     }
 
-    private func play(_ item: PurchaseHistory.Item, in plan: inout RecordPlan) {
+    private func play(_ item: PurchaseHistory.Item, in plan: inout BatchPlan) {
         // Messages of all webhooks would only take memory.
         defer { plan.messages = [] }
         var event = item.event
         if item.isOwn {
             if let facts = item.facts { event = event.stating(facts(known(before: event, in: plan))) }
-            var new = RecordPlan.New(event, key: item.key, row: item.row)
+            var new = BatchPlan.New(event, key: item.key, row: item.row)
             new.purchase = history.purchase
             return plan.add(new)
         }
@@ -78,15 +78,15 @@ struct Rebuilding {
                 of: HolderKnowledge.IdentityKey(scope: event.scope, identity: .user(identity)))
         }
         guard !item.changes.isEmpty else {
-            return plan.add(RecordPlan.New(event, key: item.key, row: item.row))
+            return plan.add(BatchPlan.New(event, key: item.key, row: item.row))
         }
         let index = plan.events.count
-        plan.add(RecordPlan.New(event.withoutChange, key: item.key, row: item.row))
+        plan.add(BatchPlan.New(event.withoutChange, key: item.key, row: item.row))
         for row in item.changes { plan.holders.add(row, event: item.row) }
         plan.apply(item.changes, index: index)
     }
 
-    private func known(before event: Event, in plan: RecordPlan) -> KnownBefore {
+    private func known(before event: Event, in plan: BatchPlan) -> KnownBefore {
         let active = plan.entitlements.filter { $0.key.purchase == history.purchase && $0.value.access.isActive }
         return KnownBefore(
             user: plan.holders.user(of: event.holder, scope: event.scope, at: event.occurredAt),

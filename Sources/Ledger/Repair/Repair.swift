@@ -63,7 +63,7 @@ package struct Repair: Sendable {
     ) throws(DatabaseError) -> RepairReport? {
         guard let source = try session.run(RepairStatements.source, purchase).first else { return nil }
         let rules = rules[source]
-        try session.post(HolderStatements.lockShared, Identity.lock(ofSource: source))
+        try session.enqueue(HolderStatements.lockShared, KeyHash.lock(ofSource: source))
         guard let row = try session.run(RecordStatements.lockPurchases, [purchase]).first else { return nil }
         let loaded = LoadedPurchases([row])
         var report = RepairReport(
@@ -100,7 +100,7 @@ package struct Repair: Sendable {
         _ = try session.execute(
             RecordStatements.entitlements,
             (
-                rows.map(\.holder.coalesced), rows.map { _ in purchase }, rows.map(\.access.isActive),
+                rows.map(\.holder.storageKey), rows.map { _ in purchase }, rows.map(\.access.isActive),
                 rows.map(\.access.asOf.milliseconds), rows.map(\.event)
             ))
     }

@@ -28,7 +28,7 @@ struct RepairDecision {
     /// The entitlements that differ from the stored ones.
     let entitlements: [(holder: Holder, access: Access, event: Int64)]
     /// Transfers that the webhooks show and that were not announced.
-    let transfers: [RecordPlan.TransferRow]
+    let transfers: [BatchPlan.TransferRow]
 
     /// - Parameter stored: nil: it cannot be read.
     init(_ history: PurchaseHistory, stored: PurchaseState?, rebuilt: Rebuilding.Result, ownership: Ownership) {
@@ -120,7 +120,7 @@ extension Rebuilding.Result {
             && other.natives.allSatisfy { isStated($0.from, $0.at) && isStated($0.to, $0.at) }
             && other.period.map { times.contains($0.at) } ?? true
             && other.told.allSatisfy { pair in
-                pair.number <= state.told.first { $0.pair == pair.pair }?.number ?? state.forgottenNumber
+                pair.number <= state.told.first { $0.pair == pair.pair }?.number ?? state.forgottenOrdinal
             }
     }
 }

@@ -65,14 +65,14 @@ extension Upkeep {
     }
 
     /// Prunes event keys; runs once a day.
-    package func pruneIdentities() async throws {
+    package func pruneEventKeys() async throws {
         let pages = try await pool.withSession { session throws(DatabaseError) in
-            try session.run(PruneStatements.identityPages, ()).first ?? 0
+            try session.run(PruneStatements.eventKeyPages, ()).first ?? 0
         }
         for page in stride(from: 0, to: pages, by: Int64.Stride(Self.pruneStepPages)) {
             let range = ("(\(page),0)", "(\(page + Self.pruneStepPages),0)", retention.duplicates.wholeMilliseconds)
             try await pool.withSession { session throws(DatabaseError) in
-                _ = try session.execute(PruneStatements.identities, range)
+                _ = try session.execute(PruneStatements.eventKeys, range)
             }
         }
     }
@@ -146,12 +146,12 @@ enum PruneStatements {
         SELECT max(id), count(*) FROM past
         """)
 
-    static let identityPages = Statement<(), Int64>(
-        "prune_identity_pages",
+    static let eventKeyPages = Statement<(), Int64>(
+        "prune_event_key_pages",
         "SELECT pg_relation_size('identities') / current_setting('block_size')::bigint")
     /// Event keys in a range of pages (a TID range scan) that are older than so many milliseconds.
-    static let identities = Statement<(String, String, Int64), ()>(
-        "prune_identities",
+    static let eventKeys = Statement<(String, String, Int64), ()>(
+        "prune_event_keys",
         """
         DELETE FROM identities
         WHERE ctid >= $1::text::tid AND ctid < $2::text::tid AND received_at < now() - $3 * interval '1 millisecond'

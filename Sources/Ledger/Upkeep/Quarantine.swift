@@ -63,19 +63,19 @@ package enum Quarantine {
     package static func release(
         _ id: Int64, as event: Event, routes: [RoutedIntegration], rules: [String: SourceRules], in pool: Pool
     ) async throws(DatabaseError) -> Outcome {
-        let recorder = RecordEvents(routes: routes, rules: rules, handOver: HandOver(), daemon: nil)
-        let (outcome, behind) = try await pool.retriedTransaction {
-            session throws(DatabaseError) -> (Outcome, [FanOut.Lane]) in
+        let recorder = RecordEvents(routes: routes, rules: rules, dispatchBuffer: DispatchBuffer(), daemon: nil)
+        let (outcome, blocked) = try await pool.retriedTransaction {
+            session throws(DatabaseError) -> (Outcome, [FanOut.OrderingKey]) in
             var (recorder, reserved) = (recorder, Reservations())
             recorder.stateForm = try StateForm.readByAll(on: session)
             let committed = try recorder.run([event], on: session, reserved: &reserved)
             _ = try session.execute(QuarantineStatements.remove, id)
-            return (try Self.outcome(of: committed), committed.behind.map(\.lane))
+            return (try Self.outcome(of: committed), committed.blocked.map(\.key))
         }
-        // What blocks its deliveries may have been settled meanwhile (`Followers`). The event is recorded: if this
+        // What blocks its deliveries may have been settled meanwhile (`Successors`). The event is recorded: if this
         // fails, a daemon's sweep unblocks them.
         try? await pool.withSession { session throws(DatabaseError) in
-            try Queue.release(behind: Set(behind), on: session)
+            try Queue.unblock(successorsOf: Set(blocked), on: session)
         }
         return outcome
     }

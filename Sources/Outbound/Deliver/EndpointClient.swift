@@ -167,7 +167,7 @@ package final class EndpointClient {
         return try NIOSSLClientHandler(context: trust.context, serverHostname: literal == nil ? endpoint.host : nil)
     }
 
-    // MARK: What a dial or a connection tells
+    // MARK: What a dial or a connection reports
 
     func connected(_ connection: EndpointConnection, _ exchange: Exchange) {
         dials[ObjectIdentifier(exchange)] = nil

@@ -100,7 +100,7 @@ final class EndpointConnection: ChannelInboundHandler {
         context?.close(promise: nil)
     }
 
-    // MARK: What the channel tells
+    // MARK: What the channel reports
 
     func handlerAdded(context: ChannelHandlerContext) { self.context = context }
 
@@ -135,13 +135,13 @@ final class EndpointConnection: ChannelInboundHandler {
     func channelReadComplete(context: ChannelHandlerContext) {
         guard case .busy = state else { return }
         do throws(DeliveryFailure) { try reader.readComplete() } catch { return fail(error) }
-        handOver(isOpen: true)
+        deliverAnswer(isOpen: true)
     }
 
     func channelInactive(context: ChannelHandlerContext) {
         switch state {
         case .busy:
-            if reader.isFinished { handOver(isOpen: false) } else { fail(.connectionLost(stage)) }
+            if reader.isFinished { deliverAnswer(isOpen: false) } else { fail(.connectionLost(stage)) }
         case .opened, .idle: leave()
         case .gone: break
         }
@@ -176,7 +176,7 @@ final class EndpointConnection: ChannelInboundHandler {
 
     // MARK: Endings
 
-    private func handOver(isOpen: Bool) {
+    private func deliverAnswer(isOpen: Bool) {
         guard case .busy(let exchange) = state, let (answer, keepsAlive) = reader.answer else { return }
         // A receiver may answer before it has read everything: what is unsent would garble the next request.
         let unsent = (try? context?.channel.syncOptions?.getOption(.bufferedWritableBytes)) ?? 0

@@ -20,13 +20,13 @@ import Vocabulary
 /// has used up ten gaps by then, not thousands.
 struct Breaker {
     /// Actions on the breaker that all daemons share; the lane performs them one at a time.
-    enum Errand: Sendable, Equatable {
-        case tellOpened(reason: String)
-        case tellClosed
+    enum Action: Sendable, Equatable {
+        case publishOpened(reason: String)
+        case publishClosed
         /// Asks whether this daemon may send the next probe.
-        case askForProbe
+        case requestProbe
         /// The probe is over: the next may be sent when it is due.
-        case tellProbeFailed
+        case publishProbeFailed
     }
 
     private enum State {
@@ -46,7 +46,7 @@ struct Breaker {
     /// What an attempt was started as.
     struct Pass: Sendable, Equatable {
         let isProbe: Bool
-        fileprivate let era: Int
+        fileprivate let generation: Int
     }
 
     /// False: by its schedule this integration gives up sooner than the first probe would come, as configured.
@@ -54,18 +54,18 @@ struct Breaker {
     private let concurrency: Int
     private var state: State
     /// Counts openings and closings: the result of an attempt that began before the last one is out of date.
-    private var era = 0
+    private var generation = 0
     /// Attempts under way that began in this generation.
     private var underWay = 0
     /// Ends of attempts while closed, oldest first.
     private var ends = CircularBuffer<(at: NIODeadline, isFailure: Bool)>()
     /// A change that counts here already and is not in the table yet.
-    private var untold: Errand?
-    private var errand: Errand?
+    private var unpublished: Action?
+    private var action: Action?
     /// An action failed: the next one follows the next poll that succeeds.
     private var isHeldUp = false
     /// When the table last accepted a change: what was read before is out of date.
-    private var toldAt: NIODeadline?
+    private var publishedAt: NIODeadline?
 
     init(concurrency: Int, schedule: RetrySchedule) {
         self.concurrency = concurrency
@@ -90,34 +90,34 @@ struct Breaker {
     /// Starts an attempt; `admits` must be true.
     mutating func start() -> Pass {
         underWay += 1
-        guard case .open = state else { return Pass(isProbe: false, era: era) }
+        guard case .open = state else { return Pass(isProbe: false, generation: generation) }
         state = .open(.underWay)
-        return Pass(isProbe: true, era: era)
+        return Pass(isProbe: true, generation: generation)
     }
 
     // MARK: What attempts say
 
-    mutating func ended(_ pass: Pass, _ sign: ReceiverSign, at now: NIODeadline) {
-        guard pass.era == era else { return }
+    mutating func ended(_ pass: Pass, _ health: EndpointHealth, at now: NIODeadline) {
+        guard pass.generation == generation else { return }
         underWay -= 1
         switch state {
-        case .open: endProbe(sign)
-        case .closed(let allowed): note(sign, allowed: allowed, at: now)
+        case .open: endProbe(health)
+        case .closed(let allowed): record(health, allowed: allowed, at: now)
         }
     }
 
-    private mutating func endProbe(_ sign: ReceiverSign) {
-        if sign == .alive {
+    private mutating func endProbe(_ health: EndpointHealth) {
+        if health == .alive {
             close()
-            untold = .tellClosed
+            unpublished = .publishClosed
         } else {
             state = .open(.failed)
         }
     }
 
-    private mutating func note(_ sign: ReceiverSign, allowed: Int, at now: NIODeadline) {
+    private mutating func record(_ health: EndpointHealth, allowed: Int, at now: NIODeadline) {
         let isFailure: Bool
-        switch sign {
+        switch health {
         case .none: return
         case .alive: isFailure = false
         case .failing: isFailure = true
@@ -128,12 +128,12 @@ struct Breaker {
         while let oldest = ends.first, oldest.at + TimeAmount(Limits.breakerMemory) < now { ends.removeFirst() }
         if ends.count == Limits.breakerAttemptsWatched { ends.removeFirst() }
         ends.append((now, isFailure))
-        guard case .failing(let last) = sign, ends.count >= Limits.breakerAttemptsNeeded else { return }
+        guard case .failing(let last) = health, ends.count >= Limits.breakerAttemptsNeeded else { return }
         let failures = ends.count(where: \.isFailure)
         guard failures * 2 >= ends.count else { return }
         let reason = "\(failures) of the last \(ends.count) attempts failed, the last one: \(last)"
         open()
-        untold = .tellOpened(reason: reason)
+        unpublished = .publishOpened(reason: reason)
     }
 
     private mutating func open() {
@@ -146,7 +146,7 @@ struct Breaker {
 
     private mutating func turn(to new: State) {
         state = new
-        era += 1
+        generation += 1
         underWay = 0
         ends.removeAll()
     }
@@ -157,12 +157,12 @@ struct Breaker {
     /// - Parameters:
     ///   - shared: nil: the breaker is closed.
     ///   - readAt: a time before it was read.
-    mutating func follow(_ shared: SharedBreaker?, readAt: NIODeadline) {
+    mutating func apply(_ shared: SharedBreaker?, readAt: NIODeadline) {
         isHeldUp = false
-        guard untold == nil, errand == nil, toldAt.map({ $0 <= readAt }) ?? true else { return }
+        guard unpublished == nil, action == nil, publishedAt.map({ $0 <= readAt }) ?? true else { return }
         guard isUsed else {
             // The schedule was longer when the breaker opened.
-            if shared != nil { untold = .tellClosed }
+            if shared != nil { unpublished = .publishClosed }
             return
         }
         switch (state, shared) {
@@ -175,46 +175,46 @@ struct Breaker {
 
     /// The next action, which is under way from here on; nil: none, or not now.
     /// - Parameter hasWaiting: there is something to send as a probe.
-    mutating func nextErrand(hasWaiting: Bool) -> Errand? {
-        guard errand == nil, !isHeldUp else { return nil }
-        if let untold {
-            errand = untold
+    mutating func nextAction(hasWaiting: Bool) -> Action? {
+        guard action == nil, !isHeldUp else { return nil }
+        if let unpublished {
+            action = unpublished
         } else if case .open(.failed) = state {
-            errand = .tellProbeFailed
+            action = .publishProbeFailed
         } else if case .open(.due) = state, hasWaiting {
-            errand = .askForProbe
+            action = .requestProbe
         }
-        return errand
+        return action
     }
 
     /// Ends the action under way.
     /// - Parameter isGranted: the probe that was asked for is granted.
     mutating func done(isGranted: Bool = false, at now: NIODeadline) {
-        switch (errand, state) {
-        case (.tellOpened, _), (.tellClosed, _):
+        switch (action, state) {
+        case (.publishOpened, _), (.publishClosed, _):
             // If it has changed since, the newer state is still to be published.
-            if untold == errand { untold = nil }
-            toldAt = now
-        case (.askForProbe, .open(.due)): state = .open(isGranted ? .granted : .notDue)
+            if unpublished == action { unpublished = nil }
+            publishedAt = now
+        case (.requestProbe, .open(.due)): state = .open(isGranted ? .granted : .notDue)
         // The lane stopped meanwhile: the granted probe is given back.
-        case (.askForProbe, .open(.notDue)) where isGranted: state = .open(.failed)
-        case (.tellProbeFailed, .open(.failed)): state = .open(.notDue)
+        case (.requestProbe, .open(.notDue)) where isGranted: state = .open(.failed)
+        case (.publishProbeFailed, .open(.failed)): state = .open(.notDue)
         default: break
         }
-        errand = nil
+        action = nil
     }
 
     /// The database did not accept the action: it is tried again after the next poll.
     mutating func failed() {
-        errand = nil
+        action = nil
         isHeldUp = true
     }
 
     /// The lane stops: a probe that was granted, or is being asked for, is not sent.
     mutating func rest() {
-        switch (state, errand) {
+        switch (state, action) {
         case (.open(.granted), _): state = .open(.failed)
-        case (.open(.due), .askForProbe): state = .open(.notDue)
+        case (.open(.due), .requestProbe): state = .open(.notDue)
         default: break
         }
     }

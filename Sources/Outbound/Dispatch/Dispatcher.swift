@@ -7,7 +7,7 @@ package import Vocabulary
 /// sweep. Nothing is held here alone: killing the daemon at any point loses nothing.
 package final class Dispatcher: Sendable {
     private let queue: Queue
-    private let handOver: HandOver
+    private let dispatchBuffer: DispatchBuffer
     private let registration: Registration
     private let clock: DatabaseClock
     private let sources: SourceSignings
@@ -17,11 +17,11 @@ package final class Dispatcher: Sendable {
     private let lanes = Lanes()
 
     package init(
-        queue: Queue, handOver: HandOver, registration: Registration, clock: DatabaseClock,
+        queue: Queue, dispatchBuffer: DispatchBuffer, registration: Registration, clock: DatabaseClock,
         sources: SourceSignings, group: any EventLoopGroup, observe: @escaping Observer
     ) {
         self.queue = queue
-        self.handOver = handOver
+        self.dispatchBuffer = dispatchBuffer
         self.registration = registration
         self.clock = clock
         self.sources = sources
@@ -48,12 +48,13 @@ package final class Dispatcher: Sendable {
             connectionsMax: route.integration.concurrency, eventLoop: loop)
         let path = OutboundPath(
             route: route, client: client, signer: plan.signer, sources: sources, clock: clock,
-            settlements: settlements, confirmations: handOver.confirmations, observe: observe)
+            settlements: settlements, confirmations: dispatchBuffer.confirmations, observe: observe)
         return Lane(
-            route: route, path: path, queue: queue, handOver: handOver, registration: registration, loop: loop)
+            route: route, path: path, queue: queue, dispatchBuffer: dispatchBuffer, registration: registration,
+            loop: loop)
     }
 
-    // MARK: Clockwork
+    // MARK: Background tasks
 
     /// Delivers until the task is cancelled; `drain` then ends what is under way.
     package func run() async {
@@ -79,7 +80,7 @@ package final class Dispatcher: Sendable {
             settle: { [queue] batch throws(SettleFailure) in try await queue.settle(batch) },
             settled: { [self] settled in
                 for (row, reason) in settled.paused { pause(row, reason: reason) }
-                let refused = handOver.hand(settled.released)
+                let refused = dispatchBuffer.hand(settled.unblocked)
                 await attempt("giving deliveries back") { try await queue.release(refused) }
             }, news: { [observe] in observe(.warning($0.explanation)) })
     }
@@ -121,20 +122,20 @@ package final class Dispatcher: Sendable {
         var dueAt = ContinuousClock.now + Limits.sweepInterval
         await every(Limits.pollInterval) {
             let began = ContinuousClock.now
-            guard handOver.takeSweepWanted() || began >= dueAt else { return }
+            guard dispatchBuffer.takeSweepRequest() || began >= dueAt else { return }
             defer {
                 let took = ContinuousClock.now - began
                 dueAt = .now + max(Limits.sweepInterval, took * Limits.sweepRestFactor)
             }
             let found = await attempt("sweeping") { [queue, suspects] in try await queue.sweep(suspects: suspects) }
-            if found == nil { handOver.wantSweeps() }
+            if found == nil { dispatchBuffer.requestSweeps() }
             suspects = found ?? []
         }
     }
 
     /// Releases acknowledgements that wait for an integration.
     private func confirm() async {
-        await handOver.confirmations.run { [self] waiting in
+        await dispatchBuffer.confirmations.run { [self] waiting in
             await attempt("looking for what others have delivered") { try await queue.unsettled(waiting) }
         }
     }
@@ -151,7 +152,7 @@ package final class Dispatcher: Sendable {
             let isPaused = pauses[lane.route.row] != nil
             let breaker = breakers[lane.route.row].map(SharedBreaker.init)
             lane.loop.execute { [observe] in
-                lane.lane.value.follow(breaker, readAt: readAt)
+                lane.lane.value.apply(breaker, readAt: readAt)
                 if isPaused, lane.lane.value.isRunning {
                     lane.lane.value.close()
                 } else if !isPaused, lane.lane.value.mayOpen(readAt: readAt) {

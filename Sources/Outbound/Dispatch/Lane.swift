@@ -10,7 +10,7 @@ final class Lane {
     private var cursor = ClaimCursor()
     private let path: OutboundPath
     private let queue: Queue
-    private let handOver: HandOver
+    private let dispatchBuffer: DispatchBuffer
     private let registration: Registration
     private let loop: any EventLoop
     /// Succeeds when nothing is under way and the lane is closed.
@@ -23,13 +23,14 @@ final class Lane {
     private var alarm: Scheduled<Void>?
 
     init(
-        route: RoutedIntegration, path: OutboundPath, queue: Queue, handOver: HandOver, registration: Registration,
+        route: RoutedIntegration, path: OutboundPath, queue: Queue, dispatchBuffer: DispatchBuffer,
+        registration: Registration,
         loop: any EventLoop
     ) {
         self.route = route
         self.path = path
         self.queue = queue
-        self.handOver = handOver
+        self.dispatchBuffer = dispatchBuffer
         self.registration = registration
         self.loop = loop
         state = LaneState(
@@ -51,7 +52,7 @@ final class Lane {
         state.reopen()
         isRunning = true
         let bound = NIOLoopBound(self, eventLoop: loop)
-        handOver.open(route.row) { [loop] deliveries in
+        dispatchBuffer.open(route.row) { [loop] deliveries in
             loop.execute { bound.value.receive(deliveries) }
         }
         pump()
@@ -62,8 +63,8 @@ final class Lane {
         let deliveries = arrived.filter { registration.isCurrent($0.lease) }
         if deliveries.count < arrived.count {
             let lost = arrived.filter { !registration.isCurrent($0.lease) }
-            handOver.free(route.row, lost.count, bytes: lost.reduce(0) { $0 + $1.message.bytes })
-            handOver.drop(lost)
+            dispatchBuffer.release(route.row, lost.count, bytes: lost.reduce(0) { $0 + $1.message.bytes })
+            dispatchBuffer.drop(lost)
         }
         guard !deliveries.isEmpty else { return pump() }
         if state.add(deliveries, areClaimed: areClaimed) {
@@ -78,10 +79,10 @@ final class Lane {
         loop.preconditionInEventLoop()
         while isRunning, let start = nextStart() {
             let delivery = start.delivery
-            handOver.free(route.row, 1, bytes: delivery.message.bytes)
+            dispatchBuffer.release(route.row, 1, bytes: delivery.message.bytes)
             path.deliver(delivery, isProbe: start.isProbe) { [self] end in
                 switch end {
-                case .settled(let sign): state.finished(start, sign, at: .now())
+                case .settled(let health): state.finished(start, health, at: .now())
                 case .givenUp:
                     givenUp.append(delivery)
                     state.finished(start, .none, at: .now())
@@ -90,7 +91,7 @@ final class Lane {
             }
         }
         claimIfNeeded()
-        runErrand()
+        performAction()
         reserveSlots()
         setAlarm()
     }
@@ -134,41 +135,41 @@ final class Lane {
     // MARK: Breaker
 
     /// Applies what the other daemons know of the breaker; called before `open`, and with each poll.
-    func follow(_ shared: SharedBreaker?, readAt: NIODeadline) { state.follow(shared, readAt: readAt) }
+    func apply(_ shared: SharedBreaker?, readAt: NIODeadline) { state.apply(shared, readAt: readAt) }
 
-    private func runErrand() {
-        guard isRunning, let errand = state.nextErrand() else { return }
-        guard registration.mayStart else { return state.errandFailed() }
+    private func performAction() {
+        guard isRunning, let action = state.nextAction() else { return }
+        guard registration.mayStart else { return state.actionFailed() }
         let bound = NIOLoopBound(self, eventLoop: loop)
         let probeLasts = route.integration.timeout + state.slotWaitMax
         Task { [queue, loop, route, observe = path.observe] in
             let name = route.integration.name
             do {
                 var isGranted = false
-                switch errand {
-                case .tellOpened(let reason):
+                switch action {
+                case .publishOpened(let reason):
                     if try await queue.openBreaker(route.row, reason: reason) {
                         observe(.breakerOpened(integration: name, reason: reason))
                     }
-                case .tellClosed:
+                case .publishClosed:
                     if let after = try await queue.closeBreaker(route.row) {
                         observe(.breakerClosed(integration: name, openSeconds: Int(after.components.seconds)))
                     }
-                case .askForProbe:
+                case .requestProbe:
                     isGranted = try await queue.claimProbe(route.row, lasting: probeLasts)
-                case .tellProbeFailed: try await queue.endProbe(route.row)
+                case .publishProbeFailed: try await queue.endProbe(route.row)
                 }
-                loop.execute { [isGranted] in bound.value.errandEnded(isGranted: isGranted) }
+                loop.execute { [isGranted] in bound.value.actionEnded(isGranted: isGranted) }
             } catch {
-                queue.report(error, doing: "telling the other daemons of the breaker of \(name)")
-                loop.execute { bound.value.errandEnded(isGranted: nil) }
+                queue.report(error, doing: "publishing the breaker of \(name)")
+                loop.execute { bound.value.actionEnded(isGranted: nil) }
             }
         }
     }
 
     /// - Parameter isGranted: nil: the database did not accept the action.
-    private func errandEnded(isGranted: Bool?) {
-        if let isGranted { state.errandDone(isGranted: isGranted, at: .now()) } else { state.errandFailed() }
+    private func actionEnded(isGranted: Bool?) {
+        if let isGranted { state.actionDone(isGranted: isGranted, at: .now()) } else { state.actionFailed() }
         if isRunning { pump() }
     }
 
@@ -214,7 +215,7 @@ final class Lane {
     func close() {
         loop.preconditionInEventLoop()
         // A replaced lane closes once more as it drains: by then its place in the dispatch buffer is its successor's.
-        if isRunning { handOver.close(route.row) }
+        if isRunning { dispatchBuffer.close(route.row) }
         isRunning = false
         giveBack(state.close(at: .now()))
     }
@@ -258,7 +259,7 @@ final class Lane {
     /// Drops what waits here: this daemon's lease is lost, so it is not this daemon's any more.
     func forget() {
         let forgotten = state.forget()
-        handOver.free(route.row, forgotten.count, bytes: forgotten.reduce(0) { $0 + $1.message.bytes })
+        dispatchBuffer.release(route.row, forgotten.count, bytes: forgotten.reduce(0) { $0 + $1.message.bytes })
     }
 
     private func giveBack(_ deliveries: [Delivery]) {

@@ -67,10 +67,10 @@ struct LaneState {
         isOpen && mayStartAttempts && !waiting.isEmpty && underWay < concurrency && breaker.admits
     }
 
-    mutating func finished(_ start: Start, _ sign: ReceiverSign, at now: NIODeadline) {
+    mutating func finished(_ start: Start, _ health: EndpointHealth, at now: NIODeadline) {
         underWay -= 1
         if let request = start.request { rate?.ended(request, at: now) }
-        changeBreaker { $0.ended(start.pass, sign, at: now) }
+        changeBreaker { $0.ended(start.pass, health, at: now) }
     }
 
     /// Slots that were reserved before the breaker opened go unused; those for its probes must not.
@@ -107,20 +107,20 @@ struct LaneState {
     /// - Parameters:
     ///   - shared: nil: the breaker is closed.
     ///   - readAt: a time before it was read.
-    mutating func follow(_ shared: SharedBreaker?, readAt: NIODeadline) {
-        changeBreaker { $0.follow(shared, readAt: readAt) }
+    mutating func apply(_ shared: SharedBreaker?, readAt: NIODeadline) {
+        changeBreaker { $0.apply(shared, readAt: readAt) }
         rate?.polled()
     }
 
-    mutating func nextErrand() -> Breaker.Errand? {
-        isOpen ? breaker.nextErrand(hasWaiting: !waiting.isEmpty) : nil
+    mutating func nextAction() -> Breaker.Action? {
+        isOpen ? breaker.nextAction(hasWaiting: !waiting.isEmpty) : nil
     }
 
-    mutating func errandDone(isGranted: Bool = false, at now: NIODeadline) {
+    mutating func actionDone(isGranted: Bool = false, at now: NIODeadline) {
         breaker.done(isGranted: isGranted, at: now)
     }
 
-    mutating func errandFailed() { breaker.failed() }
+    mutating func actionFailed() { breaker.failed() }
 
     // MARK: Rate
 

@@ -60,7 +60,7 @@ package enum DeliveryDecision: Sendable, Equatable {
         case .failure(let failure): reason = failure.explanation
         }
         let deadline = schedule.giveUpAfter.map { createdAt.advanced(byMilliseconds: milliseconds($0)) }
-        if isProbe, case .failing = ReceiverSign(result) {
+        if isProbe, case .failing = EndpointHealth(result) {
             let next = now.advanced(byMilliseconds: milliseconds(min(asked, Limits.retryAfterMax)))
             if let deadline, next > deadline { return .dead(.pastDeadline(last: reason)) }
             return .keep(at: next, reason: "\(reason); as a probe of the open breaker it uses up no attempt")

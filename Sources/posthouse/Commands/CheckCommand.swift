@@ -32,7 +32,7 @@ struct CheckCommand: AsyncParsableCommand {
         }
         if !outcome.errors.isEmpty, Self.isOfReload {
             // The daemon is not notified of this reload, so the entry that explains it is written here.
-            Observatory.Destination.journal.tell(.reloadRefused(reason: outcome.errorLine), at: ThisProcess.now())
+            Observatory.Destination.journal.log(.reloadRefused(reason: outcome.errorLine), at: ThisProcess.now())
         }
         guard outcome.errors.isEmpty, let checked = outcome.configuration else { throw Exit.configuration }
         guard !output.json else { return }
@@ -48,7 +48,7 @@ struct CheckCommand: AsyncParsableCommand {
         sources.flatMap { source in
             let known = Set(SourceAdapters.adapter(for: source.kind).knownEventNames)
             return source.renamedEvents.sorted(by: { $0.key < $1.key }).filter { !known.contains($0.value) }.map {
-                "event_names of source \(source.name): \"\($0.key)\" stands for \"\($0.value)\", which is none of the "
+                "event_names of source \(source.name): \"\($0.key)\" means \"\($0.value)\", which is none of the "
                     + "vendor's default names"
             }
         }
@@ -64,7 +64,7 @@ struct CheckCommand: AsyncParsableCommand {
         }
         return (vanished ?? []).map {
             "the database has purchases of a source \"\($0)\", which the file does not name; "
-                + "if it was renamed, give it its old name: a name is part of every identity"
+                + "if it was renamed, give it its old name: a name is part of every key"
         }
     }
 

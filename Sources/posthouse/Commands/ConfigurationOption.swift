@@ -52,20 +52,20 @@ enum Terminal {
         for diagnostic in outcome.diagnostics { complain(diagnostic.render(), diagnostic.severity) }
     }
 
-    /// Runs a command's body. An error goes to `tell`, which by default prints it after the program's name, and becomes
-    /// the command's exit code.
+    /// Runs a command's body. An error goes to `report`, which by default prints it after the program's name, and
+    /// becomes the command's exit code.
     static func reporting(
-        by tell: (String) -> Void = { complain("posthouse: \($0)", .error) }, _ body: () async throws -> Void
+        by report: (String) -> Void = { complain("posthouse: \($0)", .error) }, _ body: () async throws -> Void
     ) async throws {
         do {
             try await body()
         } catch let complaint as Complaint {
-            tell("\(complaint)")
+            report("\(complaint)")
             throw complaint.code
         } catch let code as ExitCode {
             throw code
         } catch {
-            tell("\(error)")
+            report("\(error)")
             throw ExitCode.failure
         }
     }

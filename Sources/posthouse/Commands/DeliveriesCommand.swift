@@ -15,7 +15,7 @@ struct DeliveriesCommand: AsyncParsableCommand {
         discussion: """
             The newest first: by when they were made (waiting), given up (dead) or accepted (delivered). Without \
             --since, those accepted are shown of the last hour. WHY of what waits says when it is tried next and how the last \
-            attempt ended; "behind its purchase": another message of the same purchase goes first.
+            attempt ended; "blocked by its purchase": another message of the same purchase goes first.
             """)
 
     @OptionGroup var file: ConfigurationOption
@@ -87,7 +87,7 @@ struct DeliveriesCommand: AsyncParsableCommand {
         case .delivered: return status ?? "-"
         case .dead: return delivery.failure?.withoutEnd ?? status ?? "-"
         case .waiting:
-            if delivery.isBlocked { return "behind its purchase" }
+            if delivery.isBlocked { return "blocked by its purchase" }
             guard delivery.attempts > 0 else { return "not tried yet" }
             let seconds = delivery.dueAt.map { ($0.milliseconds - ThisProcess.now().milliseconds) / 1_000 } ?? 0
             let due = seconds > 0 ? "in \(Age.text(seconds: Double(seconds)))" : "due"

@@ -49,7 +49,7 @@ struct DiscardCommand: AsyncParsableCommand {
                     if step.isDone { break }
                 }
             }
-            tell(waiting, discarded)
+            report(waiting, discarded)
         }
     }
 
@@ -80,7 +80,7 @@ struct DiscardCommand: AsyncParsableCommand {
                 : "\(dropped) thrown away, dead letters of \(name)")
     }
 
-    private func tell(_ waiting: Discard.Waiting, _ discarded: Int) {
+    private func report(_ waiting: Discard.Waiting, _ discarded: Int) {
         let (all, leased) = (waiting.all, waiting.leased)
         if output.json {
             return Terminal.say { json in

@@ -53,7 +53,7 @@ struct EmbeddedMove {
 
     private func run(goesOn: @escaping @Sendable () -> Bool) async throws {
         let mark = ClusterMove.read(in: directory)
-        if let mark, mark.stage == .moved { return try tellMoved(mark) }
+        if let mark, mark.stage == .moved { return try reportMoved(mark) }
         if let mark, mark.target != target.description {
             throw Complaint(
                 """
@@ -120,7 +120,7 @@ struct EmbeddedMove {
         #endif
         Terminal.showStage(nil)
         if !isDry { try mark(.moved) }
-        tell(outcome)
+        report(outcome)
     }
 
     /// Runs the move and marks the cluster. The mark stays while it is not known whether the move was committed.
@@ -191,7 +191,7 @@ struct EmbeddedMove {
 // MARK: What is said of it
 
 extension EmbeddedMove {
-    private func tellMoved(_ mark: ClusterMove) throws {
+    private func reportMoved(_ mark: ClusterMove) throws {
         guard mark.target == target.description else {
             throw Complaint(
                 """
@@ -203,7 +203,7 @@ extension EmbeddedMove {
         Terminal.say("the private cluster in \(directory) was moved already, at \(mark.at), to \(mark.target)")
     }
 
-    private func tell(_ outcome: LedgerMove.Outcome) {
+    private func report(_ outcome: LedgerMove.Outcome) {
         switch outcome {
         case .moved(let tables):
             if output.json { return Terminal.say { members(&$0, isDry ? "no" : "now", at: nil, tables) } }
@@ -211,7 +211,7 @@ extension EmbeddedMove {
             let rows = tables.reduce(0) { $0 + $1.rows }
             Terminal.say(
                 isDry
-                    ? "\nwould move \(rows) rows from \(directory) to \(target); nothing stands in the way"
+                    ? "\nwould move \(rows) rows from \(directory) to \(target); nothing prevents it"
                     : "\nmoved \(rows) rows from \(directory) to \(target), and counted them again there")
         case .found(let tables, let time):
             if output.json { return Terminal.say { members(&$0, "already", at: time.iso8601, tables) } }

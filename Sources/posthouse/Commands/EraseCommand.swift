@@ -14,7 +14,7 @@ struct EraseCommand: AsyncParsableCommand {
         commandName: "erase", abstract: "Erase one person's data from the database, and prove it.",
         discussion: """
             Webhooks, messages, deliveries, purchases, transfers, links and mentions elsewhere, of a user with the \
-            anonymous ids that are known to be it. Deliveries that wait are given up and told to nobody. A late \
+            anonymous ids that are known to be it. Deliveries that wait are given up and sent to nobody. A late \
             duplicate of an erased webhook is still recognised, by a salted hash. Erase the person at the vendor \
             first: what it sends anew is new. It ends by looking through the whole database again, and exits 1 if anything is \
             left. The journal, backups and what was delivered are not in the database.
@@ -42,7 +42,7 @@ struct EraseCommand: AsyncParsableCommand {
             let left =
                 dryRun || done.inHand > 0 ? nil : try await erasure.proof.run(in: pool) { Self.show("proof", $0) }
             Self.show("", nil)
-            tell(erasure, done, left: left)
+            report(erasure, done, left: left)
             if done.inHand > 0, !dryRun {
                 throw Complaint(
                     "\(done.inHand) deliveries are still in a daemon's hands: run it again, or pause their integration first"
@@ -69,11 +69,11 @@ struct EraseCommand: AsyncParsableCommand {
         Terminal.showStage(stage.map { "\(what): \($0)" })
     }
 
-    private func tell(_ erasure: Erasure, _ done: Erasure.Tally, left: Erasure.Tally?) {
+    private func report(_ erasure: Erasure, _ done: Erasure.Tally, left: Erasure.Tally?) {
         if output.json {
             return Terminal.say { json in
                 json.key("holders")
-                json.array { json in for holder in erasure.holders { json.string(holder.coalesced) } }
+                json.array { json in for holder in erasure.holders { json.string(holder.storageKey) } }
                 json.member("source", source)
                 json.member("dry_run", dryRun)
                 for (name, count) in done.parts { json.member(name, count) }
@@ -81,7 +81,7 @@ struct EraseCommand: AsyncParsableCommand {
                 json.member("left", left?.total)
             }
         }
-        let names = erasure.holders.map(\.coalesced).joined(separator: ", ")
+        let names = erasure.holders.map(\.storageKey).joined(separator: ", ")
         let parts = done.parts.filter { $0.1 > 0 }.map { "\($0.0) \($0.1)" }.joined(separator: ", ")
         guard !parts.isEmpty else { return Terminal.say("nothing is stored of \(names)") }
         Terminal.say("\(dryRun ? "would be erased" : "erased") of \(names): \(parts)")

@@ -1,6 +1,6 @@
 import ArgumentParser
 import Configuration
-import Front
+import HTTPServer
 import Glibc
 import NIOCore
 import NIOPosix
@@ -51,7 +51,7 @@ struct ListenCommand: AsyncParsableCommand {
                 verifier: try verifier(), json: json,
                 onPurpose: OnPurpose(status: fail, delay: wait, share: share ?? 1))
             let address = try ListenAddress(parsing: listen)
-            let server = try await FrontServer.start(
+            let server = try await HTTPListener.start(
                 listener: Listen(address), handler: receiver, group: NIOSingletons.posixEventLoopGroup)
             Terminal.complain("listening on \(server.boundAddress)")
             _ = await signals.first { _ in true }

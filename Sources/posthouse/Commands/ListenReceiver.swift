@@ -1,5 +1,5 @@
 import Configuration
-import Front
+import HTTPServer
 import JSONText
 import NIOCore
 import NIOPosix
@@ -38,7 +38,7 @@ final class OnPurpose: Sendable {
 }
 
 /// Verifies and prints messages; stores nothing.
-struct ListenReceiver: FrontHandler {
+struct ListenReceiver: IncomingHandler {
     /// How long an answer may take, without a delay on purpose.
     private static let answerTimeout: Duration = .seconds(30)
     /// Bytes of one delivery: eight times what a webhook has unless the configuration says otherwise.
@@ -48,14 +48,14 @@ struct ListenReceiver: FrontHandler {
     let json: Bool
     let onPurpose: OnPurpose
 
-    func admit(_ head: FrontHead) -> Admission {
+    func admit(_ head: IncomingHead) -> Admission {
         guard head.method == "POST" else { return .refuse(.text(405, "only POST\n", headers: [("allow", "POST")])) }
         return .accept(
             bodyBytesMax: Self.bodyBytesMax, answerTimeout: Self.answerTimeout + onPurpose.delay,
             timeoutAnswer: .text(503, "too slow\n"))
     }
 
-    func respond(to request: FrontRequest, with responder: Responder) {
+    func respond(to request: IncomingRequest, with responder: Responder) {
         let id = request.head.first("webhook-id") ?? ""
         do throws(StandardWebhooksVerifier.Refusal) {
             try verifier.verify(
@@ -73,7 +73,7 @@ struct ListenReceiver: FrontHandler {
             json
                 ? verified(id, request.body, answered: status ?? 204)
                 : line(id, request.body) + remark(status, delay))
-        let answer = status.map { FrontAnswer.text($0, "failed on purpose\n") } ?? FrontAnswer(status: 204)
+        let answer = status.map { HTTPAnswer.text($0, "failed on purpose\n") } ?? HTTPAnswer(status: 204)
         guard delay > .zero else { return responder.respond(answer) }
         _ = NIOSingletons.posixEventLoopGroup.any().scheduleTask(in: TimeAmount(delay)) { responder.respond(answer) }
     }

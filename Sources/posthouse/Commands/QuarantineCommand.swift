@@ -138,12 +138,12 @@ struct DiscardQuarantine: AsyncParsableCommand {
             let known = try await Quarantine.all(in: pool).map(\.id)
             let wanted = all ? known : known.filter(Set(ids).contains)
             let gone = dryRun ? wanted : try await Quarantine.discard(wanted, in: pool)
-            tell(gone)
+            report(gone)
             if let unknown = ids.first(where: { !gone.contains($0) }) { throw QuarantineText.unknown(unknown) }
         }
     }
 
-    private func tell(_ gone: [Int64]) {
+    private func report(_ gone: [Int64]) {
         if output.json {
             return Terminal.say { json in
                 json.member("dry_run", dryRun)

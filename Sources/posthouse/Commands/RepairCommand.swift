@@ -176,11 +176,11 @@ enum RepairText {
         }
         for change in report.access {
             let word = change.after ? "has access" : "has no access"
-            lines.append("  \(change.holder.coalesced) \(isDry ? "\(word) then" : "\(word) now")")
+            lines.append("  \(change.holder.storageKey) \(isDry ? "\(word) then" : "\(word) now")")
         }
         for transfer in report.transfers {
             lines.append(
-                "  never announced: \(transfer.id), \(transfer.from.coalesced) to \(transfer.to.coalesced), "
+                "  never announced: \(transfer.id), \(transfer.from.storageKey) to \(transfer.to.storageKey), "
                     + "number \(transfer.ordinal)")
         }
         if !report.waiting.isEmpty, report.wasReadable || report.verdict == .rebuilt {
@@ -218,14 +218,14 @@ enum RepairText {
         json.array { json in for reason in report.missing { json.string(reason.rawValue) } }
         json.member("webhooks", report.webhooks)
         json.member("access", objects: report.access) { change, json in
-            json.member("holder", change.holder.coalesced)
+            json.member("holder", change.holder.storageKey)
             json.member("before", change.before)
             json.member("after", change.after)
         }
         json.member("never_announced", objects: report.transfers) { transfer, json in
             json.member("transfer", transfer.id)
-            json.member("from", transfer.from.coalesced)
-            json.member("to", transfer.to.coalesced)
+            json.member("from", transfer.from.storageKey)
+            json.member("to", transfer.to.storageKey)
             json.member("ordinal", transfer.ordinal)
         }
         json.key("quarantine")

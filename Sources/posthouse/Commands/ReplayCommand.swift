@@ -16,7 +16,7 @@ struct ReplayCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "replay", abstract: "Deliver again what was given up or delivered.",
         discussion: """
-            The messages keep their ids, so that a receiver can tell what it has had. What waits to be delivered already is \
+            The messages keep their ids, so that a receiver can see what it has had. What waits to be delivered already is \
             left out; a dead letter that is replayed is none any more. With order = "purchase" the order within a \
             purchase holds. --since and --until say when it was given up or delivered; what was delivered is known for \
             as long as [retention] attempts. It can be repeated, and goes on where it was cut short.
@@ -63,11 +63,11 @@ struct ReplayCommand: AsyncParsableCommand {
                     progress.advance(by: step.seen)
                 }
             }
-            tell(counts, queued, names)
+            report(counts, queued, names)
         }
     }
 
-    private func tell(_ counts: [Int32: Int], _ queued: Int, _ names: NamedIntegrations) {
+    private func report(_ counts: [Int32: Int], _ queued: Int, _ names: NamedIntegrations) {
         let found = counts.map { (name: names.name(of: $0.key), count: $0.value) }.sorted { $0.name < $1.name }
         let total = found.reduce(0) { $0 + $1.count }
         if output.json {

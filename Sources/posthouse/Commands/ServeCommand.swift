@@ -19,16 +19,16 @@ struct ServeCommand: AsyncParsableCommand {
         signal(SIGPIPE, SIG_IGN)
         let outcome = ConfigurationFile.load(path: file.path, purpose: .serve)
         guard let configuration = outcome.configuration, outcome.errors.isEmpty else {
-            if Terminal.errorIsJournal { Self.tellFailure(outcome.errorLine) } else { Terminal.complain(outcome) }
+            if Terminal.errorIsJournal { Self.logFailure(outcome.errorLine) } else { Terminal.complain(outcome) }
             throw Exit.configuration
         }
-        try await Terminal.reporting(by: Self.tellFailure) { try await serve(configuration) }
+        try await Terminal.reporting(by: Self.logFailure) { try await serve(configuration) }
     }
 
     /// Logs a failed start as an entry of its own kind, with an error's priority and an explanation in the catalogue.
-    private static func tellFailure(_ reason: String) {
+    private static func logFailure(_ reason: String) {
         guard Terminal.errorIsJournal else { return Terminal.complain("posthouse: \(reason)") }
-        Observatory.Destination.journal.tell(.startFailed(reason: reason), at: ThisProcess.now())
+        Observatory.Destination.journal.log(.startFailed(reason: reason), at: ThisProcess.now())
     }
 
     private func serve(_ configuration: Configuration) async throws {

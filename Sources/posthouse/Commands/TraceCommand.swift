@@ -67,7 +67,7 @@ enum TraceText {
             "  event \(webhook.eventID), \(webhook.holder), event time \(webhook.occurredAt.iso8601)"
                 + (webhook.purchase.map { ", purchase \($0)" } ?? ""),
         ]
-        if webhook.messages.isEmpty { lines.append("  told nothing new: not passed on") }
+        if webhook.messages.isEmpty { lines.append("  announced nothing new: not passed on") }
         for message in webhook.messages {
             lines.append(
                 "  message \(message.type) \(message.id)" + (message.transfer.map { ", transfer \($0)" } ?? ""))

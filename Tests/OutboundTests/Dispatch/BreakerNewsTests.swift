@@ -4,71 +4,71 @@ import Vocabulary
 
 @testable import Outbound
 
-/// What crosses: news of the others with what this lane tells and asks.
+/// What crosses: news of the others with what this lane publishes and requests.
 extension BreakerTests {
-    @Test("What was read before the others were told changes nothing back")
+    @Test("What was read before the change was published changes nothing back")
     func outdatedReadings() throws {
         let bench = Bench()
         let before = bench.now
         bench.attempts(Self.failing, times: 10)
         bench.poll(nil)
-        #expect(bench.breaker.isOpen, "nobody has been told yet")
-        #expect(bench.errand() != nil)
+        #expect(bench.breaker.isOpen, "nothing has been published yet")
+        #expect(bench.action() != nil)
         bench.poll(nil)
         #expect(bench.breaker.isOpen, "it is on its way")
         bench.breaker.done(at: bench.now)
-        bench.breaker.follow(nil, readAt: before)
+        bench.breaker.apply(nil, readAt: before)
         #expect(bench.breaker.isOpen)
         bench.poll(nil)
         #expect(!bench.breaker.isOpen, "another daemon's probe was answered")
     }
 
-    @Test("A database that does not answer: what is to be told waits for the next poll")
-    func untold() {
+    @Test("A database that does not answer: what is to be published waits for the next poll")
+    func unpublished() {
         let bench = Bench()
         bench.attempts(Self.failing, times: 10)
-        let errand = bench.errand()
+        let action = bench.action()
         bench.breaker.failed()
-        #expect(bench.errand() == nil && bench.breaker.isOpen)
+        #expect(bench.action() == nil && bench.breaker.isOpen)
         bench.poll(nil)
-        #expect(bench.breaker.isOpen && errand != nil && bench.errand() == errand)
+        #expect(bench.breaker.isOpen && action != nil && bench.action() == action)
     }
 
     @Test("A probe that is not sent, because the lane stops, is given back")
     func resting() {
         let bench = Bench()
         bench.poll(SharedBreaker(isProbeDue: true))
-        #expect(bench.errand() == .askForProbe)
+        #expect(bench.action() == .requestProbe)
         bench.breaker.done(isGranted: true, at: bench.now)
         bench.breaker.rest()
-        #expect(!bench.breaker.admits && bench.errand() == .tellProbeFailed)
+        #expect(!bench.breaker.admits && bench.action() == .publishProbeFailed)
         // The lane stops while it asks.
         for isGranted in [true, false] {
             let bench = Bench()
             bench.poll(SharedBreaker(isProbeDue: true))
-            #expect(bench.errand() == .askForProbe)
+            #expect(bench.action() == .requestProbe)
             bench.breaker.rest()
             bench.breaker.done(isGranted: isGranted, at: bench.now)
-            #expect(!bench.breaker.admits && bench.errand() == (isGranted ? .tellProbeFailed : nil))
+            #expect(!bench.breaker.admits && bench.action() == (isGranted ? .publishProbeFailed : nil))
         }
     }
 
-    @Test("Opened while it is being told that it closed: the newer word is told, too")
+    @Test("Opened while its closing is being published: the newer state is published, too")
     func turnedRound() throws {
         let bench = Bench(concurrency: 1)
         bench.attempts(Self.failing, times: 10)
-        _ = bench.tell()
+        _ = bench.publish()
         try bench.recover()
-        #expect(bench.errand() == .tellClosed)
+        #expect(bench.action() == .publishClosed)
         bench.attempts(Self.failing, times: 10)
         #expect(bench.breaker.isOpen)
         bench.breaker.done(at: bench.now)
         let reason = "10 of the last 10 attempts failed, the last one: answered 503"
-        #expect(bench.errand() == .tellOpened(reason: reason))
+        #expect(bench.action() == .publishOpened(reason: reason))
         bench.poll(nil)
         #expect(bench.breaker.isOpen, "nobody knows yet")
         bench.breaker.done(at: bench.now)
-        #expect(bench.errand() == nil)
+        #expect(bench.action() == nil)
     }
 
     @Test(
@@ -76,36 +76,36 @@ extension BreakerTests {
     func closedMeanwhile() throws {
         let granted = Bench()
         granted.poll(SharedBreaker(isProbeDue: true))
-        #expect(granted.errand() == .askForProbe)
+        #expect(granted.action() == .requestProbe)
         granted.breaker.done(isGranted: true, at: granted.now)
         granted.poll(nil)
-        #expect(!granted.breaker.isOpen && granted.errand() == nil)
+        #expect(!granted.breaker.isOpen && granted.action() == nil)
         let pass = granted.breaker.start()
         #expect(!pass.isProbe)
 
         let underWay = Bench()
         underWay.attempts(Self.failing, times: 10)
-        _ = underWay.tell()
+        _ = underWay.publish()
         let probe = try #require(underWay.probe())
         underWay.poll(nil)
         #expect(!underWay.breaker.isOpen && underWay.breaker.admits)
         underWay.breaker.ended(probe, Self.failing, at: underWay.now)
-        #expect(!underWay.breaker.isOpen && underWay.errand() == nil)
+        #expect(!underWay.breaker.isOpen && underWay.action() == nil)
     }
 
-    @Test("A probe that says nothing is told as failed; what is read meanwhile changes nothing")
+    @Test("A probe that says nothing is published as failed; what is read meanwhile changes nothing")
     func silentProbe() throws {
         let bench = Bench()
         bench.attempts(Self.failing, times: 10)
-        _ = bench.tell()
+        _ = bench.publish()
         let probe = try #require(bench.probe())
         bench.breaker.ended(probe, .none, at: bench.now)
-        #expect(bench.breaker.isOpen && bench.errand() == .tellProbeFailed)
+        #expect(bench.breaker.isOpen && bench.action() == .publishProbeFailed)
         bench.poll(nil)
-        #expect(bench.breaker.isOpen, "it is being told")
+        #expect(bench.breaker.isOpen, "it is being published")
         bench.poll(SharedBreaker(isProbeDue: true))
         bench.breaker.done(at: bench.now)
-        #expect(bench.errand() == nil && !bench.breaker.admits, "the next reading says when the next is due")
+        #expect(bench.action() == nil && !bench.breaker.admits, "the next reading says when the next is due")
         #expect(bench.probe() != nil)
     }
 
@@ -113,10 +113,10 @@ extension BreakerTests {
     func unansweredQuestion() {
         let bench = Bench()
         bench.poll(SharedBreaker(isProbeDue: true))
-        #expect(bench.errand() == .askForProbe)
+        #expect(bench.action() == .requestProbe)
         bench.breaker.failed()
-        #expect(bench.errand() == nil && !bench.breaker.admits)
+        #expect(bench.action() == nil && !bench.breaker.admits)
         bench.poll(SharedBreaker(isProbeDue: true))
-        #expect(bench.errand() == .askForProbe)
+        #expect(bench.action() == .requestProbe)
     }
 }

@@ -9,7 +9,7 @@ import Vocabulary
 @Suite("The circuit breaker of a lane")
 struct BreakerTests {
     fileprivate static let start = NIODeadline.uptimeNanoseconds(1_000_000_000_000)
-    static let failing = ReceiverSign.failing("answered 503")
+    static let failing = EndpointHealth.failing("answered 503")
 
     /// A breaker with a clock that the test turns.
     final class Bench {
@@ -24,28 +24,28 @@ struct BreakerTests {
         }
 
         /// One attempt after the other.
-        func attempts(_ signs: ReceiverSign..., times: Int = 1, apart: TimeAmount = .milliseconds(1)) {
+        func attempts(_ healths: EndpointHealth..., times: Int = 1, apart: TimeAmount = .milliseconds(1)) {
             for _ in 0..<times {
-                for sign in signs where breaker.admits {
+                for health in healths where breaker.admits {
                     let pass = breaker.start()
                     now = now + apart
-                    breaker.ended(pass, sign, at: now)
+                    breaker.ended(pass, health, at: now)
                 }
             }
         }
 
-        func errand(hasWaiting: Bool = true) -> Breaker.Errand? { breaker.nextErrand(hasWaiting: hasWaiting) }
+        func action(hasWaiting: Bool = true) -> Breaker.Action? { breaker.nextAction(hasWaiting: hasWaiting) }
 
-        /// Does what is to be told; returns what it was.
-        func tell() -> Breaker.Errand? {
-            let errand = errand()
-            if errand != nil { breaker.done(at: now) }
-            return errand
+        /// Publishes what is to be published; returns what it was.
+        func publish() -> Breaker.Action? {
+            let action = action()
+            if action != nil { breaker.done(at: now) }
+            return action
         }
 
         func poll(_ shared: SharedBreaker?) {
             now = now + .seconds(1)
-            breaker.follow(shared, readAt: now)
+            breaker.apply(shared, readAt: now)
         }
 
         /// A probe that is answered.
@@ -57,21 +57,21 @@ struct BreakerTests {
         /// Asks for a probe that is due, is given it and starts it.
         func probe() -> Breaker.Pass? {
             poll(SharedBreaker(isProbeDue: true))
-            guard errand() == .askForProbe else { return nil }
+            guard action() == .requestProbe else { return nil }
             breaker.done(isGranted: true, at: now)
             return breaker.admits ? breaker.start() : nil
         }
     }
 
-    @Test("Ten failures in a row open it, nine do not; what opened it is told")
+    @Test("Ten failures in a row open it, nine do not; what opened it is published")
     func opens() {
         let bench = Bench()
         bench.attempts(Self.failing, times: 9)
-        #expect(!bench.breaker.isOpen && bench.errand() == nil)
+        #expect(!bench.breaker.isOpen && bench.action() == nil)
         bench.attempts(Self.failing)
         #expect(bench.breaker.isOpen && !bench.breaker.admits)
         let reason = "10 of the last 10 attempts failed, the last one: answered 503"
-        #expect(bench.errand() == .tellOpened(reason: reason))
+        #expect(bench.action() == .publishOpened(reason: reason))
     }
 
     @Test("Half of the newest twenty open it, fewer do not; it opens on a failure", arguments: [9, 10])
@@ -120,39 +120,39 @@ struct BreakerTests {
         // It was longer when the breaker opened: nobody else will close it.
         let bench = Bench(gaps: [])
         bench.poll(SharedBreaker(isProbeDue: false))
-        #expect(!bench.breaker.isOpen && bench.tell() == .tellClosed)
+        #expect(!bench.breaker.isOpen && bench.publish() == .publishClosed)
     }
 
     @Test("Open it asks for a probe when one is due, once, and sends one only")
     func probes() throws {
         let bench = Bench()
         bench.attempts(Self.failing, times: 10)
-        _ = bench.tell()
-        #expect(bench.errand() == nil)
+        _ = bench.publish()
+        #expect(bench.action() == nil)
         bench.poll(SharedBreaker(isProbeDue: false))
-        #expect(bench.errand() == nil && !bench.breaker.admits)
+        #expect(bench.action() == nil && !bench.breaker.admits)
         bench.poll(SharedBreaker(isProbeDue: true))
-        #expect(bench.errand(hasWaiting: false) == nil)
-        #expect(bench.errand() == .askForProbe && bench.errand() == nil)
+        #expect(bench.action(hasWaiting: false) == nil)
+        #expect(bench.action() == .requestProbe && bench.action() == nil)
         bench.breaker.done(isGranted: false, at: bench.now)
-        #expect(!bench.breaker.admits && bench.errand() == nil, "another daemon was first")
+        #expect(!bench.breaker.admits && bench.action() == nil, "another daemon was first")
 
         let probe = try #require(bench.probe())
         #expect(probe.isProbe && !bench.breaker.admits)
         bench.poll(SharedBreaker(isProbeDue: true))
-        #expect(bench.errand() == nil, "one is under way")
+        #expect(bench.action() == nil, "one is under way")
         bench.breaker.ended(probe, Self.failing, at: bench.now)
-        #expect(bench.breaker.isOpen && !bench.breaker.admits && bench.tell() == .tellProbeFailed)
-        #expect(bench.errand() == nil)
+        #expect(bench.breaker.isOpen && !bench.breaker.admits && bench.publish() == .publishProbeFailed)
+        #expect(bench.action() == nil)
     }
 
     @Test("A probe that is answered closes it for all; recovery doubles from one attempt at once")
     func recovers() throws {
         let bench = Bench(concurrency: 6)
         bench.attempts(Self.failing, times: 10)
-        _ = bench.tell()
+        _ = bench.publish()
         try bench.recover()
-        #expect(!bench.breaker.isOpen && bench.tell() == .tellClosed)
+        #expect(!bench.breaker.isOpen && bench.publish() == .publishClosed)
         var rounds: [Int] = []
         for _ in 0..<5 {
             var round: [Breaker.Pass] = []
@@ -167,9 +167,9 @@ struct BreakerTests {
     func relapse() throws {
         let bench = Bench()
         bench.attempts(Self.failing, times: 10)
-        _ = bench.tell()
+        _ = bench.publish()
         try bench.recover()
-        _ = bench.tell()
+        _ = bench.publish()
         bench.attempts(.alive, times: 7)
         let eight = (0..<8).map { _ in bench.breaker.start() }
         #expect(!bench.breaker.admits)
@@ -185,42 +185,42 @@ struct BreakerTests {
         let old = (0..<64).map { _ in bench.breaker.start() }
         for pass in old.prefix(10) { bench.breaker.ended(pass, Self.failing, at: bench.now) }
         #expect(bench.breaker.isOpen)
-        _ = bench.tell()
+        _ = bench.publish()
         bench.breaker.ended(old[10], .alive, at: bench.now)
         #expect(bench.breaker.isOpen, "the probe decides")
         try bench.recover()
-        _ = bench.tell()
+        _ = bench.publish()
         #expect(bench.breaker.admits)
         for pass in old.dropFirst(11) { bench.breaker.ended(pass, Self.failing, at: bench.now) }
         #expect(!bench.breaker.isOpen && bench.breaker.admits)
     }
 
-    @Test("It follows the other daemons")
-    func follows() {
+    @Test("It applies what the other daemons published")
+    func appliesWhatIsPublished() {
         let bench = Bench()
         bench.poll(SharedBreaker(isProbeDue: false))
-        #expect(bench.breaker.isOpen && !bench.breaker.admits && bench.errand() == nil)
+        #expect(bench.breaker.isOpen && !bench.breaker.admits && bench.action() == nil)
         bench.poll(nil)
-        #expect(!bench.breaker.isOpen && bench.errand() == nil)
+        #expect(!bench.breaker.isOpen && bench.action() == nil)
         _ = bench.breaker.start()
         #expect(!bench.breaker.admits, "it recovers here, too")
     }
 
     @Test("Only what says something of the receiver as a whole counts")
-    func signs() {
+    func healths() {
         for status in 100...599 {
-            let sign = ReceiverSign(.success(EndpointAnswer(status: status)))
-            let isFailing = if case .failing = sign { true } else { false }
+            let health = EndpointHealth(.success(EndpointAnswer(status: status)))
+            let isFailing = if case .failing = health { true } else { false }
             #expect(isFailing == (status >= 500 || status == 429), "\(status)")
         }
         for failure in [DeliveryFailure.cancelled, .unsendable("a"), .refusedAddress("a")] {
-            #expect(ReceiverSign(.failure(failure)) == .none)
+            #expect(EndpointHealth(.failure(failure)) == .none)
         }
         for failure in [
             DeliveryFailure.unresolvable("a"), .connectFailed("a"), .tlsFailed("a"), .timedOut(.head),
             .connectionLost(.head), .malformedAnswer("a"),
         ] {
-            #expect(ReceiverSign(.failure(failure)) == .failing(failure.explanation))
+            #expect(EndpointHealth(.failure(failure)) == .failing(failure.explanation))
         }
     }
 }

@@ -34,7 +34,7 @@ struct LaneChangesTests {
         #expect(between([], lanes) == [["a", "b"], [], []])
     }
 
-    @Test("Another value is a change, told as it will be")
+    @Test("Another value is a change, reported as it will be")
     func changed() throws {
         let changes = LaneChanges.between(
             present: [Self.route(1, "a"), Self.route(2, "b")],

@@ -81,18 +81,18 @@ struct LaneStateTests {
         var lane = Self.lane(concurrency: 16)
         func add(_ ids: ClosedRange<Int64>) -> Bool { lane.add(deliveries(ids)) }
         func start() -> LaneState.Start? { lane.start(at: Self.now) }
-        func errand() -> Breaker.Errand? { lane.nextErrand() }
+        func action() -> Breaker.Action? { lane.nextAction() }
         func beginClaim() -> Int? { lane.beginClaim() }
         #expect(add(1...3))
-        lane.follow(SharedBreaker(isProbeDue: true), readAt: Self.now)
+        lane.apply(SharedBreaker(isProbeDue: true), readAt: Self.now)
         #expect(start() == nil && beginClaim() == nil)
-        #expect(errand() == .askForProbe)
-        lane.errandDone(isGranted: true, at: Self.now)
+        #expect(action() == .requestProbe)
+        lane.actionDone(isGranted: true, at: Self.now)
         let probe = try #require(start())
         #expect(probe.isProbe && probe.delivery.id == 1 && start() == nil)
         lane.finished(probe, .failing("answered 503"), at: Self.now)
-        #expect(start() == nil && errand() == .tellProbeFailed)
-        lane.errandDone(at: Self.now)
+        #expect(start() == nil && action() == .publishProbeFailed)
+        lane.actionDone(at: Self.now)
         _ = lane.forget()
         #expect(beginClaim() == Limits.claimDeliveriesMax, "there must be something to try")
     }
@@ -102,18 +102,18 @@ struct LaneStateTests {
         var lane = Self.lane(concurrency: 16)
         func add(_ ids: ClosedRange<Int64>) -> Bool { lane.add(deliveries(ids)) }
         func start() -> LaneState.Start? { lane.start(at: Self.now) }
-        func errand() -> Breaker.Errand? { lane.nextErrand() }
-        lane.follow(SharedBreaker(isProbeDue: true), readAt: Self.now)
-        #expect(errand() == nil)
+        func action() -> Breaker.Action? { lane.nextAction() }
+        lane.apply(SharedBreaker(isProbeDue: true), readAt: Self.now)
+        #expect(action() == nil)
         #expect(add(1...1))
-        #expect(errand() == .askForProbe)
+        #expect(action() == .requestProbe)
         _ = lane.close(at: Self.now)
-        lane.errandDone(isGranted: true, at: Self.now)
-        #expect(errand() == nil, "closed")
+        lane.actionDone(isGranted: true, at: Self.now)
+        #expect(action() == nil, "closed")
         lane.reopen()
         #expect(add(2...2))
         #expect(start() == nil, "the probe that was granted to the closed lane is over by now")
-        #expect(errand() == .tellProbeFailed)
+        #expect(action() == .publishProbeFailed)
     }
 
     @Test("What was read before it closed does not open it again")
@@ -149,13 +149,13 @@ struct LaneStateTests {
     @Test("A probe under a slow rate is sent, however many polls come before its slot")
     func ratedProbe() throws {
         var lane = Self.lane(concurrency: 16, rate: RateLimit(count: 6, period: .seconds(60)))
-        func errand() -> Breaker.Errand? { lane.nextErrand() }
+        func action() -> Breaker.Action? { lane.nextAction() }
         #expect(lane.slotWaitMax == .seconds(70.5))
         _ = lane.add(deliveries(1...3))
         var now = Self.now
-        lane.follow(SharedBreaker(isProbeDue: true), readAt: now)
-        #expect(errand() == .askForProbe)
-        lane.errandDone(isGranted: true, at: now)
+        lane.apply(SharedBreaker(isProbeDue: true), readAt: now)
+        #expect(action() == .requestProbe)
+        lane.actionDone(isGranted: true, at: now)
         let begun = lane.beginReservation(at: now)
         #expect(begun?.count == 1, "one probe, one slot")
         // Another daemon has the slot before it.
@@ -165,7 +165,7 @@ struct LaneStateTests {
         var reservations = 1
         for _ in 0..<20 where probe == nil {
             now = min(now + .seconds(1), max(now, lane.wakeUp(after: now) ?? now + .seconds(1)))
-            lane.follow(SharedBreaker(isProbeDue: false), readAt: now)
+            lane.apply(SharedBreaker(isProbeDue: false), readAt: now)
             if lane.beginReservation(at: now) != nil { reservations += 1 }
             probe = lane.start(at: now)
         }
@@ -173,16 +173,16 @@ struct LaneStateTests {
         #expect(now == Self.now + .milliseconds(10_500))
         // Fails: the next probe needs a slot of its own.
         lane.finished(try #require(probe), .failing("answered 503"), at: now)
-        #expect(errand() == .tellProbeFailed)
+        #expect(action() == .publishProbeFailed)
         // The breaker that opens gives up what was reserved for a closed one.
         var other = Self.lane(concurrency: 16, rate: RateLimit(count: 10, period: .seconds(1)))
         _ = other.add(deliveries(1...3))
         _ = other.beginReservation(at: Self.now)
         other.endReservation(
             ReservedSlots(firstMicroseconds: 0, nowMicroseconds: 0), count: 1, askedAt: Self.now, at: Self.now)
-        other.follow(SharedBreaker(isProbeDue: true), readAt: Self.now)
-        _ = other.nextErrand()
-        other.errandDone(isGranted: true, at: Self.now)
+        other.apply(SharedBreaker(isProbeDue: true), readAt: Self.now)
+        _ = other.nextAction()
+        other.actionDone(isGranted: true, at: Self.now)
         let early = other.start(at: Self.now)
         #expect(early == nil)
     }
@@ -201,7 +201,7 @@ struct LaneStateTests {
             return begun.count
         }
         func start() -> LaneState.Start? { lane.start(at: now) }
-        func errand() -> Breaker.Errand? { lane.nextErrand() }
+        func action() -> Breaker.Action? { lane.nextAction() }
         _ = lane.add(deliveries(1...100))
         #expect(reserve() == 1)
         for _ in 0..<Limits.breakerAttemptsNeeded {
@@ -212,20 +212,20 @@ struct LaneStateTests {
         }
         now = now + .milliseconds(2)
         #expect(lane.wakeUp(after: now) == nil && start() == nil, "open")
-        #expect(errand() != nil)
-        lane.errandDone(at: now)
+        #expect(action() != nil)
+        lane.actionDone(at: now)
         for _ in 0..<3 {
             now = now + .seconds(5)
-            lane.follow(SharedBreaker(isProbeDue: true), readAt: now)
-            #expect(errand() == .askForProbe)
-            lane.errandDone(isGranted: true, at: now)
+            lane.apply(SharedBreaker(isProbeDue: true), readAt: now)
+            #expect(action() == .requestProbe)
+            lane.actionDone(isGranted: true, at: now)
             #expect(start() == nil, "nothing that was reserved before is left")
             #expect(reserve() == 1)
             let probe = try #require(start())
             #expect(probe.isProbe)
             lane.finished(probe, .failing("answered 503"), at: now)
-            #expect(errand() == .tellProbeFailed)
-            lane.errandDone(at: now)
+            #expect(action() == .publishProbeFailed)
+            lane.actionDone(at: now)
         }
     }
 

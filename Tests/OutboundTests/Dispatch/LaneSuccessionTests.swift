@@ -10,7 +10,7 @@ import Vocabulary
 @Suite("A lane that another one replaces")
 struct LaneSuccessionTests {
     /// A queue whose database is never asked: nothing that waits in these lanes was leased.
-    private static func queue(_ handOver: HandOver) throws -> (Queue, Registration, DatabaseClock) {
+    private static func queue(_ dispatchBuffer: DispatchBuffer) throws -> (Queue, Registration, DatabaseClock) {
         let settings = try ConnectionSettings(
             "host=127.0.0.1 port=1", connectTimeout: .seconds(1), statementTimeout: .seconds(1),
             deadlineMargin: .seconds(1))
@@ -20,14 +20,14 @@ struct LaneSuccessionTests {
         let clock = DatabaseClock()
         let registration = Registration(pool: pool, key: nil, version: "0", clock: clock)
         let queue = Queue(
-            pool: pool, handOver: handOver, registration: registration, routes: Routes(), observe: { _ in })
+            pool: pool, dispatchBuffer: dispatchBuffer, registration: registration, routes: Routes(), observe: { _ in })
         return (queue, registration, clock)
     }
 
-    @Test("Its second close, as it drains, leaves its successor's place in hand-over alone")
+    @Test("Its second close, as it drains, leaves its successor's slot in the dispatch buffer alone")
     func successor() async throws {
-        let handOver = HandOver()
-        let (queue, registration, clock) = try Self.queue(handOver)
+        let dispatchBuffer = DispatchBuffer()
+        let (queue, registration, clock) = try Self.queue(dispatchBuffer)
         let route = LaneChangesTests.route(7, "a")
         let plan = try #require(try LanePlan.make([route.integration], version: "0")["a"])
         let loop = MultiThreadedEventLoopGroup.singleton.next()
@@ -37,19 +37,20 @@ struct LaneSuccessionTests {
                 trust: plan.trust, resolver: NameResolver().resolver, connectionsMax: 1, eventLoop: loop)
             let path = OutboundPath(
                 route: route, client: client, signer: plan.signer, sources: SourceSignings([:]), clock: clock,
-                settlements: SettlementBuffer(), confirmations: handOver.confirmations, observe: { _ in })
+                settlements: SettlementBuffer(), confirmations: dispatchBuffer.confirmations, observe: { _ in })
             return Lane(
-                route: route, path: path, queue: queue, handOver: handOver, registration: registration, loop: loop)
+                route: route, path: path, queue: queue, dispatchBuffer: dispatchBuffer, registration: registration,
+                loop: loop)
         }
         let drained = try await loop.submit {
             let (old, new) = (lane(), lane())
             old.open()
             old.retire()
             new.open()
-            #expect(handOver.reserve(7, upTo: 1) == 1)
+            #expect(dispatchBuffer.reserve(7, upTo: 1) == 1)
             return NIOLoopBound(old.drain(), eventLoop: loop)
         }.get()
         try await loop.flatSubmit { drained.value }.get()
-        #expect(handOver.reserve(7, upTo: 1) == 1)
+        #expect(dispatchBuffer.reserve(7, upTo: 1) == 1)
     }
 }

@@ -228,7 +228,7 @@ struct RateSlotsTests {
         #expect(worlds.allSatisfy { $0.arrivals.count >= 150 })
     }
 
-    @Test("The database's time is known as well as its quickest answer told it, and a clock that was set is believed")
+    @Test("The database's time is known as well as its quickest answer stated it, and a clock that was set is believed")
     func databaseTime() {
         var offset = DatabaseOffset()
         func at(_ milliseconds: Int64) -> NIODeadline { Self.epoch + .milliseconds(milliseconds) }
@@ -236,7 +236,7 @@ struct RateSlotsTests {
             let said = offset.local(World.database(at(milliseconds)) + set * 1_000)
             return abs((said - at(milliseconds)).nanoseconds) / 1_000_000
         }
-        // Asked at 0, told at 2, heard of at 100 ms.
+        // Queried at 0, stated at 2, received at 100 ms.
         offset.learn(World.database(at(2)), askedAt: at(0), answeredAt: at(100))
         #expect(error(5_000, offset) == 10 && offset.roundTrip == .milliseconds(100))
         offset.learn(World.database(at(202)), askedAt: at(200), answeredAt: at(204))

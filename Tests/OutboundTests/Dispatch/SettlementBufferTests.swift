@@ -19,11 +19,11 @@ struct SettlementBufferTests {
         }
 
         private let state = Mutex(State())
-        let told: AsyncStream<Int>
-        private let tell: AsyncStream<Int>.Continuation
+        let settledCalls: AsyncStream<Int>
+        private let settledCall: AsyncStream<Int>.Continuation
 
         init(failing failures: Int = 0) {
-            (told, tell) = AsyncStream.makeStream()
+            (settledCalls, settledCall) = AsyncStream.makeStream()
             state.withLock { $0.failuresLeft = failures }
         }
 
@@ -54,7 +54,7 @@ struct SettlementBufferTests {
 
         @Sendable func note(_ news: SettlementBuffer.News) { state.withLock { $0.news.append(news) } }
 
-        @Sendable func settled(_: Settled) async { tell.yield(0) }
+        @Sendable func settled(_: Settled) async { settledCall.yield(0) }
     }
 
     private func settlement(_ id: Int64, failure: String? = nil) -> Settlement {
@@ -75,10 +75,10 @@ struct SettlementBufferTests {
         let buffer = SettlementBuffer()
         let book = Book()
         let running = Task { await buffer.run(settle: book.write, settled: book.settled) }
-        var told = book.told.makeAsyncIterator()
+        var settledCalls = book.settledCalls.makeAsyncIterator()
         for id in 1...3 as ClosedRange<Int64> {
             buffer.append(settlement(id))
-            _ = await told.next()
+            _ = await settledCalls.next()
             #expect(book.batches.flatMap(\.self).max() == id)
         }
         #expect(buffer.depth == 0)

@@ -1,0 +1,100 @@
+import NIOCore
+
+/// Counts open connections and stops accepting while there are as many as allowed. Further ones wait in the kernel's
+/// queue, where they cost nothing, until one closes. Sits in the listening channel, before the handler that passes
+/// connections to their loops.
+///
+/// It also rests after an accept that failed, as without a descriptor left. A listener that stays registered for
+/// reading then would be found readable again and again, and its loop would take a whole core: a failed accept leaves
+/// NIO's read pending, and only switching off `autoRead` ends the registration.
+final class AcceptGate: ChannelDuplexHandler {
+    typealias InboundIn = any Channel
+    typealias InboundOut = any Channel
+    typealias OutboundIn = Never
+    typealias OutboundOut = Never
+
+    private let connections: Connections
+    private let connectionsMax: Int
+    /// Connections that one read may bring; accepting stops this many below the limit.
+    private let batch: Int
+    private let rest: TimeAmount
+    private var isReadHeld = false
+    /// While it rests after a failed accept.
+    private var waking: Scheduled<Void>?
+    private var context: ChannelHandlerContext?
+
+    init(_ connections: Connections, limits: HTTPServerLimits) {
+        self.connections = connections
+        connectionsMax = limits.connectionsMax
+        batch = Self.batch(connectionsMax: limits.connectionsMax)
+        rest = TimeAmount(limits.acceptRest)
+    }
+
+    /// Up to 16, but never more than a 64th of the limit, so that small limits are exact.
+    static func batch(connectionsMax: Int) -> Int { max(1, min(16, connectionsMax / 64)) }
+
+    func handlerAdded(context: ChannelHandlerContext) { self.context = context }
+
+    func handlerRemoved(context: ChannelHandlerContext) {
+        self.context = nil
+        waking?.cancel()
+        waking = nil
+    }
+
+    private var isClosed: Bool { connections.hasStoppedAccepting || connections.openCount + batch > connectionsMax }
+
+    func read(context: ChannelHandlerContext) {
+        if isClosed || waking != nil {
+            isReadHeld = true
+        } else {
+            context.read()
+        }
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        let child = unwrapInboundIn(data)
+        connections.joined(child)
+        let gate = NIOLoopBound(self, eventLoop: context.eventLoop)
+        child.closeFuture.hop(to: context.eventLoop).whenComplete { _ in
+            gate.value.connections.left(child)
+            gate.value.reopen()
+        }
+        context.fireChannelRead(data)
+    }
+
+    /// Rests. Errors after which NIO goes on listening arrive here, and those after which it closes the listener.
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        guard error is IOError else { return context.fireErrorCaught(error) }
+        setAutoRead(false, context)
+        beginRest(context)
+    }
+
+    private func beginRest(_ context: ChannelHandlerContext) {
+        let gate = NIOLoopBound(self, eventLoop: context.eventLoop)
+        waking?.cancel()
+        waking = context.eventLoop.scheduleTask(in: rest) { gate.value.endRest() }
+    }
+
+    private func endRest() {
+        guard let context, waking != nil else { return }
+        // Switching `autoRead` on reads at once, past this gate. Once the door is shut nothing is read again.
+        if isClosed { return connections.hasStoppedAccepting ? () : beginRest(context) }
+        waking?.cancel()
+        waking = nil
+        isReadHeld = false
+        setAutoRead(true, context)
+    }
+
+    private func setAutoRead(_ value: Bool, _ context: ChannelHandlerContext) {
+        // Fails only if the listener is closed.
+        try? context.channel.syncOptions?.setOption(.autoRead, value: value)
+    }
+
+    private func reopen() {
+        guard let context else { return }
+        if waking != nil { return endRest() }
+        guard isReadHeld else { return }
+        isReadHeld = false
+        read(context: context)
+    }
+}

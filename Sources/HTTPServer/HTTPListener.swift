@@ -1,0 +1,179 @@
+package import NIOCore
+import NIOHTTP1
+import NIOPosix
+import NIOSSL
+import Synchronization
+
+/// One listener with its connections.
+package final class HTTPListener: Sendable {
+    /// "127.0.0.1:8080", "[::1]:8080" or "unix:/path", with the port that the kernel chose where it was 0.
+    package let boundAddress: String
+
+    private let channel: any Channel
+    private let connections: Connections
+    private let certificates: Certificates
+
+    private init(
+        channel: any Channel, boundAddress: String, connections: Connections, certificates: Certificates
+    ) {
+        self.channel = channel
+        self.boundAddress = boundAddress
+        self.connections = connections
+        self.certificates = certificates
+    }
+
+    package var figures: HTTPServerFigures { connections.figures }
+    package var openConnections: Int { connections.openCount }
+
+    /// Starts to listen and serve. Connections are spread over the loops of `group`, which stays the caller's.
+    package static func start(
+        listener: Listen, handler: some IncomingHandler, group: any EventLoopGroup, tls: TLSFiles? = nil,
+        limits: HTTPServerLimits = HTTPServerLimits()
+    ) async throws(HTTPServerError) -> HTTPListener {
+        let connections = Connections()
+        let certificates = Certificates(try tls?.load())
+        let bootstrap = bootstrap(
+            handler: handler, group: group, connections: connections, certificates: certificates, limits: limits)
+        let channel = try await bind(bootstrap, to: listener)
+        if case .unix(let path) = listener {
+            do { try SocketFile.open(path) } catch {
+                channel.close(mode: .all, promise: nil)
+                throw error
+            }
+        }
+        return HTTPListener(
+            channel: channel, boundAddress: channel.localAddress?.listenText ?? listener.description,
+            connections: connections, certificates: certificates)
+    }
+
+    /// Whether it was started with a certificate; it then speaks TLS for as long as it listens.
+    package var speaksTLS: Bool { certificates.current != nil }
+
+    /// Gives new connections this certificate; open ones keep theirs. Does nothing on a listener that was started
+    /// without TLS.
+    /// - Returns: whether it differs from the one before.
+    @discardableResult
+    package func replaceTLS(_ certificate: TLSCertificate) -> Bool { certificates.replace(certificate) }
+
+    /// Stops accepting, answers requests under way with `Connection: close`, closes idle connections, and returns when
+    /// none is left. The rest is cut at the deadline; returns how many that were.
+    @discardableResult
+    package func drain(upTo limit: Duration) async -> Int {
+        await stopAccepting(upTo: limit)
+        // Before the listener closes: once a client finds it closed, every answer says `Connection: close`.
+        connections.drain()
+        // Fails only if it is closed already, by an earlier drain.
+        try? await channel.close(mode: .all).get()
+        let loop = channel.eventLoop
+        let gone = loop.makePromise(of: Void.self)
+        let cut = loop.scheduleTask(in: TimeAmount(limit)) { [connections] in connections.cut() }
+        connections.whenEmpty(gone)
+        try? await gone.futureResult.get()
+        cut.cancel()
+        // If it was cancelled in time, nothing was cut: the future of a cancelled task fails.
+        return (try? await cut.futureResult.get()) ?? 0
+    }
+}
+
+extension HTTPListener {
+    /// Stops accepting without losing accepted connections. Closing a listener resets those that it has accepted and
+    /// not yet passed to their loops, so they are waited for. Connections in the kernel's queue stay there, for the
+    /// next process if systemd holds the socket.
+    private func stopAccepting(upTo limit: Duration) async {
+        connections.stopAccepting()
+        // Fails only if it is closed already, by an earlier drain.
+        try? await channel.setOption(.autoRead, value: false).get()
+        let loop = channel.eventLoop
+        let setUp = loop.makePromise(of: Void.self)
+        let impatience = loop.scheduleTask(in: TimeAmount(limit)) { [connections] in connections.giveUpSetUps() }
+        connections.whenSetUp(setUp)
+        try? await setUp.futureResult.get()
+        impatience.cancel()
+    }
+}
+
+// MARK: Setting up
+
+extension HTTPListener {
+    private static func bootstrap(
+        handler: some IncomingHandler, group: any EventLoopGroup, connections: Connections, certificates: Certificates,
+        limits: HTTPServerLimits
+    ) -> ServerBootstrap {
+        let waits = Waits(limits)
+        let acceptBatch = AcceptGate.batch(connectionsMax: limits.connectionsMax)
+        return ServerBootstrap(group: group)
+            .serverChannelOption(.backlog, value: Int32(clamping: limits.backlog))
+            .serverChannelOption(.maxMessagesPerRead, value: UInt(acceptBatch))
+            .serverChannelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    try channel.pipeline.syncOperations.addHandler(AcceptGate(connections, limits: limits))
+                }
+            }
+            // A client may close its side after its request; it still gets its answer.
+            .childChannelOption(.allowRemoteHalfClosure, value: true)
+            .childChannelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    let pipeline = channel.pipeline.syncOperations
+                    if let certificate = certificates.current {
+                        try pipeline.addHandler(NIOSSLServerHandler(context: certificate.context))
+                    }
+                    try pipeline.addHandler(
+                        ByteToMessageHandler(
+                            HTTPRequestDecoder(limitConfiguration: limits.decoder),
+                            maximumBufferSize: limits.headBytesMax))
+                    try pipeline.addHandler(
+                        IncomingConnection(
+                            handler: handler, connections: connections, limits: limits, waits: waits, now: .now()))
+                }
+            }
+    }
+
+    private static func bind(
+        _ bootstrap: ServerBootstrap, to listener: Listen
+    ) async throws(HTTPServerError) -> any Channel {
+        do {
+            switch listener {
+            case .tcp(let host, let port):
+                return try await bootstrap.serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
+                    .bind(to: SocketAddress(ipAddress: host, port: port)).get()
+            case .unix(let path):
+                try SocketFile.makeWay(at: path)
+                return try await bootstrap.bind(unixDomainSocketPath: path).get()
+            case .inherited(let descriptor):
+                try InheritedSocket.check(descriptor)
+                return try await bootstrap.withBoundSocket(descriptor).get()
+            }
+        } catch let error as HTTPServerError {
+            throw error
+        } catch {
+            throw HTTPServerError(binding: listener, error)
+        }
+    }
+}
+
+/// The certificate of a listener, replaceable while it serves; nil: it was started without one and stays so.
+private final class Certificates: Sendable {
+    private let certificate: Mutex<TLSCertificate?>
+
+    init(_ certificate: TLSCertificate?) { self.certificate = Mutex(certificate) }
+
+    var current: TLSCertificate? { certificate.withLock { $0 } }
+
+    func replace(_ next: TLSCertificate) -> Bool {
+        certificate.withLock { certificate in
+            guard let former = certificate else { return false }
+            certificate = next
+            return former.chain != next.chain
+        }
+    }
+}
+
+extension HTTPServerLimits {
+    fileprivate var decoder: NIOHTTPDecoderLimitConfiguration {
+        var configuration = NIOHTTPDecoderLimitConfiguration()
+        configuration.maxHeaderFieldSize = headBytesMax
+        configuration.maxHeaderListSize = headBytesMax
+        configuration.maxHeaderFieldCount = headFieldsMax
+        return configuration
+    }
+}

@@ -1,0 +1,266 @@
+import NIOCore
+import NIOHTTP1
+
+/// One connection: passes what the parser reads to `Exchange` and performs its actions. Lives on its event loop.
+final class IncomingConnection: ChannelDuplexHandler {
+    typealias InboundIn = HTTPServerRequestPart
+    typealias OutboundIn = Never
+    typealias OutboundOut = ByteBuffer
+
+    /// Input that came before its turn. It is limited by one burst of reading: nothing more is read while something is
+    /// kept.
+    private enum Kept {
+        case head(HTTPRequestHead, arrived: NIODeadline)
+        case body(ByteBuffer)
+        case end
+        case unservable(Unservable)
+        case inputEnd
+    }
+
+    private let handler: any IncomingHandler
+    private let connections: Connections
+    private let partialBodiesBytesMax: Int
+    private var exchange: Exchange
+    private var context: ChannelHandlerContext?
+    private var kept = CircularBuffer<Kept>()
+    /// This connection's part of `Connections.holdBodyBytes`.
+    private var heldBytes = 0
+    /// Set from the first part of a read to its end; answers are flushed together then.
+    private var isReading = false
+    private var sawPart = false
+    private var needsFlush = false
+    private var isReadHeld = false
+    private var isWorkingOffKept = false
+    private var timer = LazyTimer()
+
+    init(
+        handler: any IncomingHandler, connections: Connections, limits: HTTPServerLimits, waits: Waits, now: NIODeadline
+    ) {
+        self.handler = handler
+        self.connections = connections
+        partialBodiesBytesMax = limits.partialBodiesBytesMax
+        exchange = Exchange(now: now, waits: waits, limits: limits)
+    }
+
+    func handlerAdded(context: ChannelHandlerContext) {
+        self.context = context
+        if connections.isDraining { exchange.drain(now: .now()) }
+        setTimer()
+    }
+
+    func channelActive(context: ChannelHandlerContext) {
+        connections.isSetUp(context.channel)
+        context.fireChannelActive()
+    }
+
+    func handlerRemoved(context: ChannelHandlerContext) {
+        self.context = nil
+        kept.removeAll()
+        countHeldBytes(0)
+        timer.cancel()
+    }
+
+    // MARK: Reading
+
+    /// Reads on, unless something is kept back or the client does not take its answers.
+    func read(context: ChannelHandlerContext) {
+        if canRead { context.read() } else { isReadHeld = true }
+    }
+
+    private var canRead: Bool { kept.isEmpty && (context?.channel.isWritable ?? false) }
+
+    private func readOn() {
+        guard isReadHeld, canRead else { return }
+        isReadHeld = false
+        context?.read()
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        isReading = true
+        sawPart = true
+        switch unwrapInboundIn(data) {
+        case .head(let head): take(.head(head, arrived: .now()))
+        case .body(let bytes): take(.body(bytes))
+        case .end: take(.end)
+        }
+    }
+
+    func channelReadComplete(context: ChannelHandlerContext) {
+        if !sawPart { exchange.bytesCame(now: .now()) }
+        isReading = false
+        sawPart = false
+        countHeldBytes(exchange.heldBytes)
+        settle()
+        context.fireChannelReadComplete()
+    }
+
+    func channelWritabilityChanged(context: ChannelHandlerContext) {
+        if context.channel.isWritable {
+            workOffKept()
+            settle()
+        }
+        context.fireChannelWritabilityChanged()
+    }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        switch event {
+        case ChannelEvent.inputClosed:
+            take(.inputEnd)
+            settle()
+        case is DrainRequest:
+            exchange.drain(now: .now())
+            settle()
+        default: context.fireUserInboundEventTriggered(event)
+        }
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        switch error {
+        case let error as HTTPParserError:
+            take(.unservable(Unservable(error)))
+        case is ByteToMessageDecoderError.PayloadTooLargeError:
+            take(.unservable(Unservable(.headTooLarge, "the head is too large")))
+        case ByteToMessageDecoderError.dataReceivedInErrorState(_, let bytes):
+            perform(exchange.dropped(bytes: bytes.readableBytes))
+        default:
+            // The connection itself failed (reset, TLS): nobody is left to answer.
+            context.close(promise: nil)
+        }
+        settle()
+    }
+
+    private func take(_ part: Kept) {
+        if kept.isEmpty, exchange.takesParts, context?.channel.isWritable ?? false || exchange.isEnding {
+            process(part)
+        } else {
+            exchange.bytesCame(now: .now())
+            kept.append(part)
+        }
+    }
+
+    private func workOffKept() {
+        guard !isWorkingOffKept else { return }
+        isWorkingOffKept = true
+        while let context, exchange.takesParts, context.channel.isWritable || exchange.isEnding, !kept.isEmpty {
+            process(kept.removeFirst())
+        }
+        isWorkingOffKept = false
+    }
+
+    private func process(_ part: Kept) {
+        switch part {
+        case .head(let head, let arrived): process(head, arrived: arrived)
+        case .body(let bytes): perform(exchange.bodyCame(bytes, now: .now()))
+        case .end:
+            noteDrain()
+            perform(exchange.messageEnded(now: .now()))
+        case .unservable(let error): perform(exchange.unservable(error, now: .now()))
+        case .inputEnd: perform(exchange.inputEnded())
+        }
+    }
+
+    private func process(_ head: HTTPRequestHead, arrived: NIODeadline) {
+        guard !exchange.isEnding else { return }
+        let framing: Framing
+        do { framing = try Framing(head) } catch {
+            perform(exchange.unservable(error, now: .now()))
+            return
+        }
+        connections.countRequest()
+        let method = framing.isHead ? "GET" : head.method.rawValue
+        let incomingHead = IncomingHead(method: method, target: framing.target, headers: head.headers)
+        perform(exchange.headCame(incomingHead, framing, handler.admit(incomingHead), arrived: arrived, now: .now()))
+    }
+
+    // MARK: Answering
+
+    /// Called by `Responder`, on the loop.
+    func answer(_ answer: HTTPAnswer, to sequence: UInt64) {
+        guard context != nil else { return }
+        noteDrain()
+        perform(exchange.answered(answer, to: sequence, now: .now()))
+        workOffKept()
+        settle()
+    }
+
+    /// Applies a drain whose `DrainRequest` is still on its way: a late loop reads before it runs submitted tasks, and
+    /// the answer to a request that came after the listener closed must say `Connection: close`.
+    private func noteDrain() {
+        if connections.isDraining, !exchange.isDraining { exchange.drain(now: .now()) }
+    }
+
+    private func perform(_ action: Exchange.Action) {
+        guard let context else { return }
+        switch action {
+        case .nothing: break
+        case .respond(let request, let sequence):
+            handler.respond(to: request, with: Responder(self, on: context.eventLoop, sequence: sequence))
+        case .sendContinue:
+            write(ByteBuffer(staticString: "HTTP/1.1 100 Continue\r\n\r\n"), in: context)
+        case .send(let answer, let style): send(answer, style, in: context)
+        case .reject(let answer, let style, let head, let reason):
+            connections.countRejected()
+            handler.rejected(head, status: answer.status, reason: reason)
+            send(answer, style, in: context)
+        case .closeOutput: context.close(mode: .output, promise: nil)
+        case .close: context.close(promise: nil)
+        }
+    }
+
+    private func send(_ answer: HTTPAnswer, _ style: AnswerStyle, in context: ChannelHandlerContext) {
+        var buffer = context.channel.allocator.buffer(capacity: answer.renderedBytesEstimate(style))
+        answer.render(style, into: &buffer)
+        guard style.closes else { return write(buffer, in: context) }
+        // Input that was kept back is not answered any more.
+        kept.removeAll()
+        let written = context.eventLoop.makePromise(of: Void.self)
+        written.futureResult.assumeIsolated().whenComplete { result in
+            switch result {
+            case .success: self.perform(self.exchange.lastAnswerWritten(now: .now()))
+            case .failure: self.context?.close(promise: nil)
+            }
+            self.settle()
+        }
+        write(buffer, promise: written, in: context)
+    }
+
+    private func write(_ buffer: ByteBuffer, promise: EventLoopPromise<Void>? = nil, in context: ChannelHandlerContext)
+    {
+        context.write(wrapOutboundOut(buffer), promise: promise)
+        needsFlush = true
+    }
+
+    /// Flushes what was written, resumes reading, and makes sure that the timer fires early enough.
+    private func settle() {
+        if needsFlush, !isReading {
+            needsFlush = false
+            context?.flush()
+        }
+        readOn()
+        setTimer()
+    }
+
+    private func setTimer() {
+        guard let context else { return }
+        timer.set(noLaterThan: exchange.deadline, on: context.eventLoop) { self.timerFired() }
+    }
+
+    private func timerFired() {
+        timer.fired()
+        perform(exchange.timeIsUp(now: .now()))
+        workOffKept()
+        settle()
+    }
+
+    /// Updates the listener's sum of unfinished bodies. A body that came in one read is not counted.
+    private func countHeldBytes(_ bytes: Int) {
+        guard bytes != heldBytes else { return }
+        let sum = connections.holdBodyBytes(bytes - heldBytes)
+        let grew = bytes > heldBytes
+        heldBytes = bytes
+        if grew, sum > partialBodiesBytesMax {
+            perform(exchange.bodiesOverflowed(now: .now()))
+            countHeldBytes(exchange.heldBytes)
+        }
+    }
+}

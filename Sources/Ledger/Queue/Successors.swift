@@ -1,0 +1,64 @@
+import Postgres
+import Vocabulary
+
+/// Unblocks deliveries that wait for another delivery of their purchase (`order = "purchase"`) once that one is
+/// settled.
+///
+/// Two transactions can miss each other here: one settles the head while the other adds a successor. Therefore each
+/// checks after its own commit: whichever is second sees what the other did, and neither waits for a lock. If a process
+/// dies between commit and check, the sweep, or the daemon that reclaims its deliveries, finds the blocked row.
+struct Successors {
+    let dispatchBuffer: DispatchBuffer
+
+    /// Unblocks the first delivery of each ordering key if it is blocked, and leases it if a slot is free. Runs in its
+    /// own transaction, after the commit that made the check necessary.
+    /// - Parameter lease: nil: none of them is leased.
+    /// - Returns: what was leased, counted in its lane and held; to be given to the lane.
+    func unblock(
+        _ keys: [FanOut.OrderingKey], leasedBy lease: Int64?, on session: borrowing Session
+    ) throws(DatabaseError) -> [Delivery] {
+        guard !keys.isEmpty else { return [] }
+        var slots: [Int32: Int] = [:]
+        var leases: [Int64?] = []
+        for key in keys {
+            let isGranted = lease != nil && dispatchBuffer.reserve(key.integration, upTo: 1) == 1
+            if isGranted { slots[key.integration, default: 0] += 1 }
+            leases.append(isGranted ? lease : nil)
+        }
+        defer { for (integration, count) in slots { dispatchBuffer.release(integration, count) } }
+        var held: [Int64] = []
+        do throws(DatabaseError) {
+            let deliveries = try session.transaction(planning: .onceByIndex) { session throws(DatabaseError) in
+                let rows = try session.run(
+                    QueueStatements.unblockNext, (keys.map(\.integration), keys.map(\.purchase), leases)
+                ).filter { $0.5 != nil }
+                let deliveries = try self.deliveries(rows, on: session)
+                // Before the commit, so that a sweep in between does not take them for leaked.
+                held = rows.map(\.0)
+                if let lease { dispatchBuffer.hold(held, under: lease) }
+                return deliveries
+            }
+            for delivery in deliveries { slots[delivery.integration, default: 0] -= 1 }
+            dispatchBuffer.reserveBytes(of: deliveries)
+            return deliveries
+        } catch {
+            // If the commit took effect after all, the sweep finds them leased and not held; otherwise it finds them
+            // blocked by nothing.
+            if let lease { dispatchBuffer.drop(held, under: lease) }
+            dispatchBuffer.requestSweeps()
+            throw error
+        }
+    }
+
+    private func deliveries(
+        _ rows: [(Int64, Int64, Int32, Int16, Int64, Int64?)], on session: borrowing Session
+    ) throws(DatabaseError) -> [Delivery] {
+        let messages = try Queue.messages(rows.map(\.1), on: session)
+        return rows.compactMap { row in
+            guard let message = messages[row.1], let lease = row.5 else { return nil }
+            return Delivery(
+                id: row.0, lease: lease, integration: row.2, message: message, attemptsMade: Int(row.3),
+                createdAt: Timestamp(milliseconds: row.4))
+        }
+    }
+}

@@ -1,0 +1,88 @@
+import Vocabulary
+
+/// The rows of a plan.
+extension BatchPlan {
+    /// An event whose event key is new.
+    struct New {
+        /// Row of `events`.
+        var row: Int64
+        var key: Identifier
+        var event: Event
+        /// The purchase id, if the event names a purchase.
+        var purchase: Identifier?
+
+        init(_ arrival: BatchReads.Arrival, row: Int64) {
+            self.row = row
+            key = arrival.key
+            event = arrival.event
+            purchase = arrival.purchase
+        }
+
+        /// An event that is stored already.
+        init(_ event: Event, key: Identifier, row: Int64) {
+            self.row = row
+            self.key = key
+            self.event = event
+            purchase = nil
+        }
+    }
+
+    /// A purchase as the table has it; the state of a new one is empty.
+    struct PurchaseRow {
+        var scope: Scope
+        var purchase: Purchase
+        var asOf: Timestamp
+        var state: PurchaseState
+        var isNew: Bool
+    }
+
+    struct TransactionRow {
+        var purchase: Identifier
+        var transaction: Transaction
+        var asOf: Timestamp
+        var asOfEvent: Identifier
+    }
+
+    struct EntitlementKey: Hashable {
+        var holder: Holder
+        var purchase: Identifier
+    }
+
+    struct EntitlementRow {
+        var access: Access
+        /// Row of the event that stated it.
+        var event: Int64
+    }
+
+    struct TransferRow {
+        var id: Identifier
+        var purchase: Identifier
+        var from: Holder
+        var to: Holder
+        var ordinal: Int
+        var event: Int64
+        var storeTransactionID: String?
+        var trail: TransferTrail
+    }
+
+    struct TransactionKey: Hashable {
+        var purchase: Identifier
+        /// As bytes, because Swift's strings treat different encodings of a letter as equal.
+        var storeTransactionID: [UInt8]
+    }
+
+    struct MessageRow {
+        var key: Identifier
+        /// Index into `events`.
+        var cause: Int
+        var type: String
+        /// The purchase of the event that is passed on, or the one that a transfer is about.
+        var purchase: Identifier?
+        var purchaseKey: String?
+        var storeTransactionID: String?
+        var transfer: Identifier?
+        var eventID: String
+        var envelope: [UInt8]
+        var derivedBody: [UInt8]?
+    }
+}

@@ -1,0 +1,68 @@
+import Postgres
+import Vocabulary
+
+/// What a batch reads from the queue: the unsettled deliveries that block those of its purchases, and row ids for the
+/// messages and deliveries that it may cause. A small batch queries both in advance. A wide one queries once it knows
+/// what it needs: it then needs less, and one wait for so many events hardly matters.
+struct QueueReads {
+    /// Messages for which row ids are drawn in advance, beyond one for each event: a transfer announces two.
+    private static let messagesBeyondEvents = 4
+    /// Row ids of deliveries drawn in advance, at most: of many integrations few may select the event.
+    private static let deliveryIDsMax = 64
+
+    private let ordered: [Int32]
+    private let occupied: PendingRows<(Identifier, Int32, Int64)>?
+    private let rowIDs: PendingRows<([Int64], [Int64])>?
+
+    /// Queries nothing in advance.
+    init(_ routes: [RoutedIntegration]) {
+        ordered = routes.filter { $0.integration.order == .purchase }.map(\.row)
+        occupied = nil
+        rowIDs = nil
+    }
+
+    init(
+        _ routes: [RoutedIntegration], readingAheadFor events: Int, of purchases: [Identifier],
+        on session: borrowing Session
+    ) throws(DatabaseError) {
+        ordered = routes.filter { $0.integration.order == .purchase }.map(\.row)
+        occupied =
+            !purchases.isEmpty && !ordered.isEmpty
+            ? try session.enqueueQuery(RecordStatements.occupied, (purchases, ordered)) : nil
+        let messages = events + Self.messagesBeyondEvents
+        let deliveries = messages * routes.count
+        rowIDs =
+            deliveries <= Self.deliveryIDsMax
+            ? try session.enqueueQuery(RecordStatements.rowIDs, (Int32(messages), Int32(deliveries))) : nil
+    }
+
+    /// The last unsettled delivery of each ordering key of these purchases that has one.
+    func heads(
+        of purchases: [Identifier], on session: borrowing Session
+    ) throws(DatabaseError) -> [FanOut.OrderingKey: Int64] {
+        if purchases.isEmpty || ordered.isEmpty { return [:] }
+        let rows =
+            if let occupied {
+                try session.answer(to: occupied)
+            } else {
+                try session.run(RecordStatements.occupied, (purchases, ordered))
+            }
+        return Dictionary(
+            rows.map { (FanOut.OrderingKey(purchase: $0.0, integration: $0.1), $0.2) },
+            uniquingKeysWith: { first, _ in first }
+        )
+    }
+
+    /// Row ids, ascending: those drawn in advance if they are enough, otherwise newly drawn ones.
+    func rowIDs(
+        messages: Int, deliveries: Int, on session: borrowing Session
+    ) throws(DatabaseError) -> (messages: [Int64], deliveries: [Int64]) {
+        if messages == 0 { return ([], []) }
+        if let rowIDs, let drawn = try session.answer(to: rowIDs).first,
+            drawn.0.count >= messages, drawn.1.count >= deliveries
+        {
+            return (Array(drawn.0.prefix(messages)), Array(drawn.1.prefix(deliveries)))
+        }
+        return try session.run(RecordStatements.rowIDs, (Int32(messages), Int32(deliveries))).first ?? ([], [])
+    }
+}

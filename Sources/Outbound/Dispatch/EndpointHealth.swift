@@ -1,0 +1,20 @@
+/// What the end of an attempt says about the health of the endpoint, apart from the message: the evidence for the
+/// breaker.
+enum EndpointHealth: Sendable, Equatable {
+    /// It answered, even if it refused this one message (3xx, 4xx).
+    case alive
+    /// It cannot be reached, gives no valid answer in time, reports that it cannot work (5xx) or is overloaded (429).
+    case failing(String)
+    /// No evidence: this daemon gave the attempt up or could not make it.
+    case none
+
+    init(_ result: Result<EndpointAnswer, DeliveryFailure>) {
+        switch result {
+        case .success(let answer) where answer.status >= 500 || answer.status == 429:
+            self = .failing("answered \(answer.status)")
+        case .success: self = .alive
+        case .failure(.cancelled), .failure(.unsendable), .failure(.refusedAddress): self = .none
+        case .failure(let failure): self = .failing(failure.explanation)
+        }
+    }
+}

@@ -1,0 +1,127 @@
+import API
+import Configuration
+import HTTPServer
+import Inbound
+import NIOCore
+import Synchronization
+import Vocabulary
+
+/// The open listeners. A reload replaces all of their handlers at once. A request whose head was admitted before a
+/// reload and whose body came after it is answered by the new handlers, so by the current secrets. If its source is
+/// gone, it is answered 503, and 404 when it comes again.
+final class OpenListeners: Sendable {
+    /// The paths that a listener serves.
+    enum Role: Sendable {
+        case everything, webhooks, backend
+    }
+
+    /// The handlers of requests.
+    struct Handlers: Sendable {
+        let ingest: Ingest
+        let api: API
+        let operations: Operations
+    }
+
+    private struct Entry: Sendable {
+        let server: HTTPListener
+        let role: Role
+        let router: LiveRouter
+    }
+
+    private let entries: [Entry]
+
+    var servers: [HTTPListener] { entries.map(\.server) }
+
+    fileprivate init(_ entries: [(HTTPListener, Role, LiveRouter)]) {
+        self.entries = entries.map { Entry(server: $0.0, role: $0.1, router: $0.2) }
+    }
+
+    static func open(
+        _ listeners: [(Listen, Role)], tls: HTTPServer.TLSFiles?, handlers: Handlers, group: any EventLoopGroup
+    ) async throws -> OpenListeners {
+        var entries: [(HTTPListener, Role, LiveRouter)] = []
+        for (listener, role) in listeners {
+            let router = LiveRouter(Router(handlers, role))
+            do {
+                let server = try await HTTPListener.start(listener: listener, handler: router, group: group, tls: tls)
+                entries.append((server, role, router))
+            } catch {
+                for (server, _, _) in entries { await server.drain(upTo: .zero) }
+                throw error
+            }
+        }
+        return OpenListeners(entries)
+    }
+
+    func answer(by handlers: Handlers) {
+        for entry in entries { entry.router.replace(Router(handlers, entry.role)) }
+    }
+
+    /// Whether the listeners were opened with a certificate.
+    var speakTLS: Bool { servers.contains { $0.speaksTLS } }
+
+    /// Gives new connections this certificate.
+    /// - Returns: whether it differs from the one before.
+    func renew(_ certificate: TLSCertificate) -> Bool {
+        servers.map { $0.replaceTLS(certificate) }.contains(true)
+    }
+}
+
+/// A router that can be replaced while requests come.
+private final class LiveRouter: IncomingHandler {
+    private let router: Mutex<Router>
+
+    init(_ router: Router) { self.router = Mutex(router) }
+
+    func replace(_ next: Router) { router.withLock { $0 = next } }
+
+    private var current: Router { router.withLock { $0 } }
+
+    func admit(_ head: IncomingHead) -> Admission { current.admit(head) }
+
+    func respond(to request: IncomingRequest, with responder: Responder) {
+        current.respond(to: request, with: responder)
+    }
+
+    func rejected(_ head: IncomingHead?, status: Int, reason: String) {
+        current.rejected(head, status: status, reason: reason)
+    }
+}
+
+/// Chooses the handler for each path of one listener.
+private struct Router: IncomingHandler {
+    private let ingest: Ingest?
+    /// nil: the listener serves webhooks only, without the API and the metrics.
+    private let api: API?
+    private let operations: Operations
+
+    init(_ handlers: OpenListeners.Handlers, _ role: OpenListeners.Role) {
+        ingest = role == .backend ? nil : handlers.ingest
+        api = role == .webhooks ? nil : handlers.api
+        operations = handlers.operations
+    }
+
+    func admit(_ head: IncomingHead) -> Admission {
+        if let handler = handler(of: head) { return handler.admit(head) }
+        return operations.admit(head, showsMetrics: api != nil)
+    }
+
+    func respond(to request: IncomingRequest, with responder: Responder) {
+        if let handler = handler(of: request.head) {
+            handler.respond(to: request, with: responder)
+        } else {
+            operations.respond(to: request, with: responder)
+        }
+    }
+
+    func rejected(_ head: IncomingHead?, status: Int, reason: String) {
+        guard let head else { return }
+        handler(of: head)?.rejected(head, status: status, reason: reason)
+    }
+
+    /// The handler of a path; nil: `Operations` answers.
+    private func handler(of head: IncomingHead) -> (any IncomingHandler)? {
+        if head.path.hasPrefix(Ingest.prefix) { return ingest }
+        return API.owns(path: head.path) ? api : nil
+    }
+}

@@ -1,0 +1,86 @@
+import API
+import Configuration
+import Inbound
+import Ledger
+import Observing
+import Outbound
+import Postgres
+import Synchronization
+import Vocabulary
+
+// What the relay takes from a configuration.
+
+/// The current configuration.
+final class LiveConfiguration: Sendable {
+    private struct State {
+        var current: Configuration
+        var refusal: String?
+    }
+
+    private let state: Mutex<State>
+
+    init(_ configuration: Configuration) { state = Mutex(State(current: configuration)) }
+
+    var current: Configuration { state.withLock { $0.current } }
+    /// Why the last reload was refused; nil: it was not, or there was none.
+    var refusal: String? { state.withLock { $0.refusal } }
+
+    func replace(_ next: Configuration) { state.withLock { $0 = State(current: next) } }
+
+    func refused(_ reason: String) { state.withLock { $0.refusal = reason } }
+}
+
+extension OpenListeners.Handlers {
+    /// Makes the handlers, at the start and at each reload.
+    init(
+        _ configuration: Configuration, pool: Pool, reading: FiguresReading, queue: RecordQueue,
+        recording: RecordFigures, registration: Registration, clock: DatabaseClock, observatory: Observatory
+    ) {
+        let observe = observatory.observer
+        observatory.expect(
+            sources: configuration.sources.map(\.name), integrations: configuration.integrations.map(\.name))
+        let bodyBytesMax = configuration.server.maxBodyBytes
+        ingest = Ingest(
+            sources: configuration.sources, queue: queue, bodyBytesMax: bodyBytesMax, now: ThisProcess.now,
+            observe: observe)
+        api = API(
+            tokens: configuration.apiTokens, sources: configuration.sources,
+            subscriptionGroups: configuration.subscriptionGroups, lookup: HolderLookup(pool: pool), queue: queue,
+            bodyBytesMax: bodyBytesMax,
+            lookupsMax: APILimits.lookups(ofConnections: configuration.database.poolConnections),
+            now: { clock.now }, observe: observe)
+        operations = Operations(
+            pool: pool, reading: reading, registration: registration, observatory: observatory, recording: recording,
+            recordQueue: queue, integrations: Set(configuration.integrations.map(\.name)))
+    }
+}
+
+extension SourceRules {
+    init(_ source: Source) {
+        self.init(shape: SourceAdapters.adapter(for: source.kind), ownership: source.ownership)
+    }
+
+    static func byName(_ configuration: Configuration) -> [String: SourceRules] {
+        Dictionary(
+            configuration.sources.map { ($0.name, SourceRules($0)) },
+            uniquingKeysWith: { first, _ in first })
+    }
+}
+
+extension SourceSigning {
+    init(_ source: Source) {
+        self.init(
+            shape: SourceAdapters.adapter(for: source.kind), authentication: source.authentication,
+            secret: source.secrets.first)
+    }
+
+    static func byName(_ sources: [Source]) -> [String: SourceSigning] {
+        Dictionary(sources.map { ($0.name, SourceSigning($0)) }, uniquingKeysWith: { first, _ in first })
+    }
+}
+
+extension Retention {
+    init(_ configured: Configuration.Retention) {
+        self.init(attempts: configured.attempts, events: configured.events, duplicates: configured.duplicates)
+    }
+}

@@ -1,0 +1,208 @@
+import Postgres
+import TestSupport
+import Testing
+
+@Suite("Pipelined statements", .timeLimit(.minutes(5))) struct PipelineTests {
+    private static let tooFew = DatabaseError.protocolViolation(reason: "too few rows")
+    private static let mark = Statement<Void, Void>("mark", "UPDATE items SET note = note || '.'")
+
+    private func connection() async throws -> Connection {
+        let connection = try await freshConnection()
+        try await connection.withSession { session throws(DatabaseError) in try session.script(Sample.createTable) }
+        return connection
+    }
+
+    private func count(_ connection: Connection) async throws -> Int64? {
+        try await connection.withSession { session throws(DatabaseError) in try session.run(Sample.count, ()) }.first
+    }
+
+    @Test("They run in their order, before whatever comes next: a statement, a script, a copy, COMMIT")
+    func order() async throws {
+        let connection = try await connection()
+        let copied = CopyIn<Int64>("copied", "COPY items (id, note) FROM STDIN (FORMAT binary)", columns: 2) {
+            $1.add($0)
+            $1.add("copied")
+        }
+        let notes = Statement<Void, (Int64, String)>("notes", "SELECT id, note FROM items ORDER BY id")
+        let (early, late) = try await connection.withSession { session throws(DatabaseError) in
+            let early = try session.transaction { session throws(DatabaseError) in
+                try session.enqueue(Sample.insert, (1, "a"))
+                try session.enqueue(Self.mark, ())
+                let early = try session.run(Sample.count, ())
+                try session.enqueue(Self.mark, ())
+                try session.script("INSERT INTO items VALUES (2, 'script')")
+                try session.enqueue(Self.mark, ())
+                try session.copy(copied, [3])
+                try session.enqueue(Self.mark, ())
+                return early
+            }
+            return (early, try session.run(notes, ()))
+        }
+        #expect(early == [1])
+        #expect(late.map(\.0) == [1, 2, 3] && late.map(\.1) == ["a....", "script..", "copied."])
+    }
+
+    @Test("One that is refused ends the transaction with its own name and reason, whoever waits for the answer")
+    func refused() async throws {
+        let connection = try await connection()
+        for waits in [true, false] {
+            let error = await databaseError {
+                try await connection.withSession { session throws(DatabaseError) in
+                    try session.transaction { session throws(DatabaseError) in
+                        try session.enqueue(Sample.insert, (1, "a"))
+                        try session.enqueue(Sample.insert, (1, "again"))
+                        try session.enqueue(Self.mark, ())
+                        if waits { _ = try session.run(Sample.one, ()) }
+                    }
+                }
+            }
+            guard case .refused(let refusal) = error else { Issue.record("\(String(describing: error))"); return }
+            #expect(refusal.sqlState == "23505" && refusal.statement == "insert")
+            #expect(connection.isAlive)
+            #expect(try await count(connection) == 0)
+        }
+    }
+
+    @Test("A check that fails ends the transaction") func check() async throws {
+        let connection = try await connection()
+        let error = await databaseError {
+            try await connection.withSession { session throws(DatabaseError) in
+                try session.transaction { session throws(DatabaseError) in
+                    try session.enqueue(Sample.insert, (1, "a"), check: { $0 == 1 ? nil : Self.tooFew })
+                    try session.enqueue(Self.mark, (), check: { $0 == 2 ? nil : Self.tooFew })
+                    try session.enqueue(Sample.insert, (3, "c"))
+                }
+            }
+        }
+        #expect(error == Self.tooFew)
+        #expect(connection.isAlive)
+        #expect(try await count(connection) == 0)
+    }
+
+    @Test("What was enqueued before the body threw leaves nothing, and the connection goes on")
+    func thrown() async throws {
+        let connection = try await connection()
+        let error = await databaseError {
+            try await connection.withSession { session throws(DatabaseError) in
+                try session.transaction { session throws(DatabaseError) in
+                    try session.enqueue(Sample.insert, (1, "a"))
+                    throw Self.tooFew
+                }
+            }
+        }
+        #expect(error == Self.tooFew)
+        #expect(connection.isAlive)
+        #expect(try await count(connection) == 0)
+    }
+
+    @Test("What was queried is answered in one wait, in any order, and at the latest before COMMIT")
+    func enqueuedQueries() async throws {
+        let connection = try await connection()
+        let notes = Statement<Void, (Int64, String)>("notes", "SELECT id, note FROM items ORDER BY id")
+        let (before, after, late) = try await connection.withSession { session throws(DatabaseError) in
+            var pending: PendingRows<Int64>?
+            let (before, after) = try session.transaction { session throws(DatabaseError) in
+                let before = try session.enqueueQuery(Sample.count, ())
+                try session.enqueue(Sample.insert, (1, "a"))
+                let after = try session.enqueueQuery(notes, ())
+                pending = try session.enqueueQuery(Sample.count, ())
+                let rows = try session.answer(to: after)
+                try session.enqueue(Sample.insert, (2, "b"))
+                return (try session.answer(to: before), rows)
+            }
+            let late = try pending.map { pending throws(DatabaseError) in try session.answer(to: pending) }
+            return (before, after, late)
+        }
+        #expect(before == [0] && after.map(\.1) == ["a"] && late == [1])
+        #expect(try await count(connection) == 2)
+    }
+
+    @Test("Rows of other types than declared are an error, and nothing is committed") func wrongTypes() async throws {
+        let connection = try await connection()
+        let wrong = Statement<Void, Int64>("wrong", "SELECT 1::int4")
+        let error = await databaseError {
+            try await connection.withSession { session throws(DatabaseError) in
+                try session.transaction { session throws(DatabaseError) in
+                    try session.enqueue(Sample.insert, (1, "a"))
+                    _ = try session.enqueueQuery(wrong, ())
+                }
+            }
+        }
+        guard case .protocolViolation = error else { Issue.record("\(String(describing: error))"); return }
+        #expect(try await count(connection) == 0)
+    }
+
+    @Test("COMMIT that travels behind a refused statement is not run, and the connection goes on")
+    func commitNotRun() async throws {
+        let connection = try await connection()
+        let deferred = "ALTER TABLE items ADD UNIQUE (note) DEFERRABLE INITIALLY DEFERRED"
+        try await connection.withSession { session throws(DatabaseError) in try session.script(deferred) }
+        for (second, id) in [(Int64(1), "refused at once"), (2, "a")] {
+            let error = await databaseError {
+                try await connection.withSession { session throws(DatabaseError) in
+                    try session.transaction { session throws(DatabaseError) in
+                        try session.enqueue(Sample.insert, (1, "a"))
+                        try session.enqueue(Sample.insert, (second, id))
+                    }
+                }
+            }
+            // The second is refused by COMMIT itself, whose check is deferred: nothing is in doubt either.
+            guard case .refused(let refusal) = error else { Issue.record("\(String(describing: error))"); return }
+            #expect(refusal.sqlState == "23505" && refusal.statement == (second == 1 ? "insert" : "commit"))
+            #expect(try await count(connection) == 0)
+        }
+        // What a statement warns of is no doubt about COMMIT.
+        try await connection.withSession { session throws(DatabaseError) in
+            try session.transaction { session throws(DatabaseError) in
+                try session.enqueue(Sample.insert, (1, "a"))
+                try session.enqueue(Sample.warning, ())
+            }
+        }
+        #expect(try await count(connection) == 1)
+    }
+
+    @Test("More than may be under way at once, and more bytes, are sent in turns") func many() async throws {
+        let connection = try await connection()
+        let note = String(repeating: "x", count: 300_000)
+        try await connection.withSession { session throws(DatabaseError) in
+            try session.transaction { session throws(DatabaseError) in
+                for id in 0..<300 { try session.enqueue(Sample.insert, (Int64(id), id % 10 == 0 ? note : "short")) }
+            }
+        }
+        #expect(try await count(connection) == 300)
+    }
+
+    @Test("Outside a transaction nothing can be enqueued") func outside() async throws {
+        let connection = try await connection()
+        let error = await databaseError {
+            try await connection.withSession { session throws(DatabaseError) in
+                try session.enqueue(Sample.insert, (1, "a"))
+            }
+        }
+        #expect(error == .protocolViolation(reason: "insert was enqueued outside a transaction"))
+        #expect(try await count(connection) == 0)
+    }
+
+    @Test("A connection that ends under them is lost, not refused; where COMMIT travels with them, it is in doubt")
+    func lost() async throws {
+        let end = Statement<Void, Void>("end", "SELECT pg_terminate_backend(pg_backend_pid())")
+        for waits in [true, false] {
+            let connection = try await connection()
+            let error = await databaseError {
+                try await connection.withSession { session throws(DatabaseError) in
+                    try session.transaction { session throws(DatabaseError) in
+                        try session.enqueue(Sample.insert, (1, "a"))
+                        try session.enqueue(end, ())
+                        try session.enqueue(Sample.insert, (2, "b"))
+                        if waits { _ = try session.run(Sample.one, ()) }
+                    }
+                }
+            }
+            switch error {
+            case .connectionLost where waits, .commitUnknown where !waits: break
+            default: Issue.record("\(waits): \(String(describing: error))")
+            }
+            #expect(!connection.isAlive)
+        }
+    }
+}

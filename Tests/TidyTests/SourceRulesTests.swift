@@ -1,0 +1,129 @@
+import Testing
+
+@Suite("Source rules")
+struct SourceRulesTests {
+    private static let everything = SourceTree.sources + SourceTree.tests
+
+    /// Most files have 60 to 250 lines; one state machine or one suite may have more, and is not cut to please a count.
+    @Test("Files of 500 lines at most; lines of 120 characters, of 140 where a text cannot be broken")
+    func size() {
+        for file in Self.everything {
+            #expect(file.lines.count <= 501, "\(file.path) has \(file.lines.count) lines")
+            var isInText = false
+            for (index, line) in file.lines.enumerated() {
+                // Bytes first: counting characters is slow.
+                if line.utf8.count > 120 {
+                    let isText =
+                        isInText || ["\"", "#\"", "+ \"", ": \""].contains(where: line.drop { $0 == " " }.hasPrefix)
+                    let limit = isText ? 140 : 120
+                    #expect(line.count <= limit, "\(file.path):\(index + 1) has \(line.count) characters")
+                }
+                if line.contains("\"\"\"") { isInText.toggle() }
+            }
+        }
+    }
+
+    /// A kind of source is a file in Inbound, an entry of the table of kinds, and nothing else: the rest of the tree
+    /// never asks which vendor it has before it.
+    @Test("No vendor's name in code outside its own place")
+    func vendors() {
+        let places = [
+            "Sources/Inbound/Verify/", "Sources/Inbound/Normalise/", "Sources/Vocabulary/Source.swift",
+            "Sources/Configuration/Schema.swift",
+        ]
+        let vendors = ["purchasely", "qonversion", "apphud", "revenuecat", "adapty"]
+        for file in SourceTree.sources where !places.contains(where: file.path.hasPrefix) {
+            for (index, line) in file.code.enumerated() where vendors.contains(where: line.lowercased().contains) {
+                Issue.record("\(file.path):\(index + 1) names a vendor: \(line)")
+            }
+        }
+    }
+
+    @Test("Nothing decides by which source it has before it")
+    func sourceComparisons() {
+        let comparison = /\bsource(?:\.name|\.kind)?\s*[!=]=\s*["\.]/
+        for file in SourceTree.sources {
+            for (index, line) in file.code.enumerated()
+            where line.contains("source") && line.firstMatch(of: comparison) != nil {
+                Issue.record("\(file.path):\(index + 1): \(line)")
+            }
+        }
+    }
+
+    @Test("Whoever steps around the compiler says why, right above")
+    func unchecked() {
+        // Split, so that this file does not find itself.
+        let escapes = ["@unchecked " + "Sendable", "nonisolated" + "(unsafe)"]
+        for file in Self.everything {
+            for (index, line) in file.code.enumerated() where escapes.contains(where: line.contains) {
+                let above = index == 0 ? "" : file.lines[index - 1].drop { $0 == " " }
+                #expect(above.hasPrefix("//"), "\(file.path):\(index + 1) has no reason on the line above")
+            }
+        }
+    }
+
+    @Test("Nothing that ends the process, nothing left for later")
+    func leftovers() {
+        let forbidden = /\btry!|\bfatalError\(|\bas! |\bprint\(/
+        // Split, so that this file does not find itself.
+        let later = ["TO" + "DO", "FIX" + "ME"]
+        let words = ["try!", "fatalError(", "as!", "print("]
+        for file in SourceTree.sources {
+            for (index, line) in file.code.enumerated()
+            where words.contains(where: line.contains) && line.firstMatch(of: forbidden) != nil {
+                let isOutput = file.target == "posthouse" && line.contains("print(")
+                #expect(isOutput, "\(file.path):\(index + 1): \(line)")
+            }
+        }
+        for file in Self.everything {
+            for (index, line) in file.lines.enumerated() where later.contains(where: line.contains) {
+                Issue.record("\(file.path):\(index + 1): \(line)")
+            }
+        }
+    }
+
+    @Test("A limit that nobody holds is none")
+    func limits() throws {
+        let limits = try #require(SourceTree.sources.first { $0.path == "Sources/Vocabulary/Limits.swift" })
+        let names = limits.text.matches(of: /static let (\w+)/).map { String($0.1) }
+        #expect(names.count > 40)
+        for name in names {
+            let isUsed = SourceTree.sources.contains { file in
+                file.code.contains { $0.contains("Limits.\(name)") }
+            }
+            #expect(isUsed, "Limits.\(name) is used nowhere")
+        }
+    }
+
+    @Test("A release has no failpoints: they are in a file of which it compiles nothing, and calls in #if DEBUG")
+    func failpoints() throws {
+        let file = try #require(SourceTree.sources.first { $0.path == SourceTree.failpoints })
+        #expect(file.lines.first == "#if DEBUG" && file.lines.last { !$0.isEmpty } == "#endif")
+        #expect(file.lines.count { $0.drop { $0 == " " }.hasPrefix("#") } == 2)
+        let steps = file.text.matches(of: /case (\w+) = "([a-z-]+)"/).map { (call: ".\($0.1)", name: String($0.2)) }
+        #expect(steps.count > 10)
+        var calls: [String] = []
+        for file in SourceTree.sources where file.path != SourceTree.failpoints {
+            var isDebug = false
+            for (index, line) in file.code.enumerated() {
+                let word = line.drop { $0 == " " }
+                if word.hasPrefix("#") { isDebug = word == "#if DEBUG" }
+                for step in steps where line.contains("\"\(step.name)\"") {
+                    Issue.record("\(file.path):\(index + 1) names the failpoint \(step.name)")
+                }
+                guard line.contains("Failpoint") || line.contains("POSTHOUSE_FAILPOINT") else { continue }
+                #expect(isDebug, "\(file.path):\(index + 1) is compiled into a release: \(line)")
+                calls += steps.map(\.call).filter { line.contains("Failpoint.reach(\($0))") }
+            }
+        }
+        #expect(calls.sorted() == steps.map(\.call).sorted(), "each step is reached at one place")
+    }
+
+    @Test("A comment is distinguished from code")
+    func comments() {
+        #expect(SourceTree.withoutComment("let a = 1 // b") == "let a = 1 ")
+        #expect(SourceTree.withoutComment(#"let a = "http://b" // c"#) == #"let a = "http://b" "#)
+        #expect(SourceTree.withoutComment("/// a") == "")
+        #expect(SourceTree.withoutComment(#"let a = "\"//""#) == #"let a = "\"//""#)
+    }
+}
