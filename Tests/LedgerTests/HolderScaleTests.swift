@@ -32,6 +32,7 @@ struct HolderScaleTests {
             try session.transaction { session throws(DatabaseError) in
                 let recorder = RecordEvents(
                     routes: [], rules: Daemon.rules, dispatchBuffer: DispatchBuffer(), daemon: nil)
+                recorder.changing.learn([event.scope.source])
                 let arrival = BatchReads.Arrival(
                     event, key: KeyHash.event(event), digest: KeyHash.body(event.body))
                 let reads = try BatchReads([arrival], of: recorder, on: session)

@@ -198,7 +198,8 @@ struct RepairTests {
             try bench.psql(
                 """
                 UPDATE purchases
-                SET state = convert_to(replace(convert_from(state, 'UTF8'), E'\\ton\\t', E'\\toff\\t'), 'UTF8')
+                SET state = convert_to(
+                    regexp_replace(replace(convert_from(state, 'UTF8'), E'\\ton\\t', E'\\toff\\t'), '^2[^\n]*', '1'), 'UTF8')
                 WHERE key = 'p2'
                 """)
             try bench.damage("key = 'p3'")

@@ -224,7 +224,7 @@ package struct Recorder: Sendable {
             let unblocked = try await pool.withSession { [dispatchBuffer, registration] session throws(DatabaseError) in
                 // Read after the wait for a connection: the lease may have been lost meanwhile.
                 try Successors(dispatchBuffer: dispatchBuffer)
-                    .release(keys, leasedBy: registration.leaseForSuccessors, on: session)
+                    .unblock(keys, leasedBy: registration.leaseForSuccessors, on: session)
             }
             dispatch(unblocked)
         } catch {

@@ -78,7 +78,7 @@ struct RepairDecision {
         let rows = Set(history.items.map(\.row))
         let keys = Set(history.items.filter(\.isOwn).map(\.key))
         var numbers: [Timeline.Pair: Int] = [:]
-        for pair in rebuilt.state.told { numbers[pair.pair] = pair.number }
+        for pair in rebuilt.state.announced { numbers[pair.pair] = pair.lastOrdinal }
         let isMissing: (MissingHistory) -> Bool = { reason in
             switch reason {
             case .webhooks: keys.isEmpty
@@ -114,13 +114,16 @@ extension Rebuilding.Result {
         func isStated(_ holder: Holder, _ time: Timestamp) -> Bool {
             changeTimes.contains(time) || stated.contains(Rebuilding.Statement(holder: holder, at: time))
         }
+        guard other.facts.allSatisfy({ isStated($0.holder, $0.at) }),
+            (other.registers + other.earlier).allSatisfy({ isStated($0.holder, $0.at) }),
+            other.moves.allSatisfy({ changeTimes.contains($0.at) }),
+            other.natives.allSatisfy({ isStated($0.from, $0.at) && isStated($0.to, $0.at) })
+        else { return false }
         let times = Set(stated.map(\.at)).union(changeTimes)
-        return other.facts.allSatisfy { isStated($0.holder, $0.at) }
-            && other.registers.allSatisfy { isStated($0.holder, $0.at) }
-            && other.natives.allSatisfy { isStated($0.from, $0.at) && isStated($0.to, $0.at) }
-            && other.period.map { times.contains($0.at) } ?? true
-            && other.told.allSatisfy { pair in
-                pair.number <= state.told.first { $0.pair == pair.pair }?.number ?? state.forgottenOrdinal
-            }
+        if let period = other.period, !times.contains(period.at) { return false }
+        return other.announced.allSatisfy { pair in
+            let found = state.announced.first { $0.pair == pair.pair }
+            return pair.lastOrdinal <= found?.lastOrdinal ?? state.forgottenOrdinal
+        }
     }
 }

@@ -20,7 +20,7 @@ struct RepairSeeds {
     func state(completing rebuilt: PurchaseState, of kind: Purchase.Kind) -> PurchaseState {
         var state = rebuilt
         var numbers: [Timeline.Pair: Int] = [:]
-        for pair in rebuilt.told { numbers[pair.pair] = pair.number }
+        for pair in rebuilt.announced { numbers[pair.pair] = pair.lastOrdinal }
         for transfer in history.transfers {
             numbers[transfer.pair] = max(numbers[transfer.pair] ?? 0, transfer.ordinal)
         }
@@ -30,7 +30,7 @@ struct RepairSeeds {
             seedExclusive(&state, kind)
         case .installAndIdentity: seedShared(&state)
         }
-        for (pair, number) in numbers { state.told[state.indexOfEntry(pair)].number = number }
+        for (pair, number) in numbers { state.announced[state.indexOfEntry(pair)].lastOrdinal = number }
         _ = ownership == .exclusive ? state.compact(Timeline(state)) : state.compactShared()
         state.settleNumbers()
         return state

@@ -16,6 +16,8 @@ package enum Quarantine {
         case recorded(EventTrail)
         /// The event was recorded before, from another webhook.
         case duplicate(EventTrail)
+        /// The stored state of its purchase cannot be read: the body stays in quarantine (`Repair`).
+        case kept(reason: String)
     }
 
     /// Lists the rows after id `after`, ascending, at most `limit`.
@@ -69,8 +71,10 @@ package enum Quarantine {
             var (recorder, reserved) = (recorder, Reservations())
             recorder.stateForm = try StateForm.readByAll(on: session)
             let committed = try recorder.run([event], on: session, reserved: &reserved)
+            let outcome = try Self.outcome(of: committed)
+            if case .kept = outcome { return (outcome, []) }
             _ = try session.execute(QuarantineStatements.remove, id)
-            return (try Self.outcome(of: committed), committed.blocked.map(\.key))
+            return (outcome, committed.blocked.map(\.key))
         }
         // What blocks its deliveries may have been settled meanwhile (`Successors`). The event is recorded: if this
         // fails, a daemon's sweep unblocks them.
@@ -84,8 +88,7 @@ package enum Quarantine {
         switch committed.outcomes.first {
         case .recorded(let trail): return .recorded(trail)
         case .duplicate(let trail, _): return .duplicate(trail)
-        // The transaction is rolled back: nothing is kept except the quarantined row.
-        case .setAside(_, _, let reason): throw .protocolViolation(reason: reason)
+        case .setAside(_, _, let reason): return .kept(reason: reason)
         case .refused, nil: throw .protocolViolation(reason: "recording one event came to nothing")
         }
     }

@@ -76,8 +76,8 @@ struct RetryQuarantine: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "retry", abstract: "Read them again and record them as if they had just come.",
         discussion: """
-            For after an update that reads them, or a changed configuration of their source. What is read leaves the \
-            quarantine; what is not stays, with the new reason. Exits 1 if any stays.
+            For after an update that reads them, a changed configuration of their source, or posthouse repair of their \
+            purchase. What is read leaves the quarantine; what is not stays, with the new reason. Exits 1 if any stays.
             """)
 
     @OptionGroup var file: ConfigurationOption
@@ -216,6 +216,7 @@ struct QuarantineRetry {
         {
         case .recorded(let trail): .recorded(trail)
         case .duplicate(let trail): .duplicate(trail)
+        case .kept(let reason): .kept(reason: reason)
         }
     }
 }

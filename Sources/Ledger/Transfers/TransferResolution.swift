@@ -1,4 +1,148 @@
-import Vocabulary
+package import Vocabulary
+
+/// Decides who held a purchase when, and which transfers follow: one pure function, no SQL, no clock, no network.
+///
+/// A webhook is a fact about a holder at an event time. Facts arrive in any order, twice, late or never; the result
+/// depends on the set alone (I1 to I3). The rules, which Domain.md, "Transfers", explains with timelines:
+///
+/// - Points are times at which somebody holds the purchase: each gain; and `Limits.ungrantedTenureMilliseconds` (60 s)
+///   before a loss that nothing known of its holder explains, i.e. no earlier fact of that holder states a period that
+///   lasts to that point (a REVOKED loss makes none). Runs of one holder among the points, by time, ties anonymous
+///   first and then by id, are its tenures. A tenure without a gain is ungranted: it can pass a purchase on, never
+///   receive it.
+/// - A tenure of U directly after one of H is a transfer H→U if the period known of H reaches U's first gain: the
+///   latest `until` among H's facts up to it, a loss counting up to 60 s after it (the webhooks of one transfer have
+///   times of their own). REVOKED takes back all that was stated before it. Otherwise it is a new start.
+/// - The number of transfers H→U is the largest of these three: such changes and moves, distinct TRANSFERRED, distinct
+///   RECEIVED.
+///
+/// What is known of a holder only grows, with REVOKED as the one exception: neither the newest fact alone nor "the last
+/// tenure known by then" may decide, or I1 fails (Domain.md, "Two rules that are easy to get wrong").
+///
+/// A statement about holders as such (a login, a platform's TRANSFER) is kept with the purchase and judged with each
+/// fact anew (`KeptMove`).
+///
+/// Only three things can void a transfer, and each gives a `VoidedTransfer`; what was announced stays and the count is
+/// corrected.
+package enum TransferResolution {
+    /// Resolves one fact.
+    /// - Parameters:
+    ///   - state: what is known of this purchase.
+    ///   - fact: what one webhook states; never a duplicate, whose event key was resolved before.
+    ///   - kind: of a one-time purchase, only native webhooks move anything (I3).
+    /// - Returns: the new state, and what follows.
+    package static func resolve(_ state: PurchaseState, _ fact: Fact, kind: Purchase.Kind) -> Resolution {
+        resolve(state, [fact], moves: [], kind: kind)
+    }
+
+    /// Resolves the facts of one webhook together with the stored changes of holders that reach the purchase with them:
+    /// counted once, so that nothing is announced that a change known already shows not to have happened.
+    static func resolve(
+        _ state: PurchaseState, _ facts: [Fact], moves: [KeptMove], kind: Purchase.Kind
+    ) -> Resolution {
+        let readings = facts.map { FactReading($0, kind: kind) }
+        let counted = readings.filter { $0.isCounted(in: state) }
+        let before = Timeline(state)
+        var next = state
+        for reading in counted { next.record(reading) }
+        for move in moves { next.insert(move) }
+        let after = Timeline(next)
+        let verdict = next.count(before: before, after: after, readings: counted)
+        let forgotten = next.compact(after)
+
+        var access = after.access(insteadOf: before)
+        for register in forgotten { access[register.holder] = Access(isActive: false, asOf: register.at) }
+        let isPassedOn =
+            readings.first.map { $0.isCounted(in: state) && $0.native == nil } ?? true
+            || verdict.announced.contains { $0.native != nil }
+        return Resolution(
+            state: next, announced: verdict.announced, isPassedOn: isPassedOn, access: access, voids: verdict.voids)
+    }
+
+    /// The state with the facts of a webhook, before anything is counted: what stored changes are judged by.
+    static func recording(_ facts: [Fact], in state: PurchaseState, kind: Purchase.Kind) -> PurchaseState {
+        var next = state
+        for fact in facts {
+            let reading = FactReading(fact, kind: kind)
+            if reading.isCounted(in: state) { next.record(reading) }
+        }
+        return next
+    }
+
+    /// The move that a change of holders makes of one purchase.
+    ///
+    /// - Returns: nil if it makes none by what is known, or is known already.
+    static func move(_ change: HolderChangeRow, in state: PurchaseState) -> KeptMove? {
+        guard let move = KeptMove(change), !state.isSettled(move), !state.moves.contains(move) else { return nil }
+        var next = state
+        next.insert(move)
+        return next.movesInEffect.contains(move) ? move : nil
+    }
+
+    /// Converts the state of a purchase once a webhook says that it is a one-time purchase, after others were read as
+    /// those of a subscription: no tenures, and every statement counts by itself. The result is the same as if it had
+    /// been said first (I1), except for announced transfers that followed from tenures: those are voided and logged.
+    static func oneTime(_ state: PurchaseState) -> Resolution {
+        let before = Timeline(state)
+        var next = state.freeOfTenures()
+        let after = Timeline(next)
+        let verdict = next.count(before: before, after: after, readings: [])
+        _ = next.compact(after)
+        return Resolution(
+            state: next, announced: verdict.announced, isPassedOn: true, access: after.access(insteadOf: before),
+            voids: verdict.voids)
+    }
+}
+
+/// The result of one webhook.
+package struct Resolution: Sendable {
+    package let state: PurchaseState
+    /// In the order of announcement: by the times at which the purchase passed on.
+    package let announced: [AnnouncedTransfer]
+    /// Whether the event itself is a message; false only for a native transfer webhook that announces nothing new.
+    package let isPassedOn: Bool
+    /// The access of every holder with a register afterwards; the caller finds what changed.
+    package let access: [Holder: Access]
+    package let voids: [VoidedTransfer]
+}
+
+/// The n-th transfer from one holder to another. Its id is made from (purchase, from, to, ordinal), never from a time.
+package struct AnnouncedTransfer: Sendable, Hashable {
+    package enum Native: Sendable { case transferred, received }
+
+    package let from: Holder
+    package let to: Holder
+    /// Counted from 1 for each ordered pair of holders.
+    package let ordinal: Int
+    /// The message of the two that the event at hand is itself; nil: both are derived.
+    package let native: Native?
+}
+
+/// Whether a holder may use the purchase.
+package struct Access: Sendable, Hashable {
+    package let isActive: Bool
+    /// Event time of the holder's register.
+    package let asOf: Timestamp
+}
+
+/// A transfer that was announced and is now void: what was sent stays, one void is added and logged.
+package struct VoidedTransfer: Sendable, Hashable {
+    package enum Reason: Sendable, Hashable {
+        /// A late fact shows that this third holder had it between the two.
+        case thirdHolder(Holder)
+        /// A REVOKED arrived late: the old holder's period had ended before the new one's began.
+        case revoked
+        /// A late fact shows another course between the same two holders. This takes lost webhooks, transfers less than
+        /// two minutes apart, or a history beyond the limits of `PurchaseState`.
+        case rearranged
+    }
+
+    package let reason: Reason
+    package let from: Holder
+    package let to: Holder
+    /// Transfers of this pair that the fact at hand voids.
+    package let count: Int
+}
 
 extension PurchaseState {
     struct Verdict {
