@@ -4,8 +4,8 @@ package import Vocabulary
 /// as one exclusive purchase is concerned.
 ///
 /// It moves the purchase only if the old holder has it at that time. This is judged anew with each fact, because a fact
-/// that arrives later may show that it moved nothing (I1). A statement that never moved the purchase is not kept: only a
-/// further fact of its old holder can change that, and such a fact looks the statement up again.
+/// that arrives later may show that it moved nothing (I1). A statement that never moved the purchase is not kept: only
+/// a further fact of its old holder can change that, and such a fact looks the statement up again.
 package struct KeptMove: Sendable, Hashable, Comparable {
     package let at: Timestamp
     /// Nil: whoever has the purchase at that time. A restore names a transaction and no old holder.
@@ -94,8 +94,8 @@ struct EffectiveMoves {
         return Effect(move: move, from: from, reading: FactReading(fact, kind: .subscription).uncounted)
     }
 
-    /// How long the purchase that `holder` has at `time` is paid for; nil: it does not have it then. A loss at that very
-    /// time is the move itself, stated by a webhook too, and says nothing about the period.
+    /// How long the purchase that `holder` has at `time` is paid for; nil: it does not have it then. A loss at that
+    /// very time is the move itself, stated by a webhook too, and says nothing about the period.
     private func period(of holder: Holder, at time: Timestamp) -> Timestamp? {
         var until: Timestamp?
         var isHolder = false
@@ -166,8 +166,8 @@ extension PurchaseState {
         return next
     }
 
-    /// Makes the oldest moves part of the facts and registers, once no webhook can change what they do: those older than
-    /// the retry horizon, and those beyond the limit.
+    /// Makes the oldest moves part of the facts and registers, once no webhook can change what they do: those older
+    /// than the retry horizon, and those beyond the limit.
     mutating func settleMoves(most: Int = Self.movesMax) {
         guard let oldest = moves.first else { return }
         let horizon = horizon ?? oldest.at

@@ -17,8 +17,8 @@ package struct PurchaseState: Sendable, Equatable {
     /// Exclusive: statements about holders as such that moved this purchase, by what was known then. What follows from
     /// them is not among the facts and registers, but computed (`EffectiveMoves`).
     package internal(set) var moves: [KeptMove] = []
-    /// Exclusive: statements that are free of tenures and older than their holder's register. A move that arrives late is
-    /// judged by them. Ascending.
+    /// Exclusive: statements that are free of tenures and older than their holder's register. A move that arrives late
+    /// is judged by them. Ascending.
     package internal(set) var earlier: [Register] = []
     /// What was announced, for each ordered pair of holders. Exclusive: the largest of three counts, and the voids.
     /// Shared: the natives.
@@ -134,8 +134,8 @@ extension Register: Comparable {
         return !left.isTenureFree && right.isTenureFree
     }
 
-    /// Whether the other statement about the same holder wins: the later one; on equal times the loss, then the one that
-    /// is free of tenures.
+    /// Whether the other statement about the same holder wins: the later one; on equal times the loss, then the one
+    /// that is free of tenures.
     func yields(to other: Register) -> Bool {
         if at != other.at { return at < other.at }
         if isOn != other.isOn { return isOn }

@@ -14,9 +14,9 @@ import Vocabulary
 ///     earlier  AT  on|off  HOLDER
 ///     named    AT  plan|product|subscription
 ///
-/// Lines of other kinds at the end are a newer version's: they are kept as they are. Version 1 has no checksum, no moves
-/// and no earlier statements; it is written while a daemon that reads nothing else lives (`StateForm`), with the moves
-/// as facts: that daemon would judge them so.
+/// Lines of other kinds at the end are a newer version's: they are kept as they are. Version 1 has no checksum, no
+/// moves and no earlier statements; it is written while a daemon that reads nothing else lives (`StateForm`), with the
+/// moves as facts: that daemon would judge them so.
 ///
 /// Times are milliseconds since 1970. A holder is `user:ID` or `anon:ID`; in it a backslash, tab, newline and carriage
 /// return are written `\\`, `\t`, `\n`, `\r`, and all else is written as it is, so that an id can be found by search.

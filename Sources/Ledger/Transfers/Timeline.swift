@@ -1,7 +1,7 @@
 import Vocabulary
 
-/// The tenures and transfers of one purchase and who has access, computed from its state. Recomputed completely for each event: there are at most
-/// `PurchaseState.factsMax` facts, and typically one to five.
+/// The tenures and transfers of one purchase and who has access, computed from its state. Recomputed completely for
+/// each event: there are at most `PurchaseState.factsMax` facts, and typically one to five.
 struct Timeline {
     /// Two holders, in the direction of a transfer.
     struct Pair: Hashable {
