@@ -77,7 +77,7 @@ final class AcceptGate: ChannelDuplexHandler {
 
     private func endRest() {
         guard let context, waking != nil else { return }
-        // Switching `autoRead` on reads at once, past this gate. Once the door is shut nothing is read again.
+        // Switching `autoRead` on reads at once, past this gate. Once accepting has stopped, nothing is.
         if isClosed { return connections.hasStoppedAccepting ? () : beginRest(context) }
         waking?.cancel()
         waking = nil

@@ -20,7 +20,7 @@ package enum Observation: Sendable {
     case refusals(source: String, status: Int, count: Int)
     /// A transfer was announced; reported exactly once for each transfer id.
     case transferResolved(TransferTrail)
-    /// A late fact put a third holder between the two of a transfer that was already announced.
+    /// A late fact shows that a transfer that was announced did not happen; `explanation` says why.
     case transferVoided(TransferTrail, explanation: String)
 
     // MARK: Outbound

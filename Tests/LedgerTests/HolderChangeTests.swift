@@ -182,6 +182,46 @@ struct HolderChangeTests {
         try await expectOneOutcome([gain(Self.a, "p", at: 10), login, native], ("p:a>b1", "p:b"))
     }
 
+    @Test("A renewal that comes late carries a lapsed purchase through a TRANSFER and the login after it")
+    func renewedBeforeBoth() async throws {
+        try await expectOneOutcome(
+            [
+                gain(Self.c, "p", at: 0, until: seconds(100)), gain(Self.c, "p", at: 100, until: seconds(1_000)),
+                change(.move(from: [Self.c], to: Self.a, isNative: true), at: 110),
+                change(.move(from: [Self.a], to: Self.b, isNative: false), at: 120),
+            ], ("p:a>b1 p:c>a1", "p:b"))
+    }
+
+    @Test("A lapsed purchase passes on twice, though nobody has access in between")
+    func lapsedTwice() async throws {
+        try await expectOneOutcome(
+            [
+                gain(Self.a, "p", at: 0, until: seconds(50)),
+                change(.move(from: [Self.a], to: Self.b, isNative: true), at: 100),
+                change(.move(from: [Self.b], to: Self.c, isNative: true), at: 200),
+            ], ("p:a>b1 p:b>c1", ""))
+    }
+
+    @Test("A TRANSFER moves what is a one-time purchase, whenever a webhook says that it is one")
+    func oneTimeLate() async throws {
+        try await expectOneOutcome(
+            [
+                gain(Self.a, "p", at: 0), gain(Self.c, "p", at: 5),
+                change(.move(from: [Self.a], to: Self.b, isNative: true), at: 10),
+                gain(Self.c, "p", at: 20, kind: .oneTime),
+            ], (nil, "p:b p:c"))
+    }
+
+    @Test("A restore takes the purchase from whoever had it then, whichever transaction it names")
+    func restoreOfAnotherTransaction() async throws {
+        try await expectOneOutcome(
+            [
+                gain(Self.a, "p", at: 0, transaction: "t1"), gain(Self.a, "p", at: 30, transaction: "t2"),
+                change(.restore(install: "i", transactions: ["t2"], strategy: .transfer), at: 50),
+                gain(Self.c, "p", at: 45, transaction: "t3"),
+            ], (nil, "p:i"))
+    }
+
     @Test("A chain of logins, and what the device buys between")
     func chainOfLogins() async throws {
         let device = Holder.anonymous("device")

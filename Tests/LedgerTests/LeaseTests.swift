@@ -303,7 +303,12 @@ struct LeaseTests {
             #expect(try await daemon.registration.renew())
             await daemon.record([.sample(purchase: "subs_1")])
             #expect(try bench.psql(form) == "1")
+            // Out of reach for a while: it may come back and read on.
             try bench.psql("UPDATE daemons SET expires_at = now() - interval '1 s' WHERE version = '0.1.0'")
+            #expect(try await daemon.registration.renew())
+            await daemon.record([.sample("PAUSE", purchase: "subs_1")])
+            #expect(try bench.psql(form) == "1")
+            try bench.psql("DELETE FROM daemons WHERE version = '0.1.0'")
             #expect(try await daemon.registration.renew())
             await daemon.record([.sample("RENEW", purchase: "subs_1")])
             #expect(try bench.psql(form) == "2")

@@ -71,16 +71,26 @@ struct KnownChanges {
 
     /// The first changes from a time on, all with the same time; empty if there are none, or if they are not known.
     mutating func first(of key: Key, from time: Timestamp) -> ArraySlice<HolderChangeRow> {
-        guard let entry = known[key], entry.complete.contains(where: { $0.contains(time) }) else {
+        guard let entry = known[key],
+            var read = entry.complete.first(where: { $0.contains(time) })?.upperBound
+        else {
             missing[key] = min(missing[key] ?? time, time)
             return []
+        }
+        // Pages follow one another.
+        while let next = entry.complete.first(where: { $0.upperBound > read && $0.contains(read.next) }) {
+            read = next.upperBound
         }
         var (low, high) = (0, entry.rows.count)
         while low < high {
             let middle = (low + high) / 2
             if entry.rows[middle].at < time { low = middle + 1 } else { high = middle }
         }
-        guard low < entry.rows.count else { return [] }
+        guard low < entry.rows.count, entry.rows[low].at <= read else {
+            // The page ended with rows that cannot be read: what follows them is not known yet.
+            if read < read.next { missing[key] = min(missing[key] ?? read.next, read.next) }
+            return []
+        }
         return entry.rows[low...].prefix { $0.at == entry.rows[low].at }
     }
 
@@ -95,5 +105,12 @@ struct KnownChanges {
             earliest = (key, rows)
         }
         return earliest
+    }
+}
+
+extension Timestamp {
+    /// The next millisecond; the last of all has none.
+    fileprivate var next: Timestamp {
+        milliseconds == .max ? self : Timestamp(milliseconds: milliseconds + 1)
     }
 }

@@ -6,9 +6,9 @@ struct UnbrokenContact {
     /// The time between two renewals beyond which contact was broken.
     static let gapMax: Duration = Limits.leaseRenewal + Limits.leaseRenewalLateness
 
-    /// When the first renewal after the last gap was asked.
+    /// When the first renewal after the last gap was sent.
     private(set) var since: ContinuousClock.Instant
-    /// When the last renewal that succeeded was asked.
+    /// When the last renewal that succeeded was sent.
     private var askedAt: ContinuousClock.Instant
 
     init(asked: ContinuousClock.Instant) {

@@ -2,7 +2,7 @@ import JSONText
 import Postgres
 import Vocabulary
 
-/// A message from the relay itself about an integration, for the integrations that ask for it by a glob that begins
+/// A message from the relay itself about an integration, for the integrations that select it by a glob that begins
 /// with `posthouse.`. It is written in the transaction that makes the change, so however many daemons there are, it is
 /// sent once. It travels like any other message: signed, retried, kept, replayed.
 struct OperationalMessage: Sendable {

@@ -18,9 +18,10 @@ enum QueueStatements {
         RETURNING (extract(epoch FROM now()) * 1000)::bigint
         """)
 
-    /// The newest form of a purchase's state that every living daemon reads (`StateForm`); null without a daemon.
+    /// The newest form of a purchase's state that every daemon reads (`StateForm`); null without a daemon. A daemon
+    /// whose lease has run out may only be out of reach: it counts until another one has ended its lease.
     static let stateForm = Statement<(), Int32?>(
-        "queue_state_form", "SELECT min(state_form) FROM daemons WHERE expires_at > now()")
+        "queue_state_form", "SELECT min(state_form) FROM daemons")
 
     /// Ends the leases of other daemons that have run out.
     static let expire = Statement<Int64?, Int64>(

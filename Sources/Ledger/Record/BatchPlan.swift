@@ -38,9 +38,9 @@ struct BatchPlan {
         if let purchase = new.event.purchase, let id = new.purchase {
             applyUnfinishedChanges(to: id, index: index)
             let isFirst = purchases[id].map { $0.state == PurchaseState() } ?? true
-            learn(purchase, id: id, of: new, index: index)
+            let isConverted = learn(purchase, id: id, of: new, index: index)
             learn(new.event.transaction, purchase: id, of: new)
-            take(new.event.facts, of: id, isFirst: isFirst, index: index)
+            take(new.event.facts, of: id, isFirst: isFirst, isConverted: isConverted, index: index)
         } else {
             passOn(index, transfer: nil)
         }
@@ -60,9 +60,18 @@ struct BatchPlan {
 
     /// Takes the facts that one webhook states about its purchase, with the stored changes that reach it.
     ///
-    /// - Parameter isFirst: nothing was known of the purchase before.
-    private mutating func take(_ facts: [Fact], of id: Identifier, isFirst: Bool, index: Int) {
-        let changes = storedChanges(of: id, isFirst: isFirst, index: index)
+    /// - Parameters:
+    ///   - isFirst: nothing was known of the purchase before.
+    ///   - isConverted: it has just become a one-time purchase: changes that moved nothing may move it now.
+    private mutating func take(
+        _ facts: [Fact], of id: Identifier, isFirst: Bool, isConverted: Bool, index: Int
+    ) {
+        var changes = storedChanges(of: id, isFirst: isFirst, index: index)
+        if isConverted, let row = purchases[id], holders.changing.contains(row.scope.source) {
+            for key in row.state.everHolders.flatMap({ KnownChanges.Key.all(of: $0, in: row.scope) }) {
+                changes[key] = Timestamp(milliseconds: .min)
+            }
+        }
         switch ownership(of: events[index].event.scope.source) {
         case .installAndIdentity:
             passOn(index, transfer: nil)
@@ -96,13 +105,14 @@ struct BatchPlan {
 
     // MARK: What is known of purchases and transactions
 
-    private mutating func learn(_ purchase: Purchase, id: Identifier, of new: New, index: Int) {
+    /// - Returns: whether the purchase has become a one-time purchase by it.
+    private mutating func learn(_ purchase: Purchase, id: Identifier, of new: New, index: Int) -> Bool {
         touched.insert(id)
         guard var row = purchases[id] else {
             purchases[id] = PurchaseRow(
                 scope: new.event.scope, purchase: purchase, asOf: new.event.occurredAt, state: PurchaseState(),
                 isNew: true)
-            return
+            return false
         }
         row.learn(purchase, at: new.event.occurredAt)
         // One webhook that says so is enough, whenever it arrives: others of the same purchase may not know.
@@ -112,6 +122,7 @@ struct BatchPlan {
         if becomesOneTime, ownership(of: new.event.scope.source) == .exclusive {
             apply(TransferResolution.oneTime(row.state), purchase: id, index: index)
         }
+        return becomesOneTime
     }
 
     private mutating func learn(_ transaction: Transaction?, purchase: Identifier, of new: New) {
@@ -369,25 +380,35 @@ extension BatchPlan {
     mutating func applyExclusive(
         _ wanted: [KnownChanges.Key: Timestamp], with facts: [Fact], to id: Identifier, index: Int
     ) {
-        guard let row = purchases[id] else { return }
-        let kind = row.purchase.kind
-        var state = TransferResolution.recording(facts, in: row.state, kind: kind)
+        guard var row = purchases[id] else { return }
+        var facts = facts
+        var state = TransferResolution.recording(facts, in: row.state, kind: row.purchase.kind)
         var walk = ChangeWalk(wanted)
-        walk.lead(by: state.movesInEffect, without: row.state.movesInEffect, in: row.scope)
+        walk.lead(from: row.state.effects, to: state.effects, in: row.scope)
         var moves: [KeptMove] = []
         while let step = walk.next(of: &holders.changes) {
             for change in step.rows {
                 changesTried += 1
                 guard let move = TransferResolution.move(change, in: state) else { continue }
-                let before = state.movesInEffect
+                let before = state.effects
                 state.insert(move)
                 moves.append(move)
-                walk.lead(by: state.movesInEffect, without: before, in: row.scope, from: step.key)
+                walk.lead(from: before, to: state.effects, in: row.scope, by: step.key)
+                if moves.count < PurchaseState.movesMax { continue }
+                // Each move costs as much as there are: no more than that at once.
+                resolve(facts, moves, of: id, index: index)
+                (facts, moves) = ([], [])
+                row = purchases[id] ?? row
+                state = row.state
             }
             walk.resume(step.key, at: state.nextTime(after: step.at, of: step.key))
         }
-        if facts.isEmpty, moves.isEmpty { return }
-        let resolution = TransferResolution.resolve(row.state, facts, moves: moves, kind: kind)
+        if !facts.isEmpty || !moves.isEmpty { resolve(facts, moves, of: id, index: index) }
+    }
+
+    private mutating func resolve(_ facts: [Fact], _ moves: [KeptMove], of id: Identifier, index: Int) {
+        guard let row = purchases[id] else { return }
+        let resolution = TransferResolution.resolve(row.state, facts, moves: moves, kind: row.purchase.kind)
         // The webhook's own statement comes first, unless it is itself one of the two messages of a transfer.
         let isNative = resolution.announced.contains { $0.native != nil }
         if !facts.isEmpty, !isNative, resolution.isPassedOn { passOn(index, transfer: nil) }
@@ -448,12 +469,17 @@ private struct ChangeWalk {
         }
     }
 
-    /// Leads to the holders of the moves that take effect now and did not before.
+    /// Leads to the holders whose later changes may do something else now: the new holder of a move that takes effect
+    /// now, or with another period, and the old one of a move that takes effect no more.
     mutating func lead(
-        by moves: [KeptMove], without before: [KeptMove], in scope: Scope, from key: KnownChanges.Key? = nil
+        from before: [EffectiveMoves.Effect], to effects: [EffectiveMoves.Effect], in scope: Scope,
+        by key: KnownChanges.Key? = nil
     ) {
-        for move in moves where !before.contains(move) {
-            lead(to: [move.to], in: scope, at: move.at, from: key)
+        for effect in effects where !before.contains(effect) {
+            lead(to: [effect.move.to], in: scope, at: effect.move.at, from: key)
+        }
+        for effect in before where !effects.contains(where: { $0.move == effect.move }) {
+            lead(to: [effect.from], in: scope, at: effect.move.at, from: key)
         }
     }
 }
@@ -462,10 +488,10 @@ extension PurchaseState {
     /// The time from which the next change of a subject can matter, under exclusive ownership; nil: none can.
     fileprivate func nextTime(after time: Timestamp, of key: KnownChanges.Key) -> Timestamp? {
         guard case .holder(let holder) = key.subject else { return time.advanced(byMilliseconds: 1) }
-        let stated =
-            facts.filter { $0.holder == holder }.map(\.at) + earlier.filter { $0.holder == holder }.map(\.at)
-            + registers.filter { $0.holder == holder }.map(\.at)
-        return stated.filter { $0 > time }.min()
+        let moved = EffectiveMoves(self)
+        let facts = moved.facts.lazy.filter { $0.holder == holder && $0.at > time }.map(\.at).min()
+        let registers = (moved.registers + earlier).lazy.filter { $0.holder == holder && $0.at > time }.map(\.at).min()
+        return [facts, registers].compactMap { $0 }.min()
     }
 }
 

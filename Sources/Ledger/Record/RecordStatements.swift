@@ -67,7 +67,7 @@ enum RecordStatements {
         """)
 
     /// The last unsettled delivery of each ordering key, as far as it is visible without waiting: what settles
-    /// meanwhile is checked once more after the commit (`Recorder.releaseBlocked`).
+    /// meanwhile is checked once more after the commit (`Recorder.unblockSuccessors`).
     static let occupied = Statement<([Identifier], [Int32]), (Identifier, Int32, Int64)>(
         "record_occupied",
         """

@@ -32,6 +32,8 @@ struct RepairDecision {
 
     /// - Parameter stored: nil: it cannot be read.
     init(_ history: PurchaseHistory, stored: PurchaseState?, rebuilt: Rebuilding.Result, ownership: Ownership) {
+        var rebuilt = rebuilt
+        rebuilt.state.unknownLines = stored?.unknownLines ?? []
         let known = Dictionary(
             history.entitlements.map { ($0.holder, $0) }, uniquingKeysWith: { first, _ in first })
         let announced = Set(history.transfers.map(\.id))

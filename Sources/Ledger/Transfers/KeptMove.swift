@@ -4,8 +4,8 @@ package import Vocabulary
 /// as one exclusive purchase is concerned.
 ///
 /// It moves the purchase only if the old holder has it at that time. This is judged anew with each fact, because a fact
-/// that arrives later may show that it moved nothing (I1). A statement that never moved the purchase is not kept: only
-/// a further fact of its old holder can change that, and such a fact looks the statement up again.
+/// that arrives later may show that it moved nothing (I1). A statement of one holder that never moved the purchase is
+/// not kept: only a further fact of that holder can change that, and such a fact looks the statement up again.
 package struct KeptMove: Sendable, Hashable, Comparable {
     package let at: Timestamp
     /// Nil: whoever has the purchase at that time. A restore names a transaction and no old holder.
@@ -44,11 +44,17 @@ package struct KeptMove: Sendable, Hashable, Comparable {
 /// up to its time.
 struct EffectiveMoves {
     /// A move that takes effect.
-    struct Effect {
+    struct Effect: Equatable {
         let move: KeptMove
         let from: Holder
+        /// How far the period of the old holder is known to last; nil: no end, or access without a period.
+        let until: Timestamp?
         /// What it states of this purchase, as a webhook would.
         let reading: FactReading
+
+        static func == (left: Effect, right: Effect) -> Bool {
+            left.move == right.move && left.from == right.from && left.until == right.until
+        }
     }
 
     private(set) var effects: [Effect] = []
@@ -88,10 +94,11 @@ struct EffectiveMoves {
     }
 
     private func effect(of move: KeptMove, from: Holder, until: Timestamp?, isTenureFree: Bool) -> Effect {
+        let end = until == Timestamp(milliseconds: .max) ? nil : until
         let fact = Fact(
-            kind: .transferred, holder: from, counterpart: move.to, at: move.at,
-            until: until == Timestamp(milliseconds: .max) ? nil : until, isFamilyShared: isTenureFree)
-        return Effect(move: move, from: from, reading: FactReading(fact, kind: .subscription).uncounted)
+            kind: .transferred, holder: from, counterpart: move.to, at: move.at, until: end,
+            isFamilyShared: isTenureFree)
+        return Effect(move: move, from: from, until: end, reading: FactReading(fact, kind: .subscription).uncounted)
     }
 
     /// How long the purchase that `holder` has at `time` is paid for; nil: it does not have it then. A loss at that
@@ -120,7 +127,7 @@ extension PurchaseState {
     /// Everybody who ever had the purchase, as far as is kept.
     var everHolders: Set<Holder> { Set(registers.map(\.holder) + moves.map(\.to)) }
 
-    var movesInEffect: [KeptMove] { moves.isEmpty ? [] : EffectiveMoves(self).effects.map(\.move) }
+    var effects: [EffectiveMoves.Effect] { moves.isEmpty ? [] : EffectiveMoves(self).effects }
 
     mutating func insert(_ move: KeptMove) {
         let index = moves.firstIndex { $0 >= move } ?? moves.endIndex
@@ -151,18 +158,25 @@ extension PurchaseState {
     /// again it would be doubled.
     func isSettled(_ move: KeptMove) -> Bool {
         if let horizon, move.at < horizon { return true }
+        // A daemon of an older version had it written as facts (`StateForm`), or a webhook states the same.
+        if facts.contains(where: { $0.at == move.at && $0.kind == .gain && $0.holder == move.to }),
+            facts.contains(where: { $0.at == move.at && $0.kind == .loss && $0.holder == move.from ?? $0.holder })
+        {
+            return true
+        }
         return moves.count >= Self.movesMax && moves.first.map { move < $0 } ?? false
     }
 
     /// The same knowledge with every move made part of the facts.
     func withoutMoves() -> PurchaseState {
-        if moves.isEmpty, earlier.isEmpty, named.isEmpty { return self }
+        if moves.isEmpty, earlier.isEmpty, named.isEmpty, unknownLines.isEmpty { return self }
         let timeline = Timeline(self)
         var next = self
         next.settleMoves(most: 0)
         next.settleChanges(timeline)
         next.earlier = []
         next.named = [:]
+        next.unknownLines = []
         return next
     }
 

@@ -18,8 +18,9 @@ import Vocabulary
 /// moves and no earlier statements; it is written while a daemon that reads nothing else lives (`StateForm`), with the
 /// moves as facts: that daemon would judge them so.
 ///
-/// Times are milliseconds since 1970. A holder is `user:ID` or `anon:ID`; in it a backslash, tab, newline and carriage
-/// return are written `\\`, `\t`, `\n`, `\r`, and all else is written as it is, so that an id can be found by search.
+/// A line `told` is an `AnnouncedPair`: NUMBER is its last ordinal. Times are milliseconds since 1970. A holder is
+/// `user:ID` or `anon:ID`; in it a backslash, tab, newline and carriage return are written `\\`, `\t`, `\n`, `\r`, and
+/// all else is written as it is, so that an id can be found by search.
 /// Reading is strict: what this build would not write, it refuses, and never guesses. The checksum finds what was
 /// damaged since.
 extension PurchaseState {

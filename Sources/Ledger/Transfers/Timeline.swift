@@ -29,6 +29,7 @@ struct Timeline {
     private(set) var newestGranted: Holder?
 
     private var registers: [Register] = []
+    private var effects: [EffectiveMoves.Effect] = []
 
     /// What is known of nobody.
     init() {}
@@ -41,6 +42,7 @@ struct Timeline {
             changes.insert(change, at: changes.firstIndex { $0.at > change.at } ?? changes.endIndex)
         }
         registers = moved.registers
+        effects = moved.effects
     }
 
     /// The access of each holder that anything is known of: its register is on, and its access follows no tenure or it
@@ -50,6 +52,10 @@ struct Timeline {
         for register in registers {
             let isActive = register.isOn && (register.isTenureFree || register.holder == newestGranted)
             access[register.holder] = Access(isActive: isActive, asOf: register.at)
+        }
+        // What is over gives no access; yet it passed to that holder, and may pass on from there.
+        for effect in effects where access[effect.move.to] == nil {
+            access[effect.move.to] = Access(isActive: false, asOf: effect.move.at)
         }
         return access
     }
@@ -75,6 +81,9 @@ struct Timeline {
         var access = access
         for register in before.registers where access[register.holder] == nil {
             access[register.holder] = Access(isActive: false, asOf: register.at)
+        }
+        for effect in before.effects where access[effect.move.to] == nil {
+            access[effect.move.to] = Access(isActive: false, asOf: effect.move.at)
         }
         return access
     }

@@ -22,8 +22,7 @@ package import Vocabulary
 /// A statement about holders as such (a login, a platform's TRANSFER) is kept with the purchase and judged with each
 /// fact anew (`KeptMove`).
 ///
-/// Only three things can void a transfer, and each gives a `VoidedTransfer`; what was announced stays and the count is
-/// corrected.
+/// What can void a transfer is in `VoidedTransfer.Reason`: what was announced stays, and the count is corrected.
 package enum TransferResolution {
     /// Resolves one fact.
     /// - Parameters:
@@ -71,12 +70,13 @@ package enum TransferResolution {
 
     /// The move that a change of holders makes of one purchase.
     ///
-    /// - Returns: nil if it makes none by what is known, or is known already.
+    /// - Returns: nil if it can make none by what is known, or is known already.
     static func move(_ change: HolderChangeRow, in state: PurchaseState) -> KeptMove? {
         guard let move = KeptMove(change), !state.isSettled(move), !state.moves.contains(move) else { return nil }
         var next = state
         next.insert(move)
-        return next.movesInEffect.contains(move) ? move : nil
+        // A restore names no old holder, so that any fact can give it effect.
+        return move.from == nil || next.effects.contains { $0.move == move } ? move : nil
     }
 
     /// Converts the state of a purchase once a webhook says that it is a one-time purchase, after others were read as
@@ -132,8 +132,9 @@ package struct VoidedTransfer: Sendable, Hashable {
         case thirdHolder(Holder)
         /// A REVOKED arrived late: the old holder's period had ended before the new one's began.
         case revoked
-        /// A late fact shows another course between the same two holders. This takes lost webhooks, transfers less than
-        /// two minutes apart, or a history beyond the limits of `PurchaseState`.
+        /// A late fact shows another course between the same two holders: that a login or a platform's TRANSFER moved
+        /// nothing (`KeptMove`), or that it is a one-time purchase. Anything else takes lost webhooks, transfers less
+        /// than two minutes apart, or a history beyond the limits of `PurchaseState`.
         case rearranged
     }
 

@@ -1,7 +1,7 @@
 package import Postgres
 package import Vocabulary
 
-/// Webhooks that are authentic and could not be read, kept byte for byte until a person has looked at them.
+/// Webhooks that are authentic and could not be read or stored, kept byte for byte until a person decides.
 package enum Quarantine {
     package struct Row: Sendable {
         package let id: Int64

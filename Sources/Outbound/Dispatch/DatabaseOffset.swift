@@ -25,7 +25,7 @@ struct DatabaseOffset {
     }
 
     func local(_ microseconds: Int64) -> NIODeadline {
-        guard let bounds else { preconditionFailure("a time of a database that nobody has asked") }
+        guard let bounds else { preconditionFailure("a time of a database that was never queried") }
         // A late answer spent its time on the way back or in the commit: the database read its time near the beginning.
         let late = TimeAmount(Limits.rateLateness).nanoseconds / 2
         let offset = bounds.lowerBound + min((bounds.upperBound - bounds.lowerBound) / 2, late)

@@ -99,7 +99,7 @@ struct RateSlots {
     }
 
     /// - Parameters:
-    ///   - askedAt: a time before the database was asked.
+    ///   - askedAt: a time before the database was queried.
     ///   - now: when its answer arrived.
     mutating func endReservation(
         _ reserved: ReservedSlots, count: Int, askedAt: NIODeadline, at now: NIODeadline

@@ -11,7 +11,7 @@ struct CheckCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "check", abstract: "Check the configuration; print every error at once.",
         discussion: """
-            Where the database can be asked, it also warns of sources that have events there under a name that the file
+            Where the database answers, it also warns of sources that have events there under a name that the file
             does not have any more. Exits 0 if the daemon could run by it (warnings allowed), 78 if not.
             """)
 

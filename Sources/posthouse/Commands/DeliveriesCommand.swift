@@ -14,8 +14,8 @@ struct DeliveriesCommand: AsyncParsableCommand {
         commandName: "deliveries", abstract: "List deliveries that wait, were given up, or were accepted.",
         discussion: """
             The newest first: by when they were made (waiting), given up (dead) or accepted (delivered). Without \
-            --since, those accepted are shown of the last hour. WHY of what waits says when it is tried next and how the last \
-            attempt ended; "blocked by its purchase": another message of the same purchase goes first.
+            --since, those accepted are shown of the last hour. WHY of what waits says when it is tried next and how \
+            the last attempt ended; "blocked by its purchase": another message of the same purchase goes first.
             """)
 
     @OptionGroup var file: ConfigurationOption

@@ -16,8 +16,8 @@ struct EraseCommand: AsyncParsableCommand {
             Webhooks, messages, deliveries, purchases, transfers, links and mentions elsewhere, of a user with the \
             anonymous ids that are known to be it. Deliveries that wait are given up and sent to nobody. A late \
             duplicate of an erased webhook is still recognised, by a salted hash. Erase the person at the vendor \
-            first: what it sends anew is new. It ends by looking through the whole database again, and exits 1 if anything is \
-            left. The journal, backups and what was delivered are not in the database.
+            first: what it sends anew is new. It ends by looking through the whole database again, and exits 1 if \
+            anything is left. The journal, backups and what was delivered are not in the database.
             """)
 
     @OptionGroup var file: ConfigurationOption

@@ -11,8 +11,8 @@ struct ListenCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "listen", abstract: "A receiver to try with: verifies signatures and prints what came.",
         discussion: """
-            One line a delivery. Answers 204 when the signature holds, 401 when it does not, and fails on purpose where \
-            it is told to. Example, a receiver that is slow, and down for every fifth request:
+            One line a delivery. Answers 204 when the signature holds, 401 when it does not, and fails on purpose on \
+            request. Example, a receiver that is slow, and down for every fifth request:
               posthouse listen --secret-file backend-secret --fail 503 --delay 2s --share 0.2
             """)
 

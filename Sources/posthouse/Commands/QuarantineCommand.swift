@@ -9,7 +9,7 @@ import Vocabulary
 struct QuarantineCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "quarantine",
-        abstract: "Look at webhooks that could not be read, read them again, throw them away.",
+        abstract: "Look at webhooks that could not be read or stored, read them again, throw them away.",
         discussion: """
             They were authentic, so they were acknowledged. They are kept byte for byte until they are read or thrown \
             away.
@@ -77,7 +77,8 @@ struct RetryQuarantine: AsyncParsableCommand {
         commandName: "retry", abstract: "Read them again and record them as if they had just come.",
         discussion: """
             For after an update that reads them, a changed configuration of their source, or posthouse repair of their \
-            purchase. What is read leaves the quarantine; what is not stays, with the new reason. Exits 1 if any stays.
+            purchase. Each is tried by itself: what is recorded leaves the quarantine; what is not stays, and the \
+            answer says why. Exits 1 if any stays.
             """)
 
     @OptionGroup var file: ConfigurationOption

@@ -15,11 +15,11 @@ struct RepairCommand: AsyncParsableCommand {
             For a purchase whose stored state cannot be read: its webhooks wait in quarantine. The stored webhooks of \
             the purchase, and the logins and restores of its holders, are judged again in their order of arrival. \
             State and access are replaced if they differ; nothing is announced. Transfers that the webhooks show and \
-            that were never announced are listed. What was found may be repeated: a second run finds nothing to do.
+            that were never announced are listed. It can be run again: a second run finds nothing to do.
 
             Where webhooks are missing (they were pruned, or erased), a state that can be read is left as it is. One \
-            that cannot is rebuilt from the rest, with access as it was last stored and the number of transfers as \
-            they were announced: the answer says partial, and what is missing. Afterwards posthouse quarantine retry \
+            that cannot is rebuilt from the rest, with access as it was last stored and with as many transfers as were \
+            announced: the answer says partial, and names what is missing. Afterwards posthouse quarantine retry \
             records what waits.
 
             Exits 1 if a purchase could not be checked.
@@ -77,7 +77,7 @@ struct RepairCommand: AsyncParsableCommand {
             for id in page {
                 guard let report = try await repair.run(id, isDry: dryRun, in: pool) else { continue }
                 summary.add(report)
-                if report.isWorthTelling, !output.json {
+                if report.isWorthListing, !output.json {
                     Terminal.showStage(nil)
                     Terminal.say(RepairText.render(report, isDry: dryRun))
                 }
@@ -115,7 +115,7 @@ extension RepairReport {
         if case .impossible = verdict { true } else { false }
     }
 
-    fileprivate var isWorthTelling: Bool { verdict != .sound || !transfers.isEmpty }
+    fileprivate var isWorthListing: Bool { verdict != .sound || !transfers.isEmpty }
 }
 
 /// Counts of all purchases, and what was found.
@@ -142,7 +142,7 @@ private struct RepairSummary {
             if report.isPartial { partial += 1 }
         case .impossible: impossible += 1
         }
-        if report.isWorthTelling, listed.count < Self.listedMax { listed.append(report) }
+        if report.isWorthListing, listed.count < Self.listedMax { listed.append(report) }
     }
 
     func text(isDry: Bool) -> String {
@@ -181,7 +181,7 @@ enum RepairText {
         for transfer in report.transfers {
             lines.append(
                 "  never announced: \(transfer.id), \(transfer.from.storageKey) to \(transfer.to.storageKey), "
-                    + "number \(transfer.ordinal)")
+                    + "ordinal \(transfer.ordinal)")
         }
         if !report.waiting.isEmpty, report.wasReadable || report.verdict == .rebuilt {
             let ids = report.waiting.map(String.init).joined(separator: " ")

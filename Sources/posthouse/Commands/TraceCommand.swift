@@ -71,7 +71,7 @@ enum TraceText {
         for message in webhook.messages {
             lines.append(
                 "  message \(message.type) \(message.id)" + (message.transfer.map { ", transfer \($0)" } ?? ""))
-            if message.deliveries.isEmpty { lines.append("    no integration asks for it, or its attempts are pruned") }
+            if message.deliveries.isEmpty { lines.append("    no integration selects it, or its attempts are pruned") }
             for delivery in message.deliveries { lines += render(delivery) }
         }
         return lines
