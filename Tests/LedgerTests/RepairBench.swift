@@ -37,6 +37,23 @@ extension Bench {
             + psql("SELECT id FROM transfers ORDER BY id")
     }
 
+    /// The same, with all moves made part of the facts: a restore that moved nothing cannot be found once its row of
+    /// `holder_changes` is pruned, and says nothing any more.
+    func settledPicture() throws -> String {
+        let states = try psql("SELECT kind || ' ' || encode(state, 'hex') FROM purchases ORDER BY id")
+            .split(separator: "\n").map { line in
+                let parts = line.split(separator: " ")
+                let bytes = stride(from: 0, to: parts[1].count, by: 2).compactMap { offset in
+                    UInt8(parts[1].dropFirst(offset).prefix(2), radix: 16)
+                }
+                let state = try PurchaseState(bytes: bytes)
+                return "\(parts[0]) " + String(decoding: state.bytes(.one), as: UTF8.self)
+            }
+        return try states.joined()
+            + psql("SELECT purchase, holder, active, as_of_ms FROM entitlements ORDER BY purchase, holder")
+            + psql("SELECT id FROM transfers ORDER BY id")
+    }
+
     func repair(
         _ name: String, _ readings: Readings, isDry: Bool = false, by daemon: Daemon
     ) async throws -> RepairReport {

@@ -99,13 +99,13 @@ struct RepairPropertyTests {
             for number in 0..<Self.histories {
                 await bench.record(Self.history(source, "history\(number)", &dice), by: daemon, readings)
             }
-            let before = try bench.picture()
+            let before = try bench.settledPicture()
             try bench.forgetChanges()
             try bench.damage()
             for report in try await bench.repairAll(readings, by: daemon) {
                 #expect(report.verdict == .rebuilt && !report.isPartial && report.access.isEmpty, "\(report)")
             }
-            #expect(try bench.picture() == before)
+            #expect(try bench.settledPicture() == before)
         }
     }
 }
