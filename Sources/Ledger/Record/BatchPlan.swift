@@ -381,6 +381,7 @@ extension BatchPlan {
         _ wanted: [KnownChanges.Key: Timestamp], with facts: [Fact], to id: Identifier, index: Int
     ) {
         guard var row = purchases[id] else { return }
+        if wanted.isEmpty, row.state.moves.isEmpty { return resolve(facts, [], of: id, index: index) }
         var facts = facts
         var state = TransferResolution.recording(facts, in: row.state, kind: row.purchase.kind)
         var walk = ChangeWalk(wanted)
@@ -403,11 +404,11 @@ extension BatchPlan {
             }
             walk.resume(step.key, at: state.nextTime(after: step.at, of: step.key))
         }
-        if !facts.isEmpty || !moves.isEmpty { resolve(facts, moves, of: id, index: index) }
+        resolve(facts, moves, of: id, index: index)
     }
 
     private mutating func resolve(_ facts: [Fact], _ moves: [KeptMove], of id: Identifier, index: Int) {
-        guard let row = purchases[id] else { return }
+        guard !facts.isEmpty || !moves.isEmpty, let row = purchases[id] else { return }
         let resolution = TransferResolution.resolve(row.state, facts, moves: moves, kind: row.purchase.kind)
         // The webhook's own statement comes first, unless it is itself one of the two messages of a transfer.
         let isNative = resolution.announced.contains { $0.native != nil }

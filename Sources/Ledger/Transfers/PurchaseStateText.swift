@@ -43,18 +43,18 @@ extension PurchaseState {
         case .one: return Array("1\n".utf8) + withoutMoves().lines
         case .two:
             let lines = lines
-            return Array("2\t\(Self.checksum(lines[...]))\n".utf8) + lines
+            return Array("2\t".utf8) + Self.checksum(lines[...]) + [UInt8(ascii: "\n")] + lines
         }
     }
 
-    private static func checksum(_ lines: ArraySlice<UInt8>) -> String {
-        String(Identifier.hex(of: SHA256.hash(data: lines)).prefix(16))
+    /// The first eight bytes of the lines' SHA-256, as lower-case hex.
+    private static func checksum(_ lines: ArraySlice<UInt8>) -> [UInt8] {
+        SHA256.hash(data: lines).prefix(8).flatMap { [hexDigit($0 >> 4), hexDigit($0 & 15)] }
     }
 
-    /// The kinds of lines that this version knows.
-    private static let kinds: Set<String> = [
-        "fact", "native", "register", "told", "forgotten", "period", "move", "earlier", "named",
-    ]
+    private static func hexDigit(_ value: UInt8) -> UInt8 {
+        value < 10 ? UInt8(ascii: "0") + value : UInt8(ascii: "a") + value - 10
+    }
 
     private var lines: [UInt8] {
         var text = LineWriter()
@@ -96,14 +96,15 @@ extension PurchaseState {
             rest = rest[(end + 1)...]
             if number == 1 {
                 form = try fields.version()
-                if form == .two, try !fields.word().utf8.elementsEqual(Self.checksum(rest).utf8) {
+                if form == .two, try !fields.word().utf8.elementsEqual(Self.checksum(rest)) {
                     throw Unreadable(line: 1, reason: "damaged: its checksum is another")
                 }
-            } else if form == .two, !Self.kinds.contains(try fields.peek()) {
-                unknownLines = Array(bytes[start...])
-                return
             } else {
-                let kind = try read(&fields)
+                guard let kind = try read(&fields) else {
+                    if form == .one { throw fields.unreadable("unknown kind of line") }
+                    unknownLines = Array(bytes[start...])
+                    return
+                }
                 if kind < rank { throw Unreadable(line: number, reason: "out of order") }
                 rank = kind
                 if kind == 4, form == .one, let pair = announced.last, unshown == nil, !isShown(pair) {
@@ -118,8 +119,8 @@ extension PurchaseState {
         }
     }
 
-    /// Reads one line after the first; returns the rank of its kind.
-    private mutating func read(_ fields: inout LineFields) throws(Unreadable) -> Int {
+    /// Reads one line after the first; returns the rank of its kind, nil if this version does not know it.
+    private mutating func read(_ fields: inout LineFields) throws(Unreadable) -> Int? {
         switch try fields.word() {
         case "fact":
             let fact = try fields.fact()
@@ -167,8 +168,7 @@ extension PurchaseState {
             try fields.check(named.keys.allSatisfy { $0.rawValue < value.rawValue })
             named[value] = at
             return 9
-        default:
-            throw fields.unreadable("unknown kind of line")
+        default: return nil
         }
     }
 }
