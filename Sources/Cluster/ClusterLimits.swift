@@ -5,6 +5,11 @@ enum ClusterLimits {
     /// From launching the server to its readiness. Recovery after a crash replays up to max_wal_size, on slow disks
     /// too.
     static let readyTimeout: Duration = .seconds(600)
+    /// Bytes of shared_buffers. With more, a checkpoint at the end could take longer than `fastStopTimeout`, and the
+    /// page cache of the kernel serves the rest.
+    static let sharedBuffers: ClosedRange<UInt64> = (128 << 20)...(2 << 30)
+    /// Bytes of max_wal_size: the disk that the log may take between checkpoints, and what a recovery replays.
+    static let walBytes: ClosedRange<UInt64> = (512 << 20)...(4 << 30)
     /// How often a start that takes long is logged.
     static let progressInterval: Duration = .seconds(5)
     /// How often readiness is checked while the server starts.

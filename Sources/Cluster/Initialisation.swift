@@ -55,9 +55,9 @@ enum Initialisation {
         guard let text = Files.read(conf, limit: ClusterLimits.outputBytesMax) else {
             throw .failed("read", conf, errno)
         }
+        try await Settings.write(in: path, account, binaries)
         try Files.replace(
             conf, with: Settings.withInclude(String(decoding: text, as: UTF8.self)), owner: account)
-        try Files.replace(path + "/" + Settings.includeFile, with: Settings.defaults, owner: account)
         try Roles.mark(path, owner: account)
     }
 

@@ -49,7 +49,7 @@ struct ServerLauncher: Sendable {
         }
         try await Predecessor.clear(data: paths.data, socketDirectory: socketDirectory)
         try await Roles.separate(paths, account, binaries)
-        try Files.replace(paths.data + "/" + Settings.includeFile, with: Settings.defaults, owner: account)
+        try await Settings.write(in: paths.data, account, binaries)
         let log = try openLog()
         let offset = logSize()
         let (pids, announce) = AsyncStream.makeStream(of: pid_t.self)

@@ -28,17 +28,33 @@ enum Settings {
 
     static let includeFile = "posthouse.conf"
 
-    /// Rewritten at each start: a newer Posthouse brings its own defaults.
-    static let defaults = """
+    /// Writes posthouse.conf. Done at each start: a newer Posthouse has other defaults, a larger machine other sizes.
+    /// - Parameter data: a data directory with a postgresql.conf.
+    static func write(in data: String, _ account: Account, _ binaries: Binaries) async throws(ClusterError) {
+        // A server without LZ4 refuses to start with it, so it is asked first; -C prints a setting and ends.
+        let lz4 = try? await Tool.output(
+            of: binaries.postgres, ["-D", data, "-c", "wal_compression=lz4", "-C", "wal_compression"], as: account)
+        try Files.replace(
+            data + "/" + includeFile, with: defaults(for: .of(directory: data), hasLZ4: lz4 != nil), owner: account)
+    }
+
+    /// The text of posthouse.conf. Pure.
+    static func defaults(for machine: MachineSize, hasLZ4: Bool) -> String {
+        """
         # Written by Posthouse at each start. Own settings belong into postgresql.conf, below its include of this file.
         # The pool, commands beside it, and whoever looks with psql.
         max_connections = 100
-        shared_buffers = 128MB
-        # Settling and pruning rewrite much: fewer, larger checkpoints, and a log that survives a burst without one.
+        # A quarter of the memory, within \(ClusterLimits.sharedBuffers.lowerBound >> 20) MB and \
+        \(ClusterLimits.sharedBuffers.upperBound >> 20) MB.
+        shared_buffers = \(megabytes(machine.memory / 4, within: ClusterLimits.sharedBuffers))MB
+        # The first change of a page after a checkpoint writes the whole page into the log: few checkpoints, and such
+        # pages compressed (LZ4 where the server has it). Recovery after a crash replays at most max_wal_size, which is
+        # a 32nd of the disk, within \(ClusterLimits.walBytes.lowerBound >> 20) MB and \
+        \(ClusterLimits.walBytes.upperBound >> 20) MB.
         min_wal_size = 128MB
-        max_wal_size = 1GB
-        checkpoint_timeout = 10min
-        wal_compression = on
+        max_wal_size = \(megabytes(machine.disk / 32, within: ClusterLimits.walBytes))MB
+        checkpoint_timeout = 30min
+        wal_compression = \(hasLZ4 ? "lz4" : "on")
         # The queue's tables live by dead rows: cleaned up early and without pauses.
         autovacuum = on
         autovacuum_naptime = 15s
@@ -57,6 +73,11 @@ enum Settings {
         lc_messages = 'C'
 
         """
+    }
+
+    private static func megabytes(_ bytes: UInt64, within bounds: ClosedRange<UInt64>) -> UInt64 {
+        min(max(bytes, bounds.lowerBound), bounds.upperBound) >> 20
+    }
 
     /// What initdb wrote, with our include before it.
     static func withInclude(_ postgresqlConf: String) -> String {
@@ -71,7 +92,7 @@ enum Settings {
     /// initdb writes some of these settings itself, uncommented; those would win over the included file.
     private static func withoutInitdbChoices(_ text: String) -> String {
         let ours = Set(
-            defaults.split(separator: "\n").compactMap { line in
+            defaults(for: MachineSize(memory: 0, disk: 0), hasLZ4: false).split(separator: "\n").compactMap { line in
                 line.hasPrefix("#") ? nil : line.split(separator: " ").first
             })
         return text.split(separator: "\n", omittingEmptySubsequences: false).map { line in

@@ -69,6 +69,30 @@ import Testing
         #expect(Settings.quotedListItem("/tmp/a, \"b\"") == "\"/tmp/a, \"\"b\"\"\"")
     }
 
+    @Test(
+        "The sizes of the private server are shares of the machine, within bounds",
+        arguments: [
+            (MachineSize(memory: 0, disk: 0), "128MB", "512MB"),
+            (MachineSize(memory: 1 << 30, disk: 40 << 30), "256MB", "1280MB"),
+            (MachineSize(memory: 4 << 30, disk: 64 << 30), "1024MB", "2048MB"),
+            (MachineSize(memory: .max, disk: .max), "2048MB", "4096MB"),
+        ])
+    func sizes(machine: MachineSize, buffers: String, wal: String) {
+        let lines = Settings.defaults(for: machine, hasLZ4: true).split(separator: "\n")
+        #expect(lines.contains("shared_buffers = \(buffers)") && lines.contains("max_wal_size = \(wal)"))
+        #expect(lines.contains("wal_compression = lz4"))
+        #expect(lines.allSatisfy { $0.hasPrefix("#") || $0.split(separator: " ", maxSplits: 2).count == 3 })
+        #expect(Settings.defaults(for: machine, hasLZ4: false).contains("\nwal_compression = on\n"))
+    }
+
+    @Test("The size of this machine is read, memory and disk")
+    func thisMachine() throws {
+        let machine = MachineSize.of(directory: "/tmp")
+        #expect(machine.memory > 64 << 20 && machine.memory < 1 << 50)
+        #expect(machine.disk > 64 << 20)
+        #expect(MachineSize.of(directory: "/there/is/none").disk == 0)
+    }
+
     /// Our defaults hold over what initdb chose by itself, and an administrator's later line holds over them.
     @Test func initdbsOwnChoicesDoNotHideOurDefaults() {
         let text = Settings.withInclude("max_connections = 100\t# (change)\n#jit = on\ndatestyle = 'iso'\n")

@@ -14,9 +14,10 @@ import Vocabulary
                 SELECT current_setting('fsync') || current_setting('synchronous_commit') ||
                 current_setting('full_page_writes') || current_setting('data_checksums') ||
                 '[' || current_setting('listen_addresses') || ']' || current_setting('server_encoding') ||
-                current_setting('lc_collate') || current_setting('max_connections') || current_database() || current_user
+                current_setting('lc_collate') || current_setting('max_connections') || current_database() ||
+                current_user || current_setting('wal_compression')
                 """
-            #expect(try query(first, settings) == "onononon[]UTF8C100posthouseposthouse")
+            #expect(try query(first, settings) == "onononon[]UTF8C100posthouseposthouselz4")
             _ = try query(first, "CREATE TABLE kept (n int); INSERT INTO kept VALUES (42)")
             let pid = try await pid(of: first)
             #expect(ServerProcesses.isServer(pid, on: bench.data))

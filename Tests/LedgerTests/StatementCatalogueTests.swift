@@ -24,7 +24,7 @@ struct StatementCatalogueTests {
 
     private static let catalogue: [Entry] =
         [
-            Entry(Durability.settings), Entry(Durability.backend),
+            Entry(Durability.settings), Entry(Durability.backend), Entry(ServerAdvice.settings),
             Entry(Migrator.exists), Entry(Migrator.applied), Entry(Migrator.record),
             Entry(QueueFigures.statement), Entry(LedgerContents.hasSchema), Entry(LedgerContents.contents),
             Entry(Pauses.names), Entry(SourceNames.remember), Entry(SourceNames.exists), Entry(SourceNames.vanished),

@@ -12,7 +12,7 @@ struct CheckCommand: AsyncParsableCommand {
         commandName: "check", abstract: "Check the configuration; print every error at once.",
         discussion: """
             Where the database answers, it also warns of sources that have events there under a name that the file
-            does not have any more. Exits 0 if the daemon could run by it (warnings allowed), 78 if not.
+            does not have any more, and of settings of an own PostgreSQL that cost much. Exits 0 if the daemon could run by it (warnings allowed), 78 if not.
             """)
 
     @OptionGroup var file: ConfigurationOption
@@ -22,7 +22,7 @@ struct CheckCommand: AsyncParsableCommand {
         let outcome = ConfigurationFile.load(path: file.path, purpose: .check)
         var warnings: [String] = []
         if outcome.errors.isEmpty, let checked = outcome.configuration {
-            warnings = eventNameWarnings(checked.sources) + (await vanishedSourceWarnings(checked))
+            warnings = eventNameWarnings(checked.sources) + (await databaseWarnings(checked))
         }
         if output.json {
             Terminal.say { write(outcome, warnings, into: &$0) }
@@ -54,18 +54,26 @@ struct CheckCommand: AsyncParsableCommand {
         }
     }
 
-    /// Warns of sources in the database that the file does not name. A renamed source counts as another one: its
-    /// purchases begin anew, and a webhook that comes twice is delivered twice.
-    private func vanishedSourceWarnings(_ configuration: Configuration) async -> [String] {
+    /// What only the database knows; nothing where it does not answer.
+    private func databaseWarnings(_ configuration: Configuration) async -> [String] {
         guard let settings = try? DatabaseAccess.forCommand(configuration) else { return [] }
         let names = configuration.sources.map(\.name)
-        let vanished = try? await DatabaseAccess.withPool(settings) {
-            try await SourceNames.vanished(besides: names, in: $0)
+        let isOwn = !configuration.database.usesPrivateCluster
+        let found = try? await DatabaseAccess.withPool(settings) { pool in
+            (
+                vanished: try await SourceNames.vanished(besides: names, in: pool),
+                advice: isOwn ? try await ServerAdvice.lines(in: pool) : []
+            )
         }
-        return (vanished ?? []).map {
-            "the database has purchases of a source \"\($0)\", which the file does not name; "
-                + "if it was renamed, give it its old name: a name is part of every key"
-        }
+        return (found?.vanished ?? []).map(vanishedSourceWarning)
+            + (found?.advice ?? []).map { "the database has \($0)" }
+    }
+
+    /// A renamed source counts as another one: its purchases begin anew, and a webhook that comes twice is delivered
+    /// twice.
+    private func vanishedSourceWarning(_ name: String) -> String {
+        "the database has purchases of a source \"\(name)\", which the file does not name; "
+            + "if it was renamed, give it its old name: a name is part of every key"
     }
 
     private func write(_ outcome: LoadOutcome, _ warnings: [String], into json: inout JSONWriter) {

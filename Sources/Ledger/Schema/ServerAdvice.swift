@@ -1,0 +1,52 @@
+package import Postgres
+
+/// Settings of an own PostgreSQL that cost Posthouse much where they are as PostgreSQL ships them. The private cluster
+/// has its own (`Settings` of the target Cluster); durability is not advice (`Durability`).
+package struct ServerAdvice: Sendable {
+    let walCompression: String
+    /// Bytes.
+    let sharedBuffers: Int64
+    /// Bytes.
+    let maxWAL: Int64
+    /// Seconds.
+    let checkpointTimeout: Int64
+
+    static let settings = Statement<(), ServerAdvice>(
+        "server_advice",
+        """
+        SELECT current_setting('wal_compression'),
+               pg_size_bytes(current_setting('shared_buffers')),
+               pg_size_bytes(current_setting('max_wal_size')),
+               extract(epoch FROM current_setting('checkpoint_timeout')::interval)::bigint
+        """, row: ServerAdvice.init)
+
+    /// Reads the settings and returns the advice, one line each; empty where there is nothing to gain.
+    package static func lines(in pool: Pool) async throws -> [String] {
+        try await pool.withSession { session throws(DatabaseError) in
+            try session.run(settings, ()).first?.lines ?? []
+        }
+    }
+
+    /// The advice. Pure.
+    var lines: [String] {
+        var lines: [String] = []
+        if walCompression == "off" || walCompression == "pglz" {
+            lines.append(
+                "wal_compression = \(walCompression): set it to lz4; just after a checkpoint an event then writes about "
+                    + "a third of the log")
+        }
+        if sharedBuffers <= 128 << 20 {
+            lines.append(
+                "shared_buffers = \(sharedBuffers >> 20)MB, as PostgreSQL ships it: set it to a quarter of the memory")
+        }
+        if maxWAL <= 1 << 30 {
+            lines.append(
+                "max_wal_size = \(maxWAL >> 20)MB, as PostgreSQL ships it: set it to 4GB where the disk allows it, so that "
+                    + "fewer checkpoints make fewer whole pages to log")
+        }
+        if checkpointTimeout <= 300 {
+            lines.append("checkpoint_timeout = \(checkpointTimeout)s, as PostgreSQL ships it: set it to 30min")
+        }
+        return lines
+    }
+}
