@@ -3,7 +3,7 @@ internal import Vocabulary
 /// The limits of a configuration. Limits of the running relay are in Vocabulary.
 package enum ConfigurationLimits {
     /// Bytes of the file.
-    package static let fileBytesMax = 1 << 20
+    package static let fileBytesMax = 4 << 20
     /// Tables and arrays inside one another.
     package static let nestingMax = 32
     /// Dots outside strings in one line: the depth of a dotted key.

@@ -59,7 +59,7 @@ import Testing
 
     @Test func sizeIsBounded() {
         let outcome = Harness().check([UInt8](repeating: 0x20, count: ConfigurationLimits.fileBytesMax + 1))
-        #expect(Harness.places(outcome.errors) == ["is larger than 1 MiB, the limit for a configuration"])
+        #expect(Harness.places(outcome.errors) == ["is larger than 4 MiB, the limit for a configuration"])
         #expect(outcome.render().hasPrefix("posthouse.toml: error: is larger"))
     }
 

@@ -11,7 +11,8 @@ struct ChangeLoading {
 
     /// Changes of one subject that are read at first: mostly only the first one matters.
     private static let firstPage: Int64 = 8
-    /// Changes of one subject that are read after that, if the first page was not enough.
+    /// Changes of one subject that are read after that, if the first page was not enough, and at least four times as
+    /// many as are known: a batch is planned anew with each page.
     private static let furtherPage: Int64 = 1_000
 
     private var wishes: [Wish: Timestamp] = [:]
@@ -23,7 +24,7 @@ struct ChangeLoading {
     init(missing changes: KnownChanges) {
         for (key, time) in changes.missing {
             need(key, from: time)
-            if changes.isContinued(key) { page = Self.furtherPage }
+            if let count = changes.countIfContinued(of: key) { page = max(page, Self.furtherPage, 4 * Int64(count)) }
         }
     }
 

@@ -66,8 +66,8 @@ struct KnownChanges {
         return true
     }
 
-    /// Whether part of the key's changes was read before.
-    func isContinued(_ key: Key) -> Bool { known[key]?.complete.isEmpty == false }
+    /// How many changes of the key are known, if part of them was read before.
+    func countIfContinued(of key: Key) -> Int? { known[key].flatMap { $0.complete.isEmpty ? nil : $0.rows.count } }
 
     /// The first changes from a time on, all with the same time; empty if there are none, or if they are not known.
     mutating func first(of key: Key, from time: Timestamp) -> ArraySlice<HolderChangeRow> {

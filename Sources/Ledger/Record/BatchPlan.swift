@@ -422,8 +422,7 @@ extension BatchPlan {
             for change in step.rows {
                 guard let row = purchases[id] else { return }
                 changesTried += 1
-                guard let resolution = SharedOwnership.apply(change, to: row.state), resolution.state != row.state
-                else { continue }
+                guard let resolution = SharedOwnership.apply(change, to: row.state) else { continue }
                 apply(resolution, purchase: id, index: index)
                 walk.lead(to: change.targets, in: row.scope, at: step.at, from: step.key)
             }

@@ -34,7 +34,7 @@ enum SharedOwnership {
         return next.resolution(announcing: announced)
     }
 
-    /// Applies a change of holders to the purchase; nil if it does not concern the purchase.
+    /// Applies a change of holders to the purchase; nil if it changes nothing of it.
     static func apply(_ change: HolderChangeRow, to state: PurchaseState) -> Resolution? {
         // A change older than any retry was applied when it arrived.
         if let newest = state.newestTime,
@@ -52,7 +52,7 @@ enum SharedOwnership {
         guard let from = change.from, state.isHeld(by: from, at: change.at) else { return nil }
         var next = state
         let announced = next.gain(change.target, at: change.at)
-        return next.resolution(announcing: announced)
+        return next.resolution(announcing: announced, ifNot: state)
     }
 
     private static func restore(_ change: HolderChangeRow, _ state: PurchaseState) -> Resolution? {
@@ -70,13 +70,25 @@ enum SharedOwnership {
             }
         }
         for target in targets { announced += next.gain(target, at: change.at) }
-        return next.resolution(announcing: announced)
+        return next.resolution(announcing: announced, ifNot: state)
     }
 }
 
 extension PurchaseState {
     fileprivate mutating func resolution(announcing announced: [AnnouncedTransfer]) -> Resolution {
+        resolution(announcing: announced, forgetting: compactShared())
+    }
+
+    /// Nil if the state is the one before. Most stored changes that a late event meets were applied when they came, and
+    /// there may be thousands: what follows from a state is not worked out for them.
+    fileprivate mutating func resolution(
+        announcing announced: [AnnouncedTransfer], ifNot before: PurchaseState
+    ) -> Resolution? {
         let forgotten = compactShared()
+        return self == before ? nil : resolution(announcing: announced, forgetting: forgotten)
+    }
+
+    private func resolution(announcing announced: [AnnouncedTransfer], forgetting forgotten: [Register]) -> Resolution {
         var access: [Holder: Access] = [:]
         for register in forgotten { access[register.holder] = sharedAccess(of: register, isForgotten: true) }
         for register in registers { access[register.holder] = sharedAccess(of: register, isForgotten: false) }
