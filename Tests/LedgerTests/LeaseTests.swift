@@ -105,9 +105,15 @@ struct LeaseTests {
         try await Bench.run { bench in
             let (one, other) = (try await bench.daemon(), try await bench.daemon())
             try bench.psql("UPDATE daemons SET expires_at = now() - interval '1 minute'")
-            #expect(!one.registration.mayExpireOthers, "it has only just reached the database")
+            #expect(one.registration.mayExpireOthersUpTo == nil, "it has only just reached the database")
             try await one.queue.expireLeases()
             #expect(try bench.psql("SELECT count(*) FROM daemons") == "2")
+            let before = Timestamp(
+                milliseconds: try #require(
+                    Int64(
+                        try bench.psql("SELECT (extract(epoch FROM now() - interval '2 minutes') * 1000)::bigint"))))
+            try await one.queue.endExpiredLeases(upTo: before)
+            #expect(try bench.psql("SELECT count(*) FROM daemons") == "2", "by a clock that was set forward since")
             try await one.queue.endExpiredLeases()
             #expect(try bench.psql("SELECT id FROM daemons") == "\(one.lease)", "its own it renews")
             #expect(try await one.queue.keepAlive())
@@ -118,18 +124,42 @@ struct LeaseTests {
     @Test("Contact begins anew after a gap between renewals, however short of a lease it is")
     func unbrokenContact() {
         let start = ContinuousClock.now
-        var contact = UnbrokenContact(asked: start)
+        let database = Timestamp(milliseconds: 1_000_000)
+        var contact = UnbrokenContact(asked: start, at: database)
+        func renew(after seconds: Int64) {
+            contact.renewed(asked: start + .seconds(seconds), at: database.advanced(byMilliseconds: seconds * 1_000))
+        }
         #expect(!contact.isLongEnough(at: start + .seconds(5)))
-        contact.renewed(asked: start + .seconds(4))
+        renew(after: 4)
         #expect(contact.isLongEnough(at: start + .seconds(6)) && contact.isLongEnough(at: start + .seconds(10)))
         #expect(!contact.isLongEnough(at: start + .seconds(11)), "the database is away, as far as is known")
-        contact.renewed(asked: start + .seconds(10))
+        renew(after: 10)
         #expect(contact.isLongEnough(at: start + .seconds(10)), "late, and no gap")
-        contact.renewed(asked: start + .seconds(22))
+        renew(after: 22)
         #expect(contact.since == start + .seconds(22), "the outage was shorter than a lease")
-        contact.renewed(asked: start + .seconds(26))
+        renew(after: 26)
         #expect(!contact.isLongEnough(at: start + .milliseconds(27_900)))
         #expect(contact.isLongEnough(at: start + .seconds(28)))
+    }
+
+    @Test("Contact begins anew when the database's clock is found ahead, and not when it is found behind")
+    func clockSetForward() {
+        let start = ContinuousClock.now
+        let database = Timestamp(milliseconds: 1_000_000)
+        var contact = UnbrokenContact(asked: start, at: database)
+        func renew(after seconds: Int64, reading time: Int64) {
+            contact.renewed(
+                asked: start + .seconds(seconds), at: database.advanced(byMilliseconds: time * 1_000))
+        }
+        renew(after: 4, reading: 6)
+        #expect(contact.since == start, "an answer that took two seconds")
+        renew(after: 8, reading: 26)
+        #expect(contact.since == start + .seconds(8), "the others have leases of the old time")
+        renew(after: 12, reading: 30)
+        #expect(!contact.isLongEnough(at: start + .seconds(13)))
+        #expect(contact.isLongEnough(at: start + .seconds(14)))
+        renew(after: 16, reading: 16)
+        #expect(contact.isLongEnough(at: start + .seconds(16)), "set back, leases last longer for a while")
     }
 
     @Test("What is unblocked is leased under the lease of that moment, not under one that was lost in the wait")

@@ -207,7 +207,7 @@ SCENARIOS = [
     Scenario("daemons", daemons, Plan(seconds=22, daemons=3)),
     Scenario("receivers", receivers, Plan(seconds=30, may_repeat=False, only_200=True, timeout='"2s"')),
     Scenario("clients", clients, Plan(may_repeat=False, only_200=True)),
-    Scenario("clock", clock.clock, Plan(seconds=20, daemons=2), why_not=clock.why_not,
+    Scenario("clock", clock.clock, Plan(seconds=20, daemons=2, may_repeat=False), why_not=clock.why_not,
              postgres_environment=clock.postgres_environment),
     Scenario("sigterm", sigterm, Plan(may_repeat=False)),
     Scenario("socket", socket_restart, Plan(may_repeat=False, only_200=True, keep_alive=False), prepare=keep_socket),

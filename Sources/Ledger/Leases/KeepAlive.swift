@@ -27,15 +27,16 @@ extension Queue {
 
     /// Ends the leases that have run out, and reclaims their deliveries.
     package func expireLeases() async throws {
-        guard registration.mayExpireOthers else { return }
-        try await endExpiredLeases()
+        guard let time = registration.mayExpireOthersUpTo else { return }
+        try await endExpiredLeases(upTo: time)
     }
 
     /// Does the same whenever this daemon itself has reached the database.
-    func endExpiredLeases() async throws {
-        let own = registration.known
+    /// - Parameter time: of the database; nil: its own now.
+    func endExpiredLeases(upTo time: Timestamp? = nil) async throws {
+        let parameters = (registration.known, time?.milliseconds)
         let expired = try await pool.withSession { session throws(DatabaseError) in
-            try session.run(QueueStatements.expire, own)
+            try session.run(QueueStatements.expire, parameters)
         }
         if let first = expired.first { try await reclaim(leasedBy: first) }
     }

@@ -8,7 +8,7 @@ package import Vocabulary
 ///   daemon then tries to settle under the old id finds nothing (the fence). It registers again under a new id.
 /// - A daemon that was frozen does not notice it, so `mayStart` reads its own monotonic clock before each attempt.
 /// - A database that was out of reach may have kept every daemon from renewing, and not all are back at once. So no
-///   daemon ends another's lease before its own contact has been unbroken for a while: `mayExpireOthers`.
+///   daemon ends another's lease before its own contact has been unbroken for a while: `mayExpireOthersUpTo`.
 /// - `key` lets the next daemon on the same state directory recognise this one once it is dead, and reclaim its
 ///   deliveries without waiting for the lease to end.
 package final class Registration: Sendable {
@@ -18,15 +18,15 @@ package final class Registration: Sendable {
         var endsAt: ContinuousClock.Instant
         var contact: UnbrokenContact
 
-        init(id: Int64, asked: ContinuousClock.Instant) {
+        init(id: Int64, asked: ContinuousClock.Instant, at time: Timestamp) {
             self.id = id
             endsAt = asked + Limits.leaseDuration
-            contact = UnbrokenContact(asked: asked)
+            contact = UnbrokenContact(asked: asked, at: time)
         }
 
-        mutating func renewed(asked: ContinuousClock.Instant) {
+        mutating func renewed(asked: ContinuousClock.Instant, at time: Timestamp) {
             endsAt = asked + Limits.leaseDuration
-            contact.renewed(asked: asked)
+            contact.renewed(asked: asked, at: time)
         }
     }
 
@@ -61,13 +61,16 @@ package final class Registration: Sendable {
         }
     }
 
-    /// Whether this daemon may end the leases of others: they have had time to reconnect after a database outage.
-    package var mayExpireOthers: Bool {
-        state.withLock { state in
+    /// The time up to which this daemon may end the leases of others; nil: it may not, because they may not have had
+    /// time to reconnect after an outage of the database. It is the database's time as expected since the last renewal:
+    /// if that clock is set forward after it, the next renewal notices.
+    package var mayExpireOthersUpTo: Timestamp? {
+        let mayExpire = state.withLock { state in
             guard case .registered(let lease) = state else { return false }
             let now = ContinuousClock.Instant.now
             return lease.endsAt > now && lease.contact.isLongEnough(at: now)
         }
+        return mayExpire ? clock.now : nil
     }
 
     /// The id that leases are written under. Does not register: a daemon whose lease has ended must first forget what
@@ -135,7 +138,7 @@ package final class Registration: Sendable {
         }
         guard let (id, time) = registered.first else { throw RegistrationLost() }
         clock.note(Timestamp(milliseconds: time))
-        return Lease(id: id, asked: asked)
+        return Lease(id: id, asked: asked, at: Timestamp(milliseconds: time))
     }
 
     /// Renews the lease. Returns false if the row is gone because another daemon has ended it.
@@ -148,16 +151,16 @@ package final class Registration: Sendable {
             readByAll.withLock { $0 = form }
             return renewed
         }
-        guard let time = renewed.first else {
+        guard let time = renewed.first.map(Timestamp.init(milliseconds:)) else {
             state.withLock { state in
                 if case .registered(let lease) = state, lease.id == id { state = .unregistered }
             }
             return false
         }
-        clock.note(Timestamp(milliseconds: time))
+        clock.note(time)
         state.withLock { state in
             if case .registered(var lease) = state, lease.id == id {
-                lease.renewed(asked: asked)
+                lease.renewed(asked: asked, at: time)
                 state = .registered(lease)
             }
         }

@@ -23,9 +23,14 @@ enum QueueStatements {
     static let stateForm = Statement<(), Int32?>(
         "queue_state_form", "SELECT min(state_form) FROM daemons")
 
-    /// Ends the leases of other daemons that have run out.
-    static let expire = Statement<Int64?, Int64>(
-        "queue_expire", "DELETE FROM daemons WHERE expires_at < now() AND id IS DISTINCT FROM $1 RETURNING id")
+    /// Ends the leases of other daemons than `$1` that have run out, by the earlier of two times: the database's, and
+    /// `$2` in milliseconds where it is not null.
+    static let expire = Statement<(Int64?, Int64?), Int64>(
+        "queue_expire",
+        """
+        DELETE FROM daemons
+        WHERE expires_at < least(now(), to_timestamp($2 / 1000.0)) AND id IS DISTINCT FROM $1 RETURNING id
+        """)
 
     /// Ends the lease of a daemon that is proven dead.
     static let expirePredecessor = Statement<Identifier, Int64>(
