@@ -28,15 +28,7 @@ extension Array: PostgresElement where Element == UInt8 {
 
 extension PostgresElement where Self: PostgresValue {
     package static func encodeArray(_ elements: [Self], into writer: inout ValueWriter) {
-        // 20 bytes of header, and per element 4 of frame and usually at least 8 of value.
-        writer.reserve(20 + elements.count * 12)
-        // An array without elements has no dimension; array_recv ignores the NULL flag and reads the frames.
-        writer.append(bigEndian: Int32(elements.isEmpty ? 0 : 1))
-        writer.append(bigEndian: Int32(0))
-        writer.append(bigEndian: Self.oid)
-        guard !elements.isEmpty else { return }
-        writer.append(bigEndian: Int32(truncatingIfNeeded: elements.count))
-        writer.append(bigEndian: Int32(1))
+        writer.beginArray(elements.count, of: Self.oid)
         for element in elements { writer.writeFramed(element) }
     }
 
@@ -55,6 +47,21 @@ extension PostgresElement where Self: PostgresValue {
         elements.reserveCapacity(count)
         for _ in 0..<count { elements.append(try Self.decode(try reader.nextFramed())) }
         return elements
+    }
+}
+
+extension ValueWriter {
+    /// Appends what comes before the elements of an array.
+    mutating func beginArray(_ count: Int, of oid: UInt32) {
+        // 20 bytes of header, and per element 4 of frame and usually at least 8 of value.
+        reserve(20 + count * 12)
+        // An array without elements has no dimension; array_recv ignores the NULL flag and reads the frames.
+        append(bigEndian: Int32(count == 0 ? 0 : 1))
+        append(bigEndian: Int32(0))
+        append(bigEndian: oid)
+        guard count > 0 else { return }
+        append(bigEndian: Int32(truncatingIfNeeded: count))
+        append(bigEndian: Int32(1))
     }
 }
 

@@ -1,35 +1,8 @@
 import CLibpq
 
-/// Rows for one table by COPY in its binary form. For wide batches of plain inserts it costs the server less than an
-/// INSERT over arrays, because it fills pages and writes WAL by the page.
-///
-///     static let attempts = CopyIn<Attempt>("attempts", "COPY attempts (…) FROM STDIN (FORMAT binary)", columns: 3) {
-///         $1.add($0.delivery); …
-///     }
-///
-/// The server reads each value as the column's type: a value of another type is rejected for its length, or goes
-/// unnoticed. So every such statement has a test that reads back what it wrote.
-package struct CopyIn<Row>: Sendable {
-    let name: String
-    let sql: String
-    let columns: Int16
-    let write: @Sendable (Row, inout CopyRows) -> Void
-
-    /// - Parameter columns: number of columns in the SQL; `write` adds as many values.
-    package init(
-        _ name: StaticString, _ sql: StaticString, columns: Int16,
-        write: @escaping @Sendable (Row, inout CopyRows) -> Void
-    ) {
-        self.name = name.description
-        self.sql = sql.description
-        self.columns = columns
-        self.write = write
-    }
-}
-
 /// The bytes of a copy (PostgreSQL manual, "COPY", "Binary Format"): each value encoded like a parameter and framed
 /// like an array's element.
-package struct CopyRows: Sendable {
+struct CopyRows {
     private var writer = ValueWriter()
 
     var bytes: [UInt8] { writer.bytes }
@@ -42,32 +15,38 @@ package struct CopyRows: Sendable {
 
     mutating func end() { writer.append(bigEndian: Int16(-1)) }
 
-    mutating func beginRow(_ columns: Int16) { writer.append(bigEndian: columns) }
+    mutating func add<Row>(_ row: Row, _ columns: [Column<Row>]) {
+        writer.append(bigEndian: Int16(columns.count))
+        for column in columns { column.write(row, &writer) }
+    }
 
     /// Empties the buffer; memory beyond `keeping` bytes is released.
     mutating func reset(keeping: Int) { writer.removeAll(keepingCapacity: writer.bytes.capacity <= keeping) }
-
-    package mutating func add(_ value: some PostgresValue) { writer.writeFramed(value) }
 }
 
 extension Session {
-    /// Writes all rows or, throwing, none: a refusal fails the surrounding transaction, like that of any statement.
-    package func copy<Row>(_ statement: CopyIn<Row>, _ rows: some Sequence<Row>) throws(DatabaseError) {
+    /// Writes all rows by COPY or, throwing, none: a refusal fails the surrounding transaction, like that of any
+    /// statement. For wide batches it costs the server less than an INSERT over arrays, because it fills pages and
+    /// writes WAL by the page, but one more round trip. It has no ON CONFLICT.
+    ///
+    /// The server reads each value as the column's type: a value of another type is rejected for its length, or goes
+    /// unnoticed. So the types of a copied table's columns are tested.
+    package func copy<Row>(_ table: Table<Row>, _ rows: some Sequence<Row>) throws(DatabaseError) {
         wire.copyRows.reset(keeping: Wire.parameterBytesKept)
         wire.copyRows.begin()
         var count = 0
         for row in rows {
-            wire.copyRows.beginRow(statement.columns)
-            statement.write(row, &wire.copyRows)
+            wire.copyRows.add(row, table.columns)
             count += 1
         }
         wire.copyRows.end()
+        let name = "copy_\(table.name)"
         guard wire.copyRows.bytes.count <= Wire.parameterBytesMax else {
-            throw .protocolViolation(reason: "the rows of \(statement.name) exceed \(Wire.parameterBytesMax) bytes")
+            throw .protocolViolation(reason: "the rows of \(name) exceed \(Wire.parameterBytesMax) bytes")
         }
-        let written = try wire.copyIn(statement.name, statement.sql, within: wire.settings.statementDeadline)
+        let written = try wire.copyIn(name, table.copy, within: wire.settings.statementDeadline)
         guard written == count else {
-            throw .protocolViolation(reason: "\(statement.name) wrote \(written) rows of \(count)")
+            throw .protocolViolation(reason: "\(name) wrote \(written) rows of \(count)")
         }
     }
 }

@@ -74,6 +74,15 @@ struct ParameterBuffer {
         lengths.append(writer.write(value))
     }
 
+    /// Appends the array of a column's values.
+    mutating func append<Row>(_ column: Column<Row>, of rows: [Row]) {
+        let start = writer.bytes.count
+        offsets.append(start)
+        writer.beginArray(rows.count, of: column.oid)
+        for row in rows { column.write(row, &writer) }
+        lengths.append(writer.bytes.count - start)
+    }
+
     /// Empties the buffer; memory beyond `keeping` bytes is released, so that one large batch does not stay forever.
     mutating func reset(keeping: Int) {
         writer.removeAll(keepingCapacity: writer.bytes.capacity <= keeping)

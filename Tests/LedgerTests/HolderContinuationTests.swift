@@ -37,7 +37,7 @@ struct HolderContinuationTests {
         await daemon.record((0..<5).flatMap { [gain(a, "a\($0)"), gain(c, "c\($0)")] })
         // Not by a recorder that runs, which would continue at once.
         let recorder = daemon.recorder(RecordQueue())
-        let batch = try recorder.recorder(copiedEventsMin: nil)
+        let batch = try recorder.recorder(.insertIfAbsent)
         for move in [move(a, b), move(c, d)] {
             let committed = try await recorder.transact(batch, events: 1) { session, reserved throws(DatabaseError) in
                 try batch.run([move], on: session, reserved: &reserved)

@@ -31,12 +31,12 @@ struct HolderScaleTests {
         let cost = try await connection.withSession { session throws(DatabaseError) in
             try session.transaction { session throws(DatabaseError) in
                 let recorder = RecordEvents(
-                    routes: [], rules: Daemon.rules, dispatchBuffer: DispatchBuffer(), daemon: nil)
+                    routes: [], rules: Daemon.rules, dispatchBuffer: DispatchBuffer(), daemon: nil,
+                    mode: .insertIfAbsent)
                 recorder.changing.learn([event.scope.source])
-                let arrival = BatchReads.Arrival(
-                    event, key: KeyHash.event(event), digest: KeyHash.body(event.body))
+                let arrival = EventBatch.Arrival(event)
                 let reads = try BatchReads([arrival], of: recorder, on: session)
-                let (purchases, holders) = try reads.known(on: session)
+                let (purchases, holders) = try reads.load(on: session)
                 let plan = try purchases.plan(holders, rules: Daemon.rules, on: session) {
                     $0.add(BatchPlan.New(arrival, row: 1))
                 }

@@ -19,10 +19,7 @@ import Testing
     @Test("They run in their order, before whatever comes next: a statement, a script, a copy, COMMIT")
     func order() async throws {
         let connection = try await connection()
-        let copied = CopyIn<Int64>("copied", "COPY items (id, note) FROM STDIN (FORMAT binary)", columns: 2) {
-            $1.add($0)
-            $1.add("copied")
-        }
+        let items = Table<Int64>("items", [Column("id") { $0 }, Column("note") { _ in "copied" }])
         let notes = Statement<Void, (Int64, String)>("notes", "SELECT id, note FROM items ORDER BY id")
         let (early, late) = try await connection.withSession { session throws(DatabaseError) in
             let early = try session.transaction { session throws(DatabaseError) in
@@ -32,7 +29,7 @@ import Testing
                 try session.enqueue(Self.mark, ())
                 try session.script("INSERT INTO items VALUES (2, 'script')")
                 try session.enqueue(Self.mark, ())
-                try session.copy(copied, [3])
+                try session.copy(items, [3])
                 try session.enqueue(Self.mark, ())
                 return early
             }

@@ -60,16 +60,17 @@ extension Erasure {
         guard let row = try session.run(RecordStatements.lockPurchases, [purchase]).first else { return false }
         let state: PurchaseState
         do throws(PurchaseState.Unreadable) {
-            state = try PurchaseState(bytes: row.11)
+            state = try PurchaseState(bytes: row.state)
         } catch {
             throw .protocolViolation(
                 reason: """
-                    the state of purchase \(row.0.hex) cannot be read: \(error); posthouse repair \(row.0.hex) rebuilds it
+                    the state of purchase \(purchase.hex) cannot be read: \(error); posthouse repair \(purchase.hex) \
+                    rebuilds it
                     """)
         }
         let erased = Set(holders)
-        let key = ids.renaming(key: row.5)
-        let isNamed = !state.holders.isDisjoint(with: erased) || !key.utf8.elementsEqual(row.5.utf8)
+        let key = ids.renaming(key: row.key)
+        let isNamed = !state.holders.isDisjoint(with: erased) || !key.utf8.elementsEqual(row.key.utf8)
         let (hasOthers, hasOwn) =
             try session.run(EraseStatements.purchaseOthers, (purchase, storageKeys)).first ?? (true, true)
         let isAlone = !hasOthers && state.holders.isSubset(of: erased)
@@ -79,7 +80,7 @@ extension Erasure {
         if isAlone {
             _ = try session.execute(EraseStatements.deletePurchase, purchase)
         } else {
-            let subscriptionID = row.9.map { ids.renaming(key: $0) }
+            let subscriptionID = row.subscriptionID.map { ids.renaming(key: $0) }
             let form = try StateForm.readByAll(on: session)
             _ = try session.execute(
                 EraseStatements.rewritePurchase, (purchase, state.renaming(ids).bytes(form), key, subscriptionID))

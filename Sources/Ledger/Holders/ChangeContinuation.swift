@@ -73,7 +73,6 @@ struct ChangeContinuation {
         let write = BatchWrite(
             plan: plan, recorder: recorder, queueReads: QueueReads(recorder.routes), createdAt: cause.now)
         _ = try write.run(on: session, reserved: &reserved, into: &committed)
-        committed.leftOut = plan.holders.leftOut
         for id in purchases.unreadable.keys.sorted() {
             committed.happenings.append(.warning(RecordEvents.leftOut(id)))
         }

@@ -32,7 +32,7 @@ struct HolderLoading {
     private var sources: Set<String> = []
 
     /// - Parameter changing: sources that have, or state, changes of holders.
-    init(_ arrivals: [BatchReads.Arrival], changing: Set<String>) {
+    init(_ arrivals: [EventBatch.Arrival], changing: Set<String>) {
         self.changing = changing
         for arrival in arrivals {
             let event = arrival.event

@@ -57,8 +57,8 @@ extension Recorder {
         found: @escaping @Sendable (Int64?) -> Void
     ) async throws -> RecordEvents.Committed {
         let skipped = unfinished.skipped
-        func apply(copiedEventsMin: Int?) async throws -> RecordEvents.Committed {
-            let recorder = try recorder(copiedEventsMin: copiedEventsMin)
+        func apply(_ mode: WriteMode) async throws -> RecordEvents.Committed {
+            let recorder = try recorder(mode)
             return try await transact(recorder, events: 0) { session, reserved throws(DatabaseError) in
                 var row: Int64?
                 defer { found(row) }
@@ -67,9 +67,9 @@ extension Recorder {
             }
         }
         do {
-            return try await apply(copiedEventsMin: copiedEventsMin)
+            return try await apply(WriteMode(events: 1, copiedEventsMin: copiedEventsMin))
         } catch let error as DatabaseError where error.isThereAlready {
-            return try await apply(copiedEventsMin: nil)
+            return try await apply(.insertIfAbsent)
         }
     }
 

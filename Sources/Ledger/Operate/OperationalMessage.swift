@@ -74,32 +74,34 @@ struct OperationalMessage: Sendable {
     private func publish(_ receivers: [Int32], on session: borrowing Session) throws(DatabaseError) {
         let named = try session.run(Self.keys, messages)
         if kind == .dead, named.isEmpty { return }
-        guard let (row, now) = try session.run(RecordStatements.eventIDs, 1).first,
-            let (messageRows, deliveryRows) = try session.run(RecordStatements.rowIDs, (1, Int32(receivers.count)))
-                .first,
-            let messageRow = messageRows.first
+        guard let event = try session.run(RecordStatements.eventIDs, 1).first,
+            let ids = try session.run(RecordStatements.rowIDs, (1, Int32(receivers.count))).first,
+            let message = ids.messages.first
         else { throw .protocolViolation(reason: "drawing row ids came to nothing") }
         let scope = Scope(source: Self.source, app: "", environment: Self.environment)
-        let id = "pst_\(row)"
+        let id = "pst_\(event.row)"
         let key = KeyHash.event(vendorEventID: id, in: scope)
         let type = kind.rawValue
+        let now = Timestamp(milliseconds: event.now)
         _ = try session.execute(
-            RecordStatements.events,
-            (
-                [row], [key], [scope.source], [scope.app], [scope.environment], [id], [type], [type], [""], [now],
-                [nil], [nil], [body(naming: named)]
-            ))
-        let envelope = envelope(id: id, at: Timestamp(milliseconds: now))
+            RecordTables.events.insert,
+            [
+                RecordTables.EventRow(
+                    id: event.row, key: key, scope: scope, vendorEventID: id, name: type, type: type, holder: "",
+                    occurredAt: now, purchase: nil, storeTransactionID: nil, body: body(naming: named))
+            ])
         _ = try session.run(
-            RecordStatements.tryMessages,
-            ([messageRow], [KeyHash.message(passingOn: key)], [row], [type], [nil], [envelope], [nil]))
-        let none = [Int64?](repeating: nil, count: receivers.count)
-        _ = try session.execute(
-            RecordStatements.deliveries,
-            (
-                deliveryRows, receivers.map { _ in messageRow }, receivers, none.map { _ in nil },
-                receivers.map { _ in false }, none
-            ))
+            RecordTables.messagesIfAbsent,
+            [
+                RecordTables.MessageRow(
+                    id: message, key: KeyHash.message(passingOn: key), event: event.row, type: type, transfer: nil,
+                    envelope: envelope(id: id, at: now), derivedBody: nil)
+            ])
+        let deliveries = zip(ids.deliveries, receivers).map { id, receiver in
+            RecordTables.DeliveryRow(
+                id: id, message: message, integration: receiver, purchase: nil, isBlocked: false, leasedBy: nil)
+        }
+        _ = try session.execute(RecordTables.deliveries.insert, deliveries)
         _ = try session.execute(RecordStatements.notify, "")
     }
 

@@ -34,16 +34,16 @@ struct Requeue {
         guard !new.isEmpty else { return }
         let purchases = Set(new.compactMap(\.purchase)).sorted()
         _ = try session.execute(RequeueStatements.lockPurchases, purchases)
-        guard let (_, rows) = try session.run(RecordStatements.rowIDs, (0, Int32(new.count))).first else {
+        guard let ids = try session.run(RecordStatements.rowIDs, (0, Int32(new.count))).first?.deliveries else {
             throw .protocolViolation(reason: "drawing row ids came to nothing")
         }
         let blocked = try blocked(new, purchases, on: session)
-        _ = try session.execute(
-            RecordStatements.deliveries,
-            (
-                rows, new.map(\.message), new.map(\.integration), new.map(\.purchase), blocked,
-                [Int64?](repeating: nil, count: new.count)
-            ))
+        let rows = zip(ids, zip(new, blocked)).map { id, new in
+            RecordTables.DeliveryRow(
+                id: id, message: new.0.message, integration: new.0.integration, purchase: new.0.purchase,
+                isBlocked: new.1, leasedBy: nil)
+        }
+        _ = try session.execute(RecordTables.deliveries.insert, rows)
         _ = try session.execute(RecordStatements.notify, "")
     }
 

@@ -138,23 +138,16 @@ enum QueueStatements {
         WHERE d.id = r.id AND d.leased_by = $4 RETURNING d.id
         """)
 
-    static let attempts = CopyIn<Settlement>(
-        "queue_attempts",
-        """
-        COPY attempts (delivery, message, integration, attempt, outcome, http_status, latency_ms, failure)
-        FROM STDIN (FORMAT binary)
-        """, columns: 8
-    ) { settlement, row in
-        let delivery = settlement.delivery
-        row.add(delivery.id)
-        row.add(delivery.message)
-        row.add(delivery.integration)
-        row.add(Int16(clamping: delivery.attemptsMade + 1))
-        row.add(settlement.verdict.outcome.rawValue)
-        row.add(settlement.httpStatus.map { Int16(clamping: $0) })
-        row.add(Int32(clamping: settlement.latencyMilliseconds))
-        row.add(settlement.failure)
-    }
+    static let attempts = Table<Settlement>(
+        "attempts",
+        [
+            Column("delivery", \.delivery.id), Column("message", \.delivery.message),
+            Column("integration", \.delivery.integration),
+            Column("attempt") { Int16(clamping: $0.delivery.attemptsMade + 1) },
+            Column("outcome", \.verdict.outcome.rawValue),
+            Column("http_status") { $0.httpStatus.map { Int16(clamping: $0) } },
+            Column("latency_ms") { Int32(clamping: $0.latencyMilliseconds) }, Column("failure", \.failure),
+        ])
 
     static let deadLetters = Statement<
         ([Int64], [Int64], [Int32], [Identifier?], [Int16], [String], [Int16?], [Int64]), ()

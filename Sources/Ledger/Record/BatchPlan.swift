@@ -92,7 +92,8 @@ struct BatchPlan {
         for (holder, access) in resolution.access {
             let key = EntitlementKey(holder: holder, purchase: id)
             if entitlements[key]?.access == access { continue }
-            entitlements[key] = EntitlementRow(access: access, event: events[index].row)
+            entitlements[key] = EntitlementRow(
+                holder: holder, purchase: id, access: access, event: events[index].row)
         }
         if let scope = purchases[id]?.scope { self.index(resolution.access.keys, of: id, scope) }
         announce(resolution, index: index, id: id)

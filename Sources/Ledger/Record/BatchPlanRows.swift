@@ -11,7 +11,7 @@ extension BatchPlan {
         /// The purchase id, if the event names a purchase.
         var purchase: Identifier?
 
-        init(_ arrival: BatchReads.Arrival, row: Int64) {
+        init(_ arrival: EventBatch.Arrival, row: Int64) {
             self.row = row
             key = arrival.key
             event = arrival.event
@@ -49,6 +49,8 @@ extension BatchPlan {
     }
 
     struct EntitlementRow {
+        var holder: Holder
+        var purchase: Identifier
         var access: Access
         /// Row of the event that stated it.
         var event: Int64

@@ -7,29 +7,16 @@ import Vocabulary
 ///
 /// It reads for all events, before it knows which are new: a duplicate's purchase is locked and not used.
 struct BatchReads {
-    /// The first event with its event key in the batch.
-    struct Arrival {
-        let event: Event
-        let key: Identifier
-        let digest: Identifier
-        let purchase: Identifier?
-
-        init(_ event: Event, key: Identifier, digest: Identifier) {
-            self.event = event
-            self.key = key
-            self.digest = digest
-            purchase = event.purchase.map { KeyHash.purchase($0, in: event.scope) }
-        }
-    }
-
-    let admitted: PendingRows<(Identifier, Int64, Int64)>
+    let admitted: PendingRows<RecordStatements.Admitted>
     /// Which sources of the batch have changes of holders, of those not known to have any; nil: all are known to.
     let changing: PendingRows<String>?
     let queueReads: QueueReads
     private let holders: HolderAnswers
-    private let purchases: PendingRows<RecordStatements.PurchaseRow>?
+    private let purchases: PendingRows<RecordTables.PurchaseRow>?
 
-    init(_ arrivals: [Arrival], of recorder: RecordEvents, on session: borrowing Session) throws(DatabaseError) {
+    init(
+        _ arrivals: [EventBatch.Arrival], of recorder: RecordEvents, on session: borrowing Session
+    ) throws(DatabaseError) {
         admitted = try session.enqueueQuery(RecordStatements.admit, (arrivals.map(\.key), arrivals.map(\.digest)))
         let stating = arrivals.filter { $0.event.change != nil }.map(\.event.scope.source)
         let known = recorder.changing.known.union(stating)
@@ -40,16 +27,15 @@ struct BatchReads {
         // Locks are taken in one order everywhere: event keys, then purchases.
         let wanted = holders.purchases.union(arrivals.compactMap(\.purchase)).sorted()
         purchases = wanted.isEmpty ? nil : try session.enqueueQuery(RecordStatements.lockPurchases, wanted)
-        let isSmall = arrivals.count < recorder.copiedEventsMin ?? .max
         queueReads =
-            isSmall
-            ? try QueueReads(recorder.routes, readingAheadFor: arrivals.count, of: wanted, on: session)
-            : QueueReads(recorder.routes)
+            recorder.mode == .copy
+            ? QueueReads(recorder.routes)
+            : try QueueReads(recorder.routes, readingAheadFor: arrivals.count, of: wanted, on: session)
     }
 
-    /// Waits for the answers.
-    func known(on session: borrowing Session) throws(DatabaseError) -> (LoadedPurchases, HolderKnowledge) {
-        let rows = if let purchases { try session.answer(to: purchases) } else { [RecordStatements.PurchaseRow]() }
+    /// What is known; waits for the answers.
+    func load(on session: borrowing Session) throws(DatabaseError) -> (LoadedPurchases, HolderKnowledge) {
+        let rows = if let purchases { try session.answer(to: purchases) } else { [RecordTables.PurchaseRow]() }
         return (LoadedPurchases(rows), try holders.knowledge(on: session))
     }
 

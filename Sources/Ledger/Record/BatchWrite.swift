@@ -1,40 +1,63 @@
 import Postgres
 import Vocabulary
 
-/// Writes the rows of a plan. The statements of a batch that is too small to be copied are enqueued and sent with its
-/// COMMIT. A careful batch first waits for its messages, because messages that exist already are not delivered again.
+/// Writes the rows of a plan in the recorder's `WriteMode`. What is inserted is enqueued, and sent with COMMIT.
 struct BatchWrite {
+    /// What an event caused.
+    struct Caused {
+        var messages = 0
+        var deliveries = 0
+    }
+
+    /// A delivery of a message that was written, with its row.
+    private typealias Kept = (id: Int64, planned: FanOut.Planned)
+
     let plan: BatchPlan
     let recorder: RecordEvents
     let queueReads: QueueReads
     let createdAt: Timestamp?
 
-    private var isCareful: Bool { recorder.copiedEventsMin == nil }
-    private var isCopied: Bool { recorder.copiedEventsMin.map { plan.events.count >= $0 } ?? false }
-
-    /// Writes all rows; returns the counts that each event caused, by its event key.
+    /// Writes all rows; returns what each event caused, by its event key.
     func run(
         on session: borrowing Session, reserved: inout Reservations, into committed: inout RecordEvents.Committed
-    ) throws(DatabaseError) -> [Identifier: (messages: Int, deliveries: Int)] {
+    ) throws(DatabaseError) -> [Identifier: Caused] {
         let planned = try fanOut(on: session, into: &committed)
-        let (messageRows, deliveryRows) = try queueReads.rowIDs(
-            messages: plan.messages.count, deliveries: planned.count, on: session)
+        let ids = try queueReads.rowIDs(messages: plan.messages.count, deliveries: planned.count, on: session)
         try writePurchases(on: session)
-        try writeEvents(on: session)
-        try writeRest(on: session)
-        let written = try writeMessages(messageRows, on: session)
-        var caused: [Identifier: (messages: Int, deliveries: Int)] = [:]
-        for (index, message) in plan.messages.enumerated() where written.contains(messageRows[index]) {
-            caused[plan.events[message.cause].key, default: (0, 0)].messages += 1
+        if !plan.isCauseStored {
+            try write(plan.events.map(RecordTables.EventRow.init), to: RecordTables.events, on: session)
         }
-        let kept = zip(deliveryRows, planned).filter { written.contains(messageRows[$0.1.message]) }
-        for (_, delivery) in kept {
-            caused[plan.events[plan.messages[delivery.message].cause].key, default: (0, 0)].deliveries += 1
-        }
-        try writeDeliveries(kept, messageRows: messageRows, on: session, reserved: &reserved, into: &committed)
+        try writeTransactions(on: session)
+        try writeEntitlements(on: session)
+        if !plan.transfers.isEmpty { try session.enqueue(RecordTables.transfers.insert, plan.transfers) }
+        try writeLinks(on: session)
+        try writeChanges(on: session)
+        let written = try writeMessages(ids.messages, on: session)
+        let kept = zip(ids.deliveries, planned).filter { written.contains(ids.messages[$1.message]) }
+            .map { (id: $0, planned: $1) }
+        let deliveries = lease(kept, messageIDs: ids.messages, reserved: &reserved, into: &committed)
+        try write(deliveries, to: RecordTables.deliveries, on: session)
+        let isLeftForOthers = deliveries.contains { !$0.isBlocked && $0.leasedBy == nil }
+        if isLeftForOthers, recorder.dispatchBuffer.mayHint() { try session.enqueue(RecordStatements.notify, "") }
+        committed.leftOut = plan.holders.leftOut
+        committed.isUnfinished = plan.holders.newChanges.contains { $0.appliedThrough != nil }
         committed.happenings += plan.transfers.map { .transferResolved($0.trail) } + plan.voids
+        return caused(written: written, messageIDs: ids.messages, kept)
+    }
+
+    private func caused(written: Set<Int64>, messageIDs: [Int64], _ kept: [Kept]) -> [Identifier: Caused] {
+        var caused: [Identifier: Caused] = [:]
+        for (id, message) in zip(messageIDs, plan.messages) where written.contains(id) {
+            caused[plan.events[message.cause].key, default: Caused()].messages += 1
+        }
+        for (_, delivery) in kept { caused[plan.events[cause(of: delivery)].key, default: Caused()].deliveries += 1 }
         return caused
     }
+
+    /// Index into the plan's events.
+    private func cause(of delivery: FanOut.Planned) -> Int { plan.messages[delivery.message].cause }
+
+    // MARK: Fan-out and leases
 
     private func fanOut(
         on session: borrowing Session, into committed: inout RecordEvents.Committed
@@ -56,94 +79,42 @@ struct BatchWrite {
         return planned
     }
 
-    private func writeMessages(_ rows: [Int64], on session: borrowing Session) throws(DatabaseError) -> Set<Int64> {
-        guard !rows.isEmpty else { return [] }
-        let messages = plan.messages
-        if isCopied {
-            try session.copy(
-                BatchCopies.messages, zip(rows, messages).map { ($0, plan.events[$1.cause].row, $1) })
-            return Set(rows)
-        }
-        let columns: RecordStatements.MessageColumns = (
-            rows, messages.map(\.key), messages.map { plan.events[$0.cause].row }, messages.map(\.type),
-            messages.map(\.transfer), messages.map(\.envelope), messages.map(\.derivedBody)
-        )
-        if isCareful { return Set(try session.run(RecordStatements.tryMessages, columns)) }
-        try session.enqueue(RecordStatements.insertMessages, columns)
-        return Set(rows)
-    }
-
-    private func writeEvents(on session: borrowing Session) throws(DatabaseError) {
-        if plan.isCauseStored { return }
-        if isCopied { return try session.copy(BatchCopies.events, plan.events) }
-        let events = plan.events.map(\.event)
-        try session.enqueue(
-            RecordStatements.events,
-            (
-                plan.events.map(\.row), plan.events.map(\.key), events.map(\.scope.source), events.map(\.scope.app),
-                events.map(\.scope.environment), events.map(\.vendorEventID), events.map(\.name), events.map(\.type),
-                events.map(\.holder.storageKey), events.map(\.occurredAt.milliseconds),
-                plan.events.map(\.purchase),
-                events.map { $0.transaction?.storeTransactionID }, events.map(\.body)
-            ))
-    }
-
-    /// Writes the deliveries. Those of an open lane with a free slot are leased and dispatched after the commit; the
-    /// others wait in the table.
-    private func writeDeliveries(
-        _ kept: [(Int64, FanOut.Planned)], messageRows: [Int64], on session: borrowing Session,
-        reserved: inout Reservations,
-        into committed: inout RecordEvents.Committed
-    ) throws(DatabaseError) {
-        guard !kept.isEmpty else { return }
+    /// Leases the deliveries that are not blocked and find a free slot of an open lane; these are handed over after the
+    /// commit. The others wait in the table.
+    private func lease(
+        _ kept: [Kept], messageIDs: [Int64], reserved: inout Reservations, into committed: inout RecordEvents.Committed
+    ) -> [RecordTables.DeliveryRow] {
         var shared: [Int: Message] = [:]
-        var leases: [Int64?] = []
-        var isLeftForOthers = false
-        for (id, delivery) in kept {
-            let message =
-                shared[delivery.message] ?? self.message(delivery.message, row: messageRows[delivery.message])
+        let rows = kept.map { id, delivery in
+            let message = shared[delivery.message] ?? message(delivery.message, row: messageIDs[delivery.message])
             shared[delivery.message] = message
-            guard !delivery.isBlocked, let lease = recorder.daemon,
+            var lease: Int64?
+            if !delivery.isBlocked, let daemon = recorder.daemon,
                 recorder.dispatchBuffer.reserve(delivery.integration, upTo: 1, bytesEach: message.bytes) == 1
-            else {
-                leases.append(nil)
-                isLeftForOthers = isLeftForOthers || !delivery.isBlocked
-                continue
+            {
+                lease = daemon
+                let leased = Delivery(
+                    id: id, lease: daemon, integration: delivery.integration, message: message, attemptsMade: 0,
+                    createdAt: createdAt ?? Timestamp(milliseconds: 0))
+                reserved.take(leased)
+                committed.dispatched.append(leased)
             }
-            leases.append(lease)
-            let leased = Delivery(
-                id: id, lease: lease, integration: delivery.integration, message: message, attemptsMade: 0,
-                createdAt: createdAt ?? Timestamp(milliseconds: 0))
-            reserved.take(leased)
-            committed.dispatched.append(leased)
+            return RecordTables.DeliveryRow(
+                id: id, message: message.row, integration: delivery.integration, purchase: delivery.purchase,
+                isBlocked: delivery.isBlocked, leasedBy: lease)
         }
         collectAwaited(kept, into: &committed)
         if let lease = recorder.daemon { recorder.dispatchBuffer.hold(reserved.deliveries.map(\.id), under: lease) }
-        if isCopied {
-            let rows = zip(kept, leases).map { delivery, lease in
-                BatchCopies.DeliveryRow(
-                    id: delivery.0, message: messageRows[delivery.1.message], integration: delivery.1.integration,
-                    purchase: delivery.1.purchase, isBlocked: delivery.1.isBlocked, leasedBy: lease)
-            }
-            try session.copy(BatchCopies.deliveries, rows)
-        } else {
-            try session.enqueue(
-                RecordStatements.deliveries,
-                (
-                    kept.map(\.0), kept.map { messageRows[$0.1.message] }, kept.map(\.1.integration),
-                    kept.map(\.1.purchase), kept.map(\.1.isBlocked), leases
-                ))
-        }
-        if isLeftForOthers, recorder.dispatchBuffer.mayHint() { try session.enqueue(RecordStatements.notify, "") }
+        return rows
     }
 
-    private func collectAwaited(_ kept: [(Int64, FanOut.Planned)], into committed: inout RecordEvents.Committed) {
+    private func collectAwaited(_ kept: [Kept], into committed: inout RecordEvents.Committed) {
         let timeouts = Dictionary(
             recorder.routes.compactMap { route in route.integration.confirmTimeout.map { (route.row, $0) } },
             uniquingKeysWith: { first, _ in first })
         guard !timeouts.isEmpty else { return }
         for (id, delivery) in kept {
-            let cause = plan.events[plan.messages[delivery.message].cause]
+            let cause = plan.events[cause(of: delivery)]
             guard cause.event.grantsOrEndsAccess, let timeout = timeouts[delivery.integration] else { continue }
             committed.awaited[cause.key, default: [:]][id] = timeout
         }
@@ -159,109 +130,89 @@ struct BatchWrite {
             envelope: message.envelope, original: new.event.body, derivedBody: message.derivedBody)
     }
 
+    // MARK: Rows
+
+    /// Writes rows that the batch takes for new.
+    private func write<Row>(_ rows: [Row], to table: Table<Row>, on session: borrowing Session) throws(DatabaseError) {
+        if rows.isEmpty { return }
+        switch recorder.mode {
+        case .copy: try session.copy(table, rows)
+        case .insert, .insertIfAbsent: try session.enqueue(table.insert, rows)
+        }
+    }
+
     private func writePurchases(on session: borrowing Session) throws(DatabaseError) {
-        let touched = plan.touched.sorted().compactMap { id in plan.purchases[id].map { (id, $0) } }
-        let known = touched.filter { !$0.1.isNew }
-        if !known.isEmpty {
-            try session.enqueue(
-                RecordStatements.updatePurchases,
-                (
-                    known.map(\.0), known.map(\.1.purchase.kind.rawValue), known.map(\.1.purchase.product),
-                    known.map(\.1.purchase.plan),
-                    known.map(\.1.purchase.subscriptionID), known.map(\.1.asOf.milliseconds),
-                    known.map { $0.1.state.bytes(recorder.stateForm) }
-                ))
+        var (known, new) = ([RecordTables.PurchaseRow](), [RecordTables.PurchaseRow]())
+        for id in plan.touched.sorted() {
+            guard let purchase = plan.purchases[id] else { continue }
+            let row = purchase.written(as: id, in: recorder.stateForm)
+            if purchase.isNew { new.append(row) } else { known.append(row) }
         }
-        let new = touched.filter(\.1.isNew)
-        guard !new.isEmpty else { return }
-        if isCopied { return try session.copy(BatchCopies.purchases, new.map { ($0.0, $0.1, recorder.stateForm) }) }
-        let columns: RecordStatements.PurchaseColumns = (
-            new.map(\.0), new.map(\.1.scope.source), new.map(\.1.scope.app), new.map(\.1.scope.environment),
-            new.map(\.1.purchase.store), new.map(\.1.purchase.key), new.map(\.1.purchase.kind.rawValue),
-            new.map(\.1.purchase.product), new.map(\.1.purchase.plan), new.map(\.1.purchase.subscriptionID),
-            new.map(\.1.asOf.milliseconds), new.map { $0.1.state.bytes(recorder.stateForm) }
-        )
-        guard isCareful else { return try session.enqueue(RecordStatements.insertPurchases, columns) }
-        try session.enqueue(RecordStatements.tryPurchases, columns) {
-            $0 == new.count ? nil : RecordEvents.purchaseRace
+        if !known.isEmpty { try session.enqueue(RecordTables.updatePurchases, known) }
+        guard recorder.mode == .insertIfAbsent, !new.isEmpty else {
+            return try write(new, to: RecordTables.purchases, on: session)
         }
+        let count = new.count
+        try session.enqueue(RecordTables.purchasesIfAbsent, new) { $0 == count ? nil : RecordEvents.purchaseRace }
     }
-
-    private func writeRest(on session: borrowing Session) throws(DatabaseError) {
-        try writeTransactions(on: session)
-        try writeEntitlements(on: session)
-        try writeTransfers(on: session)
-    }
-
-    /// Whether rows of this purchase can be copied: the purchase is new, so no row of it exists yet.
-    private func isCopied(_ purchase: Identifier) -> Bool { isCopied && plan.purchases[purchase]?.isNew == true }
 
     private func writeTransactions(on session: borrowing Session) throws(DatabaseError) {
-        let new = plan.transactions.values.filter { isCopied($0.purchase) }
-        if !new.isEmpty { try session.copy(BatchCopies.transactions, new) }
-        guard new.count < plan.transactions.count else { return }
-        let rows = plan.transactions.values.filter { !isCopied($0.purchase) }.sorted {
+        try upsert(Array(plan.transactions.values), into: RecordTables.transactions, of: \.purchase, on: session) {
             ($0.transaction.storeTransactionID, $0.purchase) < ($1.transaction.storeTransactionID, $1.purchase)
         }
-        try session.enqueue(
-            RecordStatements.transactions,
-            (
-                rows.map(\.transaction.storeTransactionID), rows.map(\.purchase),
-                rows.map(\.transaction.storeOriginalTransactionID),
-                rows.map { $0.transaction.purchasedAt?.milliseconds },
-                rows.map { $0.transaction.effectiveNextRenewalAt?.milliseconds },
-                rows.map(\.transaction.offerType), rows.map(\.transaction.status),
-                rows.map(\.asOf.milliseconds), rows.map(\.asOfEvent)
-            ))
     }
 
     private func writeEntitlements(on session: borrowing Session) throws(DatabaseError) {
-        let new = plan.entitlements.filter { isCopied($0.key.purchase) }
-        if !new.isEmpty { try session.copy(BatchCopies.entitlements, new.map { ($0.key, $0.value) }) }
-        guard new.count < plan.entitlements.count else { return }
-        let rows = plan.entitlements.filter { !isCopied($0.key.purchase) }.sorted {
-            ($0.key.holder, $0.key.purchase) < ($1.key.holder, $1.key.purchase)
+        try upsert(Array(plan.entitlements.values), into: RecordTables.entitlements, of: \.purchase, on: session) {
+            ($0.holder, $0.purchase) < ($1.holder, $1.purchase)
         }
-        try session.enqueue(
-            RecordStatements.entitlements,
-            (
-                rows.map(\.key.holder.storageKey), rows.map(\.key.purchase), rows.map(\.value.access.isActive),
-                rows.map(\.value.access.asOf.milliseconds), rows.map(\.value.event)
-            ))
+    }
+
+    /// Writes rows that purchases may have already, in one order everywhere. A new purchase has none.
+    private func upsert<Row>(
+        _ rows: [Row], into table: Table<Row>, of purchase: (Row) -> Identifier, on session: borrowing Session,
+        by isBefore: (Row, Row) -> Bool
+    ) throws(DatabaseError) {
+        var rows = rows
+        if recorder.mode == .copy {
+            let new = rows.partition { plan.purchases[purchase($0)]?.isNew != true }
+            if new > 0 { try session.copy(table, rows[..<new]) }
+            rows.removeFirst(new)
+        }
+        if !rows.isEmpty { try session.enqueue(table.insert, rows.sorted(by: isBefore)) }
+    }
+
+    /// - Returns: the rows of the messages that are new.
+    private func writeMessages(_ ids: [Int64], on session: borrowing Session) throws(DatabaseError) -> Set<Int64> {
+        let rows = zip(ids, plan.messages).map { id, message in
+            RecordTables.MessageRow(
+                id: id, key: message.key, event: plan.events[message.cause].row, type: message.type,
+                transfer: message.transfer, envelope: message.envelope, derivedBody: message.derivedBody)
+        }
+        if recorder.mode == .insertIfAbsent, !rows.isEmpty {
+            return Set(try session.run(RecordTables.messagesIfAbsent, rows))
+        }
+        try write(rows, to: RecordTables.messages, on: session)
+        return Set(rows.map(\.id))
     }
 }
 
-/// The rows about holders that a batch writes: transfers, links, changes and identities.
+/// The rows about holders that a batch writes: links, changes and identities.
 extension BatchWrite {
-    func writeTransfers(on session: borrowing Session) throws(DatabaseError) {
-        if !plan.transfers.isEmpty {
-            let transfers = plan.transfers
-            try session.enqueue(
-                RecordStatements.transfers,
-                (
-                    transfers.map(\.id), transfers.map(\.purchase), transfers.map(\.from.storageKey),
-                    transfers.map(\.to.storageKey), transfers.map { Int32($0.ordinal) }, transfers.map(\.event),
-                    transfers.map(\.storeTransactionID)
-                ))
-        }
-        try writeLinks(on: session)
-        try writeChanges(on: session)
-    }
-
-    private func writeLinks(on session: borrowing Session) throws(DatabaseError) {
-        let learned = plan.holders.learnedLinks.compactMap { key in plan.holders.links[key].map { (key, $0) } }
-            .sorted { $0.0.holder < $1.0.holder }
+    func writeLinks(on session: borrowing Session) throws(DatabaseError) {
+        let learned = plan.holders.learnedLinks.sorted { $0.holder < $1.holder }
+            .compactMap { key in plan.holders.links[key].map { (key: key, link: $0) } }
         guard !learned.isEmpty else { return }
         try session.enqueue(
             HolderStatements.learnLinks,
             (
-                learned.map(\.0.holder.id), learned.map(\.0.scope.source), learned.map(\.0.scope.app),
-                learned.map(\.0.scope.environment), learned.map(\.1.userID), learned.map { $0.1.until?.milliseconds },
-                learned.map(\.1.asOf.milliseconds)
+                learned.map(\.key.holder.id), learned.map(\.key.scope.source), learned.map(\.key.scope.app),
+                learned.map(\.key.scope.environment), learned.map(\.link.userID),
+                learned.map { $0.link.until?.milliseconds }, learned.map(\.link.asOf.milliseconds)
             ))
     }
 
-    private func writeChanges(on session: borrowing Session) throws(DatabaseError) {
+    func writeChanges(on session: borrowing Session) throws(DatabaseError) {
         let changes = plan.holders.newChanges
         if !changes.isEmpty {
             try session.enqueue(

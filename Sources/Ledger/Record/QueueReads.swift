@@ -11,8 +11,8 @@ struct QueueReads {
     private static let deliveryIDsMax = 64
 
     private let ordered: [Int32]
-    private let occupied: PendingRows<(Identifier, Int32, Int64)>?
-    private let rowIDs: PendingRows<([Int64], [Int64])>?
+    private let occupied: PendingRows<RecordStatements.Head>?
+    private let rowIDs: PendingRows<RecordStatements.RowIDs>?
 
     /// Queries nothing in advance.
     init(_ routes: [RoutedIntegration]) {
@@ -48,21 +48,22 @@ struct QueueReads {
                 try session.run(RecordStatements.occupied, (purchases, ordered))
             }
         return Dictionary(
-            rows.map { (FanOut.OrderingKey(purchase: $0.0, integration: $0.1), $0.2) },
+            rows.map { (FanOut.OrderingKey(purchase: $0.purchase, integration: $0.integration), $0.delivery) },
             uniquingKeysWith: { first, _ in first }
         )
     }
 
-    /// Row ids, ascending: those drawn in advance if they are enough, otherwise newly drawn ones.
+    /// Row ids, ascending, at least so many: those drawn in advance if they are enough, otherwise newly drawn ones.
     func rowIDs(
         messages: Int, deliveries: Int, on session: borrowing Session
-    ) throws(DatabaseError) -> (messages: [Int64], deliveries: [Int64]) {
-        if messages == 0 { return ([], []) }
+    ) throws(DatabaseError) -> RecordStatements.RowIDs {
+        let none = RecordStatements.RowIDs(messages: [], deliveries: [])
+        if messages == 0 { return none }
         if let rowIDs, let drawn = try session.answer(to: rowIDs).first,
-            drawn.0.count >= messages, drawn.1.count >= deliveries
+            drawn.messages.count >= messages, drawn.deliveries.count >= deliveries
         {
-            return (Array(drawn.0.prefix(messages)), Array(drawn.1.prefix(deliveries)))
+            return drawn
         }
-        return try session.run(RecordStatements.rowIDs, (Int32(messages), Int32(deliveries))).first ?? ([], [])
+        return try session.run(RecordStatements.rowIDs, (Int32(messages), Int32(deliveries))).first ?? none
     }
 }

@@ -1,8 +1,7 @@
 import Postgres
 import Vocabulary
 
-/// Records a batch of events in one transaction: dedupe, resolve, fan out. Nothing is half-written, and what is
-/// committed misses no receiver.
+/// Records a batch of events in one transaction. Nothing is half-written, and what is committed misses no receiver.
 ///
 /// Order of locks: the sources, event keys (ascending), existing purchases (ascending), then inserts. Two batches can
 /// still deadlock on a purchase that both create; PostgreSQL ends one of them, and it is run again.
@@ -52,143 +51,43 @@ struct RecordEvents {
     let daemon: Int64?
     /// The form in which purchases are written.
     var stateForm = StateForm.current
-    /// Batches of at least so many events are copied: a copy costs one more round trip for each table. A row taken for
-    /// new that exists already fails the batch with unique_violation, whether copied or inserted. Nil: nothing is
-    /// copied, and purchases and messages that exist already do not cause that error.
-    var copiedEventsMin: Int?
+    let mode: WriteMode
     /// Purchases of one holder that one transaction moves; further transactions move the rest (`ChangeContinuation`).
     var changePurchasesMax = Limits.changePurchasesMax
 
-    /// Records the events inside a transaction of `session`; the caller commits. `reserved` collects what must be
-    /// released if the transaction does not commit.
-    func run(_ events: [Event], on session: borrowing Session, reserved: inout Reservations) throws(DatabaseError)
-        -> Committed
-    {
-        let keys = events.map(KeyHash.event)
-        let digests = events.map { KeyHash.body($0.body) }
-        var firstByKey: [Identifier: Int] = [:]
-        for (index, key) in keys.enumerated() where firstByKey[key] == nil { firstByKey[key] = index }
-        let arrivals = events.indices.filter { firstByKey[keys[$0]] == $0 }
-            .map { BatchReads.Arrival(events[$0], key: keys[$0], digest: digests[$0]) }
-        try lockHolders(of: events, on: session)
-        let reads = try BatchReads(arrivals, of: self, on: session)
-        let admitted = try session.answer(to: reads.admitted)
-        if let unknown = reads.changing {
-            let found = try session.answer(to: unknown)
-            changing.learn(found)
-            if !found.isEmpty { throw Self.changingRace }
-        }
-        let rows = Dictionary(admitted.map { ($0.0, $0.1) }, uniquingKeysWith: { first, _ in first })
-        let (purchases, holders) = try reads.known(on: session)
-        let admittedNow = arrivals.filter { rows[$0.key] != nil }
-        let unreadable = admittedNow.filter { $0.purchase.map { purchases.unreadable[$0] != nil } ?? false }
-        let aside = try setAside(unreadable, purchases, on: session)
-        let news = admittedNow.compactMap { arrival in
-            aside[arrival.key] == nil ? rows[arrival.key].map { BatchPlan.New(arrival, row: $0) } : nil
-        }
-        var committed = Committed()
-        committed.keys = keys
-        committed.databaseTime = admitted.first.map { Timestamp(milliseconds: $0.2) }
-        var caused: [Identifier: (messages: Int, deliveries: Int)] = [:]
-        var refused: Set<Identifier> = []
-        if !news.isEmpty {
-            let plan = try purchases.plan(holders, rules: rules, on: session) { plan in
-                // The plan may be built more than once.
-                refused = []
-                for new in news {
-                    if plan.admits(new.event) { plan.add(new) } else { refused.insert(new.key) }
-                }
-            }
-            committed.leftOut = plan.holders.leftOut
-            // If the event comes again after a lost answer, its condition must be checked again.
-            if !refused.isEmpty { try session.enqueue(RecordStatements.forget, refused.sorted()) }
-            let write = BatchWrite(
-                plan: plan, recorder: self, queueReads: reads.queueReads, createdAt: committed.databaseTime)
-            committed.isUnfinished = plan.holders.newChanges.contains { $0.appliedThrough != nil }
+    /// Records the events inside a transaction of `session`: admits those whose keys are new, loads what is known of
+    /// them, plans their rows and writes them. The caller commits and then hands over what was leased
+    /// (`Recorder.transact`). `reserved` collects what must be released if the transaction does not commit.
+    func run(
+        _ events: [Event], on session: borrowing Session, reserved: inout Reservations
+    ) throws(DatabaseError) -> Committed {
+        var batch = EventBatch(events)
+        try lockSources(of: events, on: session)
+        let reads = try BatchReads(batch.firsts, of: self, on: session)
+        try admit(&batch, by: reads, on: session)
+        let (purchases, holders) = try reads.load(on: session)
+        try setAside(&batch, unreadable: purchases.unreadable, on: session)
+        var committed = Committed(keys: batch.all.map(\.key), databaseTime: batch.databaseTime)
+        var caused: [Identifier: BatchWrite.Caused] = [:]
+        if let plan = try plan(&batch, purchases, holders, on: session) {
             for id in reads.unnamed.intersection(purchases.unreadable.keys).sorted() {
                 committed.happenings.append(.warning(Self.leftOut(id)))
             }
+            let write = BatchWrite(
+                plan: plan, recorder: self, queueReads: reads.queueReads, createdAt: batch.databaseTime)
             caused = try write.run(on: session, reserved: &reserved, into: &committed)
-        } else if aside.isEmpty {
+        } else if batch.fates.isEmpty {
             // A duplicate may be committed here and not yet at a standby, if the wait for it was cut short. PostgreSQL
             // skips the standby wait for a transaction that wrote nothing, so this one writes to the log.
             try session.enqueue(RecordStatements.wait, ())
         }
-        let isNew = events.indices.map {
-            rows[keys[$0]] != nil && firstByKey[keys[$0]] == $0 && !refused.contains(keys[$0])
-        }
-        var differing = try differing(
-            events.indices.filter { !isNew[$0] && aside[keys[$0]] == nil }, keys: keys, digests: digests, on: session)
-        for index in events.indices {
-            if refused.contains(keys[index]) {
-                committed.outcomes.append(.refused)
-                continue
-            }
-            if let outcome = aside[keys[index]] {
-                committed.outcomes.append(outcome)
-                continue
-            }
-            let counts = isNew[index] ? caused[keys[index]] ?? (0, 0) : (0, 0)
-            let trail = trail(of: events[index], keys[index], counts)
-            let differsNow = !isNew[index] && differing[keys[index]] == digests[index]
-            if differsNow { differing[keys[index]] = nil }
-            committed.outcomes.append(isNew[index] ? .recorded(trail) : .duplicate(trail, differsNow: differsNow))
-        }
+        committed.outcomes = try outcomes(of: batch, caused, on: session)
         return committed
-    }
-
-    /// Quarantines events in the current transaction and removes their event keys; the other events of the batch
-    /// continue.
-    private func setAside(
-        _ arrivals: [BatchReads.Arrival], _ purchases: LoadedPurchases, on session: borrowing Session
-    ) throws(DatabaseError) -> [Identifier: Outcome] {
-        guard !arrivals.isEmpty else { return [:] }
-        try session.enqueue(RecordStatements.forget, arrivals.map(\.key))
-        var pending: [(arrival: BatchReads.Arrival, reason: String, row: PendingRows<Int64>)] = []
-        for arrival in arrivals {
-            let reason = arrival.purchase.flatMap { purchases.unreadable[$0] } ?? ""
-            let columns = (arrival.event.scope.source, reason, arrival.digest, arrival.event.body)
-            pending.append((arrival, reason, try session.enqueueQuery(RecordStatements.quarantine, columns)))
-        }
-        var outcomes: [Identifier: Outcome] = [:]
-        for (arrival, reason, row) in pending {
-            outcomes[arrival.key] = .setAside(
-                source: arrival.event.scope.source, quarantine: try session.answer(to: row).first, reason: reason)
-        }
-        return outcomes
-    }
-
-    static func leftOut(_ purchase: Identifier) -> String {
-        """
-        the stored state of purchase \(purchase.hex) cannot be read: it was left out when all purchases of its holder \
-        moved; posthouse repair \(purchase.hex) rebuilds it
-        """
-    }
-
-    private func trail(
-        of event: Event, _ key: Identifier, _ caused: (messages: Int, deliveries: Int)
-    ) -> EventTrail {
-        EventTrail(
-            source: event.scope.source, event: event.vendorEventID ?? key.eventID, name: event.name,
-            transaction: event.transaction?.storeTransactionID, purchase: event.purchase?.key,
-            messages: caused.messages, deliveries: caused.deliveries)
-    }
-
-    /// Among the duplicates at `indices`: the event keys that came with other bytes for the first time, and the digests
-    /// of those bytes.
-    private func differing(
-        _ indices: [Int], keys: [Identifier], digests: [Identifier], on session: borrowing Session
-    ) throws(DatabaseError) -> [Identifier: Identifier] {
-        let repeated = indices.sorted { keys[$0] < keys[$1] }
-        guard !repeated.isEmpty else { return [:] }
-        let found = try session.run(
-            RecordStatements.differing, (repeated.map { keys[$0] }, repeated.map { digests[$0] }))
-        return Dictionary(found, uniquingKeysWith: { first, _ in first })
     }
 
     /// Locks the sources of the events, because a webhook of a purchase and a statement about its holder must not miss
     /// each other: an event with such a statement is recorded while no other batch of that source runs.
-    private func lockHolders(of events: [Event], on session: borrowing Session) throws(DatabaseError) {
+    private func lockSources(of events: [Event], on session: borrowing Session) throws(DatabaseError) {
         var locks: [Int32: Bool] = [:]
         for event in events {
             let isExclusive = event.change != nil
@@ -199,6 +98,104 @@ struct RecordEvents {
             let statement = isExclusive ? HolderStatements.lock : HolderStatements.lockShared
             try session.enqueue(statement, key)
         }
+    }
+
+    /// Finds which event keys are new.
+    private func admit(
+        _ batch: inout EventBatch, by reads: BatchReads, on session: borrowing Session
+    ) throws(DatabaseError) {
+        let admitted = try session.answer(to: reads.admitted)
+        for row in admitted { batch.fates[row.key] = .new(row: row.event) }
+        batch.databaseTime = admitted.first.map { Timestamp(milliseconds: $0.now) }
+        guard let unknown = reads.changing else { return }
+        let found = try session.answer(to: unknown)
+        changing.learn(found)
+        if !found.isEmpty { throw Self.changingRace }
+    }
+
+    /// Quarantines the events of purchases whose state cannot be read, and removes their event keys; the other events
+    /// of the batch continue.
+    private func setAside(
+        _ batch: inout EventBatch, unreadable: [Identifier: String], on session: borrowing Session
+    ) throws(DatabaseError) {
+        var pending: [(arrival: EventBatch.Arrival, reason: String, row: PendingRows<Int64>)] = []
+        for arrival in batch.firsts where batch.fates[arrival.key] != nil {
+            guard let reason = arrival.purchase.flatMap({ unreadable[$0] }) else { continue }
+            let columns = (arrival.event.scope.source, reason, arrival.digest, arrival.event.body)
+            pending.append((arrival, reason, try session.enqueueQuery(RecordStatements.quarantine, columns)))
+        }
+        if pending.isEmpty { return }
+        try session.enqueue(RecordStatements.forget, pending.map(\.arrival.key))
+        for (arrival, reason, row) in pending {
+            batch.fates[arrival.key] = .setAside(quarantine: try session.answer(to: row).first, reason: reason)
+        }
+    }
+
+    /// Plans the rows of the new events.
+    /// - Returns: nil if there are none.
+    private func plan(
+        _ batch: inout EventBatch, _ purchases: LoadedPurchases, _ holders: HolderKnowledge,
+        on session: borrowing Session
+    ) throws(DatabaseError) -> BatchPlan? {
+        let news = batch.news
+        if news.isEmpty { return nil }
+        var refused: Set<Identifier> = []
+        let plan = try purchases.plan(holders, rules: rules, on: session) { plan in
+            // The plan may be built more than once.
+            refused = []
+            for new in news {
+                if plan.admits(new.event) { plan.add(new) } else { refused.insert(new.key) }
+            }
+        }
+        for key in refused { batch.fates[key] = .refused }
+        // If the event comes again after a lost answer, its condition must be checked again.
+        if !refused.isEmpty { try session.enqueue(RecordStatements.forget, refused.sorted()) }
+        return plan
+    }
+
+    private func outcomes(
+        of batch: EventBatch, _ caused: [Identifier: BatchWrite.Caused], on session: borrowing Session
+    ) throws(DatabaseError) -> [Outcome] {
+        var differing = try differing(of: batch, on: session)
+        return batch.all.enumerated().map { index, arrival in
+            switch batch.fate(of: index) {
+            case .refused: return .refused
+            case .setAside(let row, let reason):
+                return .setAside(source: arrival.event.scope.source, quarantine: row, reason: reason)
+            case .new: return .recorded(Self.trail(of: arrival, caused[arrival.key] ?? BatchWrite.Caused()))
+            case nil:
+                let differsNow = differing[arrival.key] == arrival.digest
+                if differsNow { differing[arrival.key] = nil }
+                return .duplicate(Self.trail(of: arrival, BatchWrite.Caused()), differsNow: differsNow)
+            }
+        }
+    }
+
+    /// Among the duplicates: the event keys that came with other bytes for the first time, and the digests of those
+    /// bytes.
+    private func differing(
+        of batch: EventBatch, on session: borrowing Session
+    ) throws(DatabaseError) -> [Identifier: Identifier] {
+        let repeated = batch.all.indices.filter { batch.fate(of: $0) == nil }.map { batch.all[$0] }
+            .sorted { $0.key < $1.key }
+        guard !repeated.isEmpty else { return [:] }
+        let found = try session.run(RecordStatements.differing, (repeated.map(\.key), repeated.map(\.digest)))
+        return Dictionary(found.map { ($0.key, $0.digest) }, uniquingKeysWith: { first, _ in first })
+    }
+
+    private static func trail(of arrival: EventBatch.Arrival, _ caused: BatchWrite.Caused) -> EventTrail {
+        let event = arrival.event
+        return EventTrail(
+            source: event.scope.source, event: event.vendorEventID ?? arrival.key.eventID, name: event.name,
+            transaction: event.transaction?.storeTransactionID, purchase: event.purchase?.key,
+            messages: caused.messages, deliveries: caused.deliveries)
+    }
+
+    static func leftOut(_ purchase: Identifier) -> String {
+        """
+        the stored state of purchase \(purchase.hex) cannot be read: it was left out when all purchases of its holder \
+        moved; posthouse repair \(purchase.hex) rebuilds it
+        """
     }
 }
 

@@ -23,7 +23,7 @@ package struct Recorder: Sendable {
     private let changing = ChangingSources()
     let clock: DatabaseClock
     let observe: Observer
-    /// Batches of at least so many events are copied (`BatchWrite`).
+    /// Batches of at least so many events are copied (`WriteMode`).
     let copiedEventsMin: Int
     /// Purchases of one holder that one transaction moves.
     let changePurchasesMax: Int
@@ -138,16 +138,16 @@ package struct Recorder: Sendable {
     }
 
     private func commit(_ events: [Event], isApart: Bool) async throws -> RecordEvents.Committed {
-        var isCareful = false
+        var mode = WriteMode(events: events.count, copiedEventsMin: copiedEventsMin)
         for attempt in 1... {
-            let recorder = try recorder(copiedEventsMin: isCareful ? nil : copiedEventsMin)
+            let recorder = try recorder(mode)
             do {
                 return try await transact(recorder, events: events.count) { session, reserved throws(DatabaseError) in
                     if isApart { try session.script(Self.apartTimeout) }
                     return try recorder.run(events, on: session, reserved: &reserved)
                 }
-            } catch let error as DatabaseError where !isCareful && error.isThereAlready {
-                isCareful = true
+            } catch let error as DatabaseError where mode != .insertIfAbsent && error.isThereAlready {
+                mode = .insertIfAbsent
             } catch let error as DatabaseError where error.mayRunAgain(after: attempt, isApart: isApart) {
                 continue
             }
@@ -161,11 +161,11 @@ package struct Recorder: Sendable {
         FROM pg_settings WHERE name = 'statement_timeout'
         """
 
-    func recorder(copiedEventsMin: Int?) throws -> RecordEvents {
+    func recorder(_ mode: WriteMode) throws -> RecordEvents {
         RecordEvents(
             routes: routes.current, rules: rules.current, changing: changing, dispatchBuffer: dispatchBuffer,
             daemon: try registration.forRecording(),
-            stateForm: registration.stateForm, copiedEventsMin: copiedEventsMin, changePurchasesMax: changePurchasesMax)
+            stateForm: registration.stateForm, mode: mode, changePurchasesMax: changePurchasesMax)
     }
 
     /// Runs one transaction of `recorder` and dispatches what it leased.

@@ -67,24 +67,22 @@ package struct Repair: Sendable {
         guard let row = try session.run(RecordStatements.lockPurchases, [purchase]).first else { return nil }
         let loaded = LoadedPurchases([row])
         var report = RepairReport(
-            purchase: purchase, source: row.1, app: row.2, environment: row.3, store: row.4, key: row.5,
-            wasReadable: loaded.unreadable.isEmpty)
+            purchase: purchase, source: row.source, app: row.app, environment: row.environment, store: row.store,
+            key: row.key, wasReadable: loaded.unreadable.isEmpty)
         guard let rules else {
             report.verdict = .impossible(
                 "the configuration has no source \(source); give it back its name, then try again")
             return report
         }
         let stored = loaded.rows[purchase]?.state
-        let kind = Purchase.Kind(rawValue: row.6) ?? .subscription
         let history = try HistoryLoading(
-            purchase, scope: Scope(source: row.1, app: row.2, environment: row.3), key: row.5, kind: kind,
-            read: read
+            purchase, scope: row.scope, key: row.key, kind: row.purchaseKind, read: read
         ).run(eventsKept: eventsKept, on: session)
         let rebuilt = Rebuilding(history: history, rules: self.rules).run()
         let decision = RepairDecision(history, stored: stored, rebuilt: rebuilt, ownership: rules.ownership)
         if case .rebuilt = decision.verdict, !isDry { try write(decision, of: purchase, on: session) }
         report.fill(decision, history)
-        let prefix = LoadedPurchases.unreadablePrefix(key: row.5)
+        let prefix = LoadedPurchases.unreadablePrefix(key: row.key)
         report.waiting = try session.run(RepairStatements.waiting, (source, prefix))
         return report
     }
@@ -98,10 +96,10 @@ package struct Repair: Sendable {
         let rows = decision.entitlements
         guard !rows.isEmpty else { return }
         _ = try session.execute(
-            RecordStatements.entitlements,
-            (
-                rows.map(\.holder.storageKey), rows.map { _ in purchase }, rows.map(\.access.isActive),
-                rows.map(\.access.asOf.milliseconds), rows.map(\.event)
-            ))
+            RecordTables.entitlements.insert,
+            rows.map {
+                BatchPlan.EntitlementRow(
+                    holder: $0.holder, purchase: purchase, access: $0.access, event: $0.event)
+            })
     }
 }
