@@ -134,7 +134,7 @@ package final class Registration: Sendable {
             return registered
         }
         guard let (id, time) = registered.first else { throw RegistrationLost() }
-        clock.note(Timestamp(milliseconds: time))
+        clock.note(time)
         return Lease(id: id, asked: asked)
     }
 
@@ -154,7 +154,7 @@ package final class Registration: Sendable {
             }
             return false
         }
-        clock.note(Timestamp(milliseconds: time))
+        clock.note(time)
         state.withLock { state in
             if case .registered(var lease) = state, lease.id == id {
                 lease.renewed(asked: asked)
