@@ -140,7 +140,8 @@ extension Queue {
     /// Messages by their row, bodies included.
     static func messages(_ rows: [Int64], on session: borrowing Session) throws(DatabaseError) -> [Int64: Message] {
         guard !rows.isEmpty else { return [:] }
-        let messages = try session.run(QueueStatements.messages, Array(Set(rows)))
-        return Dictionary(messages.map { ($0.row, $0) }, uniquingKeysWith: { first, _ in first })
+        var found: [Int64: Message] = [:]
+        for message in try session.run(QueueStatements.messages, Array(Set(rows))) { found[message.row] = message }
+        return found
     }
 }

@@ -141,7 +141,7 @@ enum QueueStatements {
         let integration: Int32
         let purchase: Identifier?
 
-        /// Nil: nothing waited for it.
+        /// Nil: it was of no purchase, and blocked nothing.
         var orderingKey: FanOut.OrderingKey? {
             purchase.map { FanOut.OrderingKey(purchase: $0, integration: integration) }
         }
