@@ -95,7 +95,7 @@ package struct ConnectionSettings: Sendable {
     private static func defaults(
         besides options: [(key: String, value: String)], hostCount: Int
     ) -> [(key: String, value: String)] {
-        var defaults = [
+        var defaults: [(key: String, value: String)] = [
             ("fallback_application_name", "posthouse"),
             // Detects a vanished peer within a minute even while nothing is waited for.
             ("keepalives_idle", "30"), ("keepalives_interval", "10"), ("keepalives_count", "3"),
@@ -106,7 +106,7 @@ package struct ConnectionSettings: Sendable {
         if hostCount > 1 { defaults.append(("target_session_attrs", "read-write")) }
         let given = Set(options.map(\.key))
         // Text is decoded as UTF-8 (Scalars.swift); libpq uses the last of several equal keywords.
-        return defaults.filter { !given.contains($0.0) }.map { ($0.0, $0.1) } + [("client_encoding", "UTF8")]
+        return defaults.filter { !given.contains($0.key) } + [("client_encoding", "UTF8")]
     }
 }
 

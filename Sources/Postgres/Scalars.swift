@@ -29,6 +29,16 @@ extension Int64: PostgresScalar {
     package init(binary bytes: UnsafeRawBufferPointer) throws(DecodingFailure) { try self.init(bigEndianBytes: bytes) }
 }
 
+/// `bigint`, for counts.
+extension Int: PostgresScalar {
+    package static var oid: UInt32 { Int64.oid }
+    package static var arrayOID: UInt32 { Int64.arrayOID }
+    package func encode(into writer: inout ValueWriter) { writer.append(bigEndian: Int64(self)) }
+    package init(binary bytes: UnsafeRawBufferPointer) throws(DecodingFailure) {
+        self.init(try Int64(bigEndianBytes: bytes))
+    }
+}
+
 extension Bool: PostgresScalar {
     package static var oid: UInt32 { 16 }
     package static var arrayOID: UInt32 { 1000 }

@@ -19,20 +19,16 @@ package struct Statement<Parameters: Sendable, Row: Sendable>: Sendable {
     where Parameters == (repeat each P), Row == (repeat each R) {
         self.name = name.description
         self.sql = sql.description
-        var parameterOIDs: [UInt32] = []
-        var resultOIDs: [UInt32] = []
-        repeat parameterOIDs.append((each P).oid)
-        repeat resultOIDs.append((each R).oid)
-        self.parameterOIDs = parameterOIDs
-        self.resultOIDs = resultOIDs
+        parameterOIDs = Self.oids(repeat (each P).self)
+        resultOIDs = Self.oids(repeat (each R).self)
         encode = { values, buffer in repeat buffer.append(each values) }
         decode = { (cursor: inout RowCursor) throws(DecodingFailure) -> (repeat each R) in
             (repeat try cursor.next((each R).self))
         }
     }
 
-    /// A statement whose rows are structs: each column of the result is an argument of `row`, in the order of the
-    /// columns. A struct's memberwise initialiser names them beside the SQL:
+    /// A statement whose rows have names: `row` makes each of them from its columns, in the order of the columns. It is
+    /// a struct's memberwise initialiser, or a function beside the SQL whose parameters name the columns:
     ///
     ///     struct Claimed { let id: Int64, attempts: Int16 }
     ///     static let claim = Statement<Int64, Claimed>("claim", "SELECT id, attempts …", row: Claimed.init)
@@ -41,16 +37,18 @@ package struct Statement<Parameters: Sendable, Row: Sendable>: Sendable {
     ) where Parameters == (repeat each P) {
         self.name = name.description
         self.sql = sql.description
-        var parameterOIDs: [UInt32] = []
-        var resultOIDs: [UInt32] = []
-        repeat parameterOIDs.append((each P).oid)
-        repeat resultOIDs.append((each R).oid)
-        self.parameterOIDs = parameterOIDs
-        self.resultOIDs = resultOIDs
+        parameterOIDs = Self.oids(repeat (each P).self)
+        resultOIDs = Self.oids(repeat (each R).self)
         encode = { values, buffer in repeat buffer.append(each values) }
         decode = { (cursor: inout RowCursor) throws(DecodingFailure) -> Row in
             row(repeat try cursor.next((each R).self))
         }
+    }
+
+    private static func oids<each Value: PostgresValue>(_ types: repeat (each Value).Type) -> [UInt32] {
+        var oids: [UInt32] = []
+        repeat oids.append((each types).oid)
+        return oids
     }
 }
 

@@ -33,7 +33,7 @@ final class OpenListeners: Sendable {
     var servers: [HTTPListener] { entries.map(\.server) }
 
     fileprivate init(_ entries: [(HTTPListener, Role, LiveRouter)]) {
-        self.entries = entries.map { Entry(server: $0.0, role: $0.1, router: $0.2) }
+        self.entries = entries.map { server, role, router in Entry(server: server, role: role, router: router) }
     }
 
     static func open(

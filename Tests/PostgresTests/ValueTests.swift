@@ -39,23 +39,24 @@ private struct Identity: PostgresScalar, Hashable {
     }
 
     private static let scalars = Statement<
-        (Int16, Int32, Int64, Bool, Double, String, [UInt8], Identity),
-        (Int16, Int32, Int64, Bool, Double, String, [UInt8], Identity, String)
+        (Int16, Int32, Int64, Bool, Double, String, [UInt8], Identity, Int),
+        (Int16, Int32, Int64, Bool, Double, String, [UInt8], Identity, Int, String)
     >(
         "scalars",
-        "SELECT $1, $2, $3, $4, $5, $6, $7, $8, concat_ws('|', $1, $2, $3, $4, $5, $6, encode($7, 'hex'), $8)")
+        "SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, concat_ws('|', $1, $2, $3, $4, $5, $6, encode($7, 'hex'), $8, $9)")
 
     @Test("Scalars come back as they went, and PostgreSQL reads them as meant") func scalars() async throws {
         let connection = try await freshConnection()
         let identity = Identity(bytes: Array(1...16))
         let row = try await connection.withSession { session throws(DatabaseError) in
             try session.run(
-                Self.scalars, (.min, .max, -2, true, -0.5, "Größe ✓ \"x\"", [0, 255, 10], identity))
+                Self.scalars, (.min, .max, -2, true, -0.5, "Größe ✓ \"x\"", [0, 255, 10], identity, .min))
         }[0]
         #expect(row.0 == .min && row.1 == .max && row.2 == -2 && row.3 && row.4 == -0.5)
-        #expect(row.5 == "Größe ✓ \"x\"" && row.6 == [0, 255, 10] && row.7 == identity)
+        #expect(row.5 == "Größe ✓ \"x\"" && row.6 == [0, 255, 10] && row.7 == identity && row.8 == .min)
         #expect(
-            row.8 == "-32768|2147483647|-2|t|-0.5|Größe ✓ \"x\"|00ff0a|01020304-0506-0708-090a-0b0c0d0e0f10")
+            row.9 == "-32768|2147483647|-2|t|-0.5|Größe ✓ \"x\"|00ff0a|01020304-0506-0708-090a-0b0c0d0e0f10"
+                + "|-9223372036854775808")
     }
 
     private static let nulls = Statement<

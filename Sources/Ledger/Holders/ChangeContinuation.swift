@@ -7,22 +7,6 @@ import Vocabulary
 ///
 /// A webhook of a purchase that was not moved yet moves it first (`BatchPlan.applyUnfinishedChanges`).
 struct ChangeContinuation {
-    /// A change that is not applied to all purchases yet.
-    private struct Unfinished {
-        let row: Int64
-        let change: HolderChangeRow
-        /// Row of the event that stated it.
-        let event: Int64
-        let appliedThrough: Identifier
-    }
-
-    /// The event that stated the change, as far as messages quote it.
-    private struct Cause {
-        let event: BatchPlan.New
-        /// The database's time.
-        let now: Timestamp
-    }
-
     let recorder: RecordEvents
 
     /// Applies the oldest unfinished change to its next purchases.
@@ -38,26 +22,23 @@ struct ChangeContinuation {
     ) throws(DatabaseError) -> RecordEvents.Committed? {
         // A daemon whose configuration lacks the source does not know how its purchases are held.
         let sources = recorder.rules.keys.sorted()
-        guard let found = try session.run(HolderStatements.unfinished, (skipped.sorted(), sources)).first else {
+        guard let unfinished = try session.run(HolderStatements.unfinished, (skipped.sorted(), sources)).first else {
             return nil
         }
-        row = found.0
-        let unfinished: Unfinished
-        do throws(HolderChangeRow.Unreadable) {
-            unfinished = try Self.unfinished(found)
-        } catch {
-            return RecordEvents.Committed(leftOut: [found.0: error])
+        row = unfinished.row
+        switch unfinished.change {
+        case .success(let change): return try apply(change, of: unfinished, on: session, reserved: &reserved)
+        case .failure(let error): return RecordEvents.Committed(leftOut: [unfinished.row: error])
         }
-        return try apply(unfinished, on: session, reserved: &reserved)
     }
 
     private func apply(
-        _ unfinished: Unfinished, on session: borrowing Session, reserved: inout Reservations
+        _ change: HolderChangeRow, of unfinished: HolderStatements.Unfinished, on session: borrowing Session,
+        reserved: inout Reservations
     ) throws(DatabaseError) -> RecordEvents.Committed {
-        let change = unfinished.change
         try session.enqueue(HolderStatements.lockShared, KeyHash.lock(ofSource: change.scope.source))
         var committed = RecordEvents.Committed()
-        guard let cause = try cause(of: unfinished, on: session) else {
+        guard let cause = try cause(of: change, statedBy: unfinished.event, on: session) else {
             try session.enqueue(HolderStatements.advance, (unfinished.row, nil))
             committed.happenings.append(
                 .warning("a change of holder \(change.subject) is not applied further: its event is not kept any more"))
@@ -80,25 +61,17 @@ struct ChangeContinuation {
         return committed
     }
 
-    private static func unfinished(
-        _ row: HolderStatements.UnfinishedRow
-    ) throws(HolderChangeRow.Unreadable) -> Unfinished {
-        let change = try HolderChangeRow(
-            row: row.0, scope: Scope(source: row.1, app: row.2, environment: row.3), subject: row.4, kind: row.5,
-            target: row.6,
-            second: row.7, at: row.8)
-        return Unfinished(row: row.0, change: change, event: row.9, appliedThrough: row.10)
-    }
-
-    private func cause(of unfinished: Unfinished, on session: borrowing Session) throws(DatabaseError) -> Cause? {
-        guard let row = try session.run(HolderStatements.cause, unfinished.event).first else { return nil }
-        guard let holder = Holder(storageKey: row.4) else {
-            throw .protocolViolation(reason: "the holder of event \(unfinished.event) cannot be read")
+    /// - Returns: the event that stated the change, as far as messages quote it, and the database's time.
+    private func cause(
+        of change: HolderChangeRow, statedBy row: Int64, on session: borrowing Session
+    ) throws(DatabaseError) -> (event: BatchPlan.New, now: Timestamp)? {
+        guard let cause = try session.run(HolderStatements.cause, row).first else { return nil }
+        guard let holder = Holder(storageKey: cause.holder) else {
+            throw .protocolViolation(reason: "the holder of event \(row) cannot be read")
         }
         let event = Event(
-            scope: unfinished.change.scope, vendorEventID: row.1, name: row.2, type: row.3, holder: holder,
-            occurredAt: unfinished.change.at, purchase: nil, transaction: nil, body: row.5)
-        return Cause(
-            event: BatchPlan.New(event, key: row.0, row: unfinished.event), now: Timestamp(milliseconds: row.6))
+            scope: change.scope, vendorEventID: cause.vendorEventID, name: cause.name, type: cause.type,
+            holder: holder, occurredAt: change.at, purchase: nil, transaction: nil, body: cause.body)
+        return (BatchPlan.New(event, key: cause.key, row: row), cause.now)
     }
 }

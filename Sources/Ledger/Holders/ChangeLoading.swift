@@ -54,7 +54,7 @@ struct ChangeLoading {
             HolderStatements.changes,
             (
                 keys.map(\.subject.text), keys.map(\.scope.source), keys.map(\.scope.app),
-                keys.map(\.scope.environment), keys.map(\.isLogin), wishes.map(\.value.milliseconds),
+                keys.map(\.scope.environment), keys.map(\.isLogin), wishes.map(\.value),
                 wishes.map(\.key.purchase), page
             ))
         return ChangeAnswers(
@@ -66,7 +66,7 @@ struct ChangeLoading {
 struct ChangeAnswers {
     fileprivate let wishes: [(key: KnownChanges.Key, purchase: Identifier?, from: Timestamp)]
     fileprivate let page: Int64
-    fileprivate let pending: PendingRows<(Int64, Int64, Int64?, String?, String?, String?, Int64?)>
+    fileprivate let pending: PendingRows<HolderStatements.SubjectChange>
 
     /// Adds the changes to what a batch knows.
     func add(to holders: inout HolderKnowledge, on session: borrowing Session) throws(DatabaseError) {
@@ -74,17 +74,19 @@ struct ChangeAnswers {
         // Of all rows, unreadable ones too: they show how far the page reaches.
         var times = [[Timestamp]](repeating: [], count: wishes.count)
         var starts = wishes.map(\.from)
-        for (place, start, row, kind, target, second, time) in try session.answer(to: pending) {
-            let index = Int(place) - 1
-            starts[index] = Timestamp(milliseconds: start)
-            guard let row, let kind, let target, let time else { continue }
+        for change in try session.answer(to: pending) {
+            let index = change.place - 1
+            starts[index] = change.from
+            guard let row = change.row, let kind = change.kind, let target = change.target, let time = change.at else {
+                continue
+            }
             let key = wishes[index].key
-            times[index].append(Timestamp(milliseconds: time))
+            times[index].append(time)
             do throws(HolderChangeRow.Unreadable) {
                 rows[index].append(
                     try HolderChangeRow(
                         row: row, scope: key.scope, subject: key.subject.text, kind: kind, target: target,
-                        second: second, at: time))
+                        second: change.second, at: time.milliseconds))
             } catch {
                 holders.leftOut[row] = error
             }

@@ -5,18 +5,25 @@ import Vocabulary
 /// environment.
 enum HolderStatements {
     typealias Keys = ([String], [String], [String], [String])
-    typealias LinkRow = (String, String, String, String, String?, Int64?, Int64)
-    typealias IdentityRow = (String, String, String, String, String?, [String], Bool)
-    typealias RegisteredRow = (String, String, String, String)
-    typealias UnfinishedRow = (
-        Int64, String, String, String, String, String, String, String?, Int64, Int64, Identifier
-    )
-    typealias TransactionRow = (Identifier, String, String?, Int64?, Int64?, String?, String?)
+    typealias LinkRow = (key: HolderKnowledge.LinkKey, link: HolderKnowledge.Link)
+    typealias IdentityRow = (key: HolderKnowledge.IdentityKey, identity: HolderKnowledge.Identity)
+    typealias TransactionRow = (purchase: Identifier, transaction: Transaction)
 
     /// The first key ("hold" as bytes) keeps these locks apart from other advisory locks.
     static let lock = Statement<Int32, ()>("holder_lock", "SELECT FROM pg_advisory_xact_lock(1752132708, $1)")
     static let lockShared = Statement<Int32, ()>(
         "holder_lock_shared", "SELECT FROM pg_advisory_xact_lock_shared(1752132708, $1)")
+
+    private static func link(
+        source: String, app: String, environment: String, anonymousID: String, userID: String?, until: Timestamp?,
+        asOf: Timestamp
+    ) -> LinkRow {
+        let scope = Scope(source: source, app: app, environment: environment)
+        return (
+            HolderKnowledge.LinkKey(scope: scope, holder: .anonymous(anonymousID)),
+            HolderKnowledge.Link(userID: userID, until: until, asOf: asOf)
+        )
+    }
 
     static let links = Statement<Keys, LinkRow>(
         "holder_links",
@@ -24,7 +31,7 @@ enum HolderStatements {
         SELECT l.source, l.app, l.environment, l.anonymous_user_id, l.user_id, l.until_ms, l.as_of_ms
         FROM unnest($1, $2, $3, $4) AS w (anonymous_user_id, source, app, environment)
         JOIN holder_links l USING (anonymous_user_id, source, app, environment)
-        """)
+        """, row: link)
 
     static let linksOfUsers = Statement<Keys, LinkRow>(
         "holder_links_of_users",
@@ -32,7 +39,18 @@ enum HolderStatements {
         SELECT l.source, l.app, l.environment, l.anonymous_user_id, l.user_id, l.until_ms, l.as_of_ms
         FROM unnest($1, $2, $3, $4) AS w (user_id, source, app, environment)
         JOIN holder_links l USING (user_id, source, app, environment)
-        """)
+        """, row: link)
+
+    private static func identity(
+        _ identity: String, source: String, app: String, environment: String, first: String?, linked: [String],
+        isNamed: Bool
+    ) -> IdentityRow {
+        let scope = Scope(source: source, app: app, environment: environment)
+        return (
+            HolderKnowledge.IdentityKey(scope: scope, identity: .user(identity)),
+            HolderKnowledge.Identity(first: first, linked: linked, isNamed: isNamed)
+        )
+    }
 
     /// What is known of an identity: the first install that identified as it; if that is not known, two of the installs
     /// that webhooks linked it with (the oldest links); and whether the ledger names it at all.
@@ -53,10 +71,17 @@ enum HolderStatements {
                                 AND e.environment = w.environment)
         FROM unnest($1, $2, $3, $4) AS w (identity, source, app, environment)
         LEFT JOIN install_identities i USING (identity, source, app, environment)
-        """)
+        """, row: identity)
+
+    private static func registered(
+        install: String, source: String, app: String, environment: String
+    ) -> HolderKnowledge.LinkKey {
+        HolderKnowledge.LinkKey(
+            scope: Scope(source: source, app: app, environment: environment), holder: .anonymous(install))
+    }
 
     /// Registers the installs that nothing in the ledger names yet, and returns those.
-    static let register = Statement<Keys, RegisteredRow>(
+    static let register = Statement<Keys, HolderKnowledge.LinkKey>(
         "holder_register",
         """
         INSERT INTO installs (install, source, app, environment)
@@ -76,7 +101,7 @@ enum HolderStatements {
         ORDER BY w.install, w.source, w.app, w.environment
         ON CONFLICT (install, source, app, environment) DO NOTHING
         RETURNING install, source, app, environment
-        """)
+        """, row: registered)
 
     /// The first `$6` purchases, by id, after `$5` that each of these holders ever held, with the holder's position in
     /// the arrays (from 1).
@@ -108,6 +133,16 @@ enum HolderStatements {
             AND p.environment = w.environment
         """)
 
+    private static func transaction(
+        purchase: Identifier, id: String, originalID: String?, purchasedAt: Timestamp?,
+        effectiveNextRenewalAt: Timestamp?, offerType: String?, status: String?
+    ) -> TransactionRow {
+        let transaction = Transaction(
+            storeTransactionID: id, storeOriginalTransactionID: originalID, purchasedAt: purchasedAt,
+            effectiveNextRenewalAt: effectiveNextRenewalAt, offerType: offerType, status: status)
+        return (purchase, transaction)
+    }
+
     static let newestTransactions = Statement<[Identifier], TransactionRow>(
         "holder_newest_transactions",
         """
@@ -117,15 +152,28 @@ enum HolderStatements {
         CROSS JOIN LATERAL (
             SELECT * FROM transactions t WHERE t.purchase = p.id ORDER BY t.as_of_ms DESC, t.as_of_event DESC LIMIT 1
         ) AS t
-        """)
+        """, row: transaction)
 
-    /// The first page (`$8` rows and ties) of the changes of each subject from a time on, with the subject's position
-    /// in the arrays (from 1) and the time from which it was read. For a name under which its purchase was not known
-    /// before, all changes are read; a subject without any gives one row of nulls. Uses the index
-    /// `holder_changes_next`.
+    /// One row of `changes`.
+    struct SubjectChange {
+        /// The subject's position in the arrays, from 1.
+        let place: Int
+        /// The time from which the subject's changes were read.
+        let from: Timestamp
+        /// Nil, like all that follows: the subject has no changes from then on.
+        let row: Int64?
+        let kind: String?
+        let target: String?
+        /// Nil: the change has one target.
+        let second: String?
+        let at: Timestamp?
+    }
+
+    /// The first page (`$8` rows and ties) of the changes of each subject from a time on. For a name under which its
+    /// purchase was not known before, all changes are read; a subject without any gives one row of nulls. Uses the
+    /// index `holder_changes_next`.
     static let changes = Statement<
-        ([String], [String], [String], [String], [Bool], [Int64], [Identifier?], Int64),
-        (Int64, Int64, Int64?, String?, String?, String?, Int64?)
+        ([String], [String], [String], [String], [Bool], [Timestamp], [Identifier?], Int64), SubjectChange
     >(
         "holder_changes",
         """
@@ -146,7 +194,7 @@ enum HolderStatements {
                 AND (h.kind = 'login') = w.is_login AND h.at_ms >= w.from_ms
             ORDER BY h.at_ms FETCH FIRST ($8) ROWS WITH TIES
         ) AS h ON true
-        """)
+        """, row: SubjectChange.init)
 
     static let addChanges = Statement<
         (
@@ -160,38 +208,71 @@ enum HolderStatements {
         SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
         """)
 
-    /// The oldest change that is not applied to all purchases yet and that no other transaction has locked, except
-    /// those in `$1`.
     /// Which of the sources have changes of holders.
     static let changing = Statement<[String], String>(
         "holder_changing",
         "SELECT s FROM unnest($1) AS s WHERE EXISTS (SELECT FROM holder_changes h WHERE h.source = s)")
 
-    static let unfinished = Statement<([Int64], [String]), UnfinishedRow>(
+    /// A change that is not applied to all purchases yet.
+    struct Unfinished {
+        let row: Int64
+        /// Or why the row cannot be read.
+        let change: Result<HolderChangeRow, HolderChangeRow.Unreadable>
+        /// Row of the event that stated it.
+        let event: Int64
+        let appliedThrough: Identifier
+    }
+
+    private static func unfinishedChange(
+        row: Int64, source: String, app: String, environment: String, subject: String, kind: String, target: String,
+        second: String?, at: Timestamp, event: Int64, appliedThrough: Identifier
+    ) -> Unfinished {
+        let scope = Scope(source: source, app: app, environment: environment)
+        let change = Result { () throws(HolderChangeRow.Unreadable) in
+            try HolderChangeRow(
+                row: row, scope: scope, subject: subject, kind: kind, target: target, second: second,
+                at: at.milliseconds)
+        }
+        return Unfinished(row: row, change: change, event: event, appliedThrough: appliedThrough)
+    }
+
+    /// The oldest change that is not applied to all purchases yet and that no other transaction has locked, except
+    /// those in `$1`.
+    static let unfinished = Statement<([Int64], [String]), Unfinished>(
         "holder_unfinished",
         """
         SELECT id, source, app, environment, subject, kind, target, second_target, at_ms, event, applied_through
         FROM holder_changes WHERE applied_through IS NOT NULL AND id <> ALL ($1) AND source = ANY ($2)
         ORDER BY id LIMIT 1 FOR UPDATE SKIP LOCKED
-        """)
+        """, row: unfinishedChange)
 
     /// Changes of these sources that are not applied to all purchases yet: mostly none.
-    static let unfinishedOf = Statement<
-        [String], (Int64, String, String, String, String, String, String, String?, Int64)
-    >(
+    static let unfinishedOf = Statement<[String], Unfinished>(
         "holder_unfinished_of",
         """
-        SELECT id, source, app, environment, subject, kind, target, second_target, at_ms
+        SELECT id, source, app, environment, subject, kind, target, second_target, at_ms, event, applied_through
         FROM holder_changes WHERE applied_through IS NOT NULL AND source = ANY ($1)
-        """)
+        """, row: unfinishedChange)
 
-    /// The event that stated a change, with the database's time in milliseconds.
-    static let cause = Statement<Int64, (Identifier, String?, String, String, String, [UInt8], Int64)>(
+    /// The event that stated a change.
+    struct Cause {
+        let key: Identifier
+        let vendorEventID: String?
+        let name: String
+        let type: String
+        /// As `Holder.storageKey` writes it.
+        let holder: String
+        let body: [UInt8]
+        /// The database's time.
+        let now: Timestamp
+    }
+
+    static let cause = Statement<Int64, Cause>(
         "holder_change_cause",
         """
         SELECT key, vendor_event_id, name, type, holder, body, (extract(epoch FROM now()) * 1000)::bigint
         FROM events WHERE id = $1
-        """)
+        """, row: Cause.init)
 
     /// Records the last purchase that a change was applied to; null: it is applied to all.
     static let advance = Statement<(Int64, Identifier?), ()>(

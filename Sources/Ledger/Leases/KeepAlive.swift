@@ -71,7 +71,7 @@ extension Queue {
     /// - Returns: the suspects for the next sweep.
     package func sweep(suspects: Set<Int64>) async throws -> Set<Int64> {
         guard let lease = registration.known else { return [] }
-        let found = try await pool.withSession { session throws(DatabaseError) in
+        let (suspects, reclaimed, stuck) = try await pool.withSession { session throws(DatabaseError) in
             let leased = try session.run(QueueStatements.leased, lease)
             let unknown = Set(leased.filter { !dispatchBuffer.holds($0, under: lease) })
             let leaked = unknown.intersection(suspects)
@@ -80,8 +80,8 @@ extension Queue {
             let unblocked = try session.run(QueueStatements.unblock, ())
             return (unknown.subtracting(leaked), leaked.count + orphans.count, unblocked.count)
         }
-        if found.1 > 0 { observe(.leasesReclaimed(daemon: lease, count: found.1)) }
-        if found.2 > 0 { observe(.warning("\(found.2) deliveries were blocked by nothing and have been unblocked")) }
-        return found.0
+        if reclaimed > 0 { observe(.leasesReclaimed(daemon: lease, count: reclaimed)) }
+        if stuck > 0 { observe(.warning("\(stuck) deliveries were blocked by nothing and have been unblocked")) }
+        return suspects
     }
 }

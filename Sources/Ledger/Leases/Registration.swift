@@ -137,8 +137,8 @@ package final class Registration: Sendable {
             return registered
         }
         guard let (id, time) = registered.first else { throw RegistrationLost() }
-        clock.note(Timestamp(milliseconds: time))
-        return Lease(id: id, asked: asked, at: Timestamp(milliseconds: time))
+        clock.note(time)
+        return Lease(id: id, asked: asked, at: time)
     }
 
     /// Renews the lease. Returns false if the row is gone because another daemon has ended it.
@@ -151,7 +151,7 @@ package final class Registration: Sendable {
             readByAll.withLock { $0 = form }
             return renewed
         }
-        guard let time = renewed.first.map(Timestamp.init(milliseconds:)) else {
+        guard let time = renewed.first else {
             state.withLock { state in
                 if case .registered(let lease) = state, lease.id == id { state = .unregistered }
             }

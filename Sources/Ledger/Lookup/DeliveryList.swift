@@ -45,7 +45,7 @@ package struct ListedDelivery: Sendable {
     package static func read(_ filter: Filter, from pool: Pool) async throws(DatabaseError) -> [ListedDelivery]? {
         try await pool.withSession { session throws(DatabaseError) in
             let names = Dictionary(
-                try session.run(Pauses.names, ()).map { ($0.0, $0.1) }, uniquingKeysWith: { first, _ in first })
+                try session.run(Pauses.names, ()), uniquingKeysWith: { first, _ in first })
             let row = names.first { $0.value == filter.integration }?.key
             if filter.integration != nil, row == nil { return nil }
             let statement =
@@ -54,32 +54,43 @@ package struct ListedDelivery: Sendable {
                 case .dead: DeliveryListStatements.dead
                 case .delivered: DeliveryListStatements.delivered
                 }
-            return try session.run(statement, (row, filter.since?.milliseconds ?? .min, filter.limit)).map {
-                ListedDelivery(row: $0, state: filter.state, integration: names[$0.3] ?? "")
+            return try session.run(statement, (row, filter.since?.milliseconds ?? .min, filter.limit)).map { row in
+                ListedDelivery(row, state: filter.state, integration: names[row.integration] ?? "")
             }
         }
     }
 
-    private init(row: DeliveryListStatements.Row, state: State, integration: String) {
-        id = row.0
-        message = row.1.messageID
-        type = row.2
+    private init(_ row: DeliveryListStatements.Row, state: State, integration: String) {
+        id = row.delivery
+        message = row.message.messageID
+        type = row.type
         self.integration = integration
         self.state = state
-        attempts = Int(row.4)
-        at = Timestamp(milliseconds: row.5)
-        dueAt = row.6.map { Timestamp(milliseconds: $0) }
-        isBlocked = row.7
-        httpStatus = row.8.map { Int($0) }
-        failure = row.9
-        transaction = row.10
+        attempts = Int(row.attempts)
+        at = row.at
+        dueAt = row.dueAt
+        isBlocked = row.isBlocked
+        httpStatus = row.httpStatus.map { Int($0) }
+        failure = row.failure
+        transaction = row.transaction
     }
 }
 
 enum DeliveryListStatements {
-    typealias Row = (
-        Int64, Identifier, String, Int32, Int16, Int64, Int64?, Bool, Int16?, String?, String?
-    )
+    struct Row {
+        let delivery: Int64
+        let message: Identifier
+        let type: String
+        let integration: Int32
+        let attempts: Int16
+        let at: Timestamp
+        let dueAt: Timestamp?
+        let isBlocked: Bool
+        let httpStatus: Int16?
+        let failure: String?
+        let transaction: String?
+    }
+
     typealias Wanted = (Int32?, Int64, Int32)
 
     static let waiting = Statement<Wanted, Row>(
@@ -95,7 +106,7 @@ enum DeliveryListStatements {
         JOIN messages m ON m.id = d.message JOIN events e ON e.id = m.event LEFT JOIN transfers t ON t.id = m.transfer
         LEFT JOIN LATERAL (SELECT http_status, failure FROM attempts a
                            WHERE a.message = d.message AND a.delivery = d.id ORDER BY a.at DESC LIMIT 1) a ON true
-        """)
+        """, row: Row.init)
 
     static let dead = Statement<Wanted, Row>(
         "list_dead",
@@ -107,7 +118,7 @@ enum DeliveryListStatements {
                 AND died_at >= timestamptz 'epoch' + greatest($2, 0) * interval '1 millisecond'
               ORDER BY died_at DESC LIMIT $3) l
         JOIN messages m ON m.id = l.message JOIN events e ON e.id = m.event LEFT JOIN transfers t ON t.id = m.transfer
-        """)
+        """, row: Row.init)
 
     /// Reads only as far back as asked: attempts are found by time through ranges of pages, not row by row.
     static let delivered = Statement<Wanted, Row>(
@@ -121,5 +132,5 @@ enum DeliveryListStatements {
                 AND at >= timestamptz 'epoch' + greatest($2, 0) * interval '1 millisecond'
               ORDER BY at DESC LIMIT $3) a
         JOIN messages m ON m.id = a.message JOIN events e ON e.id = m.event LEFT JOIN transfers t ON t.id = m.transfer
-        """)
+        """, row: Row.init)
 }

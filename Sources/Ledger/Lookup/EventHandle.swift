@@ -75,9 +75,7 @@ extension EventHandle {
             return try rows.isEmpty ? session.run(EventHandleStatements.byMessage, key) : rows
         }
         let scopes = try session.run(EventHandleStatements.scopes, Self.scopesFromEvents)
-        let keys = scopes.map {
-            KeyHash.event(vendorEventID: id, in: Scope(source: $0.0, app: $0.1, environment: $0.2))
-        }
+        let keys = scopes.map { KeyHash.event(vendorEventID: id, in: $0) }
         return try session.run(EventHandleStatements.byEventKey, keys)
     }
 }
@@ -113,12 +111,12 @@ enum EventHandleStatements {
         "find_event_key",
         "SELECT i.event FROM identities i JOIN events e ON e.id = i.event WHERE i.key = ANY ($1) ORDER BY i.event DESC")
 
-    static let scopes = Statement<Int32, (String, String, String)>(
+    static let scopes = Statement<Int32, Scope>(
         "find_scopes",
         """
         SELECT DISTINCT source, app, environment
         FROM (SELECT source, app, environment FROM events ORDER BY id DESC LIMIT $1) AS newest
-        """)
+        """, row: Scope.init)
 
     static let scan = Statement<(String, Identifier?), Int64>(
         "find_scan", "SELECT id FROM events WHERE vendor_event_id = $1 OR key = $2 ORDER BY id DESC LIMIT 100")

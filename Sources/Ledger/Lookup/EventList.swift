@@ -38,42 +38,33 @@ package struct StoredEvent: Sendable {
     package static func read(_ filter: Filter, from pool: Pool) async throws(DatabaseError) -> [StoredEvent] {
         try await pool.withSession { session throws(DatabaseError) in
             let since = filter.since?.milliseconds ?? .min
-            let rows: [EventListStatements.Row]
             if let handle = filter.handle {
                 guard let found = try handle.find(limit: handleEventsMax, on: session) else { return [] }
-                rows = try session.run(EventListStatements.of, (found.rows, filter.source, since, filter.limit))
+                return try session.run(EventListStatements.of, (found.rows, filter.source, since, filter.limit))
             } else {
                 let first = try filter.since.map { since throws(DatabaseError) in
                     try FirstRow.find(since, EventListStatements.bounds, EventListStatements.probe, on: session)
                 }
-                rows = try session.run(
+                return try session.run(
                     EventListStatements.newest, (first ?? 0, filter.source, since, filter.limit))
             }
-            return rows.map(StoredEvent.init(row:))
         }
-    }
-
-    fileprivate init(row: EventListStatements.Row) {
-        receivedAt = Timestamp(milliseconds: row.0)
-        occurredAt = Timestamp(milliseconds: row.1)
-        source = row.2
-        environment = row.3
-        eventID = row.4 ?? row.5.eventID
-        name = row.6
-        type = row.7
-        holder = row.8
-        transaction = row.9
-        purchase = row.10
-        messages = Int(row.11)
     }
 }
 
 enum EventListStatements {
-    typealias Row = (
-        Int64, Int64, String, String, String?, Identifier, String, String, String, String?, String?, Int64
-    )
+    private static func event(
+        receivedAt: Timestamp, occurredAt: Timestamp, source: String, environment: String, vendorEventID: String?,
+        key: Identifier, name: String, type: String, holder: String, transaction: String?, purchase: String?,
+        messages: Int
+    ) -> StoredEvent {
+        StoredEvent(
+            receivedAt: receivedAt, occurredAt: occurredAt, source: source, environment: environment,
+            eventID: vendorEventID ?? key.eventID, name: name, type: type, holder: holder, transaction: transaction,
+            purchase: purchase, messages: messages)
+    }
 
-    static let of = Statement<([Int64], String?, Int64, Int32), Row>(
+    static let of = Statement<([Int64], String?, Int64, Int32), StoredEvent>(
         "list_events_of",
         """
         SELECT (extract(epoch FROM e.received_at) * 1000)::bigint, e.occurred_at_ms, e.source, e.environment,
@@ -82,9 +73,9 @@ enum EventListStatements {
         FROM events e LEFT JOIN purchases p ON p.id = e.purchase
         WHERE e.id = ANY ($1) AND ($2 IS NULL OR e.source = $2) AND extract(epoch FROM e.received_at) * 1000 >= $3
         ORDER BY e.id DESC LIMIT $4
-        """)
+        """, row: event)
 
-    static let newest = Statement<(Int64, String?, Int64, Int32), Row>(
+    static let newest = Statement<(Int64, String?, Int64, Int32), StoredEvent>(
         "list_events_newest",
         """
         SELECT (extract(epoch FROM e.received_at) * 1000)::bigint, e.occurred_at_ms, e.source, e.environment,
@@ -93,11 +84,11 @@ enum EventListStatements {
         FROM events e LEFT JOIN purchases p ON p.id = e.purchase
         WHERE e.id >= $1 AND ($2 IS NULL OR e.source = $2) AND extract(epoch FROM e.received_at) * 1000 >= $3
         ORDER BY e.id DESC LIMIT $4
-        """)
+        """, row: event)
 
     static let bounds = Statement<(), (Int64?, Int64?)>("list_events_bounds", "SELECT min(id), max(id) FROM events")
 
-    static let probe = Statement<Int64, (Int64, Int64)>(
+    static let probe = Statement<Int64, (Int64, Timestamp)>(
         "list_events_probe",
         """
         SELECT id, (extract(epoch FROM received_at) * 1000)::bigint FROM events WHERE id >= $1 ORDER BY id LIMIT 1

@@ -9,12 +9,12 @@ enum FirstRow {
 
     /// Returns an id below which no row is as new as `since`; if no row is, one past the last id.
     static func find(
-        _ since: Timestamp, _ bounds: Statement<(), (Int64?, Int64?)>, _ probe: Statement<Int64, (Int64, Int64)>,
+        _ since: Timestamp, _ bounds: Statement<(), (Int64?, Int64?)>, _ probe: Statement<Int64, (Int64, Timestamp)>,
         on session: borrowing Session
     ) throws(DatabaseError) -> Int64 {
         guard let (first, last) = try session.run(bounds, ()).first, var low = first, let last else { return 0 }
         var high = last + 1
-        let target = since.advanced(byMilliseconds: -disorderMilliseconds).milliseconds
+        let target = since.advanced(byMilliseconds: -disorderMilliseconds)
         while low < high {
             let middle = low + (high - low) / 2
             if let (id, time) = try session.run(probe, middle).first, time < target {

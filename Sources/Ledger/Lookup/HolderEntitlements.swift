@@ -46,7 +46,7 @@ extension HolderLookup {
                     meant.holders, meant.sources, meant.apps, scope.environment, scope.source, isActive,
                     (cursor ?? .least).identifier, Int32(limit + 1)
                 )
-            ).map { HeldPurchase(row: $0) }
+            )
         }
         return LookupPage(found, limit: limit) { LookupCursor(number: 0, identifier: $0.id) }
     }
@@ -68,7 +68,7 @@ extension HolderLookup {
                     meant.holders, meant.sources, meant.apps, scope.environment, scope.source,
                     Int32(clamping: place.number), place.identifier, Int32(limit + 1)
                 )
-            ).map { HeldPurchase(row: $0) }
+            )
         }
         return LookupPage(found, limit: limit) { held in
             LookupCursor(
@@ -79,14 +79,39 @@ extension HolderLookup {
 }
 
 enum HolderEntitlementStatements {
-    typealias Row = (
-        Identifier, String, Bool, Int64, String, String, String, String, String, String, String?, String?, String?,
-        Int64?, String?, String?, Int64?, Int64?, String?, String?, String?, Identifier?, String?, String?
-    )
+    /// - Parameters:
+    ///   - transaction: the newest by the time of purchase; nil, like all up to `status`: none is known.
+    ///   - eventID: the platform's, if it sent one.
+    ///   - eventKey: nil, like the name and the type: the event is not kept any more.
+    private static func held(
+        id: Identifier, holder: String, isActive: Bool, asOf: Timestamp, source: String, app: String,
+        environment: String, store: String, key: String, kind: String, product: String?, plan: String?,
+        subscriptionID: String?, startedAt: Timestamp?, transaction: String?, originalTransaction: String?,
+        purchasedAt: Timestamp?, effectiveNextRenewalAt: Timestamp?, offerType: String?, status: String?,
+        eventID: String?, eventKey: Identifier?, eventName: String?, eventType: String?
+    ) -> HeldPurchase {
+        var cause: HeldPurchase.Cause?
+        if let eventKey, let eventName, let eventType {
+            cause = HeldPurchase.Cause(eventID: eventID ?? eventKey.eventID, name: eventName, type: eventType)
+        }
+        return HeldPurchase(
+            id: id, scope: Scope(source: source, app: app, environment: environment),
+            purchase: Purchase(
+                key: key, kind: Purchase.Kind(rawValue: kind) ?? .subscription, store: store, product: product,
+                plan: plan, subscriptionID: subscriptionID),
+            holder: Holder(column: holder), isActive: isActive, asOf: asOf, startedAt: startedAt,
+            newestTransaction: transaction.map {
+                Transaction(
+                    storeTransactionID: $0, storeOriginalTransactionID: originalTransaction, purchasedAt: purchasedAt,
+                    effectiveNextRenewalAt: effectiveNextRenewalAt, offerType: offerType, status: status)
+            }, cause: cause)
+    }
 
     /// Access is never ended by the relay's own clock, except what the app's backend granted (store MANUAL): only the
     /// relay can know that its time is over.
-    static let page = Statement<([String], [String?], [String?], String, String?, Bool?, Identifier, Int32), Row>(
+    static let page = Statement<
+        ([String], [String?], [String?], String, String?, Bool?, Identifier, Int32), HeldPurchase
+    >(
         "lookup_entitlements",
         """
         SELECT f.* FROM (
@@ -118,12 +143,14 @@ enum HolderEntitlementStatements {
         ) AS f
         WHERE $6 IS NULL OR f.active = $6
         ORDER BY f.purchase LIMIT $8
-        """)
+        """, row: held)
 
     /// The same by product, each once: of its purchases, one with access before one without, then the one that lasts
     /// longer. Products with access come first; among equals, a digest of the product's name decides. `$6` and `$7` are
     /// the position of the previous page.
-    static let products = Statement<([String], [String?], [String?], String, String?, Int32, Identifier, Int32), Row>(
+    static let products = Statement<
+        ([String], [String?], [String?], String, String?, Int32, Identifier, Int32), HeldPurchase
+    >(
         "lookup_products",
         """
         SELECT f.purchase, f.holder, f.active, f.as_of_ms, f.source, f.app, f.environment, f.store, f.purchase_key,
@@ -164,31 +191,5 @@ enum HolderEntitlementStatements {
         ) AS f
         LEFT JOIN events c ON c.id = f.event
         ORDER BY NOT f.active, f.digest
-        """)
-}
-
-extension HeldPurchase {
-    fileprivate init(row: HolderEntitlementStatements.Row) {
-        id = row.0
-        // Only `storageKey` writes holders.
-        holder = Holder(storageKey: row.1) ?? .anonymous(row.1)
-        isActive = row.2
-        asOf = Timestamp(milliseconds: row.3)
-        scope = Scope(source: row.4, app: row.5, environment: row.6)
-        purchase = Purchase(
-            key: row.8, kind: Purchase.Kind(rawValue: row.9) ?? .subscription, store: row.7, product: row.10,
-            plan: row.11, subscriptionID: row.12)
-        startedAt = row.13.map { Timestamp(milliseconds: $0) }
-        newestTransaction = row.14.map { id in
-            Transaction(
-                storeTransactionID: id, storeOriginalTransactionID: row.15,
-                purchasedAt: row.16.map { Timestamp(milliseconds: $0) },
-                effectiveNextRenewalAt: row.17.map { Timestamp(milliseconds: $0) }, offerType: row.18, status: row.19)
-        }
-        if let key = row.21, let name = row.22, let type = row.23 {
-            cause = Cause(eventID: row.20 ?? key.eventID, name: name, type: type)
-        } else {
-            cause = nil
-        }
-    }
+        """, row: held)
 }

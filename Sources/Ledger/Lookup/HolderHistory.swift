@@ -35,7 +35,7 @@ package struct PastEvent: Sendable {
     package let product: String?
     package let storeTransactionID: String?
     /// Transfers from or to the holder announced with this event, the newest `transfersOfEventMax` of them.
-    package let transfers: [PassedPurchase]
+    package fileprivate(set) var transfers: [PassedPurchase] = []
 }
 
 extension HolderLookup {
@@ -48,18 +48,18 @@ extension HolderLookup {
     ) async throws(LookupFailure) -> LookupPage<PastEvent> {
         let found = try await read { session throws(DatabaseError) in
             let meant = try MeantHolders(subject, in: scope, on: session)
-            let events = try session.run(
+            var events = try session.run(
                 HolderHistoryStatements.events,
                 (
                     meant.holders, meant.sources, meant.apps, scope.environment, scope.source,
                     (cursor ?? .greatest).number, Int32(limit + 1)
                 ))
             let transfers = try session.run(
-                HolderHistoryStatements.transfersOf, (events.map(\.0), meant.holders, Self.transfersOfEventMax)
+                HolderHistoryStatements.transfersOf, (events.map(\.row), meant.holders, Self.transfersOfEventMax)
             )
-            .map { PassedPurchase(row: $0) }
             let byEvent = Dictionary(grouping: transfers, by: \.event)
-            return events.map { PastEvent(row: $0, transfers: byEvent[$0.0] ?? []) }
+            for index in events.indices { events[index].transfers = byEvent[events[index].row] ?? [] }
+            return events
         }
         return LookupPage(found, limit: limit) { LookupCursor(number: $0.row, identifier: Identifier(high: 0, low: 0)) }
     }
@@ -77,23 +77,38 @@ extension HolderLookup {
                     meant.holders, meant.sources, meant.apps, scope.environment, scope.source, place.number,
                     place.identifier, Int32(limit + 1)
                 )
-            ).map { PassedPurchase(row: $0) }
+            )
         }
         return LookupPage(found, limit: limit) { LookupCursor(number: $0.event, identifier: $0.id) }
     }
 }
 
 enum HolderHistoryStatements {
-    typealias EventRow = (
-        Int64, String?, Identifier, String, String, String, String, String, String, Int64, Int64, String?, String?,
-        String?
-    )
-    typealias TransferRow = (
-        Identifier, String, String, String, String, String?, String, String, Int64, Int64, String?, Identifier?, Int64?
-    )
+    private static func event(
+        row: Int64, vendorEventID: String?, key: Identifier, name: String, type: String, source: String, app: String,
+        environment: String, holder: String, occurredAt: Timestamp, receivedAt: Timestamp, purchase: String?,
+        product: String?, transaction: String?
+    ) -> PastEvent {
+        PastEvent(
+            row: row, eventID: vendorEventID ?? key.eventID, name: name, type: type,
+            scope: Scope(source: source, app: app, environment: environment), holder: Holder(column: holder),
+            occurredAt: occurredAt, receivedAt: receivedAt, purchase: purchase, product: product,
+            storeTransactionID: transaction)
+    }
+
+    private static func transfer(
+        id: Identifier, source: String, app: String, environment: String, purchase: String, product: String?,
+        from: String, to: String, announcedAt: Timestamp, event: Int64, vendorEventID: String?, eventKey: Identifier?,
+        occurredAt: Timestamp?
+    ) -> PassedPurchase {
+        PassedPurchase(
+            id: id, scope: Scope(source: source, app: app, environment: environment), purchase: purchase,
+            product: product, from: Holder(column: from), to: Holder(column: to), announcedAt: announcedAt,
+            event: event, eventID: vendorEventID ?? eventKey?.eventID, occurredAt: occurredAt)
+    }
 
     /// Each of the three lists is limited by its own index before they are combined.
-    static let events = Statement<([String], [String?], [String?], String, String?, Int64, Int32), EventRow>(
+    static let events = Statement<([String], [String?], [String?], String, String?, Int64, Int32), PastEvent>(
         "lookup_history_events",
         """
         SELECT e.id, e.vendor_event_id, e.key, e.name, e.type, e.source, e.app, e.environment, e.holder,
@@ -123,10 +138,10 @@ enum HolderHistoryStatements {
         JOIN events e ON e.id = found.id
         LEFT JOIN purchases p ON p.id = e.purchase
         ORDER BY e.id DESC LIMIT $7
-        """)
+        """, row: event)
 
     /// The newest `$3` of each event: one login can move thousands, and `transfers` lists all of them in pages.
-    static let transfersOf = Statement<([Int64], [String], Int32), TransferRow>(
+    static let transfersOf = Statement<([Int64], [String], Int32), PassedPurchase>(
         "lookup_history_transfers",
         """
         SELECT t.id, p.source, p.app, p.environment, p.key, p.product, t.from_holder, t.to_holder,
@@ -144,10 +159,10 @@ enum HolderHistoryStatements {
         JOIN transfers t ON t.id = found.id
         JOIN purchases p ON p.id = t.purchase LEFT JOIN events e ON e.id = t.event
         ORDER BY t.event DESC, t.id DESC
-        """)
+        """, row: transfer)
 
     static let transfers = Statement<
-        ([String], [String?], [String?], String, String?, Int64, Identifier, Int32), TransferRow
+        ([String], [String?], [String?], String, String?, Int64, Identifier, Int32), PassedPurchase
     >(
         "lookup_transfers",
         """
@@ -173,37 +188,5 @@ enum HolderHistoryStatements {
         JOIN purchases p ON p.id = t.purchase
         LEFT JOIN events e ON e.id = t.event
         ORDER BY t.event DESC, t.id DESC LIMIT $8
-        """)
-}
-
-extension PastEvent {
-    fileprivate init(row found: HolderHistoryStatements.EventRow, transfers: [PassedPurchase]) {
-        row = found.0
-        eventID = found.1 ?? found.2.eventID
-        name = found.3
-        type = found.4
-        scope = Scope(source: found.5, app: found.6, environment: found.7)
-        holder = Holder(storageKey: found.8) ?? .anonymous(found.8)
-        occurredAt = Timestamp(milliseconds: found.9)
-        receivedAt = Timestamp(milliseconds: found.10)
-        purchase = found.11
-        product = found.12
-        storeTransactionID = found.13
-        self.transfers = transfers
-    }
-}
-
-extension PassedPurchase {
-    fileprivate init(row: HolderHistoryStatements.TransferRow) {
-        id = row.0
-        scope = Scope(source: row.1, app: row.2, environment: row.3)
-        purchase = row.4
-        product = row.5
-        from = Holder(storageKey: row.6) ?? .anonymous(row.6)
-        to = Holder(storageKey: row.7) ?? .anonymous(row.7)
-        announcedAt = Timestamp(milliseconds: row.8)
-        event = row.9
-        eventID = row.10 ?? row.11?.eventID
-        occurredAt = row.12.map { Timestamp(milliseconds: $0) }
-    }
+        """, row: transfer)
 }

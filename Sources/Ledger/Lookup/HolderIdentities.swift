@@ -28,7 +28,7 @@ extension HolderLookup {
             return try session.run(
                 HolderIdentityStatements.links,
                 (user, anonymous, scope.environment, scope.source, place.number, place.identifier, Int32(limit + 1))
-            ).map { IdentityLink(row: $0) }
+            )
         }
         return LookupPage(found, limit: limit) {
             LookupCursor(number: $0.asOf.milliseconds, identifier: $0.digest)
@@ -37,10 +37,17 @@ extension HolderLookup {
 }
 
 enum HolderIdentityStatements {
-    typealias Row = (String, String, String, String, String?, Int64, Int64?, Bool, Identifier)
+    private static func link(
+        source: String, app: String, environment: String, anonymousID: String, userID: String?, asOf: Timestamp,
+        until: Timestamp?, isActive: Bool, digest: Identifier
+    ) -> IdentityLink {
+        IdentityLink(
+            scope: Scope(source: source, app: app, environment: environment), anonymousID: anonymousID,
+            userID: userID, asOf: asOf, until: until, isActive: isActive, digest: digest)
+    }
 
     /// A digest of the whole key orders links of equal time.
-    static let links = Statement<(String?, String?, String, String?, Int64, Identifier, Int32), Row>(
+    static let links = Statement<(String?, String?, String, String?, Int64, Identifier, Int32), IdentityLink>(
         "lookup_identity_links",
         """
         SELECT * FROM (
@@ -55,17 +62,5 @@ enum HolderIdentityStatements {
               AND as_of_ms <= $5
         ) AS l
         WHERE (as_of_ms, digest) < ($5, $6) ORDER BY as_of_ms DESC, digest DESC LIMIT $7
-        """)
-}
-
-extension IdentityLink {
-    fileprivate init(row: HolderIdentityStatements.Row) {
-        scope = Scope(source: row.0, app: row.1, environment: row.2)
-        anonymousID = row.3
-        userID = row.4
-        asOf = Timestamp(milliseconds: row.5)
-        until = row.6.map { Timestamp(milliseconds: $0) }
-        isActive = row.7
-        digest = row.8
-    }
+        """, row: link)
 }

@@ -45,16 +45,14 @@ extension HolderLookup {
             try session.run(
                 HolderInstallStatements.known, (id, source, app, Holder.anonymous(id).storageKey, environment)
             )
-            .first.map { KnownInstall(id: id, environment: $0.0, createdAt: Timestamp(milliseconds: $0.1)) }
+            .first.map { KnownInstall(id: id, environment: $0, createdAt: $1) }
         }
     }
 
     package func identity(ofInstall id: String, in scope: Scope) async throws(LookupFailure) -> InstallIdentity {
         try await read { session throws(DatabaseError) in
             try session.run(HolderInstallStatements.identity, (id, scope.source, scope.app, scope.environment)).first
-                .map { row in
-                    InstallIdentity(current: row.0, own: row.1, asOf: row.2.map { Timestamp(milliseconds: $0) })
-                } ?? InstallIdentity(current: nil, own: nil, asOf: nil)
+                ?? InstallIdentity(current: nil, own: nil, asOf: nil)
         }
     }
 
@@ -66,21 +64,21 @@ extension HolderLookup {
     ) async throws(LookupFailure) -> (id: String, environment: String)? {
         try await read { session throws(DatabaseError) in
             try session.run(HolderInstallStatements.identified, (identity, source, app, environment)).first
-                .map { (id: $0.0, environment: $0.1) }
+                .map { id, environment in (id, environment) }
         }
     }
 
     /// Everybody who holds, or held, a granted purchase.
     package func grant(_ purchase: Identifier) async throws(LookupFailure) -> [GrantHolding] {
         try await read { session throws(DatabaseError) in
-            try session.run(HolderInstallStatements.grant, purchase).map { GrantHolding(row: $0) }
+            try session.run(HolderInstallStatements.grant, purchase)
         }
     }
 }
 
 enum HolderInstallStatements {
     /// `$4` is the install as a holder. A part of what it holds, and of a long history, is enough to know it by.
-    static let known = Statement<(String, String, String, String, String?), (String, Int64)>(
+    static let known = Statement<(String, String, String, String, String?), (String, Timestamp)>(
         "lookup_install",
         """
         SELECT environment, min(created_at_ms) FROM (
@@ -104,7 +102,7 @@ enum HolderInstallStatements {
         GROUP BY environment ORDER BY environment <> 'PRODUCTION', environment
         """)
 
-    static let identity = Statement<(String, String, String, String), (String?, String?, Int64?)>(
+    static let identity = Statement<(String, String, String, String), InstallIdentity>(
         "lookup_install_identity",
         """
         SELECT CASE WHEN l.until_ms IS NULL OR l.until_ms > (extract(epoch FROM now()) * 1000)::bigint
@@ -115,7 +113,7 @@ enum HolderInstallStatements {
                l.as_of_ms
         FROM (VALUES (1)) AS one
         LEFT JOIN holder_links l ON l.anonymous_user_id = $1 AND l.source = $2 AND l.app = $3 AND l.environment = $4
-        """)
+        """, row: InstallIdentity.init)
 
     /// An identity known only from webhooks belongs to the install that they name first.
     static let identified = Statement<(String, String, String, String?), (String, String)>(
@@ -132,9 +130,20 @@ enum HolderInstallStatements {
         ORDER BY environment <> 'PRODUCTION', environment, rank, as_of_ms, install LIMIT 1
         """)
 
-    static let grant = Statement<
-        Identifier, (String, Bool, Int64, String?, Int64?, Int64?, String?, String?)
-    >(
+    private static func holding(
+        holder: String, isActive: Bool, asOf: Timestamp, transaction: String?, purchasedAt: Timestamp?,
+        effectiveNextRenewalAt: Timestamp?, offerType: String?, status: String?
+    ) -> GrantHolding {
+        GrantHolding(
+            holder: Holder(column: holder), isActive: isActive, asOf: asOf,
+            transaction: transaction.map {
+                Transaction(
+                    storeTransactionID: $0, storeOriginalTransactionID: nil, purchasedAt: purchasedAt,
+                    effectiveNextRenewalAt: effectiveNextRenewalAt, offerType: offerType, status: status)
+            })
+    }
+
+    static let grant = Statement<Identifier, GrantHolding>(
         "lookup_grant",
         """
         SELECT e.holder,
@@ -148,19 +157,5 @@ enum HolderInstallStatements {
             ORDER BY coalesce(purchased_at_ms, as_of_ms) DESC, as_of_ms DESC, store_transaction_id DESC LIMIT 1
         ) AS t ON true
         WHERE e.purchase = $1 ORDER BY e.holder
-        """)
-}
-
-extension GrantHolding {
-    fileprivate init(row: (String, Bool, Int64, String?, Int64?, Int64?, String?, String?)) {
-        holder = Holder(storageKey: row.0) ?? .anonymous(row.0)
-        isActive = row.1
-        asOf = Timestamp(milliseconds: row.2)
-        transaction = row.3.map { id in
-            Transaction(
-                storeTransactionID: id, storeOriginalTransactionID: nil,
-                purchasedAt: row.4.map { Timestamp(milliseconds: $0) },
-                effectiveNextRenewalAt: row.5.map { Timestamp(milliseconds: $0) }, offerType: row.6, status: row.7)
-        }
-    }
+        """, row: holding)
 }

@@ -92,9 +92,8 @@ struct MeantHolders: Sendable {
         case .holder(let holder): add(holder)
         case .install(let install):
             add(.anonymous(install))
-            for row in try session.run(HolderLookupStatements.currentIdentities, (install, scope.environment)) {
-                add(.user(row.2), source: row.0, app: row.1)
-            }
+            let identities = try session.run(HolderLookupStatements.currentIdentities, (install, scope.environment))
+            for (source, app, user) in identities { add(.user(user), source: source, app: app) }
         }
     }
 
@@ -115,4 +114,9 @@ enum HolderLookupStatements {
           AND (until_ms IS NULL OR until_ms > (extract(epoch FROM now()) * 1000)::bigint)
         ORDER BY source, app LIMIT 1000
         """)
+}
+
+extension Holder {
+    /// Reads a column of holders: only `storageKey` writes them.
+    init(column: String) { self = Holder(storageKey: column) ?? .anonymous(column) }
 }

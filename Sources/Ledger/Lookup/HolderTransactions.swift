@@ -37,17 +37,24 @@ extension HolderLookup {
                     meant.holders, meant.sources, meant.apps, scope.environment, scope.source, products, eventTypes,
                     Int32(Self.transactionsMax + 1), #""\#(member)"\s*:\s*"([A-Z_]+)""#
                 )
-            ).map { HeldTransaction(row: $0) }
+            )
         }
         return found.count > Self.transactionsMax ? nil : found
     }
 }
 
 enum HolderTransactionStatements {
-    typealias Row = (Identifier, String, String, Int64?, String?, String?, [String], [String])
+    private static func transaction(
+        purchase: Identifier, kind: String, product: String, until: Timestamp?, offerType: String?, status: String?,
+        eventTypes: [String], stated: [String]
+    ) -> HeldTransaction {
+        HeldTransaction(
+            purchase: purchase, kind: Purchase.Kind(rawValue: kind) ?? .subscription, product: product, until: until,
+            offerType: offerType, status: status, eventTypes: Set(eventTypes), stated: Set(stated))
+    }
 
     static let transactions = Statement<
-        ([String], [String?], [String?], String, String?, [String], [String], Int32, String), Row
+        ([String], [String?], [String?], String, String?, [String], [String], Int32, String), HeldTransaction
     >(
         "lookup_transactions",
         """
@@ -66,18 +73,5 @@ enum HolderTransactionStatements {
         JOIN purchases p ON p.id = h.purchase
         JOIN transactions t ON t.purchase = p.id
         LIMIT $8
-        """)
-}
-
-extension HeldTransaction {
-    fileprivate init(row: HolderTransactionStatements.Row) {
-        purchase = row.0
-        kind = Purchase.Kind(rawValue: row.1) ?? .subscription
-        product = row.2
-        until = row.3.map { Timestamp(milliseconds: $0) }
-        offerType = row.4
-        status = row.5
-        eventTypes = Set(row.6)
-        stated = Set(row.7)
-    }
+        """, row: transaction)
 }

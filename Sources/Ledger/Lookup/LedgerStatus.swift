@@ -47,46 +47,33 @@ package struct LedgerStatus: Sendable {
 
     package static func read(from pool: Pool) async throws(DatabaseError) -> LedgerStatus {
         try await pool.withSession { session throws(DatabaseError) in
-            let rows = try session.run(StatusStatements.integrations, ())
+            let integrations = try session.run(StatusStatements.integrations, ())
             let daemons = try session.run(StatusStatements.daemons, ())
             guard let (now, quarantined) = try session.run(StatusStatements.rest, ()).first else {
                 throw .protocolViolation(reason: "the database does not say its time")
             }
             return LedgerStatus(
-                at: Timestamp(milliseconds: now), integrations: rows.map(Integration.init(row:)),
-                daemons: daemons.map { Daemon(version: $0.0, startedAt: Timestamp(milliseconds: $0.1)) },
-                quarantined: Int(quarantined))
-        }
-    }
-}
-
-extension LedgerStatus.Integration {
-    fileprivate init(row: StatusStatements.Row) {
-        name = row.0
-        pausedAt = row.1.map { Timestamp(milliseconds: $0) }
-        pauseReason = row.2
-        waiting = Int(row.3)
-        oldestSeconds = row.4
-        delivered = Int(row.5)
-        failed = Int(row.6)
-        deadLetters = Int(row.7)
-        lastError = row.8.map {
-            LedgerStatus.Failure(
-                at: Timestamp(milliseconds: $0), httpStatus: row.9.map { Int($0) }, text: row.10)
-        }
-        breaker = row.11.map {
-            LedgerStatus.Breaker(openedAt: Timestamp(milliseconds: $0), reason: row.12 ?? "")
+                at: now, integrations: integrations, daemons: daemons, quarantined: quarantined)
         }
     }
 }
 
 enum StatusStatements {
-    typealias Row = (
-        String, Int64?, String?, Int64, Double?, Int64, Int64, Int64, Int64?, Int16?, String?, Int64?,
-        String?
-    )
+    private static func integration(
+        name: String, pausedAt: Timestamp?, pauseReason: String?, waiting: Int, oldestSeconds: Double?,
+        delivered: Int, failed: Int, deadLetters: Int, failedAt: Timestamp?, httpStatus: Int16?, failure: String?,
+        openedAt: Timestamp?, openReason: String?
+    ) -> LedgerStatus.Integration {
+        LedgerStatus.Integration(
+            name: name, pausedAt: pausedAt, pauseReason: pauseReason,
+            breaker: openedAt.map { LedgerStatus.Breaker(openedAt: $0, reason: openReason ?? "") }, waiting: waiting,
+            oldestSeconds: oldestSeconds, delivered: delivered, failed: failed,
+            lastError: failedAt.map {
+                LedgerStatus.Failure(at: $0, httpStatus: httpStatus.map { Int($0) }, text: failure)
+            }, deadLetters: deadLetters)
+    }
 
-    static let integrations = Statement<(), Row>(
+    static let integrations = Statement<(), LedgerStatus.Integration>(
         "status_integrations",
         """
         SELECT i.name, (extract(epoch FROM i.paused_at) * 1000)::bigint, i.pause_reason, coalesce(d.waiting, 0),
@@ -107,15 +94,15 @@ enum StatusStatements {
                            WHERE a.integration = i.id AND a.outcome <> 'accepted'
                            ORDER BY a.at DESC LIMIT 1) f ON true
         ORDER BY i.name
-        """)
+        """, row: integration)
 
-    static let daemons = Statement<(), (String, Int64)>(
+    static let daemons = Statement<(), LedgerStatus.Daemon>(
         "status_daemons",
         """
         SELECT version, (extract(epoch FROM started_at) * 1000)::bigint FROM daemons WHERE expires_at > now() ORDER BY id
-        """)
+        """, row: LedgerStatus.Daemon.init)
 
-    static let rest = Statement<(), (Int64, Int64)>(
+    static let rest = Statement<(), (Timestamp, Int)>(
         "status_rest",
         "SELECT (extract(epoch FROM now()) * 1000)::bigint, (SELECT count(*) FROM quarantine)")
 }

@@ -11,7 +11,7 @@ package struct QueueFigures: Sendable {
     package let isPaused: Bool
     let breakerIsOpen: Bool
 
-    static let statement = Statement<(), (String, Int64, Double?, Int64, Bool, Bool)>(
+    static let statement = Statement<(), QueueFigures>(
         "lookup_queue_figures",
         """
         SELECT i.name, coalesce(d.waiting, 0), d.oldest, coalesce(l.dead, 0), i.paused_at IS NOT NULL,
@@ -23,18 +23,14 @@ package struct QueueFigures: Sendable {
         LEFT JOIN (SELECT integration, count(*) AS dead FROM dead_letters GROUP BY integration) l
                ON l.integration = i.id
         ORDER BY i.name
-        """)
+        """, row: QueueFigures.init)
 
     /// - Parameter served: the configured integrations. The breaker of any other one protects nothing.
     package func hasOpenBreaker(among served: Set<String>) -> Bool { breakerIsOpen && served.contains(integration) }
 
     package static func read(from pool: Pool) async throws -> [QueueFigures] {
         try await pool.withSession { session throws(DatabaseError) in
-            try session.run(statement, ()).map {
-                QueueFigures(
-                    integration: $0.0, waiting: Int($0.1), oldestSeconds: $0.2, deadLetters: Int($0.3),
-                    isPaused: $0.4, breakerIsOpen: $0.5)
-            }
+            try session.run(statement, ())
         }
     }
 }

@@ -5,6 +5,7 @@ package import Vocabulary
 /// every attempt at each receiver.
 package struct Trace: Sendable {
     package struct Webhook: Sendable {
+        let row: Int64
         package let source: String
         package let environment: String
         package let eventID: String
@@ -14,21 +15,24 @@ package struct Trace: Sendable {
         package let receivedAt: Timestamp
         package let purchase: String?
         /// In message order; empty for a native transfer webhook that announces nothing new.
-        package let messages: [Message]
+        package fileprivate(set) var messages: [Message] = []
     }
 
     package struct Message: Sendable {
+        let row: Int64
+        /// Row of its webhook.
+        let event: Int64
         package let id: String
         package let type: String
         package let transfer: String?
-        package let deliveries: [Delivery]
+        package fileprivate(set) var deliveries: [Delivery] = []
     }
 
     package struct Delivery: Sendable {
         package let id: Int64
         package let integration: String
-        package let state: State
-        package let attempts: [Attempt]
+        package fileprivate(set) var state = State.delivered
+        package fileprivate(set) var attempts: [Attempt] = []
     }
 
     package enum State: Sendable {
@@ -74,59 +78,100 @@ package struct Trace: Sendable {
     ) async throws -> Trace? {
         try await pool.withSession { session throws(DatabaseError) in
             guard let found = try handle.find(limit: limit, on: session) else { return nil }
-            let events = try session.run(TraceStatements.events, found.rows)
-            guard !events.isEmpty else { return nil }
-            let messages = try session.run(TraceStatements.messages, (events.map(\.0), messagesMax))
-            let rows = messages.map(\.0)
+            var webhooks = try session.run(TraceStatements.events, found.rows)
+            guard !webhooks.isEmpty else { return nil }
+            var messages = try session.run(TraceStatements.messages, (webhooks.map(\.row), messagesMax))
+            let rows = messages.map(\.row)
             let waiting = try session.run(TraceStatements.waiting, rows)
             let dead = try session.run(TraceStatements.dead, rows)
             let attempts = try session.run(TraceStatements.attempts, (rows, attemptsMax))
             let holdings = try session.run(TraceStatements.holdings, (found.rows, messagesMax))
-            let builder = TraceBuilder(waiting: waiting, dead: dead, attempts: attempts)
-            let byEvent = Dictionary(grouping: messages, by: \.1)
+            let findings = Dictionary(grouping: attempts + waiting + dead, by: \.message)
+            for index in messages.indices { messages[index].add(findings[messages[index].row] ?? []) }
+            let byEvent = Dictionary(grouping: messages, by: \.event)
+            for index in webhooks.indices { webhooks[index].messages = byEvent[webhooks[index].row] ?? [] }
             return Trace(
-                kind: found.kind,
-                webhooks: events.map { event in
-                    Webhook(
-                        source: event.1, environment: event.2, eventID: event.3 ?? event.4.eventID, name: event.5,
-                        holder: event.6, occurredAt: Timestamp(milliseconds: event.7),
-                        receivedAt: Timestamp(milliseconds: event.8), purchase: event.9,
-                        messages: (byEvent[event.0] ?? []).map { message in
-                            Message(
-                                id: message.2.messageID, type: message.3, transfer: message.4?.transferID,
-                                deliveries: builder.deliveries(of: message.0))
-                        })
-                },
-                isCut: events.count >= Int(limit) || messages.count >= Int(messagesMax)
+                kind: found.kind, webhooks: webhooks,
+                isCut: webhooks.count >= Int(limit) || messages.count >= Int(messagesMax)
                     || attempts.count >= Int(attemptsMax) || holdings.count >= Int(messagesMax),
-                holdings: holdings.map {
-                    Holding(purchase: $0.0, holder: $0.1, isActive: $0.2, asOf: Timestamp(milliseconds: $0.3))
-                })
+                holdings: holdings)
         }
     }
 }
 
+/// What one table says of a delivery.
+struct TraceFinding {
+    enum Content {
+        case attempt(Trace.Attempt)
+        case state(Trace.State)
+    }
+
+    let delivery: Int64
+    let message: Int64
+    let integration: String
+    let content: Content
+}
+
 enum TraceStatements {
-    static let events = Statement<
-        [Int64], (Int64, String, String, String?, Identifier, String, String, Int64, Int64, String?)
-    >(
+    private static func webhook(
+        row: Int64, source: String, environment: String, vendorEventID: String?, key: Identifier, name: String,
+        holder: String, occurredAt: Timestamp, receivedAt: Timestamp, purchase: String?
+    ) -> Trace.Webhook {
+        Trace.Webhook(
+            row: row, source: source, environment: environment, eventID: vendorEventID ?? key.eventID, name: name,
+            holder: holder, occurredAt: occurredAt, receivedAt: receivedAt, purchase: purchase)
+    }
+
+    private static func message(
+        row: Int64, event: Int64, key: Identifier, type: String, transfer: Identifier?
+    ) -> Trace.Message {
+        Trace.Message(row: row, event: event, id: key.messageID, type: type, transfer: transfer?.transferID)
+    }
+
+    private static func waitingDelivery(
+        delivery: Int64, message: Int64, integration: String, dueAt: Timestamp, isBlocked: Bool
+    ) -> TraceFinding {
+        TraceFinding(
+            delivery: delivery, message: message, integration: integration,
+            content: .state(.waiting(dueAt: dueAt, isBlocked: isBlocked)))
+    }
+
+    private static func deadLetter(
+        delivery: Int64, message: Int64, integration: String, reason: String
+    ) -> TraceFinding {
+        TraceFinding(
+            delivery: delivery, message: message, integration: integration, content: .state(.dead(reason: reason)))
+    }
+
+    private static func attempt(
+        delivery: Int64, message: Int64, integration: String, number: Int16, at: Timestamp, outcome: String,
+        httpStatus: Int16?, latencyMilliseconds: Int32, failure: String?
+    ) -> TraceFinding {
+        let attempt = Trace.Attempt(
+            number: Int(number), at: at, outcome: outcome, httpStatus: httpStatus.map { Int($0) },
+            latencyMilliseconds: Int(latencyMilliseconds), failure: failure)
+        return TraceFinding(
+            delivery: delivery, message: message, integration: integration, content: .attempt(attempt))
+    }
+
+    static let events = Statement<[Int64], Trace.Webhook>(
         "trace_events",
         """
         SELECT e.id, e.source, e.environment, e.vendor_event_id, e.key, e.name, e.holder, e.occurred_at_ms,
                (extract(epoch FROM e.received_at) * 1000)::bigint, p.key
         FROM events e LEFT JOIN purchases p ON p.id = e.purchase WHERE e.id = ANY ($1) ORDER BY e.id
-        """)
+        """, row: webhook)
 
-    static let messages = Statement<([Int64], Int32), (Int64, Int64, Identifier, String, Identifier?)>(
+    static let messages = Statement<([Int64], Int32), Trace.Message>(
         "trace_messages",
         """
         SELECT * FROM (
             SELECT id, event, key, type, transfer FROM messages WHERE event = ANY ($1) ORDER BY id DESC LIMIT $2
         ) AS newest ORDER BY id
-        """)
+        """, row: message)
 
     /// Found by purchase, because deliveries have no index by message.
-    static let waiting = Statement<[Int64], (Int64, Int64, String, Int64, Bool)>(
+    static let waiting = Statement<[Int64], TraceFinding>(
         "trace_waiting",
         """
         WITH chosen AS MATERIALIZED (
@@ -142,18 +187,16 @@ enum TraceStatements {
         ) AS d
         JOIN integrations i ON i.id = d.integration
         ORDER BY d.id
-        """)
+        """, row: waitingDelivery)
 
-    static let dead = Statement<[Int64], (Int64, Int64, String, String)>(
+    static let dead = Statement<[Int64], TraceFinding>(
         "trace_dead",
         """
         SELECT l.delivery, l.message, i.name, l.reason
         FROM dead_letters l JOIN integrations i ON i.id = l.integration WHERE l.message = ANY ($1) ORDER BY l.delivery
-        """)
+        """, row: deadLetter)
 
-    static let attempts = Statement<
-        ([Int64], Int32), (Int64, Int64, String, Int16, Int64, String, Int16?, Int32, String?)
-    >(
+    static let attempts = Statement<([Int64], Int32), TraceFinding>(
         "trace_attempts",
         """
         SELECT a.delivery, a.message, i.name, a.attempt, (extract(epoch FROM a.at) * 1000)::bigint, a.outcome,
@@ -161,9 +204,9 @@ enum TraceStatements {
         FROM (SELECT * FROM attempts WHERE message = ANY ($1) ORDER BY at DESC, attempt DESC LIMIT $2) a
         JOIN integrations i ON i.id = a.integration
         ORDER BY a.at, a.attempt
-        """)
+        """, row: attempt)
 
-    static let holdings = Statement<([Int64], Int32), (String, String, Bool, Int64)>(
+    static let holdings = Statement<([Int64], Int32), Trace.Holding>(
         "trace_holdings",
         """
         SELECT p.key, h.holder, h.active, h.as_of_ms
@@ -171,42 +214,22 @@ enum TraceStatements {
               UNION SELECT t.purchase FROM messages m JOIN transfers t ON t.id = m.transfer WHERE m.event = ANY ($1)) AS of
         JOIN purchases p ON p.id = of.purchase JOIN entitlements h ON h.purchase = p.id
         ORDER BY p.key, h.as_of_ms, h.holder LIMIT $2
-        """)
+        """, row: Trace.Holding.init)
 }
 
-/// Combines what three tables say of a message, by delivery.
-private struct TraceBuilder {
-    private struct Found {
-        var integration: String
-        var state = Trace.State.delivered
-        var attempts: [Trace.Attempt] = []
-    }
-
-    /// By message, then by delivery.
-    private var found: [Int64: [Int64: Found]] = [:]
-
-    init(
-        waiting: [(Int64, Int64, String, Int64, Bool)], dead: [(Int64, Int64, String, String)],
-        attempts: [(Int64, Int64, String, Int16, Int64, String, Int16?, Int32, String?)]
-    ) {
-        for row in attempts {
-            let attempt = Trace.Attempt(
-                number: Int(row.3), at: Timestamp(milliseconds: row.4), outcome: row.5,
-                httpStatus: row.6.map { Int($0) }, latencyMilliseconds: Int(row.7), failure: row.8)
-            found[row.1, default: [:]][row.0, default: Found(integration: row.2)].attempts.append(attempt)
+extension Trace.Message {
+    /// Adds what the tables say of its deliveries.
+    fileprivate mutating func add(_ findings: [TraceFinding]) {
+        var found: [Int64: Trace.Delivery] = [:]
+        for finding in findings {
+            var delivery =
+                found[finding.delivery] ?? Trace.Delivery(id: finding.delivery, integration: finding.integration)
+            switch finding.content {
+            case .attempt(let attempt): delivery.attempts.append(attempt)
+            case .state(let state): delivery.state = state
+            }
+            found[finding.delivery] = delivery
         }
-        for row in waiting {
-            found[row.1, default: [:]][row.0, default: Found(integration: row.2)].state =
-                .waiting(dueAt: Timestamp(milliseconds: row.3), isBlocked: row.4)
-        }
-        for row in dead {
-            found[row.1, default: [:]][row.0, default: Found(integration: row.2)].state = .dead(reason: row.3)
-        }
-    }
-
-    func deliveries(of message: Int64) -> [Trace.Delivery] {
-        (found[message] ?? [:]).sorted { $0.key < $1.key }.map { id, found in
-            Trace.Delivery(id: id, integration: found.integration, state: found.state, attempts: found.attempts)
-        }
+        deliveries = found.values.sorted { $0.id < $1.id }
     }
 }

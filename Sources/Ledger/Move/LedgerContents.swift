@@ -13,18 +13,18 @@ package struct LedgerContents: Sendable, Equatable {
         SELECT to_regclass('events') IS NOT NULL AND to_regclass('purchases') IS NOT NULL
            AND to_regclass('deliveries') IS NOT NULL
         """)
-    static let contents = Statement<(), (Bool, Int64)>(
+    static let contents = Statement<(), LedgerContents>(
         "contents",
         """
         SELECT EXISTS (SELECT FROM events) OR EXISTS (SELECT FROM purchases), (SELECT count(*) FROM deliveries)
-        """)
+        """, row: LedgerContents.init)
 
     package static func read(from pool: Pool) async throws -> LedgerContents {
         try await pool.withSession { session throws(DatabaseError) in
             guard try session.run(hasSchema, ()).first == true,
-                let (hasHistory, unsettled) = try session.run(contents, ()).first
+                let contents = try session.run(contents, ()).first
             else { return LedgerContents(hasHistory: false, unsettledDeliveries: 0) }
-            return LedgerContents(hasHistory: hasHistory, unsettledDeliveries: unsettled)
+            return contents
         }
     }
 }

@@ -135,13 +135,12 @@ package struct LedgerMove: Sendable {
     private func examine(
         _ target: borrowing Session, _ origin: MoveOrigin, isMarked: Bool
     ) throws(DatabaseError) -> Result<Outcome, MoveFailure> {
-        let there = Set(try target.run(MoveStatements.tables, ()).map(\.0))
+        let there = Set(try target.run(MoveStatements.tables, ()).map { name, _ in name })
         if there.contains("daemons"), let count = try target.run(MoveStatements.livingDaemons, ()).first, count > 0 {
             return .failure(.inUse(daemons: Int(count)))
         }
-        let movedAt = there.contains("moves") ? try target.run(MoveStatements.movedAt, origin.cluster).first : nil
-        if let movedAt {
-            let time = Timestamp(milliseconds: movedAt)
+        let time = there.contains("moves") ? try target.run(MoveStatements.movedAt, origin.cluster).first : nil
+        if let time {
             // Nobody has used a marked source since, so a target that records its number has all of it.
             if isMarked { return .success(.found(origin.tables, at: time)) }
             for table in origin.tables where !Self.registers.contains(table.name) {

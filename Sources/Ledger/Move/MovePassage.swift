@@ -10,7 +10,7 @@ struct MovePassage {
     /// - Returns: the tables, with their rows as read from the source and counted in the target.
     func fill(_ target: borrowing Session) throws(DatabaseError) -> Result<[LedgerMove.Table], MoveFailure> {
         let names = origin.tables.map(\.name)
-        let there = Set(try target.run(MoveStatements.tables, ()).map(\.0))
+        let there = Set(try target.run(MoveStatements.tables, ()).map { name, _ in name })
         if let unknown = names.first(where: { !there.contains($0) }) { return .failure(.unknownTable(unknown)) }
         // Other writers wait until this transaction has ended.
         try target.script(
@@ -67,7 +67,7 @@ struct MovePassage {
         from source: borrowing Session, into target: borrowing Session
     ) throws(MoveFailure) -> [LedgerMove.Table] {
         let (shapes, days) = try Self.reading { () throws(DatabaseError) in
-            (try source.run(MoveStatements.tables, ()), try source.run(Upkeep.partitions, ()).map(\.1))
+            (try source.run(MoveStatements.tables, ()), try source.run(Upkeep.partitions, ()).map(\.day))
         }
         try Self.writing { () throws(DatabaseError) in try Upkeep.makePartitions(days, on: target) }
         let total = origin.tables.reduce(0) { $0 + $1.rows }

@@ -1,4 +1,5 @@
 import Postgres
+import Vocabulary
 
 /// Queries of a move on the two catalogues; the tables' rows are copied by COPY.
 enum MoveStatements {
@@ -25,7 +26,7 @@ enum MoveStatements {
     static let cluster = Statement<(), Int64>(
         "move_cluster", "SELECT system_identifier FROM pg_control_system()")
 
-    static let movedAt = Statement<Int64, Int64>(
+    static let movedAt = Statement<Int64, Timestamp>(
         "move_moved_at", "SELECT (extract(epoch FROM moved_at) * 1000)::bigint FROM moves WHERE cluster = $1")
 
     static let record = Statement<Int64, ()>("move_record", "INSERT INTO moves (cluster) VALUES ($1)")

@@ -25,12 +25,12 @@ package struct Backfill: Sendable {
         try await pool.withSession { session throws(DatabaseError) in
             let knownFrom = try session.run(BackfillStatements.knownFrom, route.row).first.map {
                 // The oldest day may be dropped while this runs.
-                Timestamp(milliseconds: $0).advanced(byMilliseconds: 86_400_000)
+                $0.advanced(byMilliseconds: 86_400_000)
             }
             let since = max(since, knownFrom ?? since)
             let first = try FirstRow.find(since, BackfillStatements.bounds, BackfillStatements.probe, on: session)
             // Newer messages are delivered to it anyway, once the daemons know it.
-            var last = try session.run(BackfillStatements.bounds, ()).first?.1 ?? 0
+            var last = try session.run(BackfillStatements.bounds, ()).first.flatMap { _, last in last } ?? 0
             if let until {
                 let end = until.advanced(byMilliseconds: 2 * FirstRow.disorderMilliseconds)
                 last = min(
@@ -66,13 +66,14 @@ package struct Backfill: Sendable {
                 if !isDry { try Requeue.lock(on: session) }
                 let page = try session.run(BackfillStatements.page, wanted)
                 let asked = page.filter {
-                    !$0.5 && route.integration.selects(type: $0.1, source: $0.2, environment: $0.3)
-                }.map { Requeued(message: $0.0, integration: route.row, purchase: $0.4) }
+                    !$0.isKnown
+                        && route.integration.selects(type: $0.type, source: $0.source, environment: $0.environment)
+                }.map { Requeued(message: $0.message, integration: route.row, purchase: $0.purchase) }
                 if !isDry { try requeue.write(asked, on: session) }
                 return (page, asked.count)
             }
         }
-        if let last = page.last { after = last.0 }
+        if let last = page.last { after = last.message }
         isDone = page.count < Int(Requeue.stepMax)
         if isDone { after = last }
         return queued
@@ -82,7 +83,7 @@ package struct Backfill: Sendable {
 enum BackfillStatements {
     static let bounds = Statement<(), (Int64?, Int64?)>("backfill_bounds", "SELECT min(id), max(id) FROM messages")
 
-    static let probe = Statement<Int64, (Int64, Int64)>(
+    static let probe = Statement<Int64, (Int64, Timestamp)>(
         "backfill_probe",
         """
         SELECT id, (extract(epoch FROM created_at) * 1000)::bigint FROM messages WHERE id >= $1 ORDER BY id LIMIT 1
@@ -90,7 +91,7 @@ enum BackfillStatements {
 
     /// When the record of what the integration was sent begins; no row: the record is complete. Attempts are dropped by
     /// days, the oldest first.
-    static let knownFrom = Statement<Int32, Int64>(
+    static let knownFrom = Statement<Int32, Timestamp>(
         "backfill_known_from",
         """
         SELECT (extract(epoch FROM k.start) * 1000)::bigint
@@ -101,11 +102,20 @@ enum BackfillStatements {
         WHERE i.id = $1 AND i.created_at < k.start
         """)
 
+    /// One row of `page`.
+    struct Candidate {
+        let message: Int64
+        let type: String
+        let source: String
+        let environment: String
+        let purchase: Identifier?
+        /// It was sent to the integration, is a dead letter there or waits there.
+        let isKnown: Bool
+    }
+
     /// Messages in order, each with whether it was sent to the integration ($5), is a dead letter there or waits there.
     /// One snapshot covers all three: what was settled has left the queue and is in the history.
-    static let page = Statement<
-        (Int64, Int64, Int64, Int64, Int32, Int32), (Int64, String, String, String, Identifier?, Bool)
-    >(
+    static let page = Statement<(Int64, Int64, Int64, Int64, Int32, Int32), Candidate>(
         "backfill_page",
         """
         WITH chosen AS MATERIALIZED (
@@ -123,5 +133,5 @@ enum BackfillStatements {
                            ELSE EXISTS (SELECT FROM deliveries d
                                         WHERE d.purchase = m.purchase AND d.integration = $5 AND d.message = m.id) END
         FROM chosen m ORDER BY m.id
-        """)
+        """, row: Candidate.init)
 }

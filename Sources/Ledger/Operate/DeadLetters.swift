@@ -21,7 +21,7 @@ package struct DeadLetters: Sendable {
             guard let (count, end) = found.first else {
                 throw .protocolViolation(reason: "counting dead letters came to nothing")
             }
-            return DeadLetters(count: Int(count), integration: integration, end: end)
+            return DeadLetters(count: count, integration: integration, end: end)
         }
     }
 
@@ -35,7 +35,7 @@ package struct DeadLetters: Sendable {
 }
 
 enum DeadLetterStatements {
-    static let count = Statement<(Int32, Int64?), (Int64, Int64)>(
+    static let count = Statement<(Int32, Int64?), (Int, Int64)>(
         "dead_letters_count",
         """
         WITH wanted AS (SELECT coalesce($2, (extract(epoch FROM clock_timestamp()) * 1000)::bigint) AS until)

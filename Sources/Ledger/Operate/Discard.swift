@@ -16,10 +16,10 @@ package enum Discard {
 
     package static func look(_ integration: Int32, in pool: Pool) async throws(DatabaseError) -> Waiting {
         try await pool.withSession { session throws(DatabaseError) in
-            guard let (all, leased, last) = try session.run(DiscardStatements.look, integration).first else {
+            guard let waiting = try session.run(DiscardStatements.look, integration).first else {
                 throw .protocolViolation(reason: "counting deliveries came to nothing")
             }
-            return Waiting(all: Int(all), leased: Int(leased), last: last)
+            return waiting
         }
     }
 
@@ -29,29 +29,31 @@ package enum Discard {
         _ integration: Int32, from cursor: inout Int64, upTo last: Int64, in pool: Pool
     ) async throws(DatabaseError) -> (discarded: Int, isDone: Bool) {
         let from = cursor
-        let (page, gone) = try await pool.withSession { session throws(DatabaseError) in
+        let (ids, gone) = try await pool.withSession { session throws(DatabaseError) in
             try session.transaction { session throws(DatabaseError) in
                 let page = try session.run(DiscardStatements.page, (integration, from, last, stepMax))
                 // So that no webhook is recorded meanwhile whose delivery one of these would block.
-                _ = try session.execute(RequeueStatements.lockPurchases, Set(page.compactMap(\.1)).sorted())
-                let gone = try session.run(DiscardStatements.step, (page.map(\.0), "discarded by hand"))
+                let purchases = Set(page.compactMap { _, purchase in purchase }).sorted()
+                _ = try session.execute(RequeueStatements.lockPurchases, purchases)
+                let ids = page.map { id, _ in id }
+                let gone = try session.run(DiscardStatements.step, (ids, "discarded by hand"))
                 let heads = gone.compactMap { $0.map { FanOut.OrderingKey(purchase: $0, integration: integration) } }
                 try Queue.unblock(successorsOf: Set(heads), on: session)
-                return (page, gone.count)
+                return (ids, gone.count)
             }
         }
-        cursor = page.last?.0 ?? cursor
-        return (gone, page.count < Int(stepMax))
+        cursor = ids.last ?? cursor
+        return (gone, ids.count < Int(stepMax))
     }
 }
 
 enum DiscardStatements {
-    static let look = Statement<Int32, (Int64, Int64, Int64)>(
+    static let look = Statement<Int32, Discard.Waiting>(
         "discard_look",
         """
         SELECT count(*), count(*) FILTER (WHERE leased_by IS NOT NULL), coalesce(max(id), 0)
         FROM deliveries WHERE integration = $1
-        """)
+        """, row: Discard.Waiting.init)
 
     static let page = Statement<(Int32, Int64, Int64, Int32), (Int64, Identifier?)>(
         "discard_page",

@@ -20,7 +20,9 @@ package enum Pauses {
     ) async throws -> Change {
         try await pool.withSession { session throws(DatabaseError) in
             let known = try session.run(names, ())
-            guard let row = known.first(where: { $0.1 == name })?.0 else { return .unknown(known: known.map(\.1)) }
+            guard let (row, _) = known.first(where: { _, known in known == name }) else {
+                return .unknown(known: known.map { _, name in name })
+            }
             return try session.transaction { session throws(DatabaseError) in
                 let changed =
                     isPaused

@@ -68,13 +68,13 @@ package struct Replay: Sendable {
     /// Counts the messages to replay by integration, including those that wait to be delivered already.
     package func count(in pool: Pool) async throws(DatabaseError) -> [Int32: Int] {
         try await pool.withSession { session throws(DatabaseError) in
-            let rows = try session.run(
+            let counts = try session.run(
                 ReplayStatements.count,
                 (
                     messages.upperBound, filter.integrations, since, until, filter.event.map(\.likePattern),
                     filter.isDead != false, filter.isDead != true, messages.lowerBound
                 ))
-            return Dictionary(rows.map { ($0.0, Int($0.1)) }, uniquingKeysWith: { first, _ in first })
+            return Dictionary(counts, uniquingKeysWith: { first, _ in first })
         }
     }
 
@@ -90,15 +90,14 @@ package struct Replay: Sendable {
             try session.transaction { session throws(DatabaseError) in
                 try Requeue.lock(on: session)
                 let found = try session.run(ReplayStatements.page, wanted)
-                let queued = found.filter { !$0.3 }
-                    .map { Requeued(message: $0.0, integration: $0.1, purchase: $0.2) }
+                let queued = found.filter { !$0.isWaiting }.map(\.requeued)
                 try requeue.write(queued, on: session)
                 _ = try session.execute(
                     RequeueStatements.removeDeadLetters, (queued.map(\.message), queued.map(\.integration)))
                 return (found, queued.count)
             }
         }
-        if let last = found.last { cursor = (last.0, last.1) }
+        if let last = found.last?.requeued { cursor = (last.message, last.integration) }
         isDone = found.count < Int(Requeue.stepMax)
         return (found.count, queued)
     }
@@ -127,9 +126,16 @@ enum ReplayStatements {
 
     static let message = Statement<Identifier, Int64>("replay_message", "SELECT id FROM messages WHERE key = $1")
 
+    /// - Parameter isWaiting: whether it waits to be delivered already.
+    private static func settled(
+        message: Int64, integration: Int32, purchase: Identifier?, isWaiting: Bool
+    ) -> (requeued: Requeued, isWaiting: Bool) {
+        (Requeued(message: message, integration: integration, purchase: purchase), isWaiting)
+    }
+
     /// Each list is limited in the order of its index before they are combined. Whether a row waits to be delivered
     /// already is looked up by its purchase, which is indexed, or else in one list of those without.
-    static let page = Statement<Wanted, (Int64, Int32, Identifier?, Bool)>(
+    static let page = Statement<Wanted, (requeued: Requeued, isWaiting: Bool)>(
         "replay_page",
         """
         WITH settled AS MATERIALIZED (
@@ -161,10 +167,10 @@ enum ReplayStatements {
                         SELECT FROM deliveries d WHERE d.purchase = s.purchase AND d.integration = s.integration
                             AND d.message = s.message) END
         FROM settled s ORDER BY s.message, s.integration
-        """)
+        """, row: settled)
 
     static let count = Statement<
-        (Int64, [Int32], Int64, Int64, String?, Bool, Bool, Int64), (Int32, Int64)
+        (Int64, [Int32], Int64, Int64, String?, Bool, Bool, Int64), (Int32, Int)
     >(
         "replay_count",
         """

@@ -53,9 +53,7 @@ struct Requeue {
         var occupied: Set<FanOut.OrderingKey> = []
         let integrations = ordered.intersection(new.map(\.integration)).sorted()
         if !purchases.isEmpty, !integrations.isEmpty {
-            for row in try session.run(RequeueStatements.occupied, (purchases, integrations)) {
-                occupied.insert(FanOut.OrderingKey(purchase: row.0, integration: row.1))
-            }
+            occupied = Set(try session.run(RequeueStatements.occupied, (purchases, integrations)))
         }
         return new.map { requeued in
             guard ordered.contains(requeued.integration), let purchase = requeued.purchase else { return false }
@@ -70,7 +68,7 @@ enum RequeueStatements {
 
     /// The last unsettled delivery of each ordering key. The share lock makes its settling wait for this transaction,
     /// so that unblocking its successor sees what is added here. If it is settled already, it is not found.
-    static let occupied = Statement<([Identifier], [Int32]), (Identifier, Int32)>(
+    static let occupied = Statement<([Identifier], [Int32]), FanOut.OrderingKey>(
         "requeue_occupied",
         """
         SELECT p.id, i.id
@@ -79,7 +77,7 @@ enum RequeueStatements {
             SELECT 1 FROM deliveries d WHERE d.purchase = p.id AND d.integration = i.id
             ORDER BY d.id DESC LIMIT 1 FOR KEY SHARE
         ) AS last
-        """)
+        """, row: FanOut.OrderingKey.init)
 
     static let removeDeadLetters = Statement<([Int64], [Int32]), ()>(
         "requeue_remove_dead_letters",

@@ -70,18 +70,19 @@ extension Queue {
     ) throws(DatabaseError) -> Claimed {
         let found = try session.run(
             QueueStatements.claim, (integration, lease, from.dueMicroseconds, from.id, Int32(slots)))
-        let rows = try fitting(found.sorted { ($0.4, $0.0) < ($1.4, $1.0) }, integration, lease, on: session)
-        let messages = try Self.messages(rows.map(\.1), on: session)
-        let orphans = rows.filter { messages[$0.1] == nil }.map(\.0)
+        let due = found.sorted { ($0.dueMicroseconds, $0.id) < ($1.dueMicroseconds, $1.id) }
+        let rows = try fitting(due, integration, lease, on: session)
+        let messages = try Self.messages(rows.map(\.message), on: session)
+        let orphans = rows.filter { messages[$0.message] == nil }.map(\.id)
         if !orphans.isEmpty { try remove(orphans, lease, on: session) }
         let isDrained = found.count < slots && rows.count == found.count
         var next = ClaimCursor()
-        if !isDrained, let last = rows.last { (next.dueMicroseconds, next.id) = (last.4, last.0) }
+        if !isDrained, let last = rows.last { (next.dueMicroseconds, next.id) = (last.dueMicroseconds, last.id) }
         let deliveries = rows.compactMap { row in
-            messages[row.1].map { message in
+            messages[row.message].map { message in
                 Delivery(
-                    id: row.0, lease: lease, integration: integration, message: message, attemptsMade: Int(row.2),
-                    createdAt: Timestamp(milliseconds: row.3))
+                    id: row.id, lease: lease, integration: integration, message: message,
+                    attemptsMade: Int(row.attempts), createdAt: row.createdAt)
             }
         }
         return Claimed(deliveries: deliveries, orphans: orphans.count, isDrained: isDrained, next: next)
@@ -90,8 +91,7 @@ extension Queue {
     /// Removes deliveries that have nothing to deliver, and unblocks what they blocked.
     private func remove(_ orphans: [Int64], _ lease: Int64, on session: borrowing Session) throws(DatabaseError) {
         let gone = try session.run(QueueStatements.settled, (orphans.sorted(), lease))
-        let heads = gone.compactMap { row in row.2.map { FanOut.OrderingKey(purchase: $0, integration: row.1) } }
-        try Self.unblock(successorsOf: Set(heads), on: session)
+        try Self.unblock(successorsOf: Set(gone.compactMap(\.orderingKey)), on: session)
     }
 
     /// Unblocks the next delivery of each ordering key whose head left undelivered; any daemon may claim it.
@@ -109,21 +109,21 @@ extension Queue {
     /// Keeps as many of the claimed rows, from the first on, as the lane has room for in bytes, at least one. Gives the
     /// rest back before their bodies are read.
     private func fitting(
-        _ rows: [(Int64, Int64, Int16, Int64, Int64)], _ integration: Int32, _ lease: Int64,
+        _ rows: [QueueStatements.Claimed], _ integration: Int32, _ lease: Int64,
         on session: borrowing Session
-    ) throws(DatabaseError) -> [(Int64, Int64, Int16, Int64, Int64)] {
+    ) throws(DatabaseError) -> [QueueStatements.Claimed] {
         guard rows.count > 1 else { return rows }
         let sizes = Dictionary(
-            try session.run(QueueStatements.messageBytes, Array(Set(rows.map(\.1)))).map { ($0.0, Int($0.1)) },
+            try session.run(QueueStatements.messageBytes, Array(Set(rows.map(\.message)))),
             uniquingKeysWith: { first, _ in first })
         var room = dispatchBuffer.roomForClaim(integration)
         var fitting = 0
         for row in rows {
-            room -= sizes[row.1] ?? 0
+            room -= Int(sizes[row.message] ?? 0)
             if fitting > 0, room < 0 { break }
             fitting += 1
         }
-        let rest = rows[fitting...].map(\.0).sorted()
+        let rest = rows[fitting...].map(\.id).sorted()
         if !rest.isEmpty { try session.execute(QueueStatements.unclaim, (rest, lease)) }
         return Array(rows[..<fitting])
     }
@@ -141,14 +141,7 @@ extension Queue {
     static func messages(_ rows: [Int64], on session: borrowing Session) throws(DatabaseError) -> [Int64: Message] {
         guard !rows.isEmpty else { return [:] }
         var found: [Int64: Message] = [:]
-        for row in try session.run(QueueStatements.messages, Array(Set(rows))) {
-            let isDerived = row.13 != nil
-            found[row.0] = Message(
-                row: row.0, id: row.1.messageID, event: row.2,
-                eventID: isDerived ? row.1.eventID : row.5 ?? row.6.eventID, type: row.3, source: row.4,
-                transaction: row.7, purchase: row.8, purchaseKey: row.9, transferID: row.10?.transferID,
-                envelope: row.11, original: row.12, derivedBody: row.13)
-        }
+        for message in try session.run(QueueStatements.messages, Array(Set(rows))) { found[message.row] = message }
         return found
     }
 }

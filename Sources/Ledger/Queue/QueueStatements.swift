@@ -3,7 +3,7 @@ import Vocabulary
 
 /// The SQL of the queue: leases, claims, settles. `deliveries` holds only what is still to do.
 enum QueueStatements {
-    static let register = Statement<(Identifier?, String, Int64, Int32), (Int64, Int64)>(
+    static let register = Statement<(Identifier?, String, Int64, Int32), (Int64, Timestamp)>(
         "queue_register",
         """
         INSERT INTO daemons (key, version, expires_at, state_form)
@@ -11,7 +11,7 @@ enum QueueStatements {
         RETURNING id, (extract(epoch FROM now()) * 1000)::bigint
         """)
 
-    static let renew = Statement<(Int64, Int64), Int64>(
+    static let renew = Statement<(Int64, Int64), Timestamp>(
         "queue_renew",
         """
         UPDATE daemons SET expires_at = now() + $2 * interval '1 millisecond' WHERE id = $1
@@ -79,10 +79,19 @@ enum QueueStatements {
             WHERE d.integration = i.id AND d.leased_by IS NULL AND NOT d.blocked AND d.due_at <= now())
         """)
 
+    /// One row of `claim`.
+    struct Claimed {
+        let id: Int64
+        /// Row of the message.
+        let message: Int64
+        /// Attempts made so far.
+        let attempts: Int16
+        let createdAt: Timestamp
+        let dueMicroseconds: Int64
+    }
+
     /// Walks the due index from a cursor ($3 microseconds, $4 id), skipping what others have locked.
-    static let claim = Statement<
-        (Int32, Int64, Int64, Int64, Int32), (Int64, Int64, Int16, Int64, Int64)
-    >(
+    static let claim = Statement<(Int32, Int64, Int64, Int64, Int32), Claimed>(
         "queue_claim",
         """
         WITH due AS MATERIALIZED (
@@ -93,16 +102,22 @@ enum QueueStatements {
         UPDATE deliveries d SET leased_by = $2 FROM due WHERE d.id = due.id
         RETURNING d.id, d.message, d.attempts, (extract(epoch FROM d.created_at) * 1000)::bigint,
                   (extract(epoch FROM due.due_at) * 1000000)::bigint
-        """)
+        """, row: Claimed.init)
+
+    private static func message(
+        row: Int64, key: Identifier, event: Int64, type: String, source: String, vendorEventID: String?,
+        eventKey: Identifier, transaction: String?, purchase: Identifier?, purchaseKey: String?, transfer: Identifier?,
+        envelope: [UInt8], original: [UInt8], derivedBody: [UInt8]?
+    ) -> Message {
+        Message(
+            row: row, id: key.messageID, event: event,
+            eventID: derivedBody != nil ? key.eventID : vendorEventID ?? eventKey.eventID, type: type, source: source,
+            transaction: transaction, purchase: purchase, purchaseKey: purchaseKey, transferID: transfer?.transferID,
+            envelope: envelope, original: original, derivedBody: derivedBody)
+    }
 
     /// Reads what claimed deliveries send. The join is separate, so that the claim's plan stays a walk of one index.
-    static let messages = Statement<
-        [Int64],
-        (
-            Int64, Identifier, Int64, String, String, String?, Identifier, String?, Identifier?, String?, Identifier?,
-            [UInt8], [UInt8], [UInt8]?
-        )
-    >(
+    static let messages = Statement<[Int64], Message>(
         "queue_messages",
         """
         SELECT m.id, m.key, m.event, m.type, e.source, e.vendor_event_id, e.key,
@@ -111,7 +126,7 @@ enum QueueStatements {
         FROM messages m JOIN events e ON e.id = m.event LEFT JOIN transfers t ON t.id = m.transfer
         LEFT JOIN purchases p ON p.id = coalesce(t.purchase, e.purchase)
         WHERE m.id = ANY ($1)
-        """)
+        """, row: message)
 
     /// Bytes that messages take in memory, without reading their bodies.
     static let messageBytes = Statement<[Int64], (Int64, Int32)>(
@@ -125,9 +140,22 @@ enum QueueStatements {
     static let unclaim = Statement<([Int64], Int64), ()>(
         "queue_unclaim", "UPDATE deliveries SET leased_by = NULL WHERE id = ANY ($1) AND leased_by = $2")
 
-    static let settled = Statement<([Int64], Int64), (Int64, Int32, Identifier?)>(
+    /// A delivery that has left the queue.
+    struct Gone {
+        let id: Int64
+        let integration: Int32
+        let purchase: Identifier?
+
+        /// Nil: it was of no purchase, and blocked nothing.
+        var orderingKey: FanOut.OrderingKey? {
+            purchase.map { FanOut.OrderingKey(purchase: $0, integration: integration) }
+        }
+    }
+
+    static let settled = Statement<([Int64], Int64), Gone>(
         "queue_settled",
-        "DELETE FROM deliveries WHERE id = ANY ($1) AND leased_by = $2 RETURNING id, integration, purchase")
+        "DELETE FROM deliveries WHERE id = ANY ($1) AND leased_by = $2 RETURNING id, integration, purchase",
+        row: Gone.init)
 
     static let retry = Statement<([Int64], [Int16], [Int64], Int64), Int64>(
         "queue_retry",
@@ -161,12 +189,23 @@ enum QueueStatements {
             AS t (delivery, message, integration, purchase, attempts, reason, http_status, created_ms)
         """)
 
+    /// One row of `unblockNext`.
+    struct Unblocked {
+        let id: Int64
+        /// Row of the message.
+        let message: Int64
+        let integration: Int32
+        /// Attempts made so far.
+        let attempts: Int16
+        let createdAt: Timestamp
+        /// Nil: any daemon may claim it.
+        let lease: Int64?
+    }
+
     /// Unblocks the first delivery of each ordering key if it is blocked, which means that its head is gone (see
     /// `Successors`). `blocked` is read once the row is locked, because whoever unblocked it first may have leased it
     /// since. A row that is locked is being unblocked or settled by another transaction; waiting for it could deadlock.
-    static let unblockNext = Statement<
-        ([Int32], [Identifier], [Int64?]), (Int64, Int64, Int32, Int16, Int64, Int64?)
-    >(
+    static let unblockNext = Statement<([Int32], [Identifier], [Int64?]), Unblocked>(
         "queue_unblock_next",
         """
         WITH next AS MATERIALIZED (
@@ -180,7 +219,7 @@ enum QueueStatements {
         FROM next WHERE d.id = next.id
         RETURNING d.id, d.message, d.integration, d.attempts, (extract(epoch FROM d.created_at) * 1000)::bigint,
                   d.leased_by
-        """)
+        """, row: Unblocked.init)
 
     static let unsettled = Statement<[Int64], Int64>(
         "queue_unsettled", "SELECT id FROM deliveries WHERE id = ANY ($1)")

@@ -16,12 +16,12 @@ extension Queue {
         let apart = interval.wholeMicroseconds
         // After the clock was set back, the lane must not wait for the time by which the row is ahead.
         let farthest = Self.daemonsAhead * max(apart * Int64(count), Limits.rateLookAhead.wholeMicroseconds)
-        let rows = try await pool.withSession { session throws(DatabaseError) in
+        let reserved = try await pool.withSession { session throws(DatabaseError) in
             try session.run(
                 RateStatements.reserve, (integration, notBefore.wholeMicroseconds, apart * Int64(count), farthest))
         }
-        guard let row = rows.first else { throw DatabaseError.protocolViolation(reason: "no slot was reserved") }
-        return ReservedSlots(firstMicroseconds: row.0, nowMicroseconds: row.1)
+        guard let slots = reserved.first else { throw DatabaseError.protocolViolation(reason: "no slot was reserved") }
+        return slots
     }
 }
 
@@ -39,7 +39,7 @@ package struct ReservedSlots: Sendable {
 }
 
 enum RateStatements {
-    static let reserve = Statement<(Int32, Int64, Int64, Int64), (Int64, Int64)>(
+    static let reserve = Statement<(Int32, Int64, Int64, Int64), ReservedSlots>(
         "rate_reserve",
         """
         INSERT INTO rate_slots AS r (integration, next_at)
@@ -49,7 +49,7 @@ enum RateStatements {
                        clock_timestamp() + $2 * interval '1 microsecond')
         RETURNING (extract(epoch FROM r.next_at - $3 * interval '1 microsecond') * 1000000)::bigint,
                   (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
-        """)
+        """, row: ReservedSlots.init)
 }
 
 extension Duration {

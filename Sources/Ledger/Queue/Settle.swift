@@ -99,11 +99,11 @@ extension Queue {
         try publish(settled.paused.map { (.paused, $0.integration, $0.reason, []) }, on: session)
         let done = batch.filter(\.verdict.isFinal).sorted { $0.delivery.id < $1.delivery.id }
         guard !done.isEmpty else { return (settled, []) }
-        var gone: [(Int64, Int32, Identifier?)] = []
+        var gone: [QueueStatements.Gone] = []
         for (lease, settlements) in Self.byLease(done) {
             gone += try session.run(QueueStatements.settled, (settlements.map(\.delivery.id), lease))
         }
-        let goneIDs = Set(gone.map(\.0))
+        let goneIDs = Set(gone.map(\.id))
         let dead = done.filter { goneIDs.contains($0.delivery.id) && $0.verdict.outcome == .dead }
         try writeDeadLetters(dead, on: session)
         let byIntegration = Dictionary(grouping: dead, by: \.delivery.integration).sorted { $0.key < $1.key }
@@ -113,7 +113,7 @@ extension Queue {
                 let reasons = letters.compactMap { if case .dead(let reason) = $0.verdict { reason } else { nil } }
                 return (.dead, integration, reasons.last, letters.map(\.delivery.message))
             }, on: session)
-        let heads = gone.compactMap { row in row.2.map { FanOut.OrderingKey(purchase: $0, integration: row.1) } }
+        let heads = gone.compactMap(\.orderingKey)
             .filter { !orderless.contains($0.integration) }
             .sorted { ($0.purchase, $0.integration) < ($1.purchase, $1.integration) }
         return (settled, heads)
@@ -182,18 +182,18 @@ extension Queue {
     }
 
     private func writeDeadLetters(_ dead: [Settlement], on session: borrowing Session) throws(DatabaseError) {
-        let letters: [(Settlement, String)] = dead.compactMap { settlement in
+        let letters: [(settlement: Settlement, reason: String)] = dead.compactMap { settlement in
             if case .dead(let reason) = settlement.verdict { (settlement, reason) } else { nil }
         }
         guard !letters.isEmpty else { return }
-        let deliveries = letters.map(\.0.delivery)
+        let deliveries = letters.map(\.settlement.delivery)
         _ = try session.execute(
             QueueStatements.deadLetters,
             (
                 deliveries.map(\.id), deliveries.map(\.message), deliveries.map(\.integration),
                 deliveries.map(\.purchase), deliveries.map { Int16(clamping: $0.attemptsMade + 1) },
-                letters.map { letter in Self.lastWords(reason: letter.1, failure: letter.0.failure) },
-                letters.map { $0.0.httpStatus.map { Int16(clamping: $0) } },
+                letters.map { Self.lastWords(reason: $0.reason, failure: $0.settlement.failure) },
+                letters.map { $0.settlement.httpStatus.map { Int16(clamping: $0) } },
                 deliveries.map(\.createdAt.milliseconds)
             ))
     }

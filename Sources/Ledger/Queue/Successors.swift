@@ -31,10 +31,10 @@ struct Successors {
             let deliveries = try session.transaction(planning: .onceByIndex) { session throws(DatabaseError) in
                 let rows = try session.run(
                     QueueStatements.unblockNext, (keys.map(\.integration), keys.map(\.purchase), leases)
-                ).filter { $0.5 != nil }
+                ).filter { $0.lease != nil }
                 let deliveries = try self.deliveries(rows, on: session)
                 // Before the commit, so that a sweep in between does not take them for leaked.
-                held = rows.map(\.0)
+                held = rows.map(\.id)
                 if let lease { dispatchBuffer.hold(held, under: lease) }
                 return deliveries
             }
@@ -51,14 +51,14 @@ struct Successors {
     }
 
     private func deliveries(
-        _ rows: [(Int64, Int64, Int32, Int16, Int64, Int64?)], on session: borrowing Session
+        _ rows: [QueueStatements.Unblocked], on session: borrowing Session
     ) throws(DatabaseError) -> [Delivery] {
-        let messages = try Queue.messages(rows.map(\.1), on: session)
+        let messages = try Queue.messages(rows.map(\.message), on: session)
         return rows.compactMap { row in
-            guard let message = messages[row.1], let lease = row.5 else { return nil }
+            guard let message = messages[row.message], let lease = row.lease else { return nil }
             return Delivery(
-                id: row.0, lease: lease, integration: row.2, message: message, attemptsMade: Int(row.3),
-                createdAt: Timestamp(milliseconds: row.4))
+                id: row.id, lease: lease, integration: row.integration, message: message,
+                attemptsMade: Int(row.attempts), createdAt: row.createdAt)
         }
     }
 }

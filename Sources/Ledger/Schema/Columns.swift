@@ -16,3 +16,13 @@ extension Identifier: PostgresScalar {
         self.init(rawBytes: bytes)
     }
 }
+
+/// `bigint`: milliseconds since 1970.
+extension Timestamp: PostgresScalar {
+    package static var oid: UInt32 { Int64.oid }
+    package static var arrayOID: UInt32 { Int64.arrayOID }
+    package func encode(into writer: inout ValueWriter) { milliseconds.encode(into: &writer) }
+    package init(binary bytes: UnsafeRawBufferPointer) throws(DecodingFailure) {
+        self.init(milliseconds: try Int64(binary: bytes))
+    }
+}

@@ -109,10 +109,10 @@ package enum Migrator {
                     applied_at timestamptz NOT NULL DEFAULT now())
                 """)
         }
-        let known = try session.run(applied, ())
+        let checksums = Dictionary(try session.run(applied, ()), uniquingKeysWith: { first, _ in first })
+        let last = checksums.keys.max() ?? 0
         let newest = Migration.all.last?.version ?? 0
-        if let last = known.last?.0, last > newest { return .failure(.newer(database: last, program: newest)) }
-        let checksums = Dictionary(known.map { ($0.0, $0.1) }, uniquingKeysWith: { first, _ in first })
+        if last > newest { return .failure(.newer(database: last, program: newest)) }
         for migration in Migration.all {
             if let checksum = checksums[migration.version] {
                 guard checksum == migration.checksum else {
@@ -122,7 +122,7 @@ package enum Migrator {
                 return .failure(failure)
             }
         }
-        return .success((Int(known.last?.0 ?? 0), Int(newest)))
+        return .success((Int(last), Int(newest)))
     }
 
     private static func apply(_ migration: Migration, on session: borrowing Session) -> MigrationError? {

@@ -29,7 +29,7 @@ extension Upkeep {
             guard let today = try session.run(Self.today, ()).first else { return }
             // The oldest first, stopping at the first that cannot be dropped, so that the kept attempts have no gap
             // (`Backfill.knownFrom`).
-            let past = try session.run(Self.partitions, ()).filter { $0.1 < today - days }.sorted { $0.1 < $1.1 }
+            let past = try session.run(Self.partitions, ()).filter { $0.day < today - days }.sorted { $0.day < $1.day }
             for (name, _) in past {
                 try session.transaction { session throws(DatabaseError) in
                     // The name matched attempts_ and eight digits, so it is safe in the statement.

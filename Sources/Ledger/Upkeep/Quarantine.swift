@@ -25,22 +25,15 @@ package enum Quarantine {
         after: Int64 = 0, limit: Int32 = 1_000, in pool: Pool
     ) async throws(DatabaseError) -> [Row] {
         try await pool.withSession { session throws(DatabaseError) in
-            try session.run(QuarantineStatements.list, (after, limit)).map {
-                Row(
-                    id: $0.0, source: $0.1, reason: $0.2, receivedAt: Timestamp(milliseconds: $0.3), bytes: Int($0.4))
-            }
+            try session.run(QuarantineStatements.list, (after, limit))
         }
     }
 
     /// One row with its body; nil: it is not there (any more).
     package static func body(_ id: Int64, in pool: Pool) async throws(DatabaseError) -> (row: Row, body: [UInt8])? {
         try await pool.withSession { session throws(DatabaseError) in
-            try session.run(QuarantineStatements.body, id).first.map {
-                (
-                    Row(
-                        id: id, source: $0.0, reason: $0.1, receivedAt: Timestamp(milliseconds: $0.2),
-                        bytes: $0.3.count), $0.3
-                )
+            try session.run(QuarantineStatements.body, id).first.map { source, reason, receivedAt, body in
+                (Row(id: id, source: source, reason: reason, receivedAt: receivedAt, bytes: body.count), body)
             }
         }
     }
@@ -96,14 +89,20 @@ package enum Quarantine {
 }
 
 enum QuarantineStatements {
-    static let list = Statement<(Int64, Int32), (Int64, String, String, Int64, Int32)>(
+    private static func row(
+        id: Int64, source: String, reason: String, receivedAt: Timestamp, bytes: Int32
+    ) -> Quarantine.Row {
+        Quarantine.Row(id: id, source: source, reason: reason, receivedAt: receivedAt, bytes: Int(bytes))
+    }
+
+    static let list = Statement<(Int64, Int32), Quarantine.Row>(
         "quarantine_list",
         """
         SELECT id, source, reason, (extract(epoch FROM received_at) * 1000)::bigint, octet_length(body)
         FROM quarantine WHERE id > $1 ORDER BY id LIMIT $2
-        """)
+        """, row: row)
 
-    static let body = Statement<Int64, (String, String, Int64, [UInt8])>(
+    static let body = Statement<Int64, (String, String, Timestamp, [UInt8])>(
         "quarantine_body",
         """
         SELECT source, reason, (extract(epoch FROM received_at) * 1000)::bigint, body FROM quarantine WHERE id = $1

@@ -38,13 +38,13 @@ package struct Upkeep: Sendable {
     /// `day` is a count of days since 1970-01-01 in UTC.
     static let today = Statement<(), Int32>(
         "upkeep_today", "SELECT ((now() AT TIME ZONE 'UTC')::date - date '1970-01-01')")
-    static let partitions = Statement<(), (String, Int32)>(
+    static let partitions = Statement<(), (name: String, day: Int32)>(
         "upkeep_partitions",
         """
         SELECT c.relname::text, (to_date(right(c.relname, 8), 'YYYYMMDD') - date '1970-01-01')
         FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
         WHERE i.inhparent = 'attempts'::regclass AND c.relname ~ '^attempts_[0-9]{8}$'
-        """)
+        """, row: { (name: String, day: Int32) in (name, day) })
     static let lockStatement = Statement<Int64, ()>("upkeep_lock", "SELECT FROM pg_advisory_xact_lock($1)")
 
     /// Makes the partitions of the coming days; runs at start and then every hour. Daemons that start together take
@@ -65,7 +65,7 @@ package struct Upkeep: Sendable {
         _ days: some Sequence<Int32>, waiting limit: Duration? = nil, on session: borrowing Session
     ) throws(DatabaseError) {
         _ = try session.run(lockStatement, lock)
-        let existing = Set(try session.run(partitions, ()).map(\.1))
+        let existing = Set(try session.run(partitions, ()).map(\.day))
         if let limit { try session.script(lockTimeout(limit)) }
         for day in days where !existing.contains(day) { try session.script(createPartition(day)) }
     }

@@ -82,7 +82,8 @@ struct EraseCommand: AsyncParsableCommand {
             }
         }
         let names = erasure.holders.map(\.storageKey).joined(separator: ", ")
-        let parts = done.parts.filter { $0.1 > 0 }.map { "\($0.0) \($0.1)" }.joined(separator: ", ")
+        let stored = done.parts.filter { _, count in count > 0 }
+        let parts = stored.map { name, count in "\(name) \(count)" }.joined(separator: ", ")
         guard !parts.isEmpty else { return Terminal.say("nothing is stored of \(names)") }
         Terminal.say("\(dryRun ? "would be erased" : "erased") of \(names): \(parts)")
         if let left, left.total == 0 { Terminal.say("searched again: nothing is left") }
