@@ -17,7 +17,8 @@ let nioTLSEvents: Target.Dependency = .product(name: "NIOTLS", package: "swift-n
 let nioTLS: Target.Dependency = .product(name: "NIOSSL", package: "swift-nio-ssl")
 let crypto: Target.Dependency = .product(name: "Crypto", package: "swift-crypto")
 
-// The order of the targets is the way an event takes: HTTPServer and Inbound, the Ledger over Postgres, Outbound.
+// The order of the targets is the way an event takes: HTTPServer and Inbound, the Ledger over Postgres, Outbound and
+// HTTPClient.
 // Inbound and Outbound never import each other: they meet in the database (Tests/TidyTests holds the edges).
 let package = Package(
     name: "posthouse",
@@ -46,6 +47,9 @@ let package = Package(
             name: "HTTPServer", dependencies: ["Vocabulary", nio, nioPosix, nioHTTP, nioTLS],
             swiftSettings: sharedSettings),
         .target(
+            name: "HTTPClient", dependencies: ["Vocabulary", nio, nioPosix, nioHTTP, nioTLS, nioTLSEvents],
+            swiftSettings: sharedSettings),
+        .target(
             name: "Cluster",
             dependencies: [
                 "Vocabulary", .product(name: "Subprocess", package: "swift-subprocess"),
@@ -70,8 +74,7 @@ let package = Package(
             ],
             swiftSettings: sharedSettings),
         .target(
-            name: "Outbound",
-            dependencies: ["Vocabulary", "Ledger", crypto, nio, nioPosix, nioHTTP, nioTLS, nioTLSEvents],
+            name: "Outbound", dependencies: ["Vocabulary", "HTTPClient", "Ledger", crypto, nio],
             swiftSettings: sharedSettings),
 
         // What the app's backend asks.
@@ -83,9 +86,8 @@ let package = Package(
         .executableTarget(
             name: "posthouse",
             dependencies: [
-                "API", "Cluster", "Configuration", "HTTPServer", "Inbound", "JSONText", "Ledger", "Observing",
-                "Outbound",
-                "Postgres", "Systemd", "Vocabulary", nio, nioPosix,
+                "API", "Cluster", "Configuration", "HTTPClient", "HTTPServer", "Inbound", "JSONText", "Ledger",
+                "Observing", "Outbound", "Postgres", "Systemd", "Vocabulary", nio, nioPosix,
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: sharedSettings),
@@ -99,11 +101,12 @@ let package = Package(
             ("Postgres", ["TestSupport"]),
             ("Systemd", []),
             ("HTTPServer", ["Vocabulary", nio, nioPosix, nioTLS]),
+            ("HTTPClient", ["Vocabulary", nio, nioPosix, nioTLS]),
             ("Cluster", ["Vocabulary"]),
             ("Configuration", ["Vocabulary"]),
             ("Inbound", ["JSONText", "Vocabulary", crypto]),
             ("Ledger", ["Vocabulary", "JSONText", "Postgres", "TestSupport"]),
-            ("Outbound", ["Ledger", "Postgres", "Vocabulary", nio, nioPosix, nioHTTP, nioTLS, crypto]),
+            ("Outbound", ["HTTPClient", "Ledger", "Postgres", "Vocabulary", nio, nioPosix, crypto]),
             ("API", ["HTTPServer", "JSONText", "Ledger", "Postgres", "TestSupport", "Vocabulary"]),
             ("Observing", ["Vocabulary", "Systemd"]),
         ] as [(String, [Target.Dependency])]).map { name, more in

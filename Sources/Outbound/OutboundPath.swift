@@ -1,3 +1,4 @@
+import HTTPClient
 import Ledger
 import NIOCore
 import Vocabulary
@@ -9,6 +10,7 @@ import Vocabulary
 struct OutboundPath {
     let route: RoutedIntegration
     let client: EndpointClient
+    let head: RequestHead
     let signer: StandardWebhooksSigner
     /// For `format = "source"`.
     let sources: SourceSignings
@@ -50,7 +52,10 @@ struct OutboundPath {
             Failpoint.reach(.deliveryBeforeRequest)
         #endif
         let startedAt = NIODeadline.now()
-        client.send(headers: headers, body: body, timeout: TimeAmount(route.integration.timeout)) { result in
+        let request = EndpointRequest(
+            head: head, headers: headers, body: body, timeout: route.integration.timeout,
+            answerBytesMax: Limits.responseBodyBytesMax, keptBytesMax: Limits.responseExcerptBytesMax)
+        client.send(request) { result in
             if case .failure(.cancelled) = result { return completion(.givenUp) }
             #if DEBUG
                 Failpoint.reach(.deliveryAfterAnswer)
@@ -73,7 +78,7 @@ struct OutboundPath {
     }
 
     private func settle(
-        _ delivery: Delivery, _ result: Result<EndpointAnswer, DeliveryFailure>, isProbe: Bool,
+        _ delivery: Delivery, _ result: Result<EndpointAnswer, RequestFailure>, isProbe: Bool,
         latencyMilliseconds: Int
     ) {
         // The clock was read when the daemon registered; without that nothing could have been leased.
@@ -116,8 +121,8 @@ struct OutboundPath {
 
     /// Appends what the receiver answered. That goes into the ledger and not into the journal, because it may quote
     /// what it was sent.
-    private func withExcerpt(_ failure: String, of result: Result<EndpointAnswer, DeliveryFailure>) -> String {
-        guard case .success(let answer) = result, !answer.excerpt.isEmpty else { return failure }
-        return "\(failure): \(String(decoding: answer.excerpt, as: UTF8.self))"
+    private func withExcerpt(_ failure: String, of result: Result<EndpointAnswer, RequestFailure>) -> String {
+        guard case .success(let answer) = result, !answer.body.isEmpty else { return failure }
+        return "\(failure): \(String(decoding: answer.body, as: UTF8.self))"
     }
 }

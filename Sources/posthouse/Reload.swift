@@ -1,4 +1,5 @@
 import Configuration
+import HTTPClient
 import HTTPServer
 import Ledger
 import Observing

@@ -28,17 +28,17 @@ struct EdgeTests {
         "Postgres": ["CLibpq"],
         "Systemd": ["CSystemd"],
         "HTTPServer": ["Vocabulary"],
+        "HTTPClient": ["Vocabulary"],
         "Cluster": ["Vocabulary"],
         "Configuration": ["CToml", "Vocabulary"],
         "Ledger": ["JSONText", "Postgres", "Vocabulary"],
         "Inbound": ["HTTPServer", "JSONText", "Ledger", "Vocabulary"],
-        "Outbound": ["Ledger", "Vocabulary"],
+        "Outbound": ["HTTPClient", "Ledger", "Vocabulary"],
         "API": ["HTTPServer", "JSONText", "Ledger", "Vocabulary"],
         "Observing": ["Systemd", "Vocabulary"],
         "posthouse": [
-            "API", "Cluster", "Configuration", "HTTPServer", "Inbound", "JSONText", "Ledger", "Observing", "Outbound",
-            "Postgres",
-            "Systemd", "Vocabulary",
+            "API", "Cluster", "Configuration", "HTTPClient", "HTTPServer", "Inbound", "JSONText", "Ledger",
+            "Observing", "Outbound", "Postgres", "Systemd", "Vocabulary",
         ],
     ]
 
@@ -46,11 +46,11 @@ struct EdgeTests {
     private static let outside: [String: Set<String>] = [
         "ArgumentParser": ["posthouse"],
         "Crypto": ["API", "Configuration", "Inbound", "Ledger", "Outbound"],
-        "NIOCore": ["HTTPServer", "Outbound", "posthouse"],
-        "NIOPosix": ["HTTPServer", "Outbound", "posthouse"],
-        "NIOHTTP1": ["HTTPServer", "Outbound"],
-        "NIOSSL": ["HTTPServer", "Outbound"],
-        "NIOTLS": ["Outbound"],
+        "NIOCore": ["HTTPClient", "HTTPServer", "Outbound", "posthouse"],
+        "NIOPosix": ["HTTPClient", "HTTPServer", "posthouse"],
+        "NIOHTTP1": ["HTTPClient", "HTTPServer"],
+        "NIOSSL": ["HTTPClient", "HTTPServer"],
+        "NIOTLS": ["HTTPClient"],
         "Subprocess": ["Cluster"],
         "SystemPackage": ["Cluster"],
     ]
@@ -59,10 +59,11 @@ struct EdgeTests {
     private static let system: [String: Set<String>] = [
         "Dispatch": ["posthouse"],
         "Glibc": [
-            "Cluster", "Configuration", "HTTPServer", "Observing", "Outbound", "Postgres", "Systemd", "posthouse",
+            "Cluster", "Configuration", "HTTPClient", "HTTPServer", "Observing", "Outbound", "Postgres", "Systemd",
+            "posthouse",
         ],
         "Synchronization": [
-            "API", "HTTPServer", "Ledger", "Observing", "Outbound", "Postgres", "Systemd", "posthouse",
+            "API", "HTTPClient", "HTTPServer", "Ledger", "Observing", "Outbound", "Postgres", "Systemd", "posthouse",
         ],
     ]
 

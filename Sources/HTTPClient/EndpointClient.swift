@@ -2,12 +2,17 @@ package import NIOCore
 import NIOSSL
 package import Vocabulary
 
-/// The HTTP/1.1 client of one endpoint on one event loop. Everything happens on that loop: no locks, no tasks.
+/// The HTTP/1.1 client of one origin (scheme, host, port) on one event loop. Everything happens on that loop: no locks,
+/// no tasks.
 ///
-/// It sends POST requests over kept-alive connections and reports one answer or one failure for each. One deadline
-/// covers waiting, look-up, connect, TLS, request, head and body. Redirects are answers like any other. If the receiver
-/// closes a kept-alive connection before any byte of an answer, the request is sent once more on a fresh connection,
-/// within the deadline: deliveries are at-least-once anyway, and this race is common.
+/// `send` is the one entry. Requests travel over kept-alive connections, and each brings one answer or one failure. One
+/// deadline covers waiting, look-up, connect, TLS, request, head and body. Redirects are answers like any other, and
+/// content codings are not decoded. If the server closes a kept-alive connection before any byte of an answer, the
+/// request is sent once more on a fresh connection, within the deadline, because this race is common. So even a POST
+/// may arrive twice.
+///
+/// Limits: `connectionsMax` connections, `HTTPClientLimits.requestsWaitingMax` requests that wait for one,
+/// `Limits.responseHeadBytesMax` bytes of a head, and per request what `EndpointRequest` says.
 ///
 /// A `Dial` ends by calling `connected` or `dialFailed`, a connection by calling `answered`, `lost` or `left`.
 package final class EndpointClient {
@@ -17,7 +22,6 @@ package final class EndpointClient {
     let literal: SocketAddress?
     let allowsPrivateAddresses: Bool
     let idleTimeout: TimeAmount
-    private let requestHead: RequestHead
     private var trust: EndpointTrust
     private let resolver: AddressResolver
     private let allocator = ByteBufferAllocator()
@@ -25,51 +29,58 @@ package final class EndpointClient {
     private var connections: [ObjectIdentifier: EndpointConnection] = [:]
     private var dials: [ObjectIdentifier: Exchange] = [:]
     /// Those that wait for the one look-up under way; nil: there is none.
-    private var lookUps: [(Result<[SocketAddress], DeliveryFailure>) -> Void]?
+    private var lookUps: [(Result<[SocketAddress], RequestFailure>) -> Void]?
     /// Made by the first `close`.
     private var drained: EventLoopPromise<Void>?
 
-    /// Use it on `eventLoop` only. `connectionsMax` counts connections that are opening, busy or idle.
+    /// Use it on `eventLoop` only.
+    /// - Parameters:
+    ///   - endpoint: its origin counts, and not its path.
+    ///   - allowsPrivateAddresses: whether the egress guard lets it connect to addresses inside.
+    ///   - trust: the authorities of TLS; `nobody` is enough for an endpoint without TLS.
+    ///   - connectionsMax: connections that are opening, busy or idle.
+    ///   - idleTimeout: after this an idle connection is closed.
     package init(
-        endpoint: EndpointURL, requestHead: RequestHead, allowsPrivateAddresses: Bool, trust: EndpointTrust,
-        resolver: AddressResolver, connectionsMax: Int, eventLoop: any EventLoop,
-        idleTimeout: Duration = Limits.receiverIdleTimeout
+        endpoint: EndpointURL, allowsPrivateAddresses: Bool, trust: EndpointTrust, resolver: AddressResolver,
+        connectionsMax: Int, eventLoop: any EventLoop, idleTimeout: Duration = Limits.receiverIdleTimeout
     ) {
         self.endpoint = endpoint
         literal = try? SocketAddress(ipAddress: endpoint.host, port: endpoint.port)
-        self.requestHead = requestHead
         self.allowsPrivateAddresses = allowsPrivateAddresses
         self.trust = trust
         self.resolver = resolver
         self.eventLoop = eventLoop
         self.idleTimeout = TimeAmount(idleTimeout)
-        pool = ConnectionPool(connectionsMax: connectionsMax, waitingMax: DeliverLimits.requestsWaitingMax)
+        pool = ConnectionPool(connectionsMax: connectionsMax, waitingMax: HTTPClientLimits.requestsWaitingMax)
     }
 
     /// Connections that are opening, busy or idle.
     package var connectionCount: Int { pool.open }
 
-    /// Sends one POST. `body` is written in sequence. `completion` is called on the loop, exactly once, and never
-    /// before `send` has returned.
+    /// Sends one request to the client's origin. `completion` is called on the loop, exactly once, and never before
+    /// `send` has returned.
     package func send(
-        headers: [(String, String)], body: [ByteBuffer], timeout: TimeAmount,
-        completion: @escaping (Result<EndpointAnswer, DeliveryFailure>) -> Void
+        _ request: EndpointRequest, completion: @escaping (Result<EndpointAnswer, RequestFailure>) -> Void
     ) {
         eventLoop.preconditionInEventLoop()
-        let bytes = body.reduce(0) { $0 + $1.readableBytes }
-        let coalesces = bytes <= DeliverLimits.coalescedBodyBytesMax
+        let bytes = request.body.reduce(0) { $0 + $1.readableBytes }
+        let coalesces = bytes <= HTTPClientLimits.coalescedBodyBytesMax
         var head: ByteBuffer
-        do throws(UnsendableHeader) {
-            head = try requestHead.render(
-                headers: headers, bodyBytes: bytes, reserve: coalesces ? bytes : 0, allocator: allocator)
+        do throws(UnsendableRequest) {
+            guard request.head.endpoint.hasOrigin(of: endpoint) else {
+                throw UnsendableRequest(reason: "it is for another host than its connections")
+            }
+            head = try request.head.render(
+                headers: request.headers, bodyBytes: bytes, reserve: coalesces ? bytes : 0, allocator: allocator)
         } catch {
-            let failure = DeliveryFailure.unsendable(error.reason)
+            let failure = RequestFailure.unsendable(error.reason)
             return eventLoop.assumeIsolated().execute { completion(.failure(failure)) }
         }
-        if coalesces { for part in body { head.writeImmutableBuffer(part) } }
+        if coalesces { for part in request.body { head.writeImmutableBuffer(part) } }
         place(
             Exchange(
-                head: head, body: coalesces ? [] : body, deadline: eventLoop.now + timeout, completion: completion))
+                request, head: head, body: coalesces ? [] : request.body,
+                deadline: eventLoop.now + TimeAmount(request.timeout), completion: completion))
     }
 
     /// Accepts no new request, closes idle connections and lets requests under way finish. The future succeeds when no
@@ -111,7 +122,7 @@ package final class EndpointClient {
         case .refuse:
             let failure =
                 pool.isClosing
-                ? DeliveryFailure.cancelled : .connectFailed("too many requests wait for a connection")
+                ? RequestFailure.cancelled : .connectFailed("too many requests wait for a connection")
             eventLoop.assumeIsolated().execute { exchange.finish(.failure(failure)) }
         }
     }
@@ -120,7 +131,7 @@ package final class EndpointClient {
     private func watch(_ exchange: Exchange) {
         guard exchange.timer == nil else { return }
         exchange.timer = eventLoop.assumeIsolated().scheduleTask(deadline: exchange.deadline) { [self] in
-            let failure = DeliveryFailure.timedOut(exchange.stage)
+            let failure = RequestFailure.timedOut(exchange.stage)
             if let dial = exchange.dial {
                 dial.abandon()
                 dialFailed(exchange, failure)
@@ -140,7 +151,7 @@ package final class EndpointClient {
     }
 
     /// Looks the name up for each new connection, but only one look-up at a time: those that hang must not pile up.
-    func lookUp(_ completion: @escaping (Result<[SocketAddress], DeliveryFailure>) -> Void) {
+    func lookUp(_ completion: @escaping (Result<[SocketAddress], RequestFailure>) -> Void) {
         guard lookUps == nil else {
             lookUps?.append(completion)
             return
@@ -151,14 +162,14 @@ package final class EndpointClient {
             lookUps = nil
             let host = endpoint.host
             let answer = result.mapError { error in
-                DeliveryFailure.unresolvable("\(host): \((error as? ResolutionError)?.reason ?? "\(error)")")
+                RequestFailure.unresolvable("\(host): \((error as? ResolutionError)?.reason ?? "\(error)")")
             }
             for completion in waiting { completion(answer) }
         }
     }
 
     /// Makes new connections trust these authorities; open ones continue.
-    func renew(_ trust: EndpointTrust) { self.trust = trust }
+    package func renew(_ trust: EndpointTrust) { self.trust = trust }
 
     func makeTLSHandler() throws -> NIOSSLClientHandler? {
         guard endpoint.isTLS else { return nil }
@@ -175,7 +186,7 @@ package final class EndpointClient {
         connection.start(exchange)
     }
 
-    func dialFailed(_ exchange: Exchange, _ failure: DeliveryFailure) {
+    func dialFailed(_ exchange: Exchange, _ failure: RequestFailure) {
         dials[ObjectIdentifier(exchange)] = nil
         freeSlot()
         exchange.finish(.failure(failure))
@@ -194,7 +205,7 @@ package final class EndpointClient {
         finishDraining()
     }
 
-    func lost(_ connection: EndpointConnection, _ exchange: Exchange, _ failure: DeliveryFailure, mayRepeat: Bool) {
+    func lost(_ connection: EndpointConnection, _ exchange: Exchange, _ failure: RequestFailure, mayRepeat: Bool) {
         if mayRepeat, !exchange.isRepeated {
             exchange.isRepeated = true
             connections[ObjectIdentifier(connection)] = nil

@@ -39,7 +39,7 @@ package struct EndpointTrust: Sendable {
         configuration.certificateVerification = .fullVerification
         configuration.trustRoots = roots
         configuration.applicationProtocols = ["http/1.1"]
-        configuration.shutdownTimeout = .milliseconds(DeliverLimits.tlsGoodbyeMilliseconds)
+        configuration.shutdownTimeout = .milliseconds(HTTPClientLimits.tlsGoodbyeMilliseconds)
         do {
             return EndpointTrust(context: try NIOSSLContext(configuration: configuration))
         } catch {
@@ -60,7 +60,7 @@ package struct EndpointTrust: Sendable {
         case NIOSSLError.handshakeFailed(let inner): explain(inner)
         case BoringSSLError.sslError(let stack):
             if stack.contains(where: { $0 == .eofDuringHandshake }) {
-                "the receiver closed the connection during the handshake"
+                "the server closed the connection during the handshake"
             } else if stack.contains(where: { $0.description.contains("CERTIFICATE_VERIFY_FAILED") }) {
                 "the certificate is expired or not signed by a trusted authority"
             } else {

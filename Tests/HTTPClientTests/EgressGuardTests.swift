@@ -1,7 +1,7 @@
 import NIOCore
 import Testing
 
-@testable import Outbound
+@testable import HTTPClient
 
 /// Oracle: IANA's special-purpose address registries, the first and last address of each range written out by hand.
 @Suite struct EgressGuardTests {

@@ -3,7 +3,7 @@ import NIOPosix
 import Testing
 import Vocabulary
 
-@testable import Outbound
+@testable import HTTPClient
 
 /// Names, addresses and the egress guard, over the client.
 @Suite(.timeLimit(.minutes(1)))
@@ -49,7 +49,7 @@ struct EndpointReachTests {
         let admitted = try Dial.admit(mixed, host: "h", allowsPrivate: false).get()
         #expect(admitted == [try SocketAddress(ipAddress: "9.9.9.9", port: 1)])
         let many = try (1...20).map { try SocketAddress(ipAddress: "9.9.9.\($0)", port: 1) }
-        #expect(try Dial.admit(many, host: "h", allowsPrivate: false).get().count == DeliverLimits.candidatesMax)
+        #expect(try Dial.admit(many, host: "h", allowsPrivate: false).get().count == HTTPClientLimits.candidatesMax)
     }
 
     @Test func triesTheNextAddress() async throws {

@@ -3,14 +3,15 @@ import NIOPosix
 import Testing
 import Vocabulary
 
-@testable import Outbound
+@testable import HTTPClient
 
 /// One client on one event loop, called from a test.
 struct ClientHarness: Sendable {
-    typealias Outcome = Result<EndpointAnswer, DeliveryFailure>
+    typealias Outcome = Result<EndpointAnswer, RequestFailure>
 
     let loop: any EventLoop
     private let client: NIOLoopBound<EndpointClient>
+    private let head: RequestHead
 
     /// Apart from the servers' loops: a receiver that floods must not take the client's time as well.
     private static let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
@@ -18,39 +19,43 @@ struct ClientHarness: Sendable {
     static func make(
         port: Int, host: String = "127.0.0.1", isTLS: Bool = false, allowsPrivate: Bool = true,
         trust: EndpointTrust? = nil, resolver: AddressResolver = .loopback(), connectionsMax: Int = 4,
-        target: String = "/hook?x=1", headers: [Integration.Header] = [],
+        method: RequestHead.Method = .post, target: String = "/hook?x=1", headers: [HeaderField] = [],
         idleTimeout: Duration = Limits.receiverIdleTimeout
     ) async throws -> ClientHarness {
         let loop = group.next()
         let endpoint = EndpointURL(isTLS: isTLS, host: host, port: port, target: target)
-        let head = try RequestHead(endpoint: endpoint, userAgent: "posthouse/test", headers: headers)
+        let head = try RequestHead(method, endpoint, userAgent: "posthouse/test", headers: headers)
         let trust = try trust ?? EndpointTrust.nobody()
         let client = try await loop.submit {
             NIOLoopBound(
                 EndpointClient(
-                    endpoint: endpoint, requestHead: head, allowsPrivateAddresses: allowsPrivate, trust: trust,
-                    resolver: resolver, connectionsMax: connectionsMax, eventLoop: loop, idleTimeout: idleTimeout),
+                    endpoint: endpoint, allowsPrivateAddresses: allowsPrivate, trust: trust, resolver: resolver,
+                    connectionsMax: connectionsMax, eventLoop: loop, idleTimeout: idleTimeout),
                 eventLoop: loop)
         }.get()
-        return ClientHarness(loop: loop, client: client)
+        return ClientHarness(loop: loop, client: client, head: head)
     }
 
     /// Records an issue if the completion is called twice.
     func send(
-        _ body: [ByteBuffer] = [ByteBuffer(string: "{}")], headers: [(String, String)] = [],
-        timeout: TimeAmount = .seconds(10)
+        _ body: [ByteBuffer] = [ByteBuffer(string: "{}")], to head: RequestHead? = nil,
+        headers: [(String, String)] = [], timeout: Duration = .seconds(10), keptBytesMax: Int = 256
     ) async throws -> Outcome {
-        try await start(body, headers: headers, timeout: timeout).get()
+        try await start(body, to: head, headers: headers, timeout: timeout, keptBytesMax: keptBytesMax).get()
     }
 
     func start(
-        _ body: [ByteBuffer] = [ByteBuffer(string: "{}")], headers: [(String, String)] = [],
-        timeout: TimeAmount = .seconds(10)
+        _ body: [ByteBuffer] = [ByteBuffer(string: "{}")], to other: RequestHead? = nil,
+        headers: [(String, String)] = [], timeout: Duration = .seconds(10), keptBytesMax: Int = 256
     ) -> EventLoopFuture<Outcome> {
+        let head = other ?? head
         let promise = loop.makePromise(of: Outcome.self)
         loop.execute {
             var calls = 0
-            client.value.send(headers: headers, body: body, timeout: timeout) { outcome in
+            let request = EndpointRequest(
+                head: head, headers: headers, body: body, timeout: timeout,
+                answerBytesMax: Limits.responseBodyBytesMax, keptBytesMax: keptBytesMax)
+            client.value.send(request) { outcome in
                 calls += 1
                 if calls > 1 { Issue.record("the completion was called twice") }
                 promise.succeed(outcome)
@@ -92,10 +97,10 @@ extension AddressResolver {
     }
 }
 
-extension Result where Success == EndpointAnswer, Failure == DeliveryFailure {
+extension Result where Success == EndpointAnswer, Failure == RequestFailure {
     var status: Int? { (try? get())?.status }
 
-    var failure: DeliveryFailure? {
+    var failure: RequestFailure? {
         if case .failure(let failure) = self { failure } else { nil }
     }
 }

@@ -43,7 +43,7 @@ package final class NameResolver: Sendable {
     ///   - patience: how long a look-up may take before known addresses are used in its place.
     ///   - memory: how old known addresses may be.
     package init(
-        patience: Duration = DeliverLimits.lookUpPatience, memory: Duration = DeliverLimits.addressMemory,
+        patience: Duration = HTTPClientLimits.lookUpPatience, memory: Duration = HTTPClientLimits.addressMemory,
         lookUp: @escaping LookUp = AddressResolver.system
     ) {
         self.patience = TimeAmount(patience)

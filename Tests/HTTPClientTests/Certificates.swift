@@ -1,7 +1,7 @@
 import Foundation
 import NIOSSL
 
-@testable import Outbound
+@testable import HTTPClient
 
 /// An authority and certificates of it, made with the openssl command in a directory that goes away with the process's
 /// temporary files.

@@ -5,7 +5,7 @@ import Synchronization
 import Testing
 import Vocabulary
 
-@testable import Outbound
+@testable import HTTPClient
 
 /// Names whose look-ups hang, fail and succeed as a test says; they never reach a real resolver.
 private final class Names: Sendable {

@@ -23,7 +23,8 @@ final class EndpointConnection: ChannelInboundHandler {
 
     private let client: EndpointClient
     private var state: State = .opened
-    private var reader = AnswerReader()
+    /// Of the request under way, or of the last one.
+    private var reader = AnswerReader(bodyBytesMax: 0, keptBytesMax: 0)
     private var requests = 0
     private let tls: NIOSSLClientHandler?
     private var isHandshaking: Bool
@@ -45,7 +46,7 @@ final class EndpointConnection: ChannelInboundHandler {
         var limits = NIOHTTPDecoderLimitConfiguration()
         limits.maxHeaderFieldSize = Limits.responseHeadBytesMax
         limits.maxHeaderListSize = Limits.responseHeadBytesMax
-        limits.maxHeaderFieldCount = DeliverLimits.responseFieldsMax
+        limits.maxHeaderFieldCount = HTTPClientLimits.responseFieldsMax
         let decoder = HTTPResponseDecoder(limitConfiguration: limits)
         try pipeline.addHandler(ByteToMessageHandler(decoder))
         try pipeline.addHandler(self)
@@ -64,7 +65,7 @@ final class EndpointConnection: ChannelInboundHandler {
         }
         exchange.placed()
         state = .busy(exchange)
-        reader = AnswerReader()
+        reader = exchange.reader()
         requests += 1
         watch(exchange.deadline)
         if !isHandshaking { write(exchange) }
@@ -78,7 +79,8 @@ final class EndpointConnection: ChannelInboundHandler {
         context.flush()
     }
 
-    /// Makes the decoder expect the answer to a POST; the request's bytes do not come from this.
+    /// Makes the decoder expect an answer that may have a body, as those to GET and POST may. The request's bytes do
+    /// not come from this.
     private static let announcement = HTTPRequestHead(version: .http1_1, method: .POST, uri: "/")
 
     func becomeIdle() {
@@ -119,7 +121,7 @@ final class EndpointConnection: ChannelInboundHandler {
             if case .idle = state { leave() }
             return
         }
-        do throws(DeliveryFailure) {
+        do throws(RequestFailure) {
             switch unwrapInboundIn(data) {
             case .head(let head):
                 let retryAfter = head.status.code < 400 ? nil : head.headers.first(name: "retry-after")
@@ -134,14 +136,14 @@ final class EndpointConnection: ChannelInboundHandler {
 
     func channelReadComplete(context: ChannelHandlerContext) {
         guard case .busy = state else { return }
-        do throws(DeliveryFailure) { try reader.readComplete() } catch { return fail(error) }
-        deliverAnswer(isOpen: true)
+        do throws(RequestFailure) { try reader.readComplete() } catch { return fail(error) }
+        reportAnswer(isOpen: true)
     }
 
     func channelInactive(context: ChannelHandlerContext) {
         switch state {
         case .busy:
-            if reader.isFinished { deliverAnswer(isOpen: false) } else { fail(.connectionLost(stage)) }
+            if reader.isFinished { reportAnswer(isOpen: false) } else { fail(.connectionLost(stage)) }
         case .opened, .idle: leave()
         case .gone: break
         }
@@ -176,15 +178,15 @@ final class EndpointConnection: ChannelInboundHandler {
 
     // MARK: Endings
 
-    private func deliverAnswer(isOpen: Bool) {
+    private func reportAnswer(isOpen: Bool) {
         guard case .busy(let exchange) = state, let (answer, keepsAlive) = reader.answer else { return }
-        // A receiver may answer before it has read everything: what is unsent would garble the next request.
+        // A server may answer before it has read everything: what is unsent would garble the next request.
         let unsent = (try? context?.channel.syncOptions?.getOption(.bufferedWritableBytes)) ?? 0
         state = .opened
         client.answered(self, exchange, answer, reusable: isOpen && keepsAlive && unsent == 0)
     }
 
-    private func fail(_ failure: DeliveryFailure) {
+    private func fail(_ failure: RequestFailure) {
         guard case .busy(let exchange) = state else { return }
         var mayRepeat = false
         if case .connectionLost = failure { mayRepeat = requests > 1 && reader.isUntouched }
@@ -198,7 +200,7 @@ final class EndpointConnection: ChannelInboundHandler {
         client.left(self)
     }
 
-    private func failure(for error: any Error) -> DeliveryFailure {
+    private func failure(for error: any Error) -> RequestFailure {
         if let reason = EndpointTrust.explain(error), reader.isUntouched { return .tlsFailed(reason) }
         switch error {
         case HTTPParserError.invalidEOFState: return .connectionLost(stage)
@@ -208,7 +210,7 @@ final class EndpointConnection: ChannelInboundHandler {
         }
     }
 
-    private var stage: DeliveryStage {
+    private var stage: RequestStage {
         if isHandshaking { return .handshaking }
         if reader.hasHead { return .body }
         let unsent = (try? context?.channel.syncOptions?.getOption(.bufferedWritableBytes)) ?? 0

@@ -2,7 +2,7 @@ import NIOCore
 import Testing
 import Vocabulary
 
-@testable import Outbound
+@testable import HTTPClient
 
 /// The client against receivers that answer, well or oddly. Oracle: RFC 9112, read by hand into bytes.
 @Suite(.timeLimit(.minutes(1)))
@@ -13,7 +13,7 @@ struct EndpointClientTests {
             port: server.port, host: "receiver.test", headers: [.init(name: "x-key", value: Secret(Array("s3".utf8)))])
         let body = [ByteBuffer(string: "{\"a\":"), ByteBuffer(string: "1}")]
         let outcome = try await client.send(body, headers: [("webhook-id", "msg_1")])
-        #expect(outcome == .success(EndpointAnswer(status: 200, excerpt: Array("ok".utf8))))
+        #expect(outcome == .success(EndpointAnswer(status: 200, body: Array("ok".utf8))))
         let received = try #require(server.received.first)
         #expect(
             received.head.split(separator: "\r\n").map(String.init) == [
@@ -81,7 +81,7 @@ struct EndpointClientTests {
                 outcome
                     == .success(
                         EndpointAnswer(
-                            status: answer.status, retryAfter: answer.retryAfter, excerpt: Array(answer.body.utf8))))
+                            status: answer.status, retryAfter: answer.retryAfter, body: Array(answer.body.utf8))))
         }
         #expect(server.connections == 1)
         #expect(server.received.count == 2)
@@ -107,7 +107,7 @@ struct EndpointClientTests {
         let server = try await MisbehavingServer.start { $1.sayAndClose("HTTP/1.1 200 OK\r\n\r\nuntil the end") }
         let client = try await ClientHarness.make(port: server.port)
         let outcome = try await client.send()
-        #expect(outcome == .success(EndpointAnswer(status: 200, excerpt: Array("until the end".utf8))))
+        #expect(outcome == .success(EndpointAnswer(status: 200, body: Array("until the end".utf8))))
         try await client.close()
         await server.stop()
     }
@@ -182,6 +182,44 @@ struct EndpointClientTests {
         #expect(try await first.get().status == 200)
         #expect(try await second.get().status == 500)
         #expect(server.connections == 2)
+        try await client.close()
+        await server.stop()
+    }
+
+    @Test("A GET brings an answer, and says whether its body is whole")
+    func get() async throws {
+        let server = try await MisbehavingServer.start { $1.say("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nabcde") }
+        let client = try await ClientHarness.make(port: server.port, method: .get, target: "/status")
+        #expect(try await client.send([]) == .success(EndpointAnswer(status: 200, body: Array("abcde".utf8))))
+        #expect(
+            try await client.send([], keptBytesMax: 4)
+                == .success(EndpointAnswer(status: 200, body: Array("abcd".utf8), isWhole: false)))
+        #expect(server.connections == 1)
+        #expect(try #require(server.received.last).head.hasPrefix("GET /status HTTP/1.1\r\n"))
+        try await client.close()
+        await server.stop()
+    }
+
+    @Test("One client sends to several paths of its origin and to no other origin")
+    func origins() async throws {
+        let server = try await MisbehavingServer.start { $1.say($1.okText) }
+        let client = try await ClientHarness.make(port: server.port)
+        func head(_ host: String, _ port: Int, isTLS: Bool = false) throws -> RequestHead {
+            try RequestHead(
+                .post, EndpointURL(isTLS: isTLS, host: host, port: port, target: "/other"), userAgent: "p")
+        }
+        #expect(try await client.send(to: head("127.0.0.1", server.port)).status == 200)
+        #expect(try #require(server.received.first).head.hasPrefix("POST /other "))
+        for other in try [
+            head("127.0.0.2", server.port), head("127.0.0.1", server.port + 1),
+            head("127.0.0.1", server.port, isTLS: true),
+        ] {
+            guard case .unsendable = try await client.send(to: other).failure else {
+                Issue.record("a request for another origin was sent")
+                continue
+            }
+        }
+        #expect(server.received.count == 1)
         try await client.close()
         await server.stop()
     }

@@ -37,7 +37,7 @@ final class Dial {
         connecting = nil
     }
 
-    private func resolved(_ result: Result<[SocketAddress], DeliveryFailure>) {
+    private func resolved(_ result: Result<[SocketAddress], RequestFailure>) {
         guard !isOver else { return }
         switch result {
         case .failure(let failure): end(failure)
@@ -55,13 +55,13 @@ final class Dial {
     /// The addresses that the egress guard lets through, each once.
     static func admit(
         _ addresses: [SocketAddress], host: String, allowsPrivate: Bool
-    ) -> Result<[SocketAddress], DeliveryFailure> {
+    ) -> Result<[SocketAddress], RequestFailure> {
         var admitted = [SocketAddress]()
         var refused: String?
         for address in addresses {
             if let what = EgressGuard.objection(to: address, allowsPrivateAddresses: allowsPrivate) {
                 refused = refused ?? "\(host) is \(address.ipAddress ?? "no IP address") (\(what))"
-            } else if !admitted.contains(address), admitted.count < DeliverLimits.candidatesMax {
+            } else if !admitted.contains(address), admitted.count < HTTPClientLimits.candidatesMax {
                 admitted.append(address)
             }
         }
@@ -72,7 +72,7 @@ final class Dial {
         return .failure(.unresolvable("\(host) has no address"))
     }
 
-    private func connectNext(after failure: DeliveryFailure?) {
+    private func connectNext(after failure: RequestFailure?) {
         guard !isOver else { return }
         guard let address = candidates.popFirst() else {
             return end(failure ?? .connectFailed("\(client.endpoint.host) has no address"))
@@ -116,11 +116,11 @@ final class Dial {
     /// The next address's share of the time that is left, so that a silent address does not use it all up.
     private func patience() -> TimeAmount {
         let left = exchange.deadline - client.eventLoop.now
-        if candidates.isEmpty { return left + .milliseconds(DeliverLimits.connectMarginMilliseconds) }
+        if candidates.isEmpty { return left + .milliseconds(HTTPClientLimits.connectMarginMilliseconds) }
         return .nanoseconds(max(1, left.nanoseconds / Int64(candidates.count + 1)))
     }
 
-    private func end(_ failure: DeliveryFailure) {
+    private func end(_ failure: RequestFailure) {
         isOver = true
         connecting = nil
         client.dialFailed(exchange, failure)

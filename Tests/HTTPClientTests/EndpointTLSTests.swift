@@ -1,7 +1,7 @@
 import NIOCore
 import Testing
 
-@testable import Outbound
+@testable import HTTPClient
 
 /// TLS is always verified: chain, name and validity. Certificates come from the openssl command.
 @Suite(.timeLimit(.minutes(1)))
@@ -106,7 +106,7 @@ struct EndpointTLSTests {
             $1.sayAndClose("HTTP/1.1 200 OK\r\n\r\nall of it")
         }
         let client = try await ClientHarness.make(port: server.port, host: "receiver.test", isTLS: true, trust: own)
-        #expect(try await client.send() == .success(EndpointAnswer(status: 200, excerpt: Array("all of it".utf8))))
+        #expect(try await client.send() == .success(EndpointAnswer(status: 200, body: Array("all of it".utf8))))
         await server.stop()
     }
 

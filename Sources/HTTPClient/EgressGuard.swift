@@ -1,6 +1,6 @@
 package import NIOCore
 
-/// Decides which addresses a delivery may go to. Pure: it judges an address that is already resolved, and the client
+/// Decides which addresses a request may go to. Pure: it judges an address that is already resolved, and the client
 /// connects to that same address, so a second look-up cannot replace it.
 ///
 /// The tables are IANA's special-purpose registries (RFC 6890 and its updates). Of IPv6 only the global unicast space
@@ -8,9 +8,9 @@ package import NIOCore
 package enum EgressGuard {
     package enum Verdict: Sendable, Equatable {
         case allowed
-        /// Inside: refused unless the integration says `allow_private = true`.
+        /// Inside: refused unless the client may reach it (`allow_private = true` of an integration).
         case `private`(String)
-        /// No receiver can be there, whatever the integration says.
+        /// No server can be there, whatever the configuration says.
         case impossible(String)
     }
 

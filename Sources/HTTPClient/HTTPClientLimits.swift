@@ -1,8 +1,8 @@
-/// Limits of the HTTP client alone; those that the configuration or another module uses, too, are in `Limits`.
-package enum DeliverLimits {
+/// Limits of the HTTP client alone; those that the configuration or another target uses, too, are in `Limits`.
+package enum HTTPClientLimits {
     /// Addresses of one name that are tried; further ones are left out.
     package static let candidatesMax = 8
-    /// Requests of one endpoint and one event loop that wait for a free connection; more are refused.
+    /// Requests of one client that wait for a free connection; more are refused.
     package static let requestsWaitingMax = 4_096
     /// Bodies up to this many bytes are copied after their head: cheaper than a second buffer down the pipeline.
     package static let coalescedBodyBytesMax = 16 << 10
@@ -14,6 +14,6 @@ package enum DeliverLimits {
     package static let lookUpPatience: Duration = .seconds(1)
     /// How old those addresses may be.
     package static let addressMemory: Duration = .seconds(300)
-    /// Added to the connect time-out of a name's last address, so that the deadline ends the attempt first.
+    /// Added to the connect time-out of a name's last address, so that the deadline ends the request first.
     package static let connectMarginMilliseconds: Int64 = 1_000
 }

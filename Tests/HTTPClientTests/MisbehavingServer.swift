@@ -76,7 +76,7 @@ final class MisbehavingServer: Sendable {
 
     func stop() async { try? await channel.close() }
 
-    /// Collects requests with a content-length.
+    /// Collects requests; without a content-length they have no body.
     private final class Reader: ChannelInboundHandler {
         typealias InboundIn = ByteBuffer
         private let connection: Int
@@ -107,9 +107,8 @@ final class MisbehavingServer: Sendable {
             guard let at = bytes.indices.first(where: { bytes[$0...].starts(with: end) }) else { return nil }
             let head = String(decoding: bytes[..<at], as: UTF8.self)
             let field = head.split(separator: "\r\n").first { $0.hasPrefix("content-length: ") }
-            guard let length = field.flatMap({ Int($0.dropFirst(16)) }), bytes.count >= at + 4 + length else {
-                return nil
-            }
+            let length = field.flatMap { Int($0.dropFirst(16)) } ?? 0
+            guard bytes.count >= at + 4 + length else { return nil }
             let body = Array(bytes[(at + 4)..<(at + 4 + length)])
             bytes.removeFirst(at + 4 + length)
             requests += 1

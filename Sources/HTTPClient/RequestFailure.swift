@@ -1,28 +1,13 @@
-/// What a receiver answered.
-package struct EndpointAnswer: Sendable, Equatable {
-    package let status: Int
-    /// The value of Retry-After as it came; `RetryAfter.parse` reads it.
-    package let retryAfter: String?
-    /// The first `Limits.responseExcerptBytesMax` bytes of the body.
-    package let excerpt: [UInt8]
-
-    package init(status: Int, retryAfter: String? = nil, excerpt: [UInt8] = []) {
-        self.status = status
-        self.retryAfter = retryAfter
-        self.excerpt = excerpt
-    }
-}
-
-/// How far an attempt had come.
-package enum DeliveryStage: String, Sendable, CaseIterable {
-    /// Waits for a connection: all that the integration may have are busy.
+/// How far a request had come.
+package enum RequestStage: String, Sendable, CaseIterable {
+    /// Waits for a connection: all that the client may have are busy.
     case waiting
     case resolving
     case connecting
     case handshaking
-    /// The receiver has not taken all of the request.
+    /// The server has not taken all of the request.
     case sending
-    /// The request is sent: the receiver may have acted on it.
+    /// The request is sent: the server may have acted on it.
     case head
     case body
 
@@ -40,19 +25,20 @@ package enum DeliveryStage: String, Sendable, CaseIterable {
     }
 }
 
-/// Why an attempt brought no answer, by stage. No case carries a header value, a body or user information.
-package enum DeliveryFailure: Error, Sendable, Equatable {
+/// Why a request brought no answer, by stage. No case carries a header value, a body or user information.
+package enum RequestFailure: Error, Sendable, Equatable {
     /// The egress guard left no address of the host.
     case refusedAddress(String)
     case unresolvable(String)
     case connectFailed(String)
     case tlsFailed(String)
-    case timedOut(DeliveryStage)
-    case connectionLost(DeliveryStage)
+    case timedOut(RequestStage)
+    case connectionLost(RequestStage)
     case malformedAnswer(String)
-    /// The request cannot be made: no HTTP request can carry one of the headers, or a key cannot sign.
+    /// The request cannot be made: it is for another host, no HTTP request can carry one of its headers, or it cannot
+    /// be signed.
     case unsendable(String)
-    /// This daemon gave the attempt up; the receiver is not to blame.
+    /// This daemon gave the request up; the server is not to blame.
     case cancelled
 
     /// One line for the journal.
@@ -69,4 +55,10 @@ package enum DeliveryFailure: Error, Sendable, Equatable {
         case .cancelled: "given up by this daemon"
         }
     }
+}
+
+/// Why a request cannot be written.
+package struct UnsendableRequest: Error, Sendable, Equatable {
+    /// Names the header, never its value.
+    package let reason: String
 }
