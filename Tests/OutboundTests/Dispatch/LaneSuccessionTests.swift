@@ -38,7 +38,8 @@ struct LaneSuccessionTests {
                 resolver: NameResolver().resolver, connectionsMax: 1, eventLoop: loop)
             let path = OutboundPath(
                 route: route, client: client, head: plan.head, signer: plan.signer, sources: SourceSignings([:]),
-                clock: clock, settlements: SettlementBuffer(), confirmations: dispatchBuffer.confirmations, observe: { _ in })
+                clock: clock, settlements: SettlementBuffer(), confirmations: dispatchBuffer.confirmations,
+                observe: { _ in })
             return Lane(
                 route: route, path: path, queue: queue, dispatchBuffer: dispatchBuffer, registration: registration,
                 loop: loop)
