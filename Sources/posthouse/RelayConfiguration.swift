@@ -61,9 +61,7 @@ extension SourceRules {
     }
 
     static func byName(_ configuration: Configuration) -> [String: SourceRules] {
-        Dictionary(
-            configuration.sources.map { ($0.name, SourceRules($0)) },
-            uniquingKeysWith: { first, _ in first })
+        Dictionary(firstOf: configuration.sources.map { ($0.name, SourceRules($0)) })
     }
 }
 
@@ -75,7 +73,7 @@ extension SourceSigning {
     }
 
     static func byName(_ sources: [Source]) -> [String: SourceSigning] {
-        Dictionary(sources.map { ($0.name, SourceSigning($0)) }, uniquingKeysWith: { first, _ in first })
+        Dictionary(firstOf: sources.map { ($0.name, SourceSigning($0)) })
     }
 }
 

@@ -87,7 +87,7 @@ struct Reload {
         list("added integration", lanes.added.map(\.integration.name))
         list("changed integration", lanes.changed.map(\.integration.name))
         list("removed integration", lanes.removed.map(\.integration.name))
-        let known = Dictionary(old.sources.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
+        let known = Dictionary(firstOf: old.sources, by: \.name)
         let names = Set(new.sources.map(\.name))
         list("added source", new.sources.map(\.name).filter { known[$0] == nil })
         list(

@@ -14,8 +14,7 @@ package struct NamedIntegrations: Sendable {
     ) async throws(DatabaseError) -> NamedIntegrations {
         try await pool.withSession { session throws(DatabaseError) in
             _ = try session.execute(QueueStatements.nameIntegrations, configured.map(\.name).sorted())
-            let rows = Dictionary(
-                try session.run(Pauses.names, ()).map { ($0.1, $0.0) }, uniquingKeysWith: { first, _ in first })
+            let rows = Dictionary(firstOf: try session.run(Pauses.names, ()).map { ($0.1, $0.0) })
             let routes = configured.compactMap { integration in
                 rows[integration.name].map { RoutedIntegration(row: $0, integration: integration) }
             }

@@ -74,7 +74,7 @@ package struct Replay: Sendable {
                     messages.upperBound, filter.integrations, since, until, filter.event.map(\.likePattern),
                     filter.isDead != false, filter.isDead != true, messages.lowerBound
                 ))
-            return Dictionary(rows.map { ($0.0, Int($0.1)) }, uniquingKeysWith: { first, _ in first })
+            return Dictionary(firstOf: rows.map { ($0.0, Int($0.1)) })
         }
     }
 

@@ -114,8 +114,7 @@ extension Queue {
     ) throws(DatabaseError) -> [(Int64, Int64, Int16, Int64, Int64)] {
         guard rows.count > 1 else { return rows }
         let sizes = Dictionary(
-            try session.run(QueueStatements.messageBytes, Array(Set(rows.map(\.1)))).map { ($0.0, Int($0.1)) },
-            uniquingKeysWith: { first, _ in first })
+            firstOf: try session.run(QueueStatements.messageBytes, Array(Set(rows.map(\.1)))).map { ($0.0, Int($0.1)) })
         var room = dispatchBuffer.roomForClaim(integration)
         var fitting = 0
         for row in rows {

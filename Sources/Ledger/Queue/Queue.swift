@@ -48,7 +48,7 @@ package struct Queue: Sendable {
                 return try session.run(QueueStatements.integrations, names)
             }
         }
-        let byName = Dictionary(rows.map { ($0.1, $0.0) }, uniquingKeysWith: { first, _ in first })
+        let byName = Dictionary(firstOf: rows.map { ($0.1, $0.0) })
         return try integrations.map { integration in
             guard let row = byName[integration.name] else {
                 throw DatabaseError.protocolViolation(
@@ -66,7 +66,7 @@ package struct Queue: Sendable {
         let rows = try await pool.withSession { session throws(DatabaseError) in
             try session.run(QueueStatements.pauses, ())
         }
-        return Dictionary(rows.map { ($0.0, $0.1 ?? "") }, uniquingKeysWith: { first, _ in first })
+        return Dictionary(firstOf: rows.map { ($0.0, $0.1 ?? "") })
     }
 
     /// Gives back deliveries that were leased and not tried. If the database does not answer, the sweep gives them

@@ -139,8 +139,7 @@ struct BatchWrite {
 
     private func collectAwaited(_ kept: [(Int64, FanOut.Planned)], into committed: inout RecordEvents.Committed) {
         let timeouts = Dictionary(
-            recorder.routes.compactMap { route in route.integration.confirmTimeout.map { (route.row, $0) } },
-            uniquingKeysWith: { first, _ in first })
+            firstOf: recorder.routes.compactMap { route in route.integration.confirmTimeout.map { (route.row, $0) } })
         guard !timeouts.isEmpty else { return }
         for (id, delivery) in kept {
             let cause = plan.events[plan.messages[delivery.message].cause]

@@ -47,10 +47,7 @@ struct QueueReads {
             } else {
                 try session.run(RecordStatements.occupied, (purchases, ordered))
             }
-        return Dictionary(
-            rows.map { (FanOut.OrderingKey(purchase: $0.0, integration: $0.1), $0.2) },
-            uniquingKeysWith: { first, _ in first }
-        )
+        return Dictionary(firstOf: rows.map { (FanOut.OrderingKey(purchase: $0.0, integration: $0.1), $0.2) })
     }
 
     /// Row ids, ascending: those drawn in advance if they are enough, otherwise newly drawn ones.

@@ -78,7 +78,7 @@ struct RecordEvents {
             changing.learn(found)
             if !found.isEmpty { throw Self.changingRace }
         }
-        let rows = Dictionary(admitted.map { ($0.0, $0.1) }, uniquingKeysWith: { first, _ in first })
+        let rows = Dictionary(firstOf: admitted.map { ($0.0, $0.1) })
         let (purchases, holders) = try reads.known(on: session)
         let admittedNow = arrivals.filter { rows[$0.key] != nil }
         let unreadable = admittedNow.filter { $0.purchase.map { purchases.unreadable[$0] != nil } ?? false }
@@ -183,7 +183,7 @@ struct RecordEvents {
         guard !repeated.isEmpty else { return [:] }
         let found = try session.run(
             RecordStatements.differing, (repeated.map { keys[$0] }, repeated.map { digests[$0] }))
-        return Dictionary(found, uniquingKeysWith: { first, _ in first })
+        return Dictionary(firstOf: found)
     }
 
     /// Locks the sources of the events, because a webhook of a purchase and a statement about its holder must not miss

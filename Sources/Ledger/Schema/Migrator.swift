@@ -112,7 +112,7 @@ package enum Migrator {
         let known = try session.run(applied, ())
         let newest = Migration.all.last?.version ?? 0
         if let last = known.last?.0, last > newest { return .failure(.newer(database: last, program: newest)) }
-        let checksums = Dictionary(known.map { ($0.0, $0.1) }, uniquingKeysWith: { first, _ in first })
+        let checksums = Dictionary(firstOf: known.map { ($0.0, $0.1) })
         for migration in Migration.all {
             if let checksum = checksums[migration.version] {
                 guard checksum == migration.checksum else {
