@@ -48,18 +48,14 @@ struct OutboundPath {
             headers += source.headers(body: message.derivedBody ?? message.original, unixSeconds: unixSeconds)
                 .filter { header in !headers.contains { $0.0.lowercased() == header.0.lowercased() } }
         }
-        #if DEBUG
-            Failpoint.reach(.deliveryBeforeRequest)
-        #endif
+        Failpoint.reach(.deliveryBeforeRequest)
         let startedAt = NIODeadline.now()
         let request = EndpointRequest(
             head: head, headers: headers, body: body, timeout: route.integration.timeout,
             answerBytesMax: Limits.responseBodyBytesMax, keptBytesMax: Limits.responseExcerptBytesMax)
         client.send(request) { result in
             if case .failure(.cancelled) = result { return completion(.givenUp) }
-            #if DEBUG
-                Failpoint.reach(.deliveryAfterAnswer)
-            #endif
+            Failpoint.reach(.deliveryAfterAnswer)
             let latency = Int((NIODeadline.now() - startedAt).nanoseconds / 1_000_000)
             settle(delivery, result, isProbe: isProbe, latencyMilliseconds: latency)
             completion(.settled(EndpointHealth(result)))

@@ -55,9 +55,7 @@ struct Reloader: Sendable {
         rules.learn(SourceRules.byName(next))
         signings.learn(SourceSigning.byName(next.sources))
         queue.route(to: prepared.lanes.map(\.route))
-        #if DEBUG
-            Failpoint.reach(.reloadAdopting)
-        #endif
+        Failpoint.reach(.reloadAdopting)
         let lanes = await dispatcher.adopt(prepared.lanes, resolver: resolver)
         // Not awaited, because it queries the database for the lanes that may open; the next poll tries again.
         Task { await dispatcher.wakeUp() }

@@ -10,7 +10,7 @@ struct EdgeTests {
         let path: String
     }
 
-    /// A release has nothing of the file of the failpoints (SourceRulesTests), so what that imports is no edge.
+    /// A release imports nothing in the file of the failpoints (SourceRulesTests), so what that imports is no edge.
     private static let released = SourceTree.sources.filter { $0.path != SourceTree.failpoints }
 
     private static let imports: [Import] = released.flatMap { file in
