@@ -42,7 +42,7 @@ struct OutboundPath {
                 completion(.settled(.none))
             }
         }
-        if route.integration.format == .source, let source = sources[message.source] {
+        if route.integration.format == .source, let source = sources.current[message.source] {
             // A source that signs after Standard Webhooks uses the same header names: those of the receiver's secret
             // win.
             headers += source.headers(body: message.derivedBody ?? message.original, unixSeconds: unixSeconds)

@@ -1,5 +1,4 @@
 package import Postgres
-import Synchronization
 package import Vocabulary
 
 /// The queue of deliveries.
@@ -104,12 +103,4 @@ package struct Queue: Sendable {
 }
 
 /// The integrations that new messages go to: read by every batch, replaced as a whole.
-package final class Routes: Sendable {
-    private let routed = Mutex<[RoutedIntegration]>([])
-
-    package init() {}
-
-    package var current: [RoutedIntegration] { routed.withLock { $0 } }
-
-    func replace(_ new: [RoutedIntegration]) { routed.withLock { $0 = new } }
-}
+package typealias Routes = Replaceable<[RoutedIntegration]>
