@@ -89,7 +89,8 @@ struct OperationalMessage: Sendable {
                 [row], [key], [scope.source], [scope.app], [scope.environment], [id], [type], [type], [""], [now],
                 [nil], [nil], [body(naming: named)]
             ))
-        let envelope = envelope(id: id, at: Timestamp(milliseconds: now))
+        let envelope = MessageEnvelope.write(
+            .init(type: type, eventID: id, eventName: type), of: .init(), in: scope, at: Timestamp(milliseconds: now))
         _ = try session.run(
             RecordStatements.tryMessages,
             ([messageRow], [KeyHash.message(passingOn: key)], [row], [type], [nil], [envelope], [nil]))
@@ -101,28 +102,5 @@ struct OperationalMessage: Sendable {
                 receivers.map { _ in false }, none
             ))
         _ = try session.execute(RecordStatements.notify, "")
-    }
-
-    /// Uses the same vocabulary as all other messages (`MessageEnvelope`), without holder and purchase.
-    private func envelope(id: String, at time: Timestamp) -> [UInt8] {
-        var json = JSONWriter()
-        json.object { json in
-            json.member("type", kind.rawValue)
-            json.member("timestamp", time.iso8601)
-            json.key("data")
-            json.object { json in
-                json.member("event_id", id)
-                json.member("event_name", kind.rawValue)
-                json.member("source", Self.source)
-                json.member("environment", Self.environment)
-                for key in ["holder", "resolved_user_id", "transfer", "purchase", "transaction"] {
-                    json.member(key, nil as String?)
-                }
-                json.key("original")
-            }
-        }
-        var bytes = json.bytes
-        bytes.removeLast(Message.envelopeEnd.count)
-        return bytes
     }
 }
