@@ -36,7 +36,7 @@ package final class HTTPListener: Sendable {
         let bootstrap = bootstrap(
             handler: handler, group: group, connections: connections, certificate: certificate, limits: limits)
         let channel = try await bind(bootstrap, to: listener)
-        if case .unix(let path) = listener {
+        if case .address(.unix(let path)) = listener {
             do { try SocketFile.open(path) } catch {
                 channel.close(mode: .all, promise: nil)
                 throw error
@@ -140,10 +140,10 @@ extension HTTPListener {
     ) async throws(HTTPServerError) -> any Channel {
         do {
             switch listener {
-            case .tcp(let host, let port):
+            case .address(.tcp(let host, let port)):
                 return try await bootstrap.serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
                     .bind(to: SocketAddress(ipAddress: host, port: port)).get()
-            case .unix(let path):
+            case .address(.unix(let path)):
                 try SocketFile.makeWay(at: path)
                 return try await bootstrap.bind(unixDomainSocketPath: path).get()
             case .inherited(let descriptor):
