@@ -34,25 +34,27 @@ let package = Package(
         // The bindings to C and C++.
         .systemLibrary(name: "CLibpq", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
         .systemLibrary(name: "CSystemd", pkgConfig: "libsystemd", providers: [.apt(["libsystemd-dev"])]),
+        .systemLibrary(name: "CLinux"),
         .target(name: "CToml"),
 
         // What everything speaks.
         .target(name: "Vocabulary", swiftSettings: sharedSettings),
         .target(name: "JSONText", swiftSettings: sharedSettings),
+        .target(name: "Linux", dependencies: ["CLinux"], swiftSettings: sharedSettings),
 
         // The outside world: a database, the service manager, HTTP, a private cluster, the configuration.
-        .target(name: "Postgres", dependencies: ["CLibpq"], swiftSettings: sharedSettings),
-        .target(name: "Systemd", dependencies: ["CSystemd"], swiftSettings: sharedSettings),
+        .target(name: "Postgres", dependencies: ["CLibpq", "Linux"], swiftSettings: sharedSettings),
+        .target(name: "Systemd", dependencies: ["CSystemd", "Linux"], swiftSettings: sharedSettings),
         .target(
             name: "HTTPServer", dependencies: ["Vocabulary", nio, nioPosix, nioHTTP, nioTLS],
             swiftSettings: sharedSettings),
         .target(
-            name: "HTTPClient", dependencies: ["Vocabulary", nio, nioPosix, nioHTTP, nioTLS, nioTLSEvents],
+            name: "HTTPClient", dependencies: ["Linux", "Vocabulary", nio, nioPosix, nioHTTP, nioTLS, nioTLSEvents],
             swiftSettings: sharedSettings),
         .target(
             name: "Cluster",
             dependencies: [
-                "Vocabulary", .product(name: "Subprocess", package: "swift-subprocess"),
+                "Linux", "Vocabulary", .product(name: "Subprocess", package: "swift-subprocess"),
                 .product(name: "SystemPackage", package: "swift-system"),
             ],
             swiftSettings: sharedSettings),
@@ -82,7 +84,7 @@ let package = Package(
             name: "API", dependencies: ["Vocabulary", "JSONText", "HTTPServer", "Ledger", crypto],
             resources: [.embedInCode("openapi.json")], swiftSettings: sharedSettings),
 
-        .target(name: "Observing", dependencies: ["Vocabulary", "Systemd"], swiftSettings: sharedSettings),
+        .target(name: "Observing", dependencies: ["Linux", "Systemd", "Vocabulary"], swiftSettings: sharedSettings),
         .executableTarget(
             name: "posthouse",
             dependencies: [
@@ -98,6 +100,7 @@ let package = Package(
         + ([
             ("Vocabulary", []),
             ("JSONText", []),
+            ("Linux", []),
             ("Postgres", ["TestSupport"]),
             ("Systemd", []),
             ("HTTPServer", ["Vocabulary", nio, nioPosix, nioTLS]),
@@ -108,7 +111,7 @@ let package = Package(
             ("Ledger", ["Vocabulary", "JSONText", "Postgres", "TestSupport"]),
             ("Outbound", ["HTTPClient", "Ledger", "Postgres", "Vocabulary", nio, nioPosix, crypto]),
             ("API", ["HTTPServer", "JSONText", "Ledger", "Postgres", "TestSupport", "Vocabulary"]),
-            ("Observing", ["Vocabulary", "Systemd"]),
+            ("Observing", ["Linux", "Systemd", "Vocabulary"]),
         ] as [(String, [Target.Dependency])]).map { name, more in
             .testTarget(
                 name: name + "Tests", dependencies: [.init(stringLiteral: name)] + more,

@@ -1,4 +1,4 @@
-import Glibc
+import Linux
 package import NIOCore
 import Synchronization
 import Vocabulary
@@ -96,8 +96,11 @@ package final class NameResolver: Sendable {
     }
 
     private func begin(_ host: String) {
-        let isStarted = DetachedThread.start { [self] in ended(host, lookUp(host)) }
-        if !isStarted { ended(host, .failure(ResolutionError(reason: "no thread for the look-up", isTemporary: true))) }
+        do throws(DetachedThread.Failure) {
+            try DetachedThread.start { [self] in ended(host, lookUp(host)) }
+        } catch {
+            ended(host, .failure(ResolutionError(reason: "\(error)", isTemporary: true)))
+        }
     }
 
     /// Answers a waiter with the known addresses, because the look-up takes too long.
@@ -138,37 +141,5 @@ package final class NameResolver: Sendable {
                     return address
                 })
         }
-    }
-}
-
-/// Runs one blocking call on a thread that nobody waits for.
-private enum DetachedThread {
-    private final class Job: Sendable {
-        let body: @Sendable () -> Void
-        init(_ body: @escaping @Sendable () -> Void) { self.body = body }
-    }
-
-    /// False: the system has no thread left, and `body` is not called.
-    static func start(_ body: @escaping @Sendable () -> Void) -> Bool {
-        let job = Unmanaged.passRetained(Job(body))
-        var thread = pthread_t()
-        // Signals are handled on the main thread, so the new thread inherits a mask that blocks all of them.
-        var all = sigset_t()
-        var before = sigset_t()
-        sigfillset(&all)
-        pthread_sigmask(SIG_BLOCK, &all, &before)
-        let result = pthread_create(
-            &thread, nil,
-            { argument in
-                argument.map { Unmanaged<Job>.fromOpaque($0).takeRetainedValue().body() }
-                return nil
-            }, job.toOpaque())
-        pthread_sigmask(SIG_SETMASK, &before, nil)
-        guard result == 0 else {
-            job.release()
-            return false
-        }
-        pthread_detach(thread)
-        return true
     }
 }

@@ -15,7 +15,8 @@ FUZZ_SOURCES = ROOT / "Tests" / "Fuzz"
 
 # Each wave depends on those before it.
 WAVES = [
-    ["CToml", "Vocabulary", "JSONText", "Postgres"],
+    ["CToml", "Linux", "Vocabulary", "JSONText"],
+    ["Postgres"],
     ["HTTPServer", "HTTPClient", "Configuration", "Ledger"],
     ["Inbound", "Outbound", "API"],
     ["Fuzz"],

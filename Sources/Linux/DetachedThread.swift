@@ -1,13 +1,19 @@
 internal import Glibc
 
-/// Runs one blocking job on a detached thread, so that it blocks no thread of a pool.
-enum WriterThread {
+/// Runs one blocking job on a thread of its own that nobody waits for, so that it blocks no thread of a pool.
+package enum DetachedThread {
+    package struct Failure: Error, CustomStringConvertible {
+        package let errorNumber: Int32
+        package var description: String { "cannot start a thread: " + String(cString: strerror(errorNumber)) }
+    }
+
     private final class Job: Sendable {
         let body: @Sendable () -> Void
         init(_ body: @escaping @Sendable () -> Void) { self.body = body }
     }
 
-    static func start(_ body: @escaping @Sendable () -> Void) throws(JournalWriterFailure) {
+    /// Throws when the system has no thread left; `body` is not called then.
+    package static func start(_ body: @escaping @Sendable () -> Void) throws(Failure) {
         let job = Unmanaged.passRetained(Job(body))
         var thread = pthread_t()
         // Signals are handled on the main thread, so the new thread inherits a mask that blocks all of them.
@@ -24,8 +30,7 @@ enum WriterThread {
         pthread_sigmask(SIG_SETMASK, &before, nil)
         guard result == 0 else {
             job.release()
-            throw JournalWriterFailure(
-                description: "cannot start the journal's thread: " + String(cString: strerror(result)))
+            throw Failure(errorNumber: result)
         }
         pthread_detach(thread)
     }
