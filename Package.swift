@@ -17,7 +17,8 @@ let nioTLSEvents: Target.Dependency = .product(name: "NIOTLS", package: "swift-n
 let nioTLS: Target.Dependency = .product(name: "NIOSSL", package: "swift-nio-ssl")
 let crypto: Target.Dependency = .product(name: "Crypto", package: "swift-crypto")
 
-// The order of the targets is the way an event takes: HTTPServer and Inbound, the Ledger over Postgres, Outbound.
+// The order of the targets is the way an event takes: HTTPServer and Inbound, the Ledger over Postgres, Outbound and
+// HTTPClient.
 // Inbound and Outbound never import each other: they meet in the database (Tests/TidyTests holds the edges).
 let package = Package(
     name: "posthouse",
@@ -33,22 +34,27 @@ let package = Package(
         // The bindings to C and C++.
         .systemLibrary(name: "CLibpq", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
         .systemLibrary(name: "CSystemd", pkgConfig: "libsystemd", providers: [.apt(["libsystemd-dev"])]),
+        .systemLibrary(name: "CLinux"),
         .target(name: "CToml"),
 
         // What everything speaks.
         .target(name: "Vocabulary", swiftSettings: sharedSettings),
         .target(name: "JSONText", swiftSettings: sharedSettings),
+        .target(name: "Linux", dependencies: ["CLinux"], swiftSettings: sharedSettings),
 
         // The outside world: a database, the service manager, HTTP, a private cluster, the configuration.
-        .target(name: "Postgres", dependencies: ["CLibpq"], swiftSettings: sharedSettings),
-        .target(name: "Systemd", dependencies: ["CSystemd"], swiftSettings: sharedSettings),
+        .target(name: "Postgres", dependencies: ["CLibpq", "Linux"], swiftSettings: sharedSettings),
+        .target(name: "Systemd", dependencies: ["CSystemd", "Linux"], swiftSettings: sharedSettings),
         .target(
             name: "HTTPServer", dependencies: ["Vocabulary", nio, nioPosix, nioHTTP, nioTLS],
             swiftSettings: sharedSettings),
         .target(
+            name: "HTTPClient", dependencies: ["Linux", "Vocabulary", nio, nioPosix, nioHTTP, nioTLS, nioTLSEvents],
+            swiftSettings: sharedSettings),
+        .target(
             name: "Cluster",
             dependencies: [
-                "Vocabulary", .product(name: "Subprocess", package: "swift-subprocess"),
+                "Linux", "Vocabulary", .product(name: "Subprocess", package: "swift-subprocess"),
                 .product(name: "SystemPackage", package: "swift-system"),
             ],
             swiftSettings: sharedSettings),
@@ -70,8 +76,7 @@ let package = Package(
             ],
             swiftSettings: sharedSettings),
         .target(
-            name: "Outbound",
-            dependencies: ["Vocabulary", "Ledger", crypto, nio, nioPosix, nioHTTP, nioTLS, nioTLSEvents],
+            name: "Outbound", dependencies: ["Vocabulary", "HTTPClient", "Ledger", crypto, nio],
             swiftSettings: sharedSettings),
 
         // What the app's backend asks.
@@ -79,13 +84,12 @@ let package = Package(
             name: "API", dependencies: ["Vocabulary", "JSONText", "HTTPServer", "Ledger", crypto],
             resources: [.embedInCode("openapi.json")], swiftSettings: sharedSettings),
 
-        .target(name: "Observing", dependencies: ["Vocabulary", "Systemd"], swiftSettings: sharedSettings),
+        .target(name: "Observing", dependencies: ["Linux", "Systemd", "Vocabulary"], swiftSettings: sharedSettings),
         .executableTarget(
             name: "posthouse",
             dependencies: [
-                "API", "Cluster", "Configuration", "HTTPServer", "Inbound", "JSONText", "Ledger", "Observing",
-                "Outbound",
-                "Postgres", "Systemd", "Vocabulary", nio, nioPosix,
+                "API", "Cluster", "Configuration", "HTTPClient", "HTTPServer", "Inbound", "JSONText", "Ledger",
+                "Observing", "Outbound", "Postgres", "Systemd", "Vocabulary", nio, nioPosix,
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: sharedSettings),
@@ -96,16 +100,18 @@ let package = Package(
         + ([
             ("Vocabulary", []),
             ("JSONText", []),
+            ("Linux", []),
             ("Postgres", ["TestSupport"]),
             ("Systemd", []),
             ("HTTPServer", ["Vocabulary", nio, nioPosix, nioTLS]),
+            ("HTTPClient", ["Vocabulary", nio, nioPosix, nioTLS]),
             ("Cluster", ["Vocabulary"]),
             ("Configuration", ["Vocabulary"]),
             ("Inbound", ["JSONText", "Vocabulary", crypto]),
             ("Ledger", ["Vocabulary", "JSONText", "Postgres", "TestSupport"]),
-            ("Outbound", ["Ledger", "Postgres", "Vocabulary", nio, nioPosix, nioHTTP, nioTLS, crypto]),
+            ("Outbound", ["HTTPClient", "Ledger", "Postgres", "Vocabulary", nio, nioPosix, crypto]),
             ("API", ["HTTPServer", "JSONText", "Ledger", "Postgres", "TestSupport", "Vocabulary"]),
-            ("Observing", ["Vocabulary", "Systemd"]),
+            ("Observing", ["Linux", "Systemd", "Vocabulary"]),
         ] as [(String, [Target.Dependency])]).map { name, more in
             .testTarget(
                 name: name + "Tests", dependencies: [.init(stringLiteral: name)] + more,

@@ -24,8 +24,7 @@ package struct API: IncomingHandler {
         access = Access(tokens)
         backend = Backend(
             sources: SourceChoice(sources), environments: EnvironmentChoice(sources),
-            groups: Dictionary(
-                subscriptionGroups.map { ($0.name, $0.products) }, uniquingKeysWith: { first, _ in first }),
+            groups: Dictionary(firstOf: subscriptionGroups.map { ($0.name, $0.products) }),
             lookup: lookup, gate: Gate(lookupsMax: lookupsMax, waitingMax: APILimits.waitingMax), queue: queue,
             clock: BackendClock(now))
         self.bodyBytesMax = bodyBytesMax

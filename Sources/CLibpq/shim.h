@@ -5,7 +5,6 @@
 
 #include <libpq-fe.h>
 #include <pthread.h>
-#include <sys/eventfd.h>
 
 static const int posthouse_diag_severity = PG_DIAG_SEVERITY_NONLOCALIZED;
 static const int posthouse_diag_sqlstate = PG_DIAG_SQLSTATE;
@@ -13,9 +12,6 @@ static const int posthouse_diag_message_primary = PG_DIAG_MESSAGE_PRIMARY;
 static const int posthouse_diag_message_detail = PG_DIAG_MESSAGE_DETAIL;
 static const int posthouse_diag_message_hint = PG_DIAG_MESSAGE_HINT;
 static const int posthouse_diag_constraint_name = PG_DIAG_CONSTRAINT_NAME;
-
-// A counter that a poll(2) can wait on, closed on exec, never blocking. -1 and errno when there is none.
-static inline int posthouse_eventfd(void) { return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); }
 
 // pthread_setname_np(3), declared here because its header hides it without _GNU_SOURCE.
 extern int pthread_setname_np(pthread_t thread, const char *name);

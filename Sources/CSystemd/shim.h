@@ -1,5 +1,5 @@
 // The only binding to libsystemd: sd_notify, sd_watchdog_enabled, sd_listen_fds_with_names, sd_journal_sendv,
-// sd_id128_get_machine_app_specific; and to eventfd, which Swift's Glibc module leaves out.
+// sd_id128_get_machine_app_specific.
 #ifndef POSTHOUSE_CSYSTEMD_SHIM_H
 #define POSTHOUSE_CSYSTEMD_SHIM_H
 
@@ -8,7 +8,6 @@
 #include <systemd/sd-id128.h>
 #define SD_JOURNAL_SUPPRESS_LOCATION 1
 #include <systemd/sd-journal.h>
-#include <sys/eventfd.h>
 
 static const int posthouse_sd_listen_fds_start = SD_LISTEN_FDS_START;
 

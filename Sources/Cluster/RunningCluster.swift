@@ -1,3 +1,5 @@
+internal import Linux
+
 extension PrivateCluster {
     /// The connection string of the cluster that a daemon keeps in `directory`, for a command beside it; nil when none
     /// runs there or this user may not look into it.
@@ -7,7 +9,7 @@ extension PrivateCluster {
         // cluster's own user may not see the working directory of a process. If the pid has gone to another server,
         // nobody answers at the socket.
         guard let file = PostmasterFile(in: data), let sockets = file.socketDirectory,
-            let status = ProcessStatus(of: file.pid), !status.isDead, status.name == "postgres"
+            let status = ProcessStat(of: "\(file.pid)"), !status.isDead, status.name == "postgres"
         else { return nil }
         return connectionString(socketDirectory: sockets)
     }

@@ -1,4 +1,5 @@
 internal import Glibc
+internal import Linux
 
 /// One process, distinguished from a later one with the same pid by its start time.
 struct ServerProcess: Sendable, Equatable {
@@ -13,8 +14,10 @@ struct ServerProcess: Sendable, Equatable {
 
     /// The process that has this pid now; nil for none and for a zombie, for which kill(pid, 0) would still succeed.
     init?(running pid: pid_t) {
-        guard let status = ProcessStatus(of: pid), !status.isDead else { return nil }
-        self.init(pid: pid, startTicks: status.startTicks)
+        guard let status = ProcessStat(of: "\(pid)"), !status.isDead, let start: UInt64 = status.number(22) else {
+            return nil
+        }
+        self.init(pid: pid, startTicks: start)
     }
 
     var isAlive: Bool { ServerProcess(running: pid) == self }
@@ -24,37 +27,11 @@ struct ServerProcess: Sendable, Equatable {
     }
 }
 
-/// The fields that are read from /proc/PID/stat (proc(5)).
-struct ProcessStatus: Equatable {
-    let name: String
-    let state: Character
-    let startTicks: UInt64
-
-    /// Zombie or dead: it holds nothing any more, and only waits for its parent to reap it.
-    var isDead: Bool { state == "Z" || state == "X" || state == "x" }
-
-    init?(of pid: pid_t) {
-        guard let text = Files.text("/proc/\(pid)/stat") else { return nil }
-        self.init(parsing: text)
-    }
-
-    /// The name is in parentheses and may hold any character: the last one closes it.
-    init?(parsing text: String) {
-        guard let open = text.firstIndex(of: "("), let close = text.lastIndex(of: ")"), open < close else { return nil }
-        let fields = text[text.index(after: close)...].split(separator: " ")
-        // The state is field 3, the start time field 22.
-        guard fields.count > 19, let state = fields[0].first, let start = UInt64(fields[19]) else { return nil }
-        name = String(text[text.index(after: open)..<close])
-        self.state = state
-        startTicks = start
-    }
-}
-
 /// The processes of one data directory. Each process of a server has it as its working directory.
 enum ServerProcesses {
     /// Whether this pid is a live server process on `data`.
     static func isServer(_ pid: pid_t, on data: String) -> Bool {
-        guard let status = ProcessStatus(of: pid), !status.isDead, status.name == "postgres" else { return false }
+        guard let status = ProcessStat(of: "\(pid)"), !status.isDead, status.name == "postgres" else { return false }
         var own = stat()
         var theirs = stat()
         // Following the link of another user's process needs root; then it is not ours either.

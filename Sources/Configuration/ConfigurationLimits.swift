@@ -25,8 +25,9 @@ package enum ConfigurationLimits {
     /// Bytes of an API token: a request's head must hold it. A shorter one than the second can be guessed.
     package static let tokenBytesMax = 1_024
     package static let tokenBytesSafe = 16
-    /// Fields of `headers`, and bytes of one value.
+    /// Fields of `headers`, and bytes of one name and one value.
     package static let headersMax = 32
+    package static let headerNameBytesMax = 256
     package static let headerValueBytesMax = 8 << 10
     /// Members of `events`, `environments`, `sources`, `permanent`, `products` and `scopes`; names of `event_names`.
     package static let listMembersMax = 512

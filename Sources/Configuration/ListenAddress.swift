@@ -1,23 +1,8 @@
 internal import Glibc
+package import Vocabulary
 
-/// The address of a listener: an address and a port, or a socket in the file system. The only parser of such texts.
-package enum ListenAddress: Sendable, Hashable {
-    /// `host` is an IPv4 or IPv6 address in its shortest form, without brackets. Port 0: the kernel chooses.
-    case tcp(host: String, port: Int)
-    /// An absolute path.
-    case unix(path: String)
-
-    /// `[server] listen` default: behind a proxy of the same machine.
-    package static let standard = ListenAddress.tcp(host: "127.0.0.1", port: 8_080)
-
-    /// As the configuration writes it.
-    package var text: String {
-        switch self {
-        case .tcp(let host, let port): host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)"
-        case .unix(let path): "unix:\(path)"
-        }
-    }
-
+/// The only parser of listen addresses.
+extension ListenAddress {
     /// Reads `127.0.0.1:8080`, `[::1]:8080` or `unix:/path`. Names are not looked up, because a name may have several
     /// addresses and they may change; only `localhost` is known, as 127.0.0.1.
     package init(parsing text: String) throws(ListenMistake) {

@@ -2,7 +2,7 @@ package import NIOCore
 import NIOHTTP1
 import NIOPosix
 import NIOSSL
-import Synchronization
+import Vocabulary
 
 /// One listener with its connections.
 package final class HTTPListener: Sendable {
@@ -11,15 +11,16 @@ package final class HTTPListener: Sendable {
 
     private let channel: any Channel
     private let connections: Connections
-    private let certificates: Certificates
+    /// nil: it was started without one and stays so.
+    private let certificate: Replaceable<TLSCertificate?>
 
     private init(
-        channel: any Channel, boundAddress: String, connections: Connections, certificates: Certificates
+        channel: any Channel, boundAddress: String, connections: Connections, certificate: Replaceable<TLSCertificate?>
     ) {
         self.channel = channel
         self.boundAddress = boundAddress
         self.connections = connections
-        self.certificates = certificates
+        self.certificate = certificate
     }
 
     package var figures: HTTPServerFigures { connections.figures }
@@ -31,29 +32,35 @@ package final class HTTPListener: Sendable {
         limits: HTTPServerLimits = HTTPServerLimits()
     ) async throws(HTTPServerError) -> HTTPListener {
         let connections = Connections()
-        let certificates = Certificates(try tls?.load())
+        let certificate = Replaceable(try tls?.load())
         let bootstrap = bootstrap(
-            handler: handler, group: group, connections: connections, certificates: certificates, limits: limits)
+            handler: handler, group: group, connections: connections, certificate: certificate, limits: limits)
         let channel = try await bind(bootstrap, to: listener)
-        if case .unix(let path) = listener {
+        if case .address(.unix(let path)) = listener {
             do { try SocketFile.open(path) } catch {
                 channel.close(mode: .all, promise: nil)
                 throw error
             }
         }
         return HTTPListener(
-            channel: channel, boundAddress: channel.localAddress?.listenText ?? listener.description,
-            connections: connections, certificates: certificates)
+            channel: channel, boundAddress: channel.localAddress?.listenAddress?.text ?? listener.text,
+            connections: connections, certificate: certificate)
     }
 
     /// Whether it was started with a certificate; it then speaks TLS for as long as it listens.
-    package var speaksTLS: Bool { certificates.current != nil }
+    package var speaksTLS: Bool { certificate.current != nil }
 
     /// Gives new connections this certificate; open ones keep theirs. Does nothing on a listener that was started
     /// without TLS.
     /// - Returns: whether it differs from the one before.
     @discardableResult
-    package func replaceTLS(_ certificate: TLSCertificate) -> Bool { certificates.replace(certificate) }
+    package func replaceTLS(_ next: TLSCertificate) -> Bool {
+        certificate.change { certificate in
+            guard let former = certificate else { return false }
+            certificate = next
+            return former.chain != next.chain
+        }
+    }
 
     /// Stops accepting, answers requests under way with `Connection: close`, closes idle connections, and returns when
     /// none is left. The rest is cut at the deadline; returns how many that were.
@@ -96,8 +103,8 @@ extension HTTPListener {
 
 extension HTTPListener {
     private static func bootstrap(
-        handler: some IncomingHandler, group: any EventLoopGroup, connections: Connections, certificates: Certificates,
-        limits: HTTPServerLimits
+        handler: some IncomingHandler, group: any EventLoopGroup, connections: Connections,
+        certificate: Replaceable<TLSCertificate?>, limits: HTTPServerLimits
     ) -> ServerBootstrap {
         let waits = Waits(limits)
         let acceptBatch = AcceptGate.batch(connectionsMax: limits.connectionsMax)
@@ -114,7 +121,7 @@ extension HTTPListener {
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     let pipeline = channel.pipeline.syncOperations
-                    if let certificate = certificates.current {
+                    if let certificate = certificate.current {
                         try pipeline.addHandler(NIOSSLServerHandler(context: certificate.context))
                     }
                     try pipeline.addHandler(
@@ -133,10 +140,10 @@ extension HTTPListener {
     ) async throws(HTTPServerError) -> any Channel {
         do {
             switch listener {
-            case .tcp(let host, let port):
+            case .address(.tcp(let host, let port)):
                 return try await bootstrap.serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
                     .bind(to: SocketAddress(ipAddress: host, port: port)).get()
-            case .unix(let path):
+            case .address(.unix(let path)):
                 try SocketFile.makeWay(at: path)
                 return try await bootstrap.bind(unixDomainSocketPath: path).get()
             case .inherited(let descriptor):
@@ -147,23 +154,6 @@ extension HTTPListener {
             throw error
         } catch {
             throw HTTPServerError(binding: listener, error)
-        }
-    }
-}
-
-/// The certificate of a listener, replaceable while it serves; nil: it was started without one and stays so.
-private final class Certificates: Sendable {
-    private let certificate: Mutex<TLSCertificate?>
-
-    init(_ certificate: TLSCertificate?) { self.certificate = Mutex(certificate) }
-
-    var current: TLSCertificate? { certificate.withLock { $0 } }
-
-    func replace(_ next: TLSCertificate) -> Bool {
-        certificate.withLock { certificate in
-            guard let former = certificate else { return false }
-            certificate = next
-            return former.chain != next.chain
         }
     }
 }

@@ -1,5 +1,6 @@
 import Glibc
 import NIOCore
+import Vocabulary
 
 /// Why a listener could not be started. Each says what happened, where, and what to do.
 package enum HTTPServerError: Error, Hashable, CustomStringConvertible {
@@ -38,19 +39,19 @@ package enum HTTPServerError: Error, Hashable, CustomStringConvertible {
     /// Explains a failed bind to a person.
     init(binding listen: Listen, _ error: any Error) {
         guard let error = error as? IOError else {
-            self = .failed(listen.description, reason: "\(error)")
+            self = .failed(listen.text, reason: "\(error)")
             return
         }
         self.init(binding: listen, errno: error.errnoCode)
     }
 
     init(binding listen: Listen, errno code: CInt) {
-        let address = listen.description
+        let address = listen.text
         switch (code, listen) {
         case (EADDRINUSE, _): self = .addressInUse(address)
         case (EACCES, _), (EPERM, _), (EROFS, _): self = .permissionDenied(address)
         case (EADDRNOTAVAIL, _): self = .addressNotOfThisMachine(address)
-        case (ENOENT, .unix(let path)), (ENOTDIR, .unix(let path)):
+        case (ENOENT, .address(.unix(let path))), (ENOTDIR, .address(.unix(let path))):
             self = .socketPath(path, reason: "its folder does not exist; make it, or let RuntimeDirectory= make it")
         default: self = .failed(address, reason: String(cString: strerror(code)))
         }

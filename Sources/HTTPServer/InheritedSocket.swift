@@ -1,5 +1,6 @@
 import Glibc
 import NIOCore
+package import Vocabulary
 
 /// Checks a descriptor that another program opened, before an event loop owns it: a wrong number must cause a clear
 /// error and not a crash inside the loop.
@@ -24,35 +25,35 @@ enum InheritedSocket {
 }
 
 extension Listen {
-    /// The address of a socket that another program has bound, in the form of `[server] listen`.
-    package static func address(ofInherited descriptor: CInt) throws(HTTPServerError) -> String {
+    /// The address of a socket that another program has bound.
+    package static func address(ofInherited descriptor: CInt) throws(HTTPServerError) -> ListenAddress {
         try InheritedSocket.check(descriptor)
         var storage = sockaddr_storage()
         var size = socklen_t(MemoryLayout<sockaddr_storage>.size)
         let result = withUnsafeMutablePointer(to: &storage) { pointer in
             pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { getsockname(descriptor, $0, &size) }
         }
-        guard result == 0, let text = text(of: storage) else {
+        guard result == 0, let address = address(of: storage) else {
             throw .notAListeningSocket(
                 descriptor, reason: "its address cannot be read; it needs an IP address or a path")
         }
-        return text
+        return address
     }
 
-    private static func text(of storage: sockaddr_storage) -> String? {
+    private static func address(of storage: sockaddr_storage) -> ListenAddress? {
         withUnsafePointer(to: storage) { pointer in
             switch CInt(storage.ss_family) {
             case AF_INET:
                 pointer.withMemoryRebound(to: sockaddr_in.self, capacity: 1) {
-                    SocketAddress($0.pointee).listenText
+                    SocketAddress($0.pointee).listenAddress
                 }
             case AF_INET6:
                 pointer.withMemoryRebound(to: sockaddr_in6.self, capacity: 1) {
-                    SocketAddress($0.pointee).listenText
+                    SocketAddress($0.pointee).listenAddress
                 }
             case AF_UNIX:
                 pointer.withMemoryRebound(to: sockaddr_un.self, capacity: 1) {
-                    SocketAddress($0.pointee).listenText
+                    SocketAddress($0.pointee).listenAddress
                 }
             default: nil
             }
@@ -61,14 +62,12 @@ extension Listen {
 }
 
 extension SocketAddress {
-    /// The address in the form of `Listen.description`.
-    var listenText: String? {
+    var listenAddress: ListenAddress? {
         switch self {
         case .v4, .v6:
             guard let ipAddress, let port else { return nil }
-            return Listen.tcp(host: ipAddress, port: port).description
-        case .unixDomainSocket:
-            return pathname.map { "unix:\($0)" }
+            return .tcp(host: ipAddress, port: port)
+        case .unixDomainSocket: return pathname.map { .unix(path: $0) }
         }
     }
 }

@@ -1,5 +1,6 @@
 import Glibc
 import NIOCore
+import Vocabulary
 
 /// The file of a unix socket. NIO removes it when the listener closes; the file of a killed daemon stays and blocks the
 /// next one.
@@ -9,7 +10,7 @@ enum SocketFile {
         var status = stat()
         guard lstat(path, &status) == 0 else {
             if errno == ENOENT { return }
-            throw HTTPServerError(binding: .unix(path: path), errno: errno)
+            throw HTTPServerError(binding: .address(.unix(path: path)), errno: errno)
         }
         guard status.st_mode & S_IFMT == S_IFSOCK else {
             throw .socketPath(path, reason: "there is a file that is not a socket; remove it or choose another path")
@@ -18,16 +19,16 @@ enum SocketFile {
         case 0, EAGAIN: throw .addressInUse("unix:\(path)")  // EAGAIN: somebody listens, with a full queue
         case ECONNREFUSED:
             guard unlink(path) == 0 || errno == ENOENT else {
-                throw HTTPServerError(binding: .unix(path: path), errno: errno)
+                throw HTTPServerError(binding: .address(.unix(path: path)), errno: errno)
             }
-        case let code: throw HTTPServerError(binding: .unix(path: path), errno: code)
+        case let code: throw HTTPServerError(binding: .address(.unix(path: path)), errno: code)
         }
     }
 
     /// Lets everybody connect, as with systemd's default SocketMode=0666: the folder decides who reaches the socket,
     /// signatures and tokens decide who may do what.
     static func open(_ path: String) throws(HTTPServerError) {
-        guard chmod(path, 0o666) == 0 else { throw HTTPServerError(binding: .unix(path: path), errno: errno) }
+        guard chmod(path, 0o666) == 0 else { throw HTTPServerError(binding: .address(.unix(path: path)), errno: errno) }
     }
 
     /// The errno of connecting to it; 0 if somebody listens.

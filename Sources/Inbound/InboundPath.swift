@@ -15,9 +15,7 @@ struct InboundPath: Sendable {
     let observe: Observer
 
     func take(_ request: IncomingRequest, acknowledge: @escaping @Sendable (HTTPAnswer) -> Void) {
-        #if DEBUG
-            Failpoint.reach(.webhookRead)
-        #endif
+        Failpoint.reach(.webhookRead)
         let authenticity = adapter.authenticate(
             header: { request.head.first($0) }, body: request.body, source: source, now: now())
         if case .refused(let refusal) = authenticity {

@@ -1,5 +1,4 @@
 internal import Glibc
-internal import Synchronization
 package import Systemd
 package import Vocabulary
 
@@ -40,7 +39,7 @@ package final class Observatory: Sendable {
     private let version: String
     private let now: @Sendable () -> Timestamp
     private let metrics = Metrics()
-    private let limiter: Box<DetailLimiter>
+    private let limiter: Replaceable<DetailLimiter>
     private let writer: JournalWriter<TimedObservation>
 
     /// `detailPerSecond`: `[journal] detail_limit`. `queueEntriesMax`: Limits.journalQueueEntriesMax.
@@ -58,14 +57,14 @@ package final class Observatory: Sendable {
     ) throws(JournalWriterFailure) {
         self.version = version
         self.now = now
-        let limiter = Box(DetailLimiter(detailPerSecond: detailPerSecond))
+        let limiter = Replaceable(DetailLimiter(detailPerSecond: detailPerSecond))
         self.limiter = limiter
         writer = try JournalWriter(
             queueEntriesMax: queueEntriesMax, batchEntriesMax: ObservingLimits.journalBatchEntriesMax,
             tickInterval: tick, sink: sink,
             tick: { dropped, isLast in
                 let time = now()
-                var due = limiter.value.withLock { isLast ? $0.takeSums() : $0.endSecond(at: time) }
+                var due = limiter.change { isLast ? $0.takeSums() : $0.endSecond(at: time) }
                 if dropped > 0 { due.append(.journalDropped(count: dropped)) }
                 return due.map { TimedObservation(observation: $0, at: time) }
             })
@@ -75,7 +74,7 @@ package final class Observatory: Sendable {
     package func observe(_ observation: Observation) {
         metrics.count(observation)
         let time = now()
-        let (sums, isDetailed) = limiter.value.withLock { ($0.endSecond(at: time), $0.admit(observation)) }
+        let (sums, isDetailed) = limiter.change { ($0.endSecond(at: time), $0.admit(observation)) }
         for sum in sums { writer.post(TimedObservation(observation: sum, at: time)) }
         if isDetailed { writer.post(TimedObservation(observation: observation, at: time)) }
     }
@@ -86,7 +85,7 @@ package final class Observatory: Sendable {
 
     /// A reload may change `[journal] detail_limit`.
     package func setDetail(perSecond: Int) {
-        limiter.value.withLock { $0.setDetail(perSecond: perSecond) }
+        limiter.change { $0.setDetail(perSecond: perSecond) }
     }
 
     /// Shows the counters of the configured names on /metrics from 0 on. Called at the start and at each reload.
@@ -126,11 +125,4 @@ package final class Observatory: Sendable {
         clock_gettime(CLOCK_REALTIME, &time)
         return Timestamp(milliseconds: Int64(time.tv_sec) * 1_000 + Int64(time.tv_nsec) / 1_000_000)
     }
-}
-
-/// A lock that the writer's closure and the Observatory share.
-private final class Box<Value: Sendable>: Sendable {
-    let value: Mutex<Value>
-
-    init(_ value: Value) { self.value = Mutex(value) }
 }

@@ -1,4 +1,5 @@
 internal import Glibc
+internal import Linux
 
 /// The process_* figures that Prometheus client libraries agree on, from /proc/self (proc(5)). What cannot be read is
 /// left out. /proc/stat is not needed: the unit's ProcSubset=pid hides it.
@@ -17,7 +18,7 @@ struct ProcessFigures: Sendable {
         clock_gettime(CLOCK_REALTIME, &wall)
         clock_gettime(CLOCK_BOOTTIME, &sinceBoot)
         var figures = ProcessFigures(
-            stat: contents(of: "/proc/self/stat"), ticksPerSecond: max(1, sysconf(Int32(_SC_CLK_TCK))),
+            ProcessStat(of: "self"), ticksPerSecond: max(1, sysconf(Int32(_SC_CLK_TCK))),
             pageBytes: sysconf(Int32(_SC_PAGESIZE)), bootTimeSeconds: seconds(wall) - seconds(sinceBoot))
         figures.openDescriptors = entries(of: "/proc/self/fd")
         var limit = rlimit()
@@ -27,12 +28,9 @@ struct ProcessFigures: Sendable {
         return figures
     }
 
-    /// `stat`: one line of /proc/PID/stat, whose second field is in parentheses and may hold anything.
-    init(stat: String, ticksPerSecond: Int, pageBytes: Int, bootTimeSeconds: Double) {
-        guard let close = stat.lastIndex(of: ")") else { return }
-        // Counted from the third field (state): utime is the 14th of proc(5), stime 15th, starttime 22nd, and so on.
-        let fields = stat[stat.index(after: close)...].split(separator: " ")
-        func field(_ number: Int) -> Int? { number - 3 < fields.count ? Int(fields[number - 3]) : nil }
+    init(_ stat: ProcessStat?, ticksPerSecond: Int, pageBytes: Int, bootTimeSeconds: Double) {
+        // utime is the 14th field of proc(5), stime the 15th, starttime the 22nd, and so on.
+        func field(_ number: Int) -> Int? { stat?.number(number) }
         if let user = field(14), let system = field(15) { cpuSeconds = Double(user + system) / Double(ticksPerSecond) }
         if let start = field(22) { startTimeSeconds = bootTimeSeconds + Double(start) / Double(ticksPerSecond) }
         virtualBytes = field(23)
@@ -62,16 +60,6 @@ struct ProcessFigures: Sendable {
     }
 
     private static func seconds(_ time: timespec) -> Double { Double(time.tv_sec) + Double(time.tv_nsec) / 1e9 }
-
-    private static func contents(of path: String) -> String {
-        let descriptor = open(path, O_RDONLY | O_CLOEXEC)
-        guard descriptor >= 0 else { return "" }
-        defer { close(descriptor) }
-        // One page holds the line: 52 numbers and a name of 64 bytes at most.
-        return String(
-            unsafeUninitializedCapacity: 4_096,
-            initializingUTF8With: { buffer in max(0, read(descriptor, buffer.baseAddress, buffer.count)) })
-    }
 
     /// Entries of a directory; the descriptor that reads it is not counted.
     private static func entries(of path: String) -> Int? {

@@ -1,3 +1,4 @@
+import HTTPClient
 import Ledger
 import NIOCore
 import Vocabulary
@@ -9,6 +10,7 @@ import Vocabulary
 struct OutboundPath {
     let route: RoutedIntegration
     let client: EndpointClient
+    let head: RequestHead
     let signer: StandardWebhooksSigner
     /// For `format = "source"`.
     let sources: SourceSignings
@@ -40,21 +42,20 @@ struct OutboundPath {
                 completion(.settled(.none))
             }
         }
-        if route.integration.format == .source, let source = sources[message.source] {
+        if route.integration.format == .source, let source = sources.current[message.source] {
             // A source that signs after Standard Webhooks uses the same header names: those of the receiver's secret
             // win.
             headers += source.headers(body: message.derivedBody ?? message.original, unixSeconds: unixSeconds)
                 .filter { header in !headers.contains { $0.0.lowercased() == header.0.lowercased() } }
         }
-        #if DEBUG
-            Failpoint.reach(.deliveryBeforeRequest)
-        #endif
+        Failpoint.reach(.deliveryBeforeRequest)
         let startedAt = NIODeadline.now()
-        client.send(headers: headers, body: body, timeout: TimeAmount(route.integration.timeout)) { result in
+        let request = EndpointRequest(
+            head: head, headers: headers, body: body, timeout: route.integration.timeout,
+            answerBytesMax: Limits.responseBodyBytesMax, keptBytesMax: Limits.responseExcerptBytesMax)
+        client.send(request) { result in
             if case .failure(.cancelled) = result { return completion(.givenUp) }
-            #if DEBUG
-                Failpoint.reach(.deliveryAfterAnswer)
-            #endif
+            Failpoint.reach(.deliveryAfterAnswer)
             let latency = Int((NIODeadline.now() - startedAt).nanoseconds / 1_000_000)
             settle(delivery, result, isProbe: isProbe, latencyMilliseconds: latency)
             completion(.settled(EndpointHealth(result)))
@@ -73,7 +74,7 @@ struct OutboundPath {
     }
 
     private func settle(
-        _ delivery: Delivery, _ result: Result<EndpointAnswer, DeliveryFailure>, isProbe: Bool,
+        _ delivery: Delivery, _ result: Result<EndpointAnswer, RequestFailure>, isProbe: Bool,
         latencyMilliseconds: Int
     ) {
         // The clock was read when the daemon registered; without that nothing could have been leased.
@@ -116,8 +117,8 @@ struct OutboundPath {
 
     /// Appends what the receiver answered. That goes into the ledger and not into the journal, because it may quote
     /// what it was sent.
-    private func withExcerpt(_ failure: String, of result: Result<EndpointAnswer, DeliveryFailure>) -> String {
-        guard case .success(let answer) = result, !answer.excerpt.isEmpty else { return failure }
-        return "\(failure): \(String(decoding: answer.excerpt, as: UTF8.self))"
+    private func withExcerpt(_ failure: String, of result: Result<EndpointAnswer, RequestFailure>) -> String {
+        guard case .success(let answer) = result, !answer.body.isEmpty else { return failure }
+        return "\(failure): \(String(decoding: answer.body, as: UTF8.self))"
     }
 }

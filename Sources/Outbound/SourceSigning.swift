@@ -1,4 +1,3 @@
-import Synchronization
 package import Vocabulary
 
 /// How a source signs, for `format = "source"`.
@@ -22,16 +21,5 @@ package struct SourceSigning: Sendable {
     }
 }
 
-/// How every source signs, by its name; a reload adds and replaces entries.
-package final class SourceSignings: Sendable {
-    private let known: Mutex<[String: SourceSigning]>
-
-    package init(_ known: [String: SourceSigning]) { self.known = Mutex(known) }
-
-    subscript(source: String) -> SourceSigning? { known.withLock { $0[source] } }
-
-    /// Adds and replaces sources. One that is gone keeps its entry, because its messages may still wait.
-    package func learn(_ new: [String: SourceSigning]) {
-        known.withLock { $0.merge(new) { _, new in new } }
-    }
-}
+/// How every source signs, by its name.
+package typealias SourceSignings = Replaceable<[String: SourceSigning]>

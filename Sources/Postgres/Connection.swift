@@ -1,4 +1,5 @@
 import CLibpq
+import Linux
 
 /// One connection to the database on its own thread. The thread ends with the last reference.
 package actor Connection {
@@ -25,7 +26,7 @@ package actor Connection {
     package static func open(
         _ settings: ConnectionSettings, thread: String = "postgres"
     ) async throws(DatabaseError) -> Connection {
-        let wakeUp = try WakeUp()
+        let wakeUp = try WakeUp.ofConnection()
         let executor = try ThreadExecutor.start(name: thread)
         let connection = Connection(settings: settings, executor: executor, wakeUp: wakeUp)
         try await connection.connect()

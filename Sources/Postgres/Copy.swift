@@ -1,5 +1,6 @@
 import CLibpq
 import Glibc
+import Linux
 
 /// The side of a copy that failed.
 package enum CopyFailure: Error {
@@ -15,7 +16,7 @@ extension Session {
     package func beside<Value>(
         _ settings: ConnectionSettings, _ body: (borrowing Session) throws(DatabaseError) -> Value
     ) throws(DatabaseError) -> Value {
-        let other = Wire(settings: settings, wakeUp: try WakeUp(), monitor: ConnectionMonitor())
+        let other = Wire(settings: settings, wakeUp: try WakeUp.ofConnection(), monitor: ConnectionMonitor())
         try other.open()
         defer { other.end("it was closed") }
         return try body(Session(wire: other))

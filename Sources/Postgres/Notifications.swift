@@ -1,5 +1,6 @@
 import CLibpq
 import Glibc
+import Linux
 
 /// A NOTIFY on a channel that this session listens on.
 package struct Notification: Hashable, Sendable {

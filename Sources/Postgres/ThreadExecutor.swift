@@ -1,5 +1,6 @@
 import CLibpq
 import Glibc
+import Linux
 import Synchronization
 
 /// A serial executor on its own thread. The jobs of one connection run there, in order, and may block without holding
@@ -26,7 +27,7 @@ final class ThreadExecutor: SerialExecutor {
 
     private init(name: String) throws(DatabaseError) {
         self.name = name
-        alarm = try WakeUp()
+        alarm = try WakeUp.ofConnection()
     }
 
     /// Starts the thread. `name` is cut to the 15 bytes that Linux keeps of a thread's name.

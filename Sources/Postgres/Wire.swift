@@ -1,5 +1,6 @@
 import CLibpq
 import Glibc
+import Linux
 
 /// One libpq connection in non-blocking mode: send, flush, poll(2) on the socket up to a deadline, read. Used only on
 /// its connection's thread.

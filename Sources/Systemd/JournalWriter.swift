@@ -1,4 +1,5 @@
 internal import Glibc
+internal import Linux
 internal import Synchronization
 
 /// A bounded queue in front of a sink that may be slow; a thread of its own writes the entries.
@@ -35,8 +36,8 @@ package final class JournalWriter<Entry: Sendable>: Sendable {
     private let sink: Sink
     private let tick: Tick
     private let state = Mutex(State())
-    private let wakeUp: EventDescriptor
-    private let closed: EventDescriptor
+    private let wakeUp: WakeUp
+    private let closed: WakeUp
 
     /// Starts the thread. `queueEntriesMax` limits the entries that wait, `batchEntriesMax` those that the sink gets at
     /// once.
@@ -51,12 +52,12 @@ package final class JournalWriter<Entry: Sendable>: Sendable {
         self.sink = sink
         self.tick = tick
         do {
-            wakeUp = try EventDescriptor()
-            closed = try EventDescriptor()
+            wakeUp = try WakeUp()
+            closed = try WakeUp()
+            try DetachedThread.start { self.run() }
         } catch {
             throw JournalWriterFailure(description: "cannot start the journal's writer: \(error)")
         }
-        try WriterThread.start { self.run() }
     }
 
     /// Queues an entry, or drops and counts it. Never blocks on the sink.
@@ -71,7 +72,7 @@ package final class JournalWriter<Entry: Sendable>: Sendable {
             defer { state.isSleeping = false }
             return state.isSleeping
         }
-        if mustWake { wakeUp.signal() }
+        if mustWake { wakeUp.raise() }
     }
 
     /// Entries lost since the start, dropped or not written.
@@ -80,10 +81,10 @@ package final class JournalWriter<Entry: Sendable>: Sendable {
     /// Accepts no more entries and waits until all queued ones are written. False: that took longer than `limit`.
     package func close(within limit: Duration) -> Bool {
         state.withLock { $0.isClosing = true }
-        wakeUp.signal()
+        wakeUp.raise()
         guard closed.wait(atMost: limit) else { return false }
         // A second close must find it closed, too.
-        closed.signal()
+        closed.raise()
         return true
     }
 
@@ -100,7 +101,7 @@ package final class JournalWriter<Entry: Sendable>: Sendable {
             if batch.isEmpty { _ = wakeUp.wait(atMost: nextTick - .now) }
         }
         writeTick(isLast: true)
-        closed.signal()
+        closed.raise()
     }
 
     /// Takes up to `batchEntriesMax` entries. If there are none, the next `post` wakes the thread.

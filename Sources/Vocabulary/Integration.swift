@@ -21,17 +21,6 @@ package struct Integration: Sendable, Hashable {
         case asymmetric(seed: Secret)
     }
 
-    /// A header field set by the integration.
-    package struct Header: Sendable, Hashable {
-        package let name: String
-        package let value: Secret
-
-        package init(name: String, value: Secret) {
-            self.name = name
-            self.value = value
-        }
-    }
-
     package let name: String
     package let url: EndpointURL
     /// Globs over `type` with `*` and `?`; at least one.
@@ -44,7 +33,7 @@ package struct Integration: Sendable, Hashable {
     /// All of them sign, so that one can be rotated while both are valid.
     package let signingKeys: [SigningKey]
     /// Sent with every request. Values may be secret.
-    package let headers: [Header]
+    package let headers: [HeaderField]
     /// Limits connect, head and body of one attempt together.
     package let timeout: Duration
     package let schedule: RetrySchedule
@@ -64,7 +53,7 @@ package struct Integration: Sendable, Hashable {
 
     package init(
         name: String, url: EndpointURL, events: [Glob], environments: [String], sources: [String], format: Format,
-        signingKeys: [SigningKey], headers: [Header], timeout: Duration,
+        signingKeys: [SigningKey], headers: [HeaderField], timeout: Duration,
         schedule: RetrySchedule, permanentStatuses: Set<Int>, concurrency: Int, rate: RateLimit? = nil,
         order: Order, confirmTimeout: Duration? = nil, allowsPrivateAddresses: Bool, certificateAuthorityFile: String?
     ) {
@@ -99,6 +88,11 @@ package struct Integration: Sendable, Hashable {
         return selectsPurchases(type: type, source: source, environment: environment)
     }
 
+    /// Whether the relay sends this header itself, so that `headers` may not contain it. `name` in lower case.
+    package static func isReserved(header name: String) -> Bool {
+        HeaderField.isFraming(name) || name == "content-type" || name.hasPrefix("webhook-")
+    }
+
     private func selectsPurchases(type: String, source: String, environment: String) -> Bool {
         (sources.isEmpty || sources.contains(source)) && (environments.isEmpty || environments.contains(environment))
             && events.contains { $0.matches(type) }
@@ -125,29 +119,6 @@ package struct RetrySchedule: Sendable, Hashable {
         .seconds(5), .seconds(300), .seconds(1_800), .seconds(7_200), .seconds(18_000), .seconds(36_000),
         .seconds(50_400), .seconds(72_000), .seconds(86_400),
     ]
-}
-
-/// An absolute http(s) URL, split into the parts that a request needs. Checked by the configuration.
-package struct EndpointURL: Sendable, Hashable {
-    package let isTLS: Bool
-    /// Without brackets for an IPv6 address.
-    package let host: String
-    package let port: Int
-    /// Path and query, starting with `/`.
-    package let target: String
-
-    package init(isTLS: Bool, host: String, port: Int, target: String) {
-        self.isTLS = isTLS
-        self.host = host
-        self.port = port
-        self.target = target
-    }
-
-    /// Value of the Host header, with the port only if it is not the scheme's own.
-    package var authority: String {
-        let name = host.contains(":") ? "[\(host)]" : host
-        return port == (isTLS ? 443 : 80) ? name : "\(name):\(port)"
-    }
 }
 
 /// A pattern in which `*` matches any run of characters, `?` one (a Unicode scalar), and all else itself.

@@ -13,14 +13,14 @@ struct Listeners {
     /// - Parameter inherited: the sockets that the socket unit opened. They take precedence over the configuration and
     ///   must agree with it: a proxy that connects to one address while the daemon serves another would reach nobody.
     init(_ server: Configuration.Server, inherited: [InheritedSocket]) throws {
-        var sockets: [String: CInt] = [:]
+        var sockets: [ListenAddress: CInt] = [:]
         for socket in inherited { sockets[try Listen.address(ofInherited: socket.descriptor)] = socket.descriptor }
-        let configured = [server.listen, server.apiListen].compactMap { $0 }.map(Listen.init)
-        let listens = configured.map { listen in
-            sockets.removeValue(forKey: listen.description).map { Listen.inherited(fileDescriptor: $0) } ?? listen
+        let configured = [server.listen, server.apiListen].compactMap { $0 }
+        let listens = configured.map { address in
+            sockets.removeValue(forKey: address).map { Listen.inherited(fileDescriptor: $0) } ?? .address(address)
         }
-        if let left = sockets.keys.sorted().first {
-            let said = configured.map(\.description).joined(separator: ", ")
+        if let left = sockets.keys.map(\.text).sorted().first {
+            let said = configured.map(\.text).joined(separator: ", ")
             throw Complaint(
                 """
                 posthouse.socket listens on \(left), the configuration on \(said): let ListenStream= and [server] listen \
@@ -36,14 +36,5 @@ struct Listeners {
     var roles: [(Listen, OpenListeners.Role)] {
         guard let inner else { return [(ingest, .everything)] }
         return [(ingest, .webhooks), (inner, .backend)]
-    }
-}
-
-extension Listen {
-    init(_ address: ListenAddress) {
-        switch address {
-        case .tcp(let host, let port): self = .tcp(host: host, port: port)
-        case .unix(let path): self = .unix(path: path)
-        }
     }
 }

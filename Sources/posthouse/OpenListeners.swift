@@ -3,7 +3,6 @@ import Configuration
 import HTTPServer
 import Inbound
 import NIOCore
-import Synchronization
 import Vocabulary
 
 /// The open listeners. A reload replaces all of their handlers at once. A request whose head was admitted before a
@@ -69,22 +68,20 @@ final class OpenListeners: Sendable {
 
 /// A router that can be replaced while requests come.
 private final class LiveRouter: IncomingHandler {
-    private let router: Mutex<Router>
+    private let router: Replaceable<Router>
 
-    init(_ router: Router) { self.router = Mutex(router) }
+    init(_ router: Router) { self.router = Replaceable(router) }
 
-    func replace(_ next: Router) { router.withLock { $0 = next } }
+    func replace(_ next: Router) { router.replace(next) }
 
-    private var current: Router { router.withLock { $0 } }
-
-    func admit(_ head: IncomingHead) -> Admission { current.admit(head) }
+    func admit(_ head: IncomingHead) -> Admission { router.current.admit(head) }
 
     func respond(to request: IncomingRequest, with responder: Responder) {
-        current.respond(to: request, with: responder)
+        router.current.respond(to: request, with: responder)
     }
 
     func rejected(_ head: IncomingHead?, status: Int, reason: String) {
-        current.rejected(head, status: status, reason: reason)
+        router.current.rejected(head, status: status, reason: reason)
     }
 }
 

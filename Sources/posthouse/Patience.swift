@@ -4,14 +4,21 @@ import Synchronization
 enum Patience {
     /// The value of a task that ends within `limit`; nil: it runs on. A caller that is cancelled waits all the same.
     static func value<Value: Sendable>(of task: Task<Value, Never>, within limit: Duration) async -> Value? {
+        await answer(within: limit) { give in Task { give(await task.value) } }
+    }
+
+    /// What `ask` gives within `limit`; nil: nothing. Only the first counts.
+    static func answer<Value: Sendable>(
+        within limit: Duration, _ ask: (_ give: @escaping @Sendable (Value) -> Void) -> Void
+    ) async -> Value? {
         await withCheckedContinuation { continuation in
             let answer = Answer(continuation)
             let impatient = Task {
                 try await Task.sleep(for: limit)
                 answer.give(nil)
             }
-            Task {
-                answer.give(await task.value)
+            ask { value in
+                answer.give(value)
                 impatient.cancel()
             }
         }

@@ -1,4 +1,5 @@
 import Configuration
+import HTTPClient
 import HTTPServer
 import Ledger
 import NIOCore
@@ -198,12 +199,10 @@ final class Relay: Sendable {
         let cut = await dispatcher.drain(upTo: left() / 2)
         let isRecorded = await recorded != nil
         // Bounds the wait for a database that does not answer: the leases run out by themselves.
-        let cutOff = Task { [settling] in
-            try await Task.sleep(for: left())
+        if await Patience.value(of: settling, within: left()) == nil {
             settling.cancel()
+            await settling.value
         }
-        await settling.value
-        cutOff.cancel()
         // A background task in the middle of a round could lease or register after all leases were given back.
         for task in backgroundTasks { await task.value }
         do {

@@ -5,7 +5,6 @@ import Ledger
 import Observing
 import Outbound
 import Postgres
-import Synchronization
 import Vocabulary
 
 // What the relay takes from a configuration.
@@ -17,17 +16,17 @@ final class LiveConfiguration: Sendable {
         var refusal: String?
     }
 
-    private let state: Mutex<State>
+    private let state: Replaceable<State>
 
-    init(_ configuration: Configuration) { state = Mutex(State(current: configuration)) }
+    init(_ configuration: Configuration) { state = Replaceable(State(current: configuration)) }
 
-    var current: Configuration { state.withLock { $0.current } }
+    var current: Configuration { state.current.current }
     /// Why the last reload was refused; nil: it was not, or there was none.
-    var refusal: String? { state.withLock { $0.refusal } }
+    var refusal: String? { state.current.refusal }
 
-    func replace(_ next: Configuration) { state.withLock { $0 = State(current: next) } }
+    func replace(_ next: Configuration) { state.replace(State(current: next)) }
 
-    func refused(_ reason: String) { state.withLock { $0.refusal = reason } }
+    func refused(_ reason: String) { state.change { $0.refusal = reason } }
 }
 
 extension OpenListeners.Handlers {
@@ -61,9 +60,7 @@ extension SourceRules {
     }
 
     static func byName(_ configuration: Configuration) -> [String: SourceRules] {
-        Dictionary(
-            configuration.sources.map { ($0.name, SourceRules($0)) },
-            uniquingKeysWith: { first, _ in first })
+        Dictionary(firstOf: configuration.sources.map { ($0.name, SourceRules($0)) })
     }
 }
 
@@ -75,7 +72,7 @@ extension SourceSigning {
     }
 
     static func byName(_ sources: [Source]) -> [String: SourceSigning] {
-        Dictionary(sources.map { ($0.name, SourceSigning($0)) }, uniquingKeysWith: { first, _ in first })
+        Dictionary(firstOf: sources.map { ($0.name, SourceSigning($0)) })
     }
 }
 

@@ -1,4 +1,5 @@
 import Configuration
+import HTTPClient
 import HTTPServer
 import Ledger
 import Observing
@@ -54,9 +55,7 @@ struct Reloader: Sendable {
         rules.learn(SourceRules.byName(next))
         signings.learn(SourceSigning.byName(next.sources))
         queue.route(to: prepared.lanes.map(\.route))
-        #if DEBUG
-            Failpoint.reach(.reloadAdopting)
-        #endif
+        Failpoint.reach(.reloadAdopting)
         let lanes = await dispatcher.adopt(prepared.lanes, resolver: resolver)
         // Not awaited, because it queries the database for the lanes that may open; the next poll tries again.
         Task { await dispatcher.wakeUp() }
@@ -86,7 +85,7 @@ struct Reload {
         list("added integration", lanes.added.map(\.integration.name))
         list("changed integration", lanes.changed.map(\.integration.name))
         list("removed integration", lanes.removed.map(\.integration.name))
-        let known = Dictionary(old.sources.map { ($0.name, $0) }, uniquingKeysWith: { first, _ in first })
+        let known = Dictionary(firstOf: old.sources, by: \.name)
         let names = Set(new.sources.map(\.name))
         list("added source", new.sources.map(\.name).filter { known[$0] == nil })
         list(

@@ -60,16 +60,8 @@ struct SelfCheck: Sendable {
         return loopsAnswer ? nil : "an event loop has not answered for \(Self.loopPatience.components.seconds) s"
     }
 
-    /// Whether the loop runs an empty task in time. A loop that hangs never answers, so its answer and a timer race in
-    /// a stream.
+    /// Whether the loop runs an empty task in time; one that hangs never does.
     private static func answers(_ loop: any EventLoop) async -> Bool {
-        let (answers, answer) = AsyncStream<Bool>.makeStream()
-        loop.execute { answer.yield(true) }
-        let impatient = Task {
-            try await Task.sleep(for: loopPatience)
-            answer.yield(false)
-        }
-        defer { impatient.cancel() }
-        return await answers.first { _ in true } ?? false
+        await Patience.answer(within: loopPatience) { give in loop.execute { give(true) } } ?? false
     }
 }

@@ -42,17 +42,6 @@ import Testing
         #expect(PostmasterFile(parsing: "garbage\n") == nil)
     }
 
-    /// Oracle: proc(5); a process may put anything into its name.
-    @Test func processStatusSurvivesHostileNames() throws {
-        let rest = " S 1 1 1 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 98765 1 1"
-        let status = try #require(ProcessStatus(parsing: "42 (a) Z (b)\(rest)"))
-        #expect(status.name == "a) Z (b")
-        #expect(status.state == "S")
-        #expect(status.startTicks == 98765)
-        #expect(!status.isDead)
-        #expect(ProcessStatus(parsing: "42 (x") == nil)
-    }
-
     @Test func theBackoffGrowsToItsBoundAndStartsAnewAfterALongRun() {
         var backoff = RestartBackoff()
         let gaps = (0..<12).map { _ in backoff.gap(uptime: nil) }

@@ -47,6 +47,8 @@ import Testing
         ),
         ("give_up_after = 1979-05-27", "11:17 `give_up_after` must be a duration such as \"7d\", not a date or time"),
         ("headers = { Host = \"x\" }", "11:13 the header `Host` is set by the relay itself; remove it"),
+        ("headers = { Content-Type = \"x\" }", "11:13 the header `Content-Type` is set by the relay itself; remove it"),
+        ("headers = { Webhook-A = \"x\" }", "11:13 the header `Webhook-A` is set by the relay itself; remove it"),
         ("headers = { Webhook-Id = \"x\" }", "11:13 the header `Webhook-Id` is set by the relay itself; remove it"),
         ("headers = { \"a b\" = \"x\" }", "11:13 `a b` is no name of an HTTP header field"),
         (

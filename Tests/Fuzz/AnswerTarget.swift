@@ -2,16 +2,17 @@ import NIOCore
 import NIOEmbedded
 import Vocabulary
 
+@testable import HTTPClient
 @testable import Outbound
 
 /// A receiver's answer, read by the client's own pipeline. The first byte says how the rest is cut into reads: however
 /// TCP cuts it, the same answer comes out, once, and what follows from it keeps to its bounds.
 enum AnswerTarget {
-    private typealias Outcome = Result<EndpointAnswer, DeliveryFailure>
+    private typealias Outcome = Result<EndpointAnswer, RequestFailure>
 
     private static let endpoint = EndpointURL(isTLS: false, host: "192.0.2.1", port: 80, target: "/")
     private static let trust = try? EndpointTrust.nobody()
-    private static let head = try? RequestHead(endpoint: endpoint, userAgent: "fuzz")
+    private static let head = try? RequestHead(.post, endpoint, userAgent: "fuzz")
     private static let now = Timestamp(milliseconds: 1_700_000_000_000)
 
     static func run(_ input: [UInt8]) {
@@ -24,7 +25,7 @@ enum AnswerTarget {
         switch whole {
         case .success(let answer):
             require((200...599).contains(answer.status), "a status that answers nothing: \(answer.status)")
-            require(answer.excerpt.count <= Limits.responseExcerptBytesMax, "an excerpt without bound")
+            require(answer.body.count <= Limits.responseExcerptBytesMax, "a body without bound")
             require(answer.retryAfter == nil || answer.status >= 400, "Retry-After of an answer that is no failure")
         case .failure(let failure): requirePlain(failure.explanation, "why an attempt failed")
         }
@@ -41,11 +42,14 @@ enum AnswerTarget {
         guard let trust, let head else { breach("the client cannot be built") }
         let loop = EmbeddedEventLoop()
         let client = EndpointClient(
-            endpoint: endpoint, requestHead: head, allowsPrivateAddresses: true, trust: trust,
+            endpoint: endpoint, allowsPrivateAddresses: true, trust: trust,
             resolver: AddressResolver { _, _, loop in loop.makeFailedFuture(ResolutionError(reason: "none")) },
             connectionsMax: 1, eventLoop: loop)
         var outcomes: [Outcome] = []
-        client.send(headers: [], body: [], timeout: .seconds(15)) { outcomes.append($0) }
+        let request = EndpointRequest(
+            head: head, timeout: .seconds(15), answerBytesMax: Limits.responseBodyBytesMax,
+            keptBytesMax: Limits.responseExcerptBytesMax)
+        client.send(request) { outcomes.append($0) }
         let connection = EndpointConnection(client: client, tls: nil)
         let channel = EmbeddedChannel(loop: loop)
         do {

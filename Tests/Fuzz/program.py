@@ -15,8 +15,9 @@ FUZZ_SOURCES = ROOT / "Tests" / "Fuzz"
 
 # Each wave depends on those before it.
 WAVES = [
-    ["CToml", "Vocabulary", "JSONText", "Postgres"],
-    ["HTTPServer", "Configuration", "Ledger"],
+    ["CToml", "Linux", "Vocabulary", "JSONText"],
+    ["Postgres"],
+    ["HTTPServer", "HTTPClient", "Configuration", "Ledger"],
     ["Inbound", "Outbound", "API"],
     ["Fuzz"],
 ]
@@ -123,7 +124,7 @@ class Program:
         arguments = self.libraries.compile_arguments("API" if module == "Fuzz" else module)
         if module == "Fuzz":
             # It imports what no single module does: all their C headers must be found.
-            for other in ["HTTPServer", "Outbound", "Configuration"]:
+            for other in ["HTTPServer", "HTTPClient", "Outbound", "Configuration"]:
                 arguments += c_arguments(self.libraries.compile_arguments(other))
         compiler, *rest = arguments
         return [

@@ -4,6 +4,7 @@ import NIOCore
 import NIOPosix
 import Synchronization
 import Testing
+import Vocabulary
 
 /// The handler of these tests. `/echo` answers on the loop with the body, `/held` hands request and responder to the
 /// test, `/hello` is for GET; everything else is 404 or 405.
@@ -96,4 +97,9 @@ func withFolder(_ body: (String) async throws -> Void) async throws {
 
 func post(_ path: String, _ body: String, headers: String = "") -> String {
     "POST \(path) HTTP/1.1\r\nHost: test\r\nContent-Length: \(body.utf8.count)\r\n\(headers)\r\n\(body)"
+}
+
+extension Listen {
+    static func tcp(host: String, port: Int) -> Listen { .address(.tcp(host: host, port: port)) }
+    static func unix(path: String) -> Listen { .address(.unix(path: path)) }
 }

@@ -31,6 +31,20 @@ struct MessageEnvelopeTests {
                 """)
     }
 
+    @Test("A message of the relay itself has the same members, without a holder")
+    func operational() {
+        let scope = Scope(source: "posthouse", app: "", environment: "PRODUCTION")
+        let bytes = MessageEnvelope.write(
+            .init(type: "posthouse.a", eventID: "pst_1", eventName: "posthouse.a"), of: .init(), in: scope,
+            at: Timestamp(milliseconds: 0))
+        #expect(
+            String(decoding: bytes, as: UTF8.self) == """
+                {"type":"posthouse.a","timestamp":"1970-01-01T00:00:00.000Z","data":{"event_id":"pst_1",\
+                "event_name":"posthouse.a","source":"posthouse","environment":"PRODUCTION","holder":null,\
+                "resolved_user_id":null,"transfer":null,"purchase":null,"transaction":null,"original":
+                """)
+    }
+
     @Test("Everything present")
     func present() {
         let transaction = Transaction(

@@ -1,4 +1,5 @@
 import Foundation
+import Linux
 import Testing
 import Vocabulary
 
@@ -8,7 +9,7 @@ import Vocabulary
     private func page(_ metrics: Metrics, gauges: Gauges = Gauges(databaseIsUp: true, queues: [])) -> String {
         MetricsPage(
             version: "1.2.3", tally: metrics.total(), journalDropped: 5, gauges: gauges,
-            process: ProcessFigures(stat: "", ticksPerSecond: 100, pageBytes: 4_096, bootTimeSeconds: 0)
+            process: ProcessFigures(nil, ticksPerSecond: 100, pageBytes: 4_096, bootTimeSeconds: 0)
         ).text
     }
 
@@ -179,7 +180,8 @@ import Vocabulary
     /// A line as proc(5) has it, with a name that tries to look like more fields.
     @Test func processFiguresAreReadBehindTheName() {
         let figures = ProcessFigures(
-            stat: "42 (a) S 9 (x) R 1 42 42 0 -1 4194304 100 0 0 0 250 50 0 0 20 0 4 0 1000 8192000 300 18446",
+            ProcessStat(
+                parsing: "42 (a) S 9 (x) R 1 42 42 0 -1 4194304 100 0 0 0 250 50 0 0 20 0 4 0 1000 8192000 300 18446"),
             ticksPerSecond: 100, pageBytes: 4_096, bootTimeSeconds: 5_000)
         #expect(figures.cpuSeconds == 3)
         #expect(figures.startTimeSeconds == 5_010)

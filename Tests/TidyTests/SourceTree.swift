@@ -27,7 +27,7 @@ enum SourceTree {
     static let sources = files(in: "Sources")
     static let tests = files(in: "Tests")
 
-    /// Of which a release compiles nothing.
+    /// What it imports is for debug builds only.
     static let failpoints = "Sources/Vocabulary/Failpoint.swift"
 
     private static func files(in folder: String) -> [File] {

@@ -31,7 +31,7 @@ extension Apphud {
         body: [UInt8], unixSeconds: Int64, authentication: Source.Authentication, secret: Secret
     ) -> [(name: String, value: String)] {
         switch authentication {
-        case .token: [(Self.tokenHeader, secret.withBytes { String(decoding: $0, as: UTF8.self) })]
+        case .token: StaticToken.headers(Self.tokenHeader, secret: secret)
         case .signature, .none: []
         }
     }

@@ -18,12 +18,12 @@ package struct Ingest: IncomingHandler {
         self.bodyBytesMax = bodyBytesMax
         self.observe = observe
         paths = Dictionary(
-            sources.map { source in
+            firstOf: sources.map { source in
                 let path = InboundPath(
                     source: source, adapter: SourceAdapters.adapter(for: source.kind), queue: queue, now: now,
                     observe: observe)
                 return (Self.prefix + source.name, path)
-            }, uniquingKeysWith: { first, _ in first })
+            })
     }
 
     package func admit(_ head: IncomingHead) -> Admission {

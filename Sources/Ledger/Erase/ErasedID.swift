@@ -175,7 +175,7 @@ extension PurchaseState {
     /// and announced transfers are not announced again. Whoever is erased again gets the same name as before; states
     /// that become one are merged by the rules of recording.
     func renaming(_ ids: [ErasedID]) -> PurchaseState {
-        let standIns = Dictionary(ids.map { ($0.holder, $0.standIn) }, uniquingKeysWith: { first, _ in first })
+        let standIns = Dictionary(firstOf: ids.map { ($0.holder, $0.standIn) })
         func name(_ holder: Holder) -> Holder { standIns[holder] ?? holder }
         var state = PurchaseState()
         state.period = period

@@ -12,9 +12,7 @@ extension Queue {
     package func keepAlive(forget: @Sendable () async -> Void = {}) async throws -> Bool {
         let old = registration.known
         let isStillOurs = try await registration.renew()
-        #if DEBUG
-            Failpoint.reach(.leaseRenewal)
-        #endif
+        Failpoint.reach(.leaseRenewal)
         guard !isStillOurs else { return true }
         dispatchBuffer.dropAll()
         if let old { observe(.leaseLost(daemon: old)) }

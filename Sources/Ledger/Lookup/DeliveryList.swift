@@ -44,8 +44,7 @@ package struct ListedDelivery: Sendable {
     /// Returns nil if the database knows no such integration.
     package static func read(_ filter: Filter, from pool: Pool) async throws(DatabaseError) -> [ListedDelivery]? {
         try await pool.withSession { session throws(DatabaseError) in
-            let names = Dictionary(
-                try session.run(Pauses.names, ()), uniquingKeysWith: { first, _ in first })
+            let names = Dictionary(firstOf: try session.run(Pauses.names, ()))
             let row = names.first { $0.value == filter.integration }?.key
             if filter.integration != nil, row == nil { return nil }
             let statement =

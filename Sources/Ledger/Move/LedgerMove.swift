@@ -95,9 +95,7 @@ package struct LedgerMove: Sendable {
                 guard case .success(let tables) = result else { return .rollBack(result.map { .moved($0) }) }
                 _ = goesOn(.committing)
                 if let reason = beforeCommit() { return .rollBack(.failure(.notMarked(reason: reason))) }
-                #if DEBUG
-                    Failpoint.reach(.moveBeforeCommit)
-                #endif
+                Failpoint.reach(.moveBeforeCommit)
                 return .commit(.success(.moved(tables)))
             }
         }

@@ -1,4 +1,5 @@
 import Postgres
+import Vocabulary
 
 /// Copies the ledger inside the target's transaction.
 struct MovePassage {
@@ -116,7 +117,7 @@ struct MovePassage {
     private static func advance(
         _ positions: [(String, Int64?)], on target: borrowing Session
     ) throws(DatabaseError) {
-        let own = Dictionary(try target.run(MoveStatements.sequences, ()), uniquingKeysWith: { first, _ in first })
+        let own = Dictionary(firstOf: try target.run(MoveStatements.sequences, ()))
         for case (let name, let position?) in positions where own.keys.contains(name) {
             let further = max(position, own[name].flatMap(\.self) ?? 0)
             _ = try target.run(MoveStatements.setSequence, (name, further))

@@ -15,7 +15,7 @@ package struct NamedIntegrations: Sendable {
         try await pool.withSession { session throws(DatabaseError) in
             _ = try session.execute(QueueStatements.nameIntegrations, configured.map(\.name).sorted())
             let known = try session.run(Pauses.names, ())
-            let rows = Dictionary(known.map { row, name in (name, row) }, uniquingKeysWith: { first, _ in first })
+            let rows = Dictionary(firstOf: known.map { row, name in (name, row) })
             let routes = configured.compactMap { integration in
                 rows[integration.name].map { RoutedIntegration(row: $0, integration: integration) }
             }

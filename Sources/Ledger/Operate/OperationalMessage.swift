@@ -90,12 +90,14 @@ struct OperationalMessage: Sendable {
                     id: event.row, key: key, scope: scope, vendorEventID: id, name: type, type: type, holder: "",
                     occurredAt: now, purchase: nil, storeTransactionID: nil, body: body(naming: named))
             ])
+        let envelope = MessageEnvelope.write(
+            .init(type: type, eventID: id, eventName: type), of: .init(), in: scope, at: now)
         _ = try session.run(
             RecordTables.messagesIfAbsent,
             [
                 RecordTables.MessageRow(
                     id: message, key: KeyHash.message(passingOn: key), event: event.row, type: type, transfer: nil,
-                    envelope: envelope(id: id, at: now), derivedBody: nil)
+                    envelope: envelope, derivedBody: nil)
             ])
         let deliveries = zip(ids.deliveries, receivers).map { id, receiver in
             RecordTables.DeliveryRow(
@@ -103,28 +105,5 @@ struct OperationalMessage: Sendable {
         }
         _ = try session.execute(RecordTables.deliveries.insert, deliveries)
         _ = try session.execute(RecordStatements.notify, "")
-    }
-
-    /// Uses the same vocabulary as all other messages (`MessageEnvelope`), without holder and purchase.
-    private func envelope(id: String, at time: Timestamp) -> [UInt8] {
-        var json = JSONWriter()
-        json.object { json in
-            json.member("type", kind.rawValue)
-            json.member("timestamp", time.iso8601)
-            json.key("data")
-            json.object { json in
-                json.member("event_id", id)
-                json.member("event_name", kind.rawValue)
-                json.member("source", Self.source)
-                json.member("environment", Self.environment)
-                for key in ["holder", "resolved_user_id", "transfer", "purchase", "transaction"] {
-                    json.member(key, nil as String?)
-                }
-                json.key("original")
-            }
-        }
-        var bytes = json.bytes
-        bytes.removeLast(Message.envelopeEnd.count)
-        return bytes
     }
 }

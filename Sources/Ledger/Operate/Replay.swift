@@ -74,7 +74,7 @@ package struct Replay: Sendable {
                     messages.upperBound, filter.integrations, since, until, filter.event.map(\.likePattern),
                     filter.isDead != false, filter.isDead != true, messages.lowerBound
                 ))
-            return Dictionary(counts, uniquingKeysWith: { first, _ in first })
+            return Dictionary(firstOf: counts)
         }
     }
 

@@ -9,7 +9,7 @@ extension Queue {
         let rows = try await pool.withSession { session throws(DatabaseError) in
             try session.run(BreakerStatements.open, ())
         }
-        return Dictionary(rows, uniquingKeysWith: { first, _ in first })
+        return Dictionary(firstOf: rows)
     }
 
     /// - Returns: false if another daemon was first.

@@ -29,14 +29,10 @@ extension Queue {
                 // One transaction: a claim whose messages cannot be read claims nothing.
                 let claimed = try session.transaction { session throws(DatabaseError) in
                     let claimed = try claim(integration, lease, from, slots: slots, on: session)
-                    #if DEBUG
-                        Failpoint.reach(.claimBeforeCommit)
-                    #endif
+                    Failpoint.reach(.claimBeforeCommit)
                     return claimed
                 }
-                #if DEBUG
-                    Failpoint.reach(.claimAfterCommit)
-                #endif
+                Failpoint.reach(.claimAfterCommit)
                 dispatchBuffer.hold(claimed.deliveries.map(\.id), under: lease)
                 return claimed
             }
@@ -114,8 +110,7 @@ extension Queue {
     ) throws(DatabaseError) -> [QueueStatements.Claimed] {
         guard rows.count > 1 else { return rows }
         let sizes = Dictionary(
-            try session.run(QueueStatements.messageBytes, Array(Set(rows.map(\.message)))),
-            uniquingKeysWith: { first, _ in first })
+            firstOf: try session.run(QueueStatements.messageBytes, Array(Set(rows.map(\.message)))))
         var room = dispatchBuffer.roomForClaim(integration)
         var fitting = 0
         for row in rows {

@@ -1,5 +1,4 @@
 package import Postgres
-import Synchronization
 package import Vocabulary
 
 /// The queue of deliveries.
@@ -48,7 +47,7 @@ package struct Queue: Sendable {
                 return try session.run(QueueStatements.integrations, names)
             }
         }
-        let byName = Dictionary(rows.map { row, name in (name, row) }, uniquingKeysWith: { first, _ in first })
+        let byName = Dictionary(firstOf: rows.map { row, name in (name, row) })
         return try integrations.map { integration in
             guard let row = byName[integration.name] else {
                 throw DatabaseError.protocolViolation(
@@ -66,7 +65,7 @@ package struct Queue: Sendable {
         let rows = try await pool.withSession { session throws(DatabaseError) in
             try session.run(QueueStatements.pauses, ())
         }
-        return Dictionary(rows.map { row, reason in (row, reason ?? "") }, uniquingKeysWith: { first, _ in first })
+        return Dictionary(firstOf: rows.map { row, reason in (row, reason ?? "") })
     }
 
     /// Gives back deliveries that were leased and not tried. If the database does not answer, the sweep gives them
@@ -104,12 +103,4 @@ package struct Queue: Sendable {
 }
 
 /// The integrations that new messages go to: read by every batch, replaced as a whole.
-package final class Routes: Sendable {
-    private let routed = Mutex<[RoutedIntegration]>([])
-
-    package init() {}
-
-    package var current: [RoutedIntegration] { routed.withLock { $0 } }
-
-    func replace(_ new: [RoutedIntegration]) { routed.withLock { $0 = new } }
-}
+package typealias Routes = Replaceable<[RoutedIntegration]>

@@ -57,14 +57,10 @@ extension Queue {
         let batch = try session.holdsUnicode ? batch : batch.map { $0.changingTexts(Self.inASCII) }
         var (settled, heads) = try session.transaction(planning: .onceByIndex) { session throws(DatabaseError) in
             let written = try write(batch, orderless: orderless, on: session)
-            #if DEBUG
-                Failpoint.reach(.settleBeforeCommit)
-            #endif
+            Failpoint.reach(.settleBeforeCommit)
             return written
         }
-        #if DEBUG
-            Failpoint.reach(.settleAfterCommit)
-        #endif
+        Failpoint.reach(.settleAfterCommit)
         // Before the check for successors: whoever adds a successor of one of them reads this first.
         for (lease, ended) in Self.byLease(batch) { dispatchBuffer.drop(ended.map(\.delivery.id), under: lease) }
         settled.unblocked = unblock(heads, on: session)

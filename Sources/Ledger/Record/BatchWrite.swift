@@ -110,8 +110,7 @@ struct BatchWrite {
 
     private func collectAwaited(_ kept: [Kept], into committed: inout RecordEvents.Committed) {
         let timeouts = Dictionary(
-            recorder.routes.compactMap { route in route.integration.confirmTimeout.map { (route.row, $0) } },
-            uniquingKeysWith: { first, _ in first })
+            firstOf: recorder.routes.compactMap { route in route.integration.confirmTimeout.map { (route.row, $0) } })
         guard !timeouts.isEmpty else { return }
         for (id, delivery) in kept {
             let cause = plan.events[cause(of: delivery)]

@@ -11,7 +11,8 @@ enum MessageEnvelope {
         var type: String
         var eventID: String
         var eventName: String
-        var holder: Holder
+        /// nil: the message is about no purchase.
+        var holder: Holder?
         /// The user that an anonymous holder is known to be (invariant I5).
         var resolvedUserID: String?
         var transfer: (id: String, from: Holder, to: Holder)?
@@ -25,21 +26,25 @@ enum MessageEnvelope {
     }
 
     static func write(_ statement: Statement, of subject: Subject, causedBy event: Event) -> [UInt8] {
+        write(statement, of: subject, in: event.scope, at: event.occurredAt)
+    }
+
+    static func write(_ statement: Statement, of subject: Subject, in scope: Scope, at time: Timestamp) -> [UInt8] {
         var json = JSONWriter(reservingCapacity: 1_024)
         json.object { json in
             json.member("type", statement.type)
-            json.member("timestamp", event.occurredAt.iso8601)
+            json.member("timestamp", time.iso8601)
             json.key("data")
             json.object { json in
                 json.member("event_id", statement.eventID)
                 json.member("event_name", statement.eventName)
-                json.member("source", event.scope.source)
-                json.member("environment", event.scope.environment)
+                json.member("source", scope.source)
+                json.member("environment", scope.environment)
                 json.key("holder")
-                write(statement.holder, into: &json)
+                if let holder = statement.holder { write(holder, into: &json) } else { json.null() }
                 json.member("resolved_user_id", statement.resolvedUserID)
                 write(statement.transfer, into: &json)
-                write(subject.purchase, app: event.scope.app, into: &json)
+                write(subject.purchase, app: scope.app, into: &json)
                 write(subject.transaction, into: &json)
                 json.key("original")
             }

@@ -48,9 +48,7 @@ struct QueueReads {
                 try session.run(RecordStatements.occupied, (purchases, ordered))
             }
         return Dictionary(
-            rows.map { (FanOut.OrderingKey(purchase: $0.purchase, integration: $0.integration), $0.delivery) },
-            uniquingKeysWith: { first, _ in first }
-        )
+            firstOf: rows.map { (FanOut.OrderingKey(purchase: $0.purchase, integration: $0.integration), $0.delivery) })
     }
 
     /// Row ids, ascending, at least so many: those drawn in advance if they are enough, otherwise newly drawn ones.

@@ -180,7 +180,7 @@ struct RecordEvents {
             .sorted { $0.key < $1.key }
         guard !repeated.isEmpty else { return [:] }
         let found = try session.run(RecordStatements.differing, (repeated.map(\.key), repeated.map(\.digest)))
-        return Dictionary(found.map { ($0.key, $0.digest) }, uniquingKeysWith: { first, _ in first })
+        return Dictionary(firstOf: found.map { ($0.key, $0.digest) })
     }
 
     private static func trail(of arrival: EventBatch.Arrival, _ caused: BatchWrite.Caused) -> EventTrail {

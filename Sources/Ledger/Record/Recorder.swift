@@ -90,9 +90,7 @@ package struct Recorder: Sendable {
         do {
             let committed = try await commit(events.map(\.event), isApart: deadline != nil)
             acknowledge(events, committed)
-            #if DEBUG
-                Failpoint.reach(.webhookAnswered)
-            #endif
+            Failpoint.reach(.webhookAnswered)
             await unblockSuccessors(of: committed.blocked)
             if committed.isUnfinished { unfinished.wake() }
             for outcome in committed.outcomes { observe(outcome) }
@@ -182,16 +180,12 @@ package struct Recorder: Sendable {
             do throws(DatabaseError) {
                 let committed = try session.transaction(planning: .onceByIndex) { session throws(DatabaseError) in
                     let committed = try body(session, &reserved)
-                    #if DEBUG
-                        // Enqueued statements would be sent with COMMIT: a crash here must leave them on the server.
-                        if Failpoint.isArmed(.recordBeforeCommit) { try session.script("SELECT 1") }
-                        if events > 0 { Failpoint.reach(.recordBeforeCommit) }
-                    #endif
+                    // Enqueued statements would be sent with COMMIT: a crash here must leave them on the server.
+                    if Failpoint.isArmed(.recordBeforeCommit) { try session.script("SELECT 1") }
+                    if events > 0 { Failpoint.reach(.recordBeforeCommit) }
                     return committed
                 }
-                #if DEBUG
-                    if events > 0 { Failpoint.reach(.recordAfterCommit) }
-                #endif
+                if events > 0 { Failpoint.reach(.recordAfterCommit) }
                 if events > 0 { figures.note(events: events, took: .now - began) }
                 return (Result<RecordEvents.Committed, DatabaseError>.success(committed), reserved)
             } catch {

@@ -1,4 +1,3 @@
-import Synchronization
 package import Vocabulary
 
 /// The rules that recording needs for a source, independent of its kind. Whether its events, or what the app's backend
@@ -15,16 +14,4 @@ package struct SourceRules: Sendable {
 }
 
 /// The rules of all sources, by name: read by every batch.
-package final class SourceRuleBook: Sendable {
-    private let rules: Mutex<[String: SourceRules]>
-
-    package init(_ rules: [String: SourceRules]) { self.rules = Mutex(rules) }
-
-    var current: [String: SourceRules] { rules.withLock { $0 } }
-
-    /// Adds and replaces rules. A source that was removed keeps its rules: some of its webhooks may still be on their
-    /// way into the ledger.
-    package func learn(_ new: [String: SourceRules]) {
-        rules.withLock { $0.merge(new) { _, new in new } }
-    }
-}
+package typealias SourceRuleBook = Replaceable<[String: SourceRules]>

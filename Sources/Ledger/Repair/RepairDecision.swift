@@ -34,8 +34,7 @@ struct RepairDecision {
     init(_ history: PurchaseHistory, stored: PurchaseState?, rebuilt: Rebuilding.Result, ownership: Ownership) {
         var rebuilt = rebuilt
         rebuilt.state.unknownLines = stored?.unknownLines ?? []
-        let known = Dictionary(
-            history.entitlements.map { ($0.holder, $0) }, uniquingKeysWith: { first, _ in first })
+        let known = Dictionary(firstOf: history.entitlements, by: \.holder)
         let announced = Set(history.transfers.map(\.id))
         let missing = Self.missing(history, stored: stored, rebuilt: rebuilt)
         // A state that a daemon of an older version wrote has its moves as facts (`StateForm`).

@@ -65,8 +65,7 @@ package struct RepairReport: Sendable {
         verdict = decision.verdict
         missing = decision.missing
         webhooks = history.items.count(where: \.isOwn)
-        let known = Dictionary(
-            history.entitlements.map { ($0.holder, $0.access.isActive) }, uniquingKeysWith: { first, _ in first })
+        let known = Dictionary(firstOf: history.entitlements.map { ($0.holder, $0.access.isActive) })
         access = decision.entitlements.compactMap { row in
             let before = known[row.holder]
             guard before ?? false != row.access.isActive else { return nil }

@@ -109,7 +109,7 @@ package enum Migrator {
                     applied_at timestamptz NOT NULL DEFAULT now())
                 """)
         }
-        let checksums = Dictionary(try session.run(applied, ()), uniquingKeysWith: { first, _ in first })
+        let checksums = Dictionary(firstOf: try session.run(applied, ()))
         let last = checksums.keys.max() ?? 0
         let newest = Migration.all.last?.version ?? 0
         if last > newest { return .failure(.newer(database: last, program: newest)) }

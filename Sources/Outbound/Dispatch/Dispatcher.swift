@@ -1,6 +1,6 @@
+package import HTTPClient
 package import Ledger
 package import NIOCore
-import NIOPosix
 package import Vocabulary
 
 /// All lanes of this daemon and their background tasks: renew the lease, poll for what is due, apply pauses, settle,
@@ -43,11 +43,10 @@ package final class Dispatcher: Sendable {
         for route: RoutedIntegration, plan: LanePlan, resolver: AddressResolver, loop: any EventLoop
     ) -> Lane {
         let client = EndpointClient(
-            endpoint: route.integration.url, requestHead: plan.head,
-            allowsPrivateAddresses: route.integration.allowsPrivateAddresses, trust: plan.trust, resolver: resolver,
-            connectionsMax: route.integration.concurrency, eventLoop: loop)
+            endpoint: route.integration.url, allowsPrivateAddresses: route.integration.allowsPrivateAddresses,
+            trust: plan.trust, resolver: resolver, connectionsMax: route.integration.concurrency, eventLoop: loop)
         let path = OutboundPath(
-            route: route, client: client, signer: plan.signer, sources: sources, clock: clock,
+            route: route, client: client, head: plan.head, signer: plan.signer, sources: sources, clock: clock,
             settlements: settlements, confirmations: dispatchBuffer.confirmations, observe: observe)
         return Lane(
             route: route, path: path, queue: queue, dispatchBuffer: dispatchBuffer, registration: registration,

@@ -1,3 +1,5 @@
+import HTTPClient
+
 /// What the end of an attempt says about the health of the endpoint, apart from the message: the evidence for the
 /// breaker.
 enum EndpointHealth: Sendable, Equatable {
@@ -8,7 +10,7 @@ enum EndpointHealth: Sendable, Equatable {
     /// No evidence: this daemon gave the attempt up or could not make it.
     case none
 
-    init(_ result: Result<EndpointAnswer, DeliveryFailure>) {
+    init(_ result: Result<EndpointAnswer, RequestFailure>) {
         switch result {
         case .success(let answer) where answer.status >= 500 || answer.status == 429:
             self = .failing("answered \(answer.status)")

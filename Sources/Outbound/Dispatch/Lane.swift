@@ -1,3 +1,4 @@
+import HTTPClient
 import Ledger
 import NIOCore
 import Vocabulary

@@ -11,7 +11,7 @@ package struct LaneChanges: Sendable {
     /// A lane is left alone if its integration is unchanged and names no file, because the content of a file may have
     /// changed. Integrations are identified by row: one that was renamed is another.
     package static func between(present: [RoutedIntegration], wanted: [RoutedIntegration]) -> LaneChanges {
-        let former = Dictionary(present.map { ($0.row, $0.integration) }, uniquingKeysWith: { first, _ in first })
+        let former = Dictionary(firstOf: present.map { ($0.row, $0.integration) })
         let kept = Set(wanted.map(\.row))
         var changes = LaneChanges()
         for route in wanted {

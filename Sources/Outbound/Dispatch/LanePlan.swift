@@ -1,3 +1,4 @@
+import HTTPClient
 package import Ledger
 package import Vocabulary
 
@@ -18,7 +19,7 @@ package struct LanePlan: Sendable {
         for integration in integrations {
             plans[integration.name] = LanePlan(
                 head: try RequestHead(
-                    endpoint: integration.url, userAgent: "posthouse/\(version)", headers: integration.headers),
+                    .post, integration.url, userAgent: "posthouse/\(version)", headers: integration.headers),
                 trust: try integration.certificateAuthorityFile.map { try EndpointTrust.authorities(file: $0) }
                     ?? system,
                 signer: try StandardWebhooksSigner(keys: integration.signingKeys))

@@ -1,3 +1,4 @@
+package import HTTPClient
 package import Vocabulary
 
 /// What follows from one attempt (posthouse-messages(7), "Retries"). Pure: time and randomness are passed in.
@@ -37,7 +38,7 @@ package enum DeliveryDecision: Sendable, Equatable {
     ///   - createdAt: when the message was made; `give_up_after` counts from then.
     ///   - random: 0…1, places the gap within its jitter.
     package static func decide(
-        _ result: Result<EndpointAnswer, DeliveryFailure>, isProbe: Bool, attempt: Int, schedule: RetrySchedule,
+        _ result: Result<EndpointAnswer, RequestFailure>, isProbe: Bool, attempt: Int, schedule: RetrySchedule,
         permanentStatuses: Set<Int>, createdAt: Timestamp, now: Timestamp, random: Double
     ) -> DeliveryDecision {
         precondition(attempt >= 1, "attempts are counted from 1")
@@ -56,7 +57,7 @@ package enum DeliveryDecision: Sendable, Equatable {
             }
         case .failure(.cancelled):
             // This daemon gave up, not the receiver: nothing is used up.
-            return .retry(at: now, reason: DeliveryFailure.cancelled.explanation)
+            return .retry(at: now, reason: RequestFailure.cancelled.explanation)
         case .failure(let failure): reason = failure.explanation
         }
         let deadline = schedule.giveUpAfter.map { createdAt.advanced(byMilliseconds: milliseconds($0)) }

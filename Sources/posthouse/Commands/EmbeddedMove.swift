@@ -115,9 +115,7 @@ struct EmbeddedMove {
         } catch let failure as MoveFailure {
             throw Self.complaint(failure, migrated)
         }
-        #if DEBUG
-            Failpoint.reach(.moveAfterCommit)
-        #endif
+        Failpoint.reach(.moveAfterCommit)
         Terminal.showStage(nil)
         if !isDry { try mark(.moved) }
         report(outcome)

@@ -52,7 +52,7 @@ struct ListenCommand: AsyncParsableCommand {
                 onPurpose: OnPurpose(status: fail, delay: wait, share: share ?? 1))
             let address = try ListenAddress(parsing: listen)
             let server = try await HTTPListener.start(
-                listener: Listen(address), handler: receiver, group: NIOSingletons.posixEventLoopGroup)
+                listener: .address(address), handler: receiver, group: NIOSingletons.posixEventLoopGroup)
             Terminal.complain("listening on \(server.boundAddress)")
             _ = await signals.first { _ in true }
             await server.drain(upTo: .seconds(2))

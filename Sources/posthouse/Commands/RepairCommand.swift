@@ -96,8 +96,7 @@ struct RepairCommand: AsyncParsableCommand {
 
     /// Reads stored bodies by the rules of their source; what no vendor could have sent is the app's backend's.
     private static func reader(_ configuration: Configuration) -> Repair.Reader {
-        let sources = Dictionary(
-            configuration.sources.map { (Array($0.name.utf8), $0) }, uniquingKeysWith: { first, _ in first })
+        let sources = Dictionary(firstOf: configuration.sources) { Array($0.name.utf8) }
         return { stored in
             guard let source = sources[Array(stored.scope.source.utf8)] else { return nil }
             // Headers are not kept: an id that came in one is in the event's row.

@@ -1,10 +1,10 @@
 import ArgumentParser
 import Configuration
 import Glibc
+import HTTPClient
 import Inbound
 import NIOCore
 import NIOPosix
-import Outbound
 import Vocabulary
 
 struct SendCommand: AsyncParsableCommand {
@@ -100,30 +100,31 @@ struct SendCommand: AsyncParsableCommand {
         } catch {
             throw Complaint("--url \(url) \(error.text)", code: Exit.usage)
         }
-        let head = try RequestHead(endpoint: endpoint, userAgent: "posthouse/\(Posthouse.version)")
+        let head = try RequestHead(.post, endpoint, userAgent: "posthouse/\(Posthouse.version)")
         let trust = endpoint.isTLS ? try EndpointTrust.system() : try EndpointTrust.nobody()
         let loop = NIOSingletons.posixEventLoopGroup.next()
         let promise = loop.makePromise(of: EndpointAnswer.self)
         loop.execute {
             let client = EndpointClient(
-                endpoint: endpoint, requestHead: head, allowsPrivateAddresses: true, trust: trust,
-                resolver: NameResolver().resolver, connectionsMax: 1, eventLoop: loop)
-            client.send(
-                headers: headers, body: [ByteBuffer(bytes: body)], timeout: TimeAmount(Limits.attemptTimeout)
-            ) { result in
+                endpoint: endpoint, allowsPrivateAddresses: true, trust: trust, resolver: NameResolver().resolver,
+                connectionsMax: 1, eventLoop: loop)
+            let request = EndpointRequest(
+                head: head, headers: headers, body: [ByteBuffer(bytes: body)], timeout: Limits.attemptTimeout,
+                answerBytesMax: Limits.responseBodyBytesMax, keptBytesMax: Limits.responseExcerptBytesMax)
+            client.send(request) { result in
                 promise.completeWith(result.mapError { $0 as any Error })
                 client.close()
             }
         }
         do {
             let answer = try await promise.futureResult.get()
-            let text = String(decoding: answer.excerpt, as: UTF8.self).split(separator: "\n").first ?? ""
+            let text = String(decoding: answer.body, as: UTF8.self).split(separator: "\n").first ?? ""
             guard answer.status == 200 else {
                 let hint = answer.status == 401 ? "; are --secret-file, --kind and --auth those of the source?" : ""
                 throw Complaint("\(event) was answered \(answer.status): \(text)\(hint)")
             }
             Terminal.say("\(event) was answered 200")
-        } catch let failure as DeliveryFailure {
+        } catch let failure as RequestFailure {
             throw Complaint("\(url): \(failure.explanation)", code: Exit.unavailable)
         }
     }

@@ -1,3 +1,4 @@
+import HTTPClient
 import NIOCore
 import Testing
 import Vocabulary
@@ -213,11 +214,11 @@ struct BreakerTests {
             let isFailing = if case .failing = health { true } else { false }
             #expect(isFailing == (status >= 500 || status == 429), "\(status)")
         }
-        for failure in [DeliveryFailure.cancelled, .unsendable("a"), .refusedAddress("a")] {
+        for failure in [RequestFailure.cancelled, .unsendable("a"), .refusedAddress("a")] {
             #expect(EndpointHealth(.failure(failure)) == .none)
         }
         for failure in [
-            DeliveryFailure.unresolvable("a"), .connectFailed("a"), .tlsFailed("a"), .timedOut(.head),
+            RequestFailure.unresolvable("a"), .connectFailed("a"), .tlsFailed("a"), .timedOut(.head),
             .connectionLost(.head), .malformedAnswer("a"),
         ] {
             #expect(EndpointHealth(.failure(failure)) == .failing(failure.explanation))

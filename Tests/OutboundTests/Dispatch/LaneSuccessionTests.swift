@@ -1,3 +1,4 @@
+import HTTPClient
 import NIOCore
 import NIOPosix
 import Postgres
@@ -33,11 +34,12 @@ struct LaneSuccessionTests {
         let loop = MultiThreadedEventLoopGroup.singleton.next()
         let lane: @Sendable () -> Lane = {
             let client = EndpointClient(
-                endpoint: route.integration.url, requestHead: plan.head, allowsPrivateAddresses: true,
-                trust: plan.trust, resolver: NameResolver().resolver, connectionsMax: 1, eventLoop: loop)
+                endpoint: route.integration.url, allowsPrivateAddresses: true, trust: plan.trust,
+                resolver: NameResolver().resolver, connectionsMax: 1, eventLoop: loop)
             let path = OutboundPath(
-                route: route, client: client, signer: plan.signer, sources: SourceSignings([:]), clock: clock,
-                settlements: SettlementBuffer(), confirmations: dispatchBuffer.confirmations, observe: { _ in })
+                route: route, client: client, head: plan.head, signer: plan.signer, sources: SourceSignings([:]),
+                clock: clock, settlements: SettlementBuffer(), confirmations: dispatchBuffer.confirmations,
+                observe: { _ in })
             return Lane(
                 route: route, path: path, queue: queue, dispatchBuffer: dispatchBuffer, registration: registration,
                 loop: loop)

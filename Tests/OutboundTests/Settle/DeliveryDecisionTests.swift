@@ -1,3 +1,4 @@
+import HTTPClient
 import Testing
 import Vocabulary
 
@@ -10,7 +11,7 @@ import Vocabulary
     private let now = Timestamp(milliseconds: 1_700_000_100_000)
 
     private func decide(
-        _ result: Result<EndpointAnswer, DeliveryFailure>, isProbe: Bool = false, attempt: Int = 1,
+        _ result: Result<EndpointAnswer, RequestFailure>, isProbe: Bool = false, attempt: Int = 1,
         gaps: [Duration] = RetrySchedule.defaultGaps,
         jitter: Double = 0, giveUpAfter: Duration? = nil, permanent: Set<Int> = [], random: Double = 0.5
     ) -> DeliveryDecision {
@@ -20,7 +21,7 @@ import Vocabulary
             permanentStatuses: permanent, createdAt: created, now: now, random: random)
     }
 
-    private func answer(_ status: Int, retryAfter: String? = nil) -> Result<EndpointAnswer, DeliveryFailure> {
+    private func answer(_ status: Int, retryAfter: String? = nil) -> Result<EndpointAnswer, RequestFailure> {
         .success(EndpointAnswer(status: status, retryAfter: retryAfter))
     }
 
@@ -95,7 +96,7 @@ import Vocabulary
     }
 
     @Test func failuresAreRetriedAndOurOwnGivingUpCostsNothing() {
-        let failures: [DeliveryFailure] = [
+        let failures: [RequestFailure] = [
             .refusedAddress("a"), .unresolvable("a"), .connectFailed("a"), .tlsFailed("a"), .timedOut(.body),
             .connectionLost(.head), .malformedAnswer("a"), .unsendable("a"),
         ]
@@ -133,7 +134,7 @@ import Vocabulary
 
     /// The receiver answered, or was not asked: what follows is as it is without a breaker.
     @Test func whatSaysSomethingOfTheMessageAloneIsDecidedForAProbeAsForAnyOther() {
-        let results: [Result<EndpointAnswer, DeliveryFailure>] = [
+        let results: [Result<EndpointAnswer, RequestFailure>] = [
             answer(200), answer(404), answer(410), answer(422), .failure(.refusedAddress("a")),
             .failure(.unsendable("a")),
             .failure(.cancelled),

@@ -1,0 +1,141 @@
+import Glibc
+import NIOCore
+import NIOPosix
+import NIOSSL
+import Vocabulary
+
+/// Opens one connection for one request: resolve, guard, connect to the first address that answers.
+///
+/// It ends once, with a connection or a failure; what comes later (a slow look-up, a connection) is discarded. The
+/// deadline is the exchange's: whoever watches it calls `abandon`.
+final class Dial {
+    private let client: EndpointClient
+    private let exchange: Exchange
+    private var candidates: ArraySlice<SocketAddress> = []
+    private var connecting: EndpointConnection?
+    private var isOver = false
+
+    init(client: EndpointClient, exchange: Exchange) {
+        self.client = client
+        self.exchange = exchange
+    }
+
+    func start() {
+        guard !isOver else { return }
+        exchange.stage = .resolving
+        if let literal = client.literal {
+            resolved(.success([literal]))
+        } else {
+            client.lookUp { [self] in resolved($0) }
+        }
+    }
+
+    /// Gives up without notifying the client.
+    func abandon() {
+        isOver = true
+        connecting?.close()
+        connecting = nil
+    }
+
+    private func resolved(_ result: Result<[SocketAddress], RequestFailure>) {
+        guard !isOver else { return }
+        switch result {
+        case .failure(let failure): end(failure)
+        case .success(let addresses):
+            switch Self.admit(addresses, host: client.endpoint.host, allowsPrivate: client.allowsPrivateAddresses) {
+            case .failure(let failure): end(failure)
+            case .success(let admitted):
+                candidates = admitted[...]
+                exchange.stage = .connecting
+                connectNext(after: nil)
+            }
+        }
+    }
+
+    /// The addresses that the egress guard lets through, each once.
+    static func admit(
+        _ addresses: [SocketAddress], host: String, allowsPrivate: Bool
+    ) -> Result<[SocketAddress], RequestFailure> {
+        var admitted = [SocketAddress]()
+        var refused: String?
+        for address in addresses {
+            if let what = EgressGuard.objection(to: address, allowsPrivateAddresses: allowsPrivate) {
+                refused = refused ?? "\(host) is \(address.ipAddress ?? "no IP address") (\(what))"
+            } else if !admitted.contains(address), admitted.count < HTTPClientLimits.candidatesMax {
+                admitted.append(address)
+            }
+        }
+        if !admitted.isEmpty { return .success(admitted) }
+        if let refused {
+            return .failure(.refusedAddress("\(refused); allow_private = true permits addresses inside"))
+        }
+        return .failure(.unresolvable("\(host) has no address"))
+    }
+
+    private func connectNext(after failure: RequestFailure?) {
+        guard !isOver else { return }
+        guard let address = candidates.popFirst() else {
+            return end(failure ?? .connectFailed("\(client.endpoint.host) has no address"))
+        }
+        let tls: NIOSSLClientHandler?
+        do {
+            tls = try client.makeTLSHandler()
+        } catch {
+            return end(.tlsFailed(EndpointTrust.explain(error) ?? "\(error)"))
+        }
+        let connection = EndpointConnection(client: client, tls: tls)
+        connecting = connection
+        let bound = NIOLoopBound(connection, eventLoop: client.eventLoop)
+        ClientBootstrap(group: client.eventLoop)
+            .connectTimeout(patience())
+            .channelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture { try bound.value.install(on: channel) }
+            }
+            .connect(to: address)
+            .assumeIsolated()
+            .whenComplete { [self] result in
+                connected(connection, address, result.map { _ in })
+            }
+    }
+
+    private func connected(
+        _ connection: EndpointConnection, _ address: SocketAddress, _ result: Result<Void, any Error>
+    ) {
+        guard !isOver else { return connection.close() }
+        switch result {
+        case .success:
+            isOver = true
+            connecting = nil
+            client.connected(connection, exchange)
+        case .failure(let error):
+            connection.close()
+            connectNext(after: .connectFailed("\(Self.describe(address)): \(Self.explain(error))"))
+        }
+    }
+
+    /// The next address's share of the time that is left, so that a silent address does not use it all up.
+    private func patience() -> TimeAmount {
+        let left = exchange.deadline - client.eventLoop.now
+        if candidates.isEmpty { return left + .milliseconds(HTTPClientLimits.connectMarginMilliseconds) }
+        return .nanoseconds(max(1, left.nanoseconds / Int64(candidates.count + 1)))
+    }
+
+    private func end(_ failure: RequestFailure) {
+        isOver = true
+        connecting = nil
+        client.dialFailed(exchange, failure)
+    }
+
+    private static func describe(_ address: SocketAddress) -> String {
+        let ip = address.ipAddress ?? "?"
+        return "\(ip.contains(":") ? "[\(ip)]" : ip):\(address.port ?? 0)"
+    }
+
+    private static func explain(_ error: any Error) -> String {
+        switch error {
+        case let error as IOError: String(cString: strerror(error.errnoCode))
+        case ChannelError.connectTimeout(let after): "no answer in \(after.nanoseconds / 1_000_000) ms"
+        default: "\(error)"
+        }
+    }
+}

@@ -1,0 +1,242 @@
+import NIOCore
+import NIOHTTP1
+import NIOSSL
+import NIOTLS
+import Vocabulary
+
+/// One connection, the last handler of its pipeline: sends one request at a time and reads its answer.
+///
+/// States: opened → busy → idle → busy … → gone. The client owns it until it is gone, and is notified of that at most
+/// once. An answer is reported at the end of the read that completed it, never in the middle: further bytes of that
+/// read were sent without a request, and must not be taken for the answer to the next request.
+final class EndpointConnection: ChannelInboundHandler {
+    typealias InboundIn = HTTPClientResponsePart
+    typealias OutboundOut = HTTPClientRequestPart
+
+    private enum State {
+        /// No request yet.
+        case opened
+        case busy(Exchange)
+        case idle(until: NIODeadline)
+        case gone
+    }
+
+    private let client: EndpointClient
+    private var state: State = .opened
+    /// Of the request under way, or of the last one.
+    private var reader = AnswerReader(bodyBytesMax: 0, keptBytesMax: 0)
+    private var requests = 0
+    private let tls: NIOSSLClientHandler?
+    private var isHandshaking: Bool
+    private var context: ChannelHandlerContext?
+    /// One timer for all requests: it is not moved when a deadline moves back, but checks again when it fires.
+    private var timer: (at: NIODeadline, callback: NIOScheduledCallback)?
+
+    init(client: EndpointClient, tls: NIOSSLClientHandler?) {
+        self.client = client
+        self.tls = tls
+        isHandshaking = tls != nil
+    }
+
+    /// Builds the pipeline of a new channel, this handler last.
+    func install(on channel: any Channel) throws {
+        let pipeline = channel.pipeline.syncOperations
+        if let tls { try pipeline.addHandler(tls) }
+        try pipeline.addHandler(RequestBytes { [unowned self] in reader.count(rawBytes: $0) })
+        var limits = NIOHTTPDecoderLimitConfiguration()
+        limits.maxHeaderFieldSize = Limits.responseHeadBytesMax
+        limits.maxHeaderListSize = Limits.responseHeadBytesMax
+        limits.maxHeaderFieldCount = HTTPClientLimits.responseFieldsMax
+        let decoder = HTTPResponseDecoder(limitConfiguration: limits)
+        try pipeline.addHandler(ByteToMessageHandler(decoder))
+        try pipeline.addHandler(self)
+    }
+
+    // MARK: What the client asks
+
+    /// Sends a request. A connection that has died unnoticed is reported like any other loss.
+    func start(_ exchange: Exchange) {
+        switch state {
+        case .opened, .idle: break
+        case .busy: preconditionFailure("a connection carries one request at a time")
+        case .gone:
+            client.lost(self, exchange, .connectionLost(.connecting), mayRepeat: requests > 0)
+            return
+        }
+        exchange.placed()
+        state = .busy(exchange)
+        reader = exchange.reader()
+        requests += 1
+        watch(exchange.deadline)
+        if !isHandshaking { write(exchange) }
+    }
+
+    private func write(_ exchange: Exchange) {
+        guard let context else { return fail(.connectionLost(.sending)) }
+        context.write(wrapOutboundOut(.head(Self.announcement)), promise: nil)
+        context.write(wrapOutboundOut(.body(.byteBuffer(exchange.head))), promise: nil)
+        for buffer in exchange.body { context.write(wrapOutboundOut(.body(.byteBuffer(buffer))), promise: nil) }
+        context.flush()
+    }
+
+    /// Makes the decoder expect an answer that may have a body, as those to GET and POST may. The request's bytes do
+    /// not come from this.
+    private static let announcement = HTTPRequestHead(version: .http1_1, method: .POST, uri: "/")
+
+    func becomeIdle() {
+        let until = client.eventLoop.now + client.idleTimeout
+        state = .idle(until: until)
+        watch(until)
+    }
+
+    /// Closes the connection and ends the request on it with `.cancelled`.
+    func cancel() {
+        if case .busy = state { fail(.cancelled) } else { close() }
+    }
+
+    /// Closes the connection without notifying the client.
+    func close() {
+        state = .gone
+        timer?.callback.cancel()
+        timer = nil
+        context?.close(promise: nil)
+    }
+
+    // MARK: What the channel reports
+
+    func handlerAdded(context: ChannelHandlerContext) { self.context = context }
+
+    func handlerRemoved(context: ChannelHandlerContext) { self.context = nil }
+
+    /// The request waits for the handshake, so that no byte of it is shown to the wrong server.
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+        if case TLSUserEvent.handshakeCompleted = event {
+            handshaken()
+        }
+        context.fireUserInboundEventTriggered(event)
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+        guard case .busy = state else {
+            if case .idle = state { leave() }
+            return
+        }
+        do throws(RequestFailure) {
+            switch unwrapInboundIn(data) {
+            case .head(let head):
+                let retryAfter = head.status.code < 400 ? nil : head.headers.first(name: "retry-after")
+                try reader.head(status: Int(head.status.code), keepsAlive: head.isKeepAlive, retryAfter: retryAfter)
+            case .body(let bytes): reader.body(bytes.readableBytesView)
+            case .end: reader.end()
+            }
+        } catch {
+            fail(error)
+        }
+    }
+
+    func channelReadComplete(context: ChannelHandlerContext) {
+        guard case .busy = state else { return }
+        do throws(RequestFailure) { try reader.readComplete() } catch { return fail(error) }
+        reportAnswer(isOpen: true)
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+        switch state {
+        case .busy:
+            if reader.isFinished { reportAnswer(isOpen: false) } else { fail(.connectionLost(stage)) }
+        case .opened, .idle: leave()
+        case .gone: break
+        }
+        context.fireChannelInactive()
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+        // The peer closed without TLS's close_notify: `channelInactive` follows and knows whether the body was
+        // complete.
+        if case NIOSSLError.uncleanShutdown = error { return }
+        switch state {
+        case .busy where reader.isFinished: reader.distrust()
+        case .busy: fail(failure(for: error))
+        case .opened, .idle: leave()
+        case .gone: break
+        }
+    }
+
+    private func handshaken() {
+        let isRightHost =
+            client.literal != nil
+            || tls?.peerCertificate.map { HostCheck.certificate($0, isFor: client.endpoint.host) } ?? false
+        switch state {
+        case .busy where !isRightHost: fail(.tlsFailed(EndpointTrust.wrongHost))
+        case .opened where !isRightHost, .idle where !isRightHost: leave()
+        case .busy(let exchange):
+            isHandshaking = false
+            write(exchange)
+        case .opened, .idle, .gone: isHandshaking = false
+        }
+    }
+
+    // MARK: Endings
+
+    private func reportAnswer(isOpen: Bool) {
+        guard case .busy(let exchange) = state, let (answer, keepsAlive) = reader.answer else { return }
+        // A server may answer before it has read everything: what is unsent would garble the next request.
+        let unsent = (try? context?.channel.syncOptions?.getOption(.bufferedWritableBytes)) ?? 0
+        state = .opened
+        client.answered(self, exchange, answer, reusable: isOpen && keepsAlive && unsent == 0)
+    }
+
+    private func fail(_ failure: RequestFailure) {
+        guard case .busy(let exchange) = state else { return }
+        var mayRepeat = false
+        if case .connectionLost = failure { mayRepeat = requests > 1 && reader.isUntouched }
+        close()
+        client.lost(self, exchange, failure, mayRepeat: mayRepeat)
+    }
+
+    /// Closes a connection that has no request, and notifies the client.
+    private func leave() {
+        close()
+        client.left(self)
+    }
+
+    private func failure(for error: any Error) -> RequestFailure {
+        if let reason = EndpointTrust.explain(error), reader.isUntouched { return .tlsFailed(reason) }
+        switch error {
+        case HTTPParserError.invalidEOFState: return .connectionLost(stage)
+        case let error as HTTPParserError: return .malformedAnswer("not HTTP/1.1 (\(error))")
+        case is NIOHTTPDecoderError: return .malformedAnswer("two answers to one request")
+        default: return .connectionLost(stage)
+        }
+    }
+
+    private var stage: RequestStage {
+        if isHandshaking { return .handshaking }
+        if reader.hasHead { return .body }
+        let unsent = (try? context?.channel.syncOptions?.getOption(.bufferedWritableBytes)) ?? 0
+        return unsent > 0 && reader.isUntouched ? .sending : .head
+    }
+}
+
+extension EndpointConnection: NIOScheduledCallbackHandler {
+    private func watch(_ deadline: NIODeadline) {
+        if let timer {
+            if timer.at <= deadline { return }
+            timer.callback.cancel()
+        }
+        // Throws only while the event loop shuts down, which closes every channel.
+        timer = try? (deadline, client.eventLoop.assumeIsolated().scheduleCallback(at: deadline, handler: self))
+    }
+
+    func handleScheduledCallback(eventLoop: some EventLoop) {
+        timer = nil
+        let now = client.eventLoop.now
+        switch state {
+        case .busy(let exchange):
+            if now >= exchange.deadline { fail(.timedOut(stage)) } else { watch(exchange.deadline) }
+        case .idle(let until):
+            if now >= until { leave() } else { watch(until) }
+        case .opened, .gone: break
+        }
+    }
+}

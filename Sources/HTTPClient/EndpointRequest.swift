@@ -1,0 +1,30 @@
+package import NIOCore
+
+/// One request, with the limits of its answer.
+package struct EndpointRequest {
+    package let head: RequestHead
+    /// Sent after those of the head.
+    package let headers: [(String, String)]
+    /// Written in sequence, without a copy of a large one.
+    package let body: [ByteBuffer]
+    /// From `send` to the last byte of the answer.
+    package let timeout: Duration
+    /// Bytes of the answer's body that are read. A longer one ends the connection, not the request: the answer has its
+    /// status, and is not whole.
+    package let answerBytesMax: Int
+    /// Bytes of the answer's body that are kept, at most `answerBytesMax`.
+    package let keptBytesMax: Int
+
+    package init(
+        head: RequestHead, headers: [(String, String)] = [], body: [ByteBuffer] = [], timeout: Duration,
+        answerBytesMax: Int, keptBytesMax: Int
+    ) {
+        precondition(keptBytesMax <= answerBytesMax, "what is not read cannot be kept")
+        self.head = head
+        self.headers = headers
+        self.body = body
+        self.timeout = timeout
+        self.answerBytesMax = answerBytesMax
+        self.keptBytesMax = keptBytesMax
+    }
+}

@@ -1,0 +1,50 @@
+import NIOCore
+
+/// One request on its way to one answer. Lives on the client's event loop.
+final class Exchange {
+    /// The head, followed by the body if that is small.
+    let head: ByteBuffer
+    let body: [ByteBuffer]
+    private let answerBytesMax: Int
+    private let keptBytesMax: Int
+    /// Covers everything from the call to the last byte of the answer.
+    let deadline: NIODeadline
+    /// The stage while it has no connection yet.
+    var stage: RequestStage = .waiting
+    /// It was sent again after a kept-alive connection turned out to be dead; that happens at most once.
+    var isRepeated = false
+    /// Watches the deadline until a connection does.
+    var timer: Scheduled<Void>?
+    var dial: Dial?
+    private var completion: ((Result<EndpointAnswer, RequestFailure>) -> Void)?
+
+    init(
+        _ request: EndpointRequest, head: ByteBuffer, body: [ByteBuffer], deadline: NIODeadline,
+        completion: @escaping (Result<EndpointAnswer, RequestFailure>) -> Void
+    ) {
+        self.head = head
+        self.body = body
+        answerBytesMax = request.answerBytesMax
+        keptBytesMax = request.keptBytesMax
+        self.deadline = deadline
+        self.completion = completion
+    }
+
+    /// Reads the answer within the limits of the request.
+    func reader() -> AnswerReader { AnswerReader(bodyBytesMax: answerBytesMax, keptBytesMax: keptBytesMax) }
+
+    /// Calls back on the first call; later calls do nothing.
+    func finish(_ result: Result<EndpointAnswer, RequestFailure>) {
+        guard let completion else { return }
+        self.completion = nil
+        placed()
+        completion(result)
+    }
+
+    /// Stops watching the deadline: from here on the connection does, or nothing is left to watch.
+    func placed() {
+        timer?.cancel()
+        timer = nil
+        dial = nil
+    }
+}

@@ -1,0 +1,19 @@
+/// Limits of the HTTP client alone; those that the configuration or another target uses, too, are in `Limits`.
+package enum HTTPClientLimits {
+    /// Addresses of one name that are tried; further ones are left out.
+    package static let candidatesMax = 8
+    /// Requests of one client that wait for a free connection; more are refused.
+    package static let requestsWaitingMax = 4_096
+    /// Bodies up to this many bytes are copied after their head: cheaper than a second buffer down the pipeline.
+    package static let coalescedBodyBytesMax = 16 << 10
+    /// Header fields of one answer.
+    package static let responseFieldsMax = 128
+    /// How long a closing TLS connection waits for the other side's close_notify, in milliseconds.
+    package static let tlsGoodbyeMilliseconds: Int64 = 500
+    /// How long the look-up of a name may take before the addresses of an earlier one are used in its place.
+    package static let lookUpPatience: Duration = .seconds(1)
+    /// How old those addresses may be.
+    package static let addressMemory: Duration = .seconds(300)
+    /// Added to the connect time-out of a name's last address, so that the deadline ends the request first.
+    package static let connectMarginMilliseconds: Int64 = 1_000
+}

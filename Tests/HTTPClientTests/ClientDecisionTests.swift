@@ -1,0 +1,136 @@
+import NIOCore
+import Testing
+import Vocabulary
+
+@testable import HTTPClient
+
+/// The pure parts of the client: who gets which connection, what an answer is, what a head may hold.
+@Suite struct ClientDecisionTests {
+    final class Item {}
+
+    @Test func aPoolNeverOpensMoreThanItsLimit() throws {
+        var pool = ConnectionPool<Item, Item>(connectionsMax: 2, waitingMax: 2)
+        let (a, b, waiting) = (Item(), Item(), Item())
+        for _ in 0..<2 {
+            guard case .open = pool.demand(for: Item()) else {
+                Issue.record("not opened")
+                return
+            }
+        }
+        guard case .wait = pool.demand(for: waiting), case .wait = pool.demand(for: Item()),
+            case .refuse = pool.demand(for: Item())
+        else {
+            Issue.record("the limits do not hold")
+            return
+        }
+        guard case .serve(let served) = pool.release(a, reusable: true), served === waiting else {
+            Issue.record("who waited longest is not served")
+            return
+        }
+        // A dead connection's place goes to who waits; the number of open ones stays.
+        guard case .close = pool.release(b, reusable: false) else {
+            Issue.record("kept")
+            return
+        }
+        #expect(pool.slotFreed() != nil)
+        #expect(pool.open == 2)
+        #expect(pool.slotFreed() == nil)
+        #expect(pool.open == 1)
+    }
+
+    @Test func thePoolUsesTheLastOneFirstAndDrains() throws {
+        var pool = ConnectionPool<Item, Item>(connectionsMax: 4, waitingMax: 4)
+        let connections = [Item(), Item(), Item()]
+        for _ in connections { _ = pool.demand(for: Item()) }
+        for connection in connections {
+            guard case .keep = pool.release(connection, reusable: true) else {
+                Issue.record("not kept")
+                return
+            }
+        }
+        pool.forget(idle: connections[2])
+        #expect(pool.slotFreed() == nil)
+        guard case .use(let used) = pool.demand(for: Item()), used === connections[1] else {
+            Issue.record("not the last one used")
+            return
+        }
+        #expect(pool.close().count == 1)
+        #expect(pool.slotFreed() == nil)
+        #expect(!pool.isDrained)
+        guard case .close = pool.release(used, reusable: true), case .refuse = pool.demand(for: Item()) else {
+            Issue.record("a closing pool goes on")
+            return
+        }
+        #expect(pool.slotFreed() == nil)
+        #expect(pool.isDrained)
+    }
+
+    @Test func anAnswerIsCutShortOneByteBehindTheLimit() throws {
+        for (extra, keepsAlive) in [(0, true), (1, false)] {
+            var reader = AnswerReader(bodyBytesMax: 65_536, keptBytesMax: 256)
+            try reader.head(status: 200, keepsAlive: true, retryAfter: nil)
+            let body = ByteBuffer(repeating: 9, count: 65_536 + extra)
+            reader.body(body.readableBytesView)
+            #expect(reader.isFinished == (extra == 1))
+            if extra == 0 { reader.end() }
+            #expect(reader.answer?.keepsAlive == keepsAlive)
+            #expect(reader.answer?.answer.body.count == 256)
+            #expect(reader.answer?.answer.isWhole == false)
+        }
+    }
+
+    @Test func aHeadMayReplaceSomeHeadersAndNoOthers() throws {
+        let url = EndpointURL(isTLS: true, host: "::1", port: 443, target: "/")
+        let head = try RequestHead(
+            .post, url, userAgent: "posthouse/1",
+            headers: [.init(name: "User-Agent", value: Secret(Array("mine".utf8)))])
+        let rendered = try head.render(headers: [], bodyBytes: 0, reserve: 0, allocator: ByteBufferAllocator())
+        #expect(
+            String(buffer: rendered)
+                == "POST / HTTP/1.1\r\nhost: [::1]\r\naccept: */*\r\ncontent-type: application/json\r\n"
+                + "User-Agent: mine\r\ncontent-length: 0\r\n\r\n")
+        for name in ["Host", "content-length", "Transfer-Encoding", "Connection", "a b", "", "x:"] {
+            #expect(throws: UnsendableRequest.self) {
+                try RequestHead(.post, url, userAgent: "p", headers: [.init(name: name, value: Secret([]))])
+            }
+        }
+        let secret = Array("hidden\r\nx: y".utf8)
+        let error = #expect(throws: UnsendableRequest.self) {
+            try RequestHead(.post, url, userAgent: "p", headers: [.init(name: "x-key", value: Secret(secret))])
+        }
+        #expect(error?.reason.contains("hidden") == false)
+        for target in ["/a b", "/\r\n", "x", "", "/é"] {
+            #expect(throws: UnsendableRequest.self) {
+                try RequestHead(
+                    .post, EndpointURL(isTLS: false, host: "h", port: 80, target: target), userAgent: "p")
+            }
+        }
+    }
+
+    @Test("The head of a GET names neither a content type nor the length of no body")
+    func headOfAGet() throws {
+        let head = try RequestHead(
+            .get, EndpointURL(isTLS: false, host: "h", port: 80, target: "/a?b=1"), userAgent: "p",
+            headers: [HeaderField(name: "authorization", value: Secret(Array("Bearer x".utf8)))])
+        let allocator = ByteBufferAllocator()
+        let empty = try head.render(headers: [("x", "1")], bodyBytes: 0, reserve: 0, allocator: allocator)
+        #expect(
+            String(buffer: empty).split(separator: "\r\n", omittingEmptySubsequences: false) == [
+                "GET /a?b=1 HTTP/1.1", "host: h", "user-agent: p", "accept: */*", "authorization: Bearer x", "x: 1", "",
+                "",
+            ])
+        let full = try head.render(headers: [], bodyBytes: 2, reserve: 2, allocator: allocator)
+        #expect(String(buffer: full).hasSuffix("content-length: 2\r\n\r\n"))
+    }
+
+    @Test func everyFailureExplainsItselfInOneLine() {
+        let stages = RequestStage.allCases.flatMap { [RequestFailure.timedOut($0), .connectionLost($0)] }
+        let others: [RequestFailure] = [
+            .refusedAddress("a"), .unresolvable("a"), .connectFailed("a"), .tlsFailed("a"), .malformedAnswer("a"),
+            .unsendable("a"), .cancelled,
+        ]
+        let lines = (stages + others).map(\.explanation)
+        #expect(Set(lines).count == lines.count)
+        #expect(lines.allSatisfy { !$0.isEmpty && !$0.contains("\n") })
+    }
+}
