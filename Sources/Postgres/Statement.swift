@@ -30,6 +30,28 @@ package struct Statement<Parameters: Sendable, Row: Sendable>: Sendable {
             (repeat try cursor.next((each R).self))
         }
     }
+
+    /// A statement whose rows are structs: each column of the result is an argument of `row`, in the order of the
+    /// columns. A struct's memberwise initialiser names them beside the SQL:
+    ///
+    ///     struct Claimed { let id: Int64, attempts: Int16 }
+    ///     static let claim = Statement<Int64, Claimed>("claim", "SELECT id, attempts …", row: Claimed.init)
+    package init<each P: PostgresValue, each R: PostgresValue>(
+        _ name: StaticString, _ sql: StaticString, row: @escaping @Sendable (repeat each R) -> Row
+    ) where Parameters == (repeat each P) {
+        self.name = name.description
+        self.sql = sql.description
+        var parameterOIDs: [UInt32] = []
+        var resultOIDs: [UInt32] = []
+        repeat parameterOIDs.append((each P).oid)
+        repeat resultOIDs.append((each R).oid)
+        self.parameterOIDs = parameterOIDs
+        self.resultOIDs = resultOIDs
+        encode = { values, buffer in repeat buffer.append(each values) }
+        decode = { (cursor: inout RowCursor) throws(DecodingFailure) -> Row in
+            row(repeat try cursor.next((each R).self))
+        }
+    }
 }
 
 /// The server's types of a statement's parameters and of its result's columns.

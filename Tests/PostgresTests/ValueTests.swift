@@ -20,6 +20,24 @@ private struct Identity: PostgresScalar, Hashable {
 
 /// The oracle is PostgreSQL: it takes what we encode, says what it read as text, and sends it back.
 @Suite("Values travel both ways") struct ValueTests {
+    private struct Named: Equatable {
+        let id: Int32
+        let name: String?
+        let keys: [Int64]
+    }
+
+    private static let named = Statement<Int32, Named>(
+        "named", "SELECT $1, NULL::text, ARRAY[1, 2]::bigint[] UNION ALL SELECT $1 + 1, 'n', '{}'", row: Named.init)
+
+    @Test("A row becomes a struct whose fields are its columns, in their order") func structs() async throws {
+        let connection = try await freshConnection()
+        let rows = try await connection.withSession { session throws(DatabaseError) in
+            try session.run(Self.named, 7)
+        }
+        #expect(rows == [Named(id: 7, name: nil, keys: [1, 2]), Named(id: 8, name: "n", keys: [])])
+        await connection.close()
+    }
+
     private static let scalars = Statement<
         (Int16, Int32, Int64, Bool, Double, String, [UInt8], Identity),
         (Int16, Int32, Int64, Bool, Double, String, [UInt8], Identity, String)
