@@ -56,6 +56,7 @@ struct StatementCatalogueTests {
         Entry(RepairStatements.named), Entry(RepairStatements.page), Entry(RepairStatements.source),
         Entry(RepairStatements.horizon), Entry(RepairStatements.webhooks), Entry(RepairStatements.statements),
         Entry(RepairStatements.byRow), Entry(RepairStatements.changes), Entry(RepairStatements.firstIdentifies),
+        Entry(RepairStatements.lock), Entry(RepairStatements.others),
         Entry(RepairStatements.links), Entry(RepairStatements.entitlements), Entry(RepairStatements.transfers),
         Entry(RepairStatements.transactions), Entry(RepairStatements.write), Entry(RepairStatements.waiting),
     ]

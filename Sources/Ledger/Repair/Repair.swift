@@ -50,6 +50,28 @@ package struct Repair: Sendable {
         }
     }
 
+    /// What the check of one purchase among many came to.
+    package enum Outcome: Sendable {
+        case checked(RepairReport)
+        /// There is no such purchase (any more).
+        case unknown
+        /// The database refused it, or what is stored of it cannot be read.
+        case failed(reason: String)
+    }
+
+    /// Checks one purchase among many: what fails because of this purchase does not concern the others.
+    /// - Throws: only where there is no connection any more.
+    package func check(_ purchase: Identifier, isDry: Bool, in pool: Pool) async throws(DatabaseError) -> Outcome {
+        let report: RepairReport?
+        do throws(DatabaseError) {
+            report = try await run(purchase, isDry: isDry, in: pool)
+        } catch {
+            if error.isConnectionLevel { throw error }
+            return .failed(reason: "\(error)")
+        }
+        return report.map(Outcome.checked) ?? .unknown
+    }
+
     /// Checks one purchase, and repairs it unless `isDry`.
     /// - Returns: nil if there is no such purchase (any more).
     package func run(_ purchase: Identifier, isDry: Bool, in pool: Pool) async throws(DatabaseError) -> RepairReport? {
@@ -64,27 +86,26 @@ package struct Repair: Sendable {
         guard let source = try session.run(RepairStatements.source, purchase).first else { return nil }
         let rules = rules[source]
         try session.enqueue(HolderStatements.lockShared, KeyHash.lock(ofSource: source))
-        guard let row = try session.run(RecordStatements.lockPurchases, [purchase]).first else { return nil }
-        let loaded = LoadedPurchases([row])
+        guard let row = try session.run(RepairStatements.lock, purchase).first else { return nil }
+        let stored = try? PurchaseState(bytes: row.state)
         var report = RepairReport(
-            purchase: purchase, source: row.1, app: row.2, environment: row.3, store: row.4, key: row.5,
-            wasReadable: loaded.unreadable.isEmpty)
+            purchase: purchase, source: source, app: row.app, environment: row.environment, store: row.store,
+            key: row.key, wasReadable: stored != nil)
         guard let rules else {
             report.verdict = .impossible(
                 "the configuration has no source \(source); give it back its name, then try again")
             return report
         }
-        let stored = loaded.rows[purchase]?.state
-        let kind = Purchase.Kind(rawValue: row.6) ?? .subscription
+        let kind = Purchase.Kind(rawValue: row.kind) ?? .subscription
         let history = try HistoryLoading(
-            purchase, scope: Scope(source: row.1, app: row.2, environment: row.3), key: row.5, kind: kind,
-            read: read
+            purchase, scope: Scope(source: source, app: row.app, environment: row.environment), key: row.key,
+            kind: kind, read: read
         ).run(eventsKept: eventsKept, on: session)
         let rebuilt = Rebuilding(history: history, rules: self.rules).run()
         let decision = RepairDecision(history, stored: stored, rebuilt: rebuilt, ownership: rules.ownership)
         if case .rebuilt = decision.verdict, !isDry { try write(decision, of: purchase, on: session) }
         report.fill(decision, history)
-        let prefix = LoadedPurchases.unreadablePrefix(key: row.5)
+        let prefix = LoadedPurchases.unreadablePrefix(key: row.key)
         report.waiting = try session.run(RepairStatements.waiting, (source, prefix))
         return report
     }
