@@ -33,7 +33,7 @@ struct RepairTests {
             let row = try #require(report.waiting.first)
             let outcome = try await Quarantine.release(
                 row, as: late, routes: [], rules: Daemon.rules, in: daemon.pool)
-            guard case .recorded(let trail) = outcome else {
+            guard case .recorded(let trail, _) = outcome else {
                 throw DatabaseError.protocolViolation(reason: "\(outcome)")
             }
             #expect(trail.messages == 3)

@@ -33,6 +33,13 @@ struct BatchWrite {
         }
         try writeDeliveries(kept, messageRows: messageRows, on: session, reserved: &reserved, into: &committed)
         committed.happenings += plan.transfers.map { .transferResolved($0.trail) } + plan.voids
+        for unmoved in plan.unmoved {
+            let cause = plan.events[unmoved.cause]
+            let (id, source) = (cause.event.vendorEventID ?? cause.key.eventID, cause.event.scope.source)
+            let said = KeptMove.movedNothing(of: unmoved.purchase)
+            committed.happenings.append(.warning("\(cause.event.name) \(id) from \(source) \(said)"))
+        }
+        committed.unmoved = plan.unmoved.map(\.purchase)
         return caused
     }
 

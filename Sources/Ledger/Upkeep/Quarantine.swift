@@ -13,7 +13,8 @@ package enum Quarantine {
 
     /// The result of reading a body again.
     package enum Outcome: Sendable {
-        case recorded(EventTrail)
+        /// - Parameter unmoved: keys of the purchases that a change of holders came too late to move.
+        case recorded(EventTrail, unmoved: [String])
         /// The event was recorded before, from another webhook.
         case duplicate(EventTrail)
         /// The stored state of its purchase cannot be read: the body stays in quarantine (`Repair`).
@@ -25,9 +26,10 @@ package enum Quarantine {
         after: Int64 = 0, limit: Int32 = 1_000, in pool: Pool
     ) async throws(DatabaseError) -> [Row] {
         try await pool.withSession { session throws(DatabaseError) in
-            try session.run(QuarantineStatements.list, (after, limit)).map {
+            try session.run(QuarantineStatements.list, (after, limit)).map { row in
                 Row(
-                    id: $0.0, source: $0.1, reason: $0.2, receivedAt: Timestamp(milliseconds: $0.3), bytes: Int($0.4))
+                    id: row.id, source: row.source, reason: row.reason,
+                    receivedAt: Timestamp(milliseconds: row.receivedAt), bytes: Int(row.bytes))
             }
         }
     }
@@ -35,17 +37,16 @@ package enum Quarantine {
     /// One row with its body; nil: it is not there (any more).
     package static func body(_ id: Int64, in pool: Pool) async throws(DatabaseError) -> (row: Row, body: [UInt8])? {
         try await pool.withSession { session throws(DatabaseError) in
-            try session.run(QuarantineStatements.body, id).first.map {
-                (
-                    Row(
-                        id: id, source: $0.0, reason: $0.1, receivedAt: Timestamp(milliseconds: $0.2),
-                        bytes: $0.3.count), $0.3
-                )
+            try session.run(QuarantineStatements.body, id).first.map { kept in
+                let row = Row(
+                    id: id, source: kept.source, reason: kept.reason,
+                    receivedAt: Timestamp(milliseconds: kept.receivedAt), bytes: kept.body.count)
+                return (row, kept.body)
             }
         }
     }
 
-    /// Records why it still cannot be read.
+    /// Records why it still cannot be read or stored.
     package static func note(_ reason: String, of id: Int64, in pool: Pool) async throws(DatabaseError) {
         try await pool.withSession { session throws(DatabaseError) in
             _ = try session.execute(QuarantineStatements.note, (id, reason))
@@ -86,7 +87,7 @@ package enum Quarantine {
 
     private static func outcome(of committed: RecordEvents.Committed) throws(DatabaseError) -> Outcome {
         switch committed.outcomes.first {
-        case .recorded(let trail): return .recorded(trail)
+        case .recorded(let trail): return .recorded(trail, unmoved: committed.unmoved)
         case .duplicate(let trail, _): return .duplicate(trail)
         case .setAside(_, _, let reason): return .kept(reason: reason)
         case .refused, nil: throw .protocolViolation(reason: "recording one event came to nothing")
@@ -95,18 +96,36 @@ package enum Quarantine {
 }
 
 enum QuarantineStatements {
-    static let list = Statement<(Int64, Int32), (Int64, String, String, Int64, Int32)>(
+    struct Listed {
+        let id: Int64
+        let source: String
+        let reason: String
+        /// Milliseconds since 1970.
+        let receivedAt: Int64
+        /// Length of the body.
+        let bytes: Int32
+    }
+
+    struct Kept {
+        let source: String
+        let reason: String
+        /// Milliseconds since 1970.
+        let receivedAt: Int64
+        let body: [UInt8]
+    }
+
+    static let list = Statement<(Int64, Int32), Listed>(
         "quarantine_list",
         """
         SELECT id, source, reason, (extract(epoch FROM received_at) * 1000)::bigint, octet_length(body)
         FROM quarantine WHERE id > $1 ORDER BY id LIMIT $2
-        """)
+        """, row: Listed.init)
 
-    static let body = Statement<Int64, (String, String, Int64, [UInt8])>(
+    static let body = Statement<Int64, Kept>(
         "quarantine_body",
         """
         SELECT source, reason, (extract(epoch FROM received_at) * 1000)::bigint, body FROM quarantine WHERE id = $1
-        """)
+        """, row: Kept.init)
 
     static let note = Statement<(Int64, String), ()>(
         "quarantine_note", "UPDATE quarantine SET reason = $2 WHERE id = $1")
