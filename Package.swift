@@ -13,6 +13,7 @@ let sharedSettings: [SwiftSetting] = [
 let nio: Target.Dependency = .product(name: "NIOCore", package: "swift-nio")
 let nioPosix: Target.Dependency = .product(name: "NIOPosix", package: "swift-nio")
 let nioHTTP: Target.Dependency = .product(name: "NIOHTTP1", package: "swift-nio")
+let nioEmbedded: Target.Dependency = .product(name: "NIOEmbedded", package: "swift-nio")
 let nioTLSEvents: Target.Dependency = .product(name: "NIOTLS", package: "swift-nio")
 let nioTLS: Target.Dependency = .product(name: "NIOSSL", package: "swift-nio-ssl")
 let crypto: Target.Dependency = .product(name: "Crypto", package: "swift-crypto")
@@ -103,7 +104,7 @@ let package = Package(
             ("Linux", []),
             ("Postgres", ["TestSupport"]),
             ("Systemd", []),
-            ("HTTPServer", ["Vocabulary", nio, nioPosix, nioTLS]),
+            ("HTTPServer", ["Vocabulary", nio, nioEmbedded, nioPosix, nioTLS]),
             ("HTTPClient", ["Vocabulary", nio, nioPosix, nioTLS]),
             ("Cluster", ["Vocabulary"]),
             ("Configuration", ["Vocabulary"]),

@@ -18,12 +18,24 @@ final class AcceptGate: ChannelDuplexHandler {
     /// Connections that one read may bring; accepting stops this many below the limit.
     private let batch: Int
     private let rest: TimeAmount
+    private let shortage: (AcceptFailure) -> Void
+    private let reportInterval: TimeAmount
+    /// When a failure was reported last.
+    private var reported: NIODeadline?
+    /// Failures since then.
+    private var unreported = 0
     private var isReadHeld = false
     /// While it rests after a failed accept.
     private var waking: Scheduled<Void>?
     private var context: ChannelHandlerContext?
 
-    init(_ connections: Connections, limits: HTTPServerLimits) {
+    /// - Parameter shortage: called with the first accept that fails for want of descriptors, and with a later one no
+    ///   more often than every `limits.acceptReportInterval`.
+    init(
+        _ connections: Connections, limits: HTTPServerLimits, shortage: @escaping (AcceptFailure) -> Void = { _ in }
+    ) {
+        self.shortage = shortage
+        reportInterval = TimeAmount(limits.acceptReportInterval)
         self.connections = connections
         connectionsMax = limits.connectionsMax
         batch = Self.batch(connectionsMax: limits.connectionsMax)
@@ -64,9 +76,19 @@ final class AcceptGate: ChannelDuplexHandler {
 
     /// Rests. Errors after which NIO goes on listening arrive here, and those after which it closes the listener.
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
-        guard error is IOError else { return context.fireErrorCaught(error) }
+        guard let error = error as? IOError else { return context.fireErrorCaught(error) }
         setAutoRead(false, context)
         beginRest(context)
+        report(error, at: context.eventLoop.now)
+    }
+
+    private func report(_ error: IOError, at now: NIODeadline) {
+        guard let scope = AcceptFailure.Scope(error.errnoCode) else { return }
+        unreported += 1
+        if let reported, now < reported + reportInterval { return }
+        shortage(AcceptFailure(scope: scope, count: unreported))
+        reported = now
+        unreported = 0
     }
 
     private func beginRest(_ context: ChannelHandlerContext) {

@@ -27,14 +27,16 @@ package final class HTTPListener: Sendable {
     package var openConnections: Int { connections.openCount }
 
     /// Starts to listen and serve. Connections are spread over the loops of `group`, which stays the caller's.
+    /// - Parameter shortage: called on a loop when connections cannot be accepted for want of descriptors.
     package static func start(
         listener: Listen, handler: some IncomingHandler, group: any EventLoopGroup, tls: TLSFiles? = nil,
-        limits: HTTPServerLimits = HTTPServerLimits()
+        limits: HTTPServerLimits = HTTPServerLimits(), shortage: @escaping @Sendable (AcceptFailure) -> Void = { _ in }
     ) async throws(HTTPServerError) -> HTTPListener {
         let connections = Connections()
         let certificate = Replaceable(try tls?.load())
         let bootstrap = bootstrap(
-            handler: handler, group: group, connections: connections, certificate: certificate, limits: limits)
+            handler: handler, group: group, connections: connections, certificate: certificate, limits: limits,
+            shortage: shortage)
         let channel = try await bind(bootstrap, to: listener)
         if case .address(.unix(let path)) = listener {
             do { try SocketFile.open(path) } catch {
@@ -104,7 +106,8 @@ extension HTTPListener {
 extension HTTPListener {
     private static func bootstrap(
         handler: some IncomingHandler, group: any EventLoopGroup, connections: Connections,
-        certificate: Replaceable<TLSCertificate?>, limits: HTTPServerLimits
+        certificate: Replaceable<TLSCertificate?>, limits: HTTPServerLimits,
+        shortage: @escaping @Sendable (AcceptFailure) -> Void
     ) -> ServerBootstrap {
         let waits = Waits(limits)
         let acceptBatch = AcceptGate.batch(connectionsMax: limits.connectionsMax)
@@ -113,7 +116,8 @@ extension HTTPListener {
             .serverChannelOption(.maxMessagesPerRead, value: UInt(acceptBatch))
             .serverChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
-                    try channel.pipeline.syncOperations.addHandler(AcceptGate(connections, limits: limits))
+                    try channel.pipeline.syncOperations.addHandler(
+                        AcceptGate(connections, limits: limits, shortage: shortage))
                 }
             }
             // A client may close its side after its request; it still gets its answer.

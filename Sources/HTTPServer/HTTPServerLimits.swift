@@ -19,6 +19,8 @@ package struct HTTPServerLimits: Sendable {
     /// How long nothing is accepted after the kernel refused a connection, as without a descriptor left; less if one of
     /// the listener's own connections closes.
     package var acceptRest: Duration = .milliseconds(500)
+    /// How often at most it is reported that nothing can be accepted for want of descriptors.
+    package var acceptReportInterval: Duration = .seconds(60)
     /// Length of that queue.
     package var backlog = Limits.listenBacklog
     /// Bytes of a refused request's body that are read and dropped so that the connection can be kept.

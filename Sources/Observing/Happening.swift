@@ -11,6 +11,7 @@ package enum Happening: String, CaseIterable, Sendable {
     case quarantined = "7f88ddccea604b918dd634e0fe5f5c5b"
     case requestRefused = "a417266a22c24c4da23dc3be421f276c"
     case requestsRefused = "24857875324d4f97b9b6b96a05e483f4"
+    case acceptFailed = "5ab9f33741c4435da627e4f3429043e0"
     case transferResolved = "32f95723ccaa419ab9ac8b8a861f6584"
     case transferVoided = "e239642e155b488f842d4d6a1b69d881"
     case deliveryAccepted = "634a3cfaea5c4d90a47c23a828abe58e"
@@ -53,6 +54,7 @@ extension Happening {
         case .quarantined: self = .quarantined
         case .refused: self = .requestRefused
         case .refusals: self = .requestsRefused
+        case .acceptFailed: self = .acceptFailed
         case .transferResolved: self = .transferResolved
         case .transferVoided: self = .transferVoided
         case .attempt(let trail): self.init(attempt: trail.outcome)

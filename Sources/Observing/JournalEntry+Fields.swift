@@ -45,7 +45,7 @@ extension JournalEntry {
             list.add("DAEMON", String(daemon))
             list.add("COUNT", count)
         case .leaseLost(let daemon): list.add("DAEMON", String(daemon))
-        case .journalDropped(let count): list.add("COUNT", count)
+        case .journalDropped(let count), .acceptFailed(_, _, let count): list.add("COUNT", count)
         case .databaseLost, .databaseRecovered, .clusterStarted, .clusterStopped, .migrated, .ready, .reloaded,
             .startFailed, .reloadRefused, .hangs, .stopping,
             .stopped, .warning:

@@ -22,7 +22,7 @@ extension JournalEntry {
         case .duplicateDiffers, .quarantined, .requestRefused, .requestsRefused, .transferVoided, .deliveryRetry,
             .deliveryPaused, .integrationPaused, .breakerOpened, .leasesReclaimed, .warning, .journalDropped:
             .warning
-        case .deliveryDead, .leaseLost, .databaseLost, .startFailed, .reloadRefused, .hangs:
+        case .acceptFailed, .deliveryDead, .leaseLost, .databaseLost, .startFailed, .reloadRefused, .hangs:
             .error
         }
     }
@@ -40,6 +40,9 @@ extension JournalEntry {
             "refused a request to \(named(source: source)) with \(status): \(reason)"
         case .refusals(let source, let status, let count):
             "refused \(counted(count, "more request")) to \(named(source: source)) with \(status) within a second"
+        case .acceptFailed(let listen, let isMachine, let count):
+            "no file descriptor is left, \(counted(count, "time")) nothing could be accepted on \(listen): clients wait; "
+                + (isMachine ? "raise the machine's fs.file-max" : "raise LimitNOFILE= of the unit")
         case .transferResolved(let trail): moved(trail) + ending(trail.transaction)
         case .transferVoided(let trail, let explanation):
             "\(moved(trail)) was announced and stays so, but the ledger now says otherwise: \(explanation)"

@@ -48,7 +48,8 @@ struct MetricsTally: Sendable, Equatable {
         case .leaseLost: leasesLost += 1
         case .databaseLost: databaseLosses += 1
         // The parts of a sum were counted here before it was logged; the rest has a gauge or no number.
-        case .eventsRecorded, .refusals, .successes, .integrationPaused, .integrationResumed, .breakerClosed,
+        case .eventsRecorded, .refusals, .acceptFailed, .successes, .integrationPaused, .integrationResumed,
+            .breakerClosed,
             .databaseRecovered,
             .clusterStarted, .clusterStopped, .migrated, .ready, .reloaded, .startFailed, .reloadRefused, .hangs,
             .stopping,

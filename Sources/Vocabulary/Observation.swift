@@ -18,6 +18,9 @@ package enum Observation: Sendable {
     case refused(source: String, status: Int, reason: String)
     /// The rejected requests of one second without an entry of their own, so that a flood does not fill the journal.
     case refusals(source: String, status: Int, count: Int)
+    /// Connections could not be accepted for want of file descriptors, of this process or of the whole machine; `count`
+    /// since the last report.
+    case acceptFailed(listen: String, isMachine: Bool, count: Int)
     /// A transfer was announced; reported exactly once for each transfer id.
     case transferResolved(TransferTrail)
     /// A late fact shows that a transfer that was announced did not happen; `explanation` says why.

@@ -36,13 +36,21 @@ final class OpenListeners: Sendable {
     }
 
     static func open(
-        _ listeners: [(Listen, Role)], tls: HTTPServer.TLSFiles?, handlers: Handlers, group: any EventLoopGroup
+        _ listeners: [(Listen, Role)], tls: HTTPServer.TLSFiles?, handlers: Handlers, group: any EventLoopGroup,
+        observe: @escaping Observer
     ) async throws -> OpenListeners {
         var entries: [(HTTPListener, Role, LiveRouter)] = []
         for (listener, role) in listeners {
             let router = LiveRouter(Router(handlers, role))
             do {
-                let server = try await HTTPListener.start(listener: listener, handler: router, group: group, tls: tls)
+                let server = try await HTTPListener.start(
+                    listener: listener, handler: router, group: group, tls: tls,
+                    shortage: { failure in
+                        observe(
+                            .acceptFailed(
+                                listen: listener.description, isMachine: failure.scope == .machine,
+                                count: failure.count))
+                    })
                 entries.append((server, role, router))
             } catch {
                 for (server, _, _) in entries { await server.drain(upTo: .zero) }

@@ -114,7 +114,7 @@ final class Relay: Sendable {
                 registration: registration, clock: clock, observatory: observatory)
         }
         openListeners = try await OpenListeners.open(
-            listeners.roles, tls: listeners.tls, handlers: makeHandlers(configuration), group: group)
+            listeners.roles, tls: listeners.tls, handlers: makeHandlers(configuration), group: group, observe: observe)
 
         try Task.checkCancellation()
         // Nothing fails from here on: webhooks and deliveries may begin.

@@ -277,6 +277,47 @@ struct EraseTests {
         }
     }
 
+    @Test("A newer version's lines that name the person stop the erasure with what to do; others are kept")
+    func newerLines() async throws {
+        try await Bench.run { bench in
+            let daemon = try await bench.daemon([.named("a")])
+            for (holder, at) in [(Self.jeff, 0), (Self.bob, 100)] {
+                await daemon.record([
+                    .stating(
+                        .activate(holder, seconds(Int64(at)), until: seconds(10_000)), purchase: "subs_2",
+                        transaction: "tx_2")
+                ])
+            }
+            func add(_ lines: String) throws {
+                let hex = try bench.psql("SELECT encode(state, 'hex') FROM purchases")
+                let bytes = stride(from: 0, to: hex.utf8.count, by: 2).compactMap { offset in
+                    UInt8(hex.dropFirst(offset).prefix(2), radix: 16)
+                }
+                var state = try PurchaseState(bytes: bytes)
+                state.unknownLines = Array(lines.utf8)
+                let text = state.bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+                try bench.psql("UPDATE purchases SET state = '\\x\(text)'")
+            }
+            let erasure = try await Erasure.start(Self.jeff, source: nil, isDry: false, in: daemon.pool)
+            try add("seen\t7\tuser:bob\nseen\t8\tuser:jeff-9f3c\n")
+            let state = try bench.psql("SELECT state FROM purchases")
+            let rows = "SELECT (SELECT count(*) FROM transfers), (SELECT count(*) FROM entitlements)"
+            let before = try bench.psql(rows)
+            let error = await #expect(throws: DatabaseError.self) {
+                _ = try await erasure.run(in: daemon.pool) { _ in }
+            }
+            #expect("\(try #require(error))".contains("newer version"), "\(String(describing: error))")
+            #expect(try bench.psql("SELECT state FROM purchases") == state && bench.psql(rows) == before)
+            await #expect(throws: DatabaseError.self) { _ = try await erasure.proof.run(in: daemon.pool) { _ in } }
+            // Lines of others: nobody knows what they mean, so they stay.
+            try add("seen\t7\tuser:bob\nseen\t8\tuser:jeff-9f3c7\n")
+            _ = try await erasure.run(in: daemon.pool) { _ in }
+            #expect(try await erasure.proof.run(in: daemon.pool) { _ in }.total == 0)
+            let left = try bench.psql("SELECT convert_from(state, 'UTF8') FROM purchases")
+            #expect(left.hasSuffix("seen\t7\tuser:bob\nseen\t8\tuser:jeff-9f3c7"), "\(left)")
+        }
+    }
+
     @Test("What a daemon has in hand ends first; what it blocked for others is unblocked")
     func inHand() async throws {
         try await Bench.run { bench in

@@ -155,7 +155,7 @@ struct OperatorLookupTests {
                 try await Quarantine.release(
                     row.id, as: .sample(), routes: daemon.routes.current, rules: rules, in: daemon.pool)
             }
-            guard case .recorded(let trail) = try await release(rows[0]) else {
+            guard case .recorded(let trail, _) = try await release(rows[0]) else {
                 Issue.record("not recorded")
                 return
             }

@@ -33,7 +33,7 @@ struct RepairTests {
             let row = try #require(report.waiting.first)
             let outcome = try await Quarantine.release(
                 row, as: late, routes: [], rules: Daemon.rules, in: daemon.pool)
-            guard case .recorded(let trail) = outcome else {
+            guard case .recorded(let trail, _) = outcome else {
                 throw DatabaseError.protocolViolation(reason: "\(outcome)")
             }
             #expect(trail.messages == 3)
@@ -112,6 +112,41 @@ struct RepairTests {
                     .init(holder: user, before: nil, after: true),
                 ])
             #expect(try bench.psql("SELECT holder FROM entitlements WHERE active") == "user:jeff")
+        }
+    }
+
+    @Test(
+        "Who a restoring install was by another purchase's webhook is known again once its row is pruned",
+        arguments: ["moving", "shared"])
+    func linkedElsewhere(source: String) async throws {
+        try await Bench.run { bench in
+            let daemon = try await bench.daemon()
+            let readings = Readings()
+            let (old, install) = (Holder.user("old"), Holder.anonymous("new-device"))
+            let elsewhere = Event.stating(
+                .activate(user, seconds(10), until: seconds(10_000)), purchase: "p2", transaction: "t2", source: source)
+            let linking = Event(
+                scope: elsewhere.scope, vendorEventID: nil, name: elsewhere.name, type: elsewhere.type, holder: user,
+                occurredAt: seconds(10), purchase: elsewhere.purchase, transaction: elsewhere.transaction,
+                facts: elsewhere.facts, links: [HolderLink(anonymousID: install.id, userID: user.id)],
+                body: elsewhere.body)
+            await bench.record(
+                [
+                    .stating(
+                        .activate(old, seconds(0), until: seconds(10_000)), purchase: "p1", transaction: "t1",
+                        source: source),
+                    linking,
+                    .change(
+                        .restore(install: install.id, transactions: ["t1"], strategy: .transfer), by: install, at: 100,
+                        source: source),
+                ], by: daemon, readings)
+            let before = try bench.picture()
+            #expect(before.contains("user:jeff"))
+            try bench.forgetChanges()
+            try bench.damage("key = 'p1'")
+            let report = try await bench.repair("p1", readings, by: daemon)
+            #expect(report.verdict == .rebuilt && !report.isPartial && report.transfers.isEmpty, "\(report)")
+            #expect(try bench.picture() == before)
         }
     }
 

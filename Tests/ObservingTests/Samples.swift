@@ -58,6 +58,7 @@ let everyObservation: [Observation] = [
     .quarantined(source: "purchasely", quarantine: 3, reason: "no event name"),
     .refused(source: "purchasely", status: 401, reason: "wrong signature"),
     .refusals(source: "purchasely", status: 401, count: 9),
+    .acceptFailed(listen: "127.0.0.1:8080", isMachine: false, count: 2),
     .transferResolved(.sample), .transferVoided(.sample, explanation: "user u0 held it between"),
     .attempt(.sample()), .attempt(.sample(outcome: .retry, httpStatus: 500)),
     .attempt(.sample(outcome: .dead, httpStatus: 500)), .attempt(.sample(outcome: .paused, httpStatus: 410)),

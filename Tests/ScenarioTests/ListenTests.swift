@@ -122,6 +122,9 @@ import Vocabulary
         Thread.sleep(forTimeInterval: 3)
         // A loop that spins takes a core, 300 ticks of a hundredth of a second, or its share of a machine under load.
         #expect(try ticks(of: child.identifier) - before < 30)
+        // It failed twice a second, and said so once.
+        let said = relay.lines.filter { $0.contains("LimitNOFILE=") }
+        #expect(said.count == 1 && said[0].contains("127.0.0.1:\(relay.port)"), "\(relay.lines)")
         idle.forEach { close($0.descriptor) }
         #expect(
             eventually(within: 30) {

@@ -51,6 +51,52 @@ import Vocabulary
         #expect(try relay.command("repair", "subs_1", "--all", "--config", c).end == .exited(64))
     }
 
+    /// A relay with three damaged purchases, of which the database does something to the first that is updated.
+    private static func damaged(_ action: String) throws -> Relay {
+        let relay = try Relay.running([.init("backend", try Receiver())])
+        for number in 1...3 {
+            #expect(try relay.source().post(Webhook("ACTIVATE", .user("ann"), purchase: "subs_\(number)")) == 200)
+        }
+        try damage(relay.database)
+        let first = try relay.database.value("SELECT id FROM purchases ORDER BY id LIMIT 1")
+        try relay.database.rows(
+            """
+            CREATE FUNCTION act() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                IF OLD.id = '\(first)' THEN \(action); END IF; RETURN NEW; END $$;
+            CREATE TRIGGER act BEFORE UPDATE ON purchases FOR EACH ROW EXECUTE FUNCTION act()
+            """)
+        return relay
+    }
+
+    @Test("A purchase that the database refuses is listed with the reason; repair --all goes on and ends with 1")
+    func oneRefused() throws {
+        let relay = try Self.damaged("RAISE 'not this one'")
+        defer { relay.end() }
+        let first = try relay.database.value("SELECT replace(id::text, '-', '') FROM purchases ORDER BY id LIMIT 1")
+        let text = try relay.command("repair", "--all", "--dry-run", "--config", relay.configuration)
+        #expect(text.end == .exited(0), "a dry run writes nothing that could be refused: \(text)")
+        let all = try relay.json("repair", "--all", ended: 1)
+        #expect(all["checked"] as? Int == 3 && all["repaired"] as? Int == 2, "\(all)")
+        let failed = try #require(all["failed"] as? [[String: Any]])
+        #expect(failed.map { $0["id"] as? String } == [first])
+        #expect((failed.first?["explanation"] as? String)?.contains("not this one") == true, "\(all)")
+        let again = try relay.command("repair", "--all", "--config", relay.configuration)
+        #expect(again.end == .exited(1) && again.output.contains("\(first): could not be checked: "), "\(again)")
+        #expect(again.output.contains("1 could not be checked"), "\(again)")
+        #expect(try relay.database.count("purchases", where: #"state = '\xff'"#) == 1)
+        try relay.database.rows("DROP TRIGGER act ON purchases")
+        #expect(try relay.json("repair", "--all")["repaired"] as? Int == 1)
+    }
+
+    @Test("A lost connection ends repair --all: nothing is tried without it")
+    func connectionLost() throws {
+        let relay = try Self.damaged("PERFORM pg_terminate_backend(pg_backend_pid())")
+        defer { relay.end() }
+        let all = try relay.command("repair", "--all", "--config", relay.configuration)
+        #expect(all.end == .exited(69), "\(all)")
+        #expect(try relay.database.count("purchases", where: #"state = '\xff'"#) == 3)
+    }
+
     @Test(
         "What the app's backend said is read back from its bodies: logins, logouts, restores, grants",
         arguments: ["exclusive", "install_and_identity"])

@@ -6,55 +6,79 @@ enum EraseScans {
     /// Rows of one page: reading it stays far below `statement_timeout`.
     static let pageRows: Int32 = 2_000
 
-    static let events = Statement<([[UInt8]], Int64, Int32, String?), (Int64, Bool)>(
+    struct Scanned {
+        let id: Int64
+        let isHit: Bool
+    }
+
+    struct ScannedPurchase {
+        let id: Identifier
+        let source: String
+        let isHit: Bool
+    }
+
+    struct StoredMessage {
+        let envelope: [UInt8]
+        let derivedBody: [UInt8]?
+    }
+
+    struct Quarantined {
+        let digest: Identifier
+        let body: [UInt8]
+        let reason: String
+    }
+
+    static let events = Statement<([[UInt8]], Int64, Int32, String?), Scanned>(
         "erase_scan_events",
         """
         SELECT id, EXISTS (SELECT FROM unnest($1) AS w (needle) WHERE position(w.needle IN body) > 0)
                AND ($4 IS NULL OR source = $4)
         FROM events WHERE id > $2 ORDER BY id LIMIT $3
-        """)
+        """, row: Scanned.init)
 
-    static let messages = Statement<([[UInt8]], Int64, Int32, String?), (Int64, Bool)>(
+    static let messages = Statement<([[UInt8]], Int64, Int32, String?), Scanned>(
         "erase_scan_messages",
         """
         SELECT id, EXISTS (SELECT FROM unnest($1) AS w (needle) WHERE position(w.needle IN envelope) > 0
                            OR position(w.needle IN coalesce(derived_body, '')) > 0)
                AND ($4 IS NULL OR EXISTS (SELECT FROM events e WHERE e.id = m.event AND e.source = $4))
         FROM messages m WHERE id > $2 ORDER BY id LIMIT $3
-        """)
+        """, row: Scanned.init)
 
-    static let quarantine = Statement<([[UInt8]], Int64, Int32, String?), (Int64, Bool)>(
+    static let quarantine = Statement<([[UInt8]], Int64, Int32, String?), Scanned>(
         "erase_scan_quarantine",
         """
         SELECT id, EXISTS (SELECT FROM unnest($1) AS w (needle) WHERE position(w.needle IN body) > 0
                            OR position(w.needle IN convert_to(reason, 'UTF8')) > 0)
                AND ($4 IS NULL OR source = $4)
         FROM quarantine WHERE id > $2 ORDER BY id LIMIT $3
-        """)
+        """, row: Scanned.init)
 
     /// Searches the state ($1) and the key ($5).
-    static let purchases = Statement<([[UInt8]], Identifier, Int32, String?, [String]), (Identifier, Bool)>(
+    static let purchases = Statement<([[UInt8]], Identifier, Int32, String?, [String]), ScannedPurchase>(
         "erase_scan_purchases",
         """
-        SELECT id, (EXISTS (SELECT FROM unnest($1) AS w (needle) WHERE position(w.needle IN state) > 0)
-                    OR EXISTS (SELECT FROM unnest($5) AS w (needle) WHERE position(w.needle IN key) > 0))
+        SELECT id, source, (EXISTS (SELECT FROM unnest($1) AS w (needle) WHERE position(w.needle IN state) > 0)
+                            OR EXISTS (SELECT FROM unnest($5) AS w (needle) WHERE position(w.needle IN key) > 0))
                AND ($4 IS NULL OR source = $4)
         FROM purchases WHERE id > $2 ORDER BY id LIMIT $3
-        """)
+        """, row: ScannedPurchase.init)
 
     static let body = Statement<Int64, [UInt8]>("erase_body", "SELECT body FROM events WHERE id = $1 FOR UPDATE")
 
     static let rewriteBody = Statement<(Int64, [UInt8]), ()>(
         "erase_rewrite_body", "UPDATE events SET body = $2 WHERE id = $1")
 
-    static let message = Statement<Int64, ([UInt8], [UInt8]?)>(
-        "erase_message", "SELECT envelope, derived_body FROM messages WHERE id = $1 FOR UPDATE")
+    static let message = Statement<Int64, StoredMessage>(
+        "erase_message", "SELECT envelope, derived_body FROM messages WHERE id = $1 FOR UPDATE",
+        row: StoredMessage.init)
 
     static let rewriteMessage = Statement<(Int64, [UInt8], [UInt8]?), ()>(
         "erase_rewrite_message", "UPDATE messages SET envelope = $2, derived_body = $3 WHERE id = $1")
 
-    static let quarantined = Statement<Int64, (String, Identifier, [UInt8], String)>(
-        "erase_quarantined", "SELECT source, body_digest, body, reason FROM quarantine WHERE id = $1 FOR UPDATE")
+    static let quarantined = Statement<Int64, Quarantined>(
+        "erase_quarantined", "SELECT body_digest, body, reason FROM quarantine WHERE id = $1 FOR UPDATE",
+        row: Quarantined.init)
 
     /// Erases failure texts of any message, because receivers quote what they were sent. Returns the message; the
     /// statements for other texts return 0 where there is none.

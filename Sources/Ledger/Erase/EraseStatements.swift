@@ -3,6 +3,38 @@ import Vocabulary
 
 /// The SQL of erasing. `$n IS NULL OR source = $n` is `--source`.
 enum EraseStatements {
+    struct OwnEvent {
+        let id: Int64
+        let key: Identifier
+        let purchase: Identifier?
+    }
+
+    struct CausedMessage {
+        let id: Int64
+        let event: Int64
+        /// The purchase that it is about.
+        let purchase: Identifier?
+    }
+
+    struct GivenUp {
+        let integration: Int32
+        let purchase: Identifier?
+    }
+
+    struct Unsettled {
+        let message: Int64
+        let isLeased: Bool
+    }
+
+    /// Who else a purchase has.
+    struct Company {
+        let purchase: Identifier
+        /// Others have events or entitlements of it.
+        let hasOthers: Bool
+        /// The person has events of it.
+        let hasOwn: Bool
+    }
+
     /// Anonymous ids that are known to be a user.
     static let linked = Statement<(String, String?), String>(
         "erase_linked",
@@ -19,24 +51,24 @@ enum EraseStatements {
         """)
 
     /// Events of holders, ascending, after id $3.
-    static let events = Statement<([String], String?, Int64, Int32), (Int64, Identifier, Identifier?)>(
+    static let events = Statement<([String], String?, Int64, Int32), OwnEvent>(
         "erase_events",
         """
         SELECT id, key, purchase FROM events WHERE holder = ANY ($1) AND ($2 IS NULL OR source = $2) AND id > $3
         ORDER BY id LIMIT $4
-        """)
+        """, row: OwnEvent.init)
 
     /// Messages that events caused.
-    static let messagesOf = Statement<[Int64], (Int64, Int64, Identifier?)>(
+    static let messagesOf = Statement<[Int64], CausedMessage>(
         "erase_messages_of",
         """
         SELECT m.id, m.event, coalesce(t.purchase, e.purchase)
         FROM messages m JOIN events e ON e.id = m.event LEFT JOIN transfers t ON t.id = m.transfer
         WHERE m.event = ANY ($1)
-        """)
+        """, row: CausedMessage.init)
 
     /// Messages about transfers from and to the holders that others' events caused.
-    static let messagesOfOthers = Statement<([String], String?, Int64, Int32), (Int64, Int64, Identifier?)>(
+    static let messagesOfOthers = Statement<([String], String?, Int64, Int32), CausedMessage>(
         "erase_messages_of_others",
         """
         SELECT m.id, m.event, t.purchase
@@ -44,7 +76,7 @@ enum EraseStatements {
         WHERE (t.from_holder = ANY ($1) OR t.to_holder = ANY ($1)) AND e.holder <> ALL ($1)
           AND ($2 IS NULL OR e.source = $2) AND m.id > $3
         ORDER BY m.id LIMIT $4
-        """)
+        """, row: CausedMessage.init)
 
     /// Comes first, in a transaction of its own: whoever records a duplicate meanwhile sees the event key or this.
     static let remember = Statement<[Identifier], ()>(
@@ -55,12 +87,14 @@ enum EraseStatements {
         ON CONFLICT (digest) DO NOTHING
         """)
 
-    static let giveUp = Statement<[Int64], (Int32, Identifier?)>(
+    static let giveUp = Statement<[Int64], GivenUp>(
         "erase_give_up",
-        "DELETE FROM deliveries WHERE message = ANY ($1) AND leased_by IS NULL RETURNING integration, purchase")
+        "DELETE FROM deliveries WHERE message = ANY ($1) AND leased_by IS NULL RETURNING integration, purchase",
+        row: GivenUp.init)
 
-    static let unsettled = Statement<[Int64], (Int64, Bool)>(
-        "erase_unsettled", "SELECT message, leased_by IS NOT NULL FROM deliveries WHERE message = ANY ($1)")
+    static let unsettled = Statement<[Int64], Unsettled>(
+        "erase_unsettled", "SELECT message, leased_by IS NOT NULL FROM deliveries WHERE message = ANY ($1)",
+        row: Unsettled.init)
 
     static let deadLetters = Statement<[Int64], ()>(
         "erase_dead_letters", "DELETE FROM dead_letters WHERE message = ANY ($1)")
@@ -76,20 +110,56 @@ enum EraseStatements {
 
     static let deleteEvents = Statement<[Int64], ()>("erase_delete_events", "DELETE FROM events WHERE id = ANY ($1)")
 
-    static let transfers = Statement<([String], String?), Identifier>(
-        "erase_transfers",
+    /// The sources in which anything names the holders ($1) or the anonymous ids ($2) in a column.
+    static let sources = Statement<([String], [String], String?), String>(
+        "erase_sources",
         """
-        DELETE FROM transfers t WHERE (from_holder = ANY ($1) OR to_holder = ANY ($1))
-            AND ($2 IS NULL OR EXISTS (SELECT FROM purchases p WHERE p.id = t.purchase AND p.source = $2))
-        RETURNING id
+        SELECT source FROM (
+            SELECT p.source FROM entitlements e JOIN purchases p ON p.id = e.purchase WHERE e.holder = ANY ($1)
+            UNION SELECT p.source FROM transfers t JOIN purchases p ON p.id = t.purchase
+                  WHERE t.from_holder = ANY ($1) OR t.to_holder = ANY ($1)
+            UNION SELECT source FROM installs WHERE install = ANY ($2)
+            UNION SELECT source FROM holder_changes
+                  WHERE subject = ANY ($1) OR target = ANY ($1) OR second_target = ANY ($1)
+        ) AS s WHERE $3 IS NULL OR source = $3
         """)
 
-    static let entitlements = Statement<([String], String?), Identifier>(
+    /// Whether events of the holders came to a source, or messages about transfers from and to them that others'
+    /// events caused.
+    static let hasArrivals = Statement<([String], String), Bool>(
+        "erase_has_arrivals",
+        """
+        SELECT EXISTS (SELECT FROM events WHERE holder = ANY ($1) AND source = $2)
+            OR EXISTS (SELECT FROM transfers t JOIN messages m ON m.event = t.event AND m.transfer = t.id
+                       JOIN events e ON e.id = m.event
+                       WHERE (t.from_holder = ANY ($1) OR t.to_holder = ANY ($1)) AND e.source = $2)
+        """)
+
+    /// The purchases of a source that rows name the holders of: all that they ever held, as far as anything but the
+    /// purchase's state says so.
+    static let held = Statement<([String], String), Identifier>(
+        "erase_held",
+        """
+        SELECT p.id FROM entitlements e JOIN purchases p ON p.id = e.purchase
+        WHERE e.holder = ANY ($1) AND p.source = $2
+        UNION
+        SELECT p.id FROM transfers t JOIN purchases p ON p.id = t.purchase
+        WHERE (t.from_holder = ANY ($1) OR t.to_holder = ANY ($1)) AND p.source = $2
+        """)
+
+    static let transfers = Statement<([String], String), Identifier>(
+        "erase_transfers",
+        """
+        DELETE FROM transfers t USING purchases p
+        WHERE (from_holder = ANY ($1) OR to_holder = ANY ($1)) AND p.id = t.purchase AND p.source = $2
+        RETURNING t.id
+        """)
+
+    static let entitlements = Statement<([String], String), Identifier>(
         "erase_entitlements",
         """
-        DELETE FROM entitlements e WHERE holder = ANY ($1)
-            AND ($2 IS NULL OR EXISTS (SELECT FROM purchases p WHERE p.id = e.purchase AND p.source = $2))
-        RETURNING purchase
+        DELETE FROM entitlements e USING purchases p
+        WHERE holder = ANY ($1) AND p.id = e.purchase AND p.source = $2 RETURNING e.purchase
         """)
 
     /// Links of anonymous ids ($1) and to users ($2).
@@ -107,16 +177,14 @@ enum EraseStatements {
             AND ($3 IS NULL OR source = $3) RETURNING source
         """)
 
-    static let installs = Statement<([String], String?), String>(
-        "erase_installs",
-        "DELETE FROM installs WHERE install = ANY ($1) AND ($2 IS NULL OR source = $2) RETURNING source")
+    static let installs = Statement<([String], String), String>(
+        "erase_installs", "DELETE FROM installs WHERE install = ANY ($1) AND source = $2 RETURNING source")
 
-    static let changes = Statement<([String], String?), Int64>(
-        "erase_changes",
-        "DELETE FROM holder_changes WHERE subject = ANY ($1) AND ($2 IS NULL OR source = $2) RETURNING id")
+    static let changes = Statement<([String], String), Int64>(
+        "erase_changes", "DELETE FROM holder_changes WHERE subject = ANY ($1) AND source = $2 RETURNING id")
 
     /// Replaces the holders as targets of others' changes: what passed to them stays gone from the others.
-    static let changeTargets = Statement<([String], [String], String?), Int64>(
+    static let changeTargets = Statement<([String], [String], String), Int64>(
         "erase_change_targets",
         """
         UPDATE holder_changes c
@@ -124,17 +192,19 @@ enum EraseStatements {
                                WHERE w.holder = c.target), c.target),
             second_target = coalesce((SELECT w.stand_in FROM unnest($1, $2) AS w (holder, stand_in)
                                       WHERE w.holder = c.second_target), c.second_target)
-        WHERE (target = ANY ($1) OR second_target = ANY ($1)) AND ($3 IS NULL OR source = $3) RETURNING id
+        WHERE (target = ANY ($1) OR second_target = ANY ($1)) AND source = $3 RETURNING id
         """)
 
-    /// Whether others have events or entitlements of the purchase, and whether the person still has events of it.
-    static let purchaseOthers = Statement<(Identifier, [String]), (Bool, Bool)>(
-        "erase_purchase_others",
+    /// A statement of its own behind the lock: one that waited for the lock would not see what was recorded meanwhile.
+    static let company = Statement<([Identifier], [String]), Company>(
+        "erase_company",
         """
-        SELECT EXISTS (SELECT FROM events WHERE purchase = $1 AND holder <> ALL ($2))
-                   OR EXISTS (SELECT FROM entitlements WHERE purchase = $1 AND holder <> ALL ($2)),
-               EXISTS (SELECT FROM events WHERE purchase = $1 AND holder = ANY ($2))
-        """)
+        SELECT p.id,
+               EXISTS (SELECT FROM events e WHERE e.purchase = p.id AND e.holder <> ALL ($2))
+                   OR EXISTS (SELECT FROM entitlements e WHERE e.purchase = p.id AND e.holder <> ALL ($2)),
+               EXISTS (SELECT FROM events e WHERE e.purchase = p.id AND e.holder = ANY ($2))
+        FROM unnest($1) AS p (id)
+        """, row: Company.init)
 
     static let deletePurchase = Statement<Identifier, ()>(
         "erase_delete_purchase",

@@ -141,7 +141,17 @@ extension [ErasedID] {
         }
     }
 
-    /// The same as a regular expression of PostgreSQL.
+    /// Whether an id is a field of lines of a purchase's state, written as `LineWriter` does.
+    func occur(inLines lines: [UInt8]) -> Bool {
+        contains { id in
+            lines.ranges(of: id.stateNeedle).contains { range in
+                range.upperBound == lines.endIndex
+                    || [UInt8(ascii: "\t"), UInt8(ascii: "\n")].contains(lines[range.upperBound])
+            }
+        }
+    }
+
+    /// `occur(in:)` as a regular expression of PostgreSQL.
     var expression: String {
         let ids = map { id in
             id.holder.id.unicodeScalars.map { scalar in

@@ -14,6 +14,10 @@ package import Vocabulary
 /// Runs in steps of one transaction each, under the locks of recording (`RecordEvents`). If it is interrupted, it
 /// continues when it is run again. A dry run does the same without writing: after an erasure it must find nothing,
 /// which proves it.
+///
+/// A purchase's state and the changes of its holders must name the person alike: a webhook that met the one under the
+/// stand-in and the other under the id would announce a transfer between the two. So both are renamed together, source
+/// by source, while nothing of that source is recorded (`eraseHolders`).
 package struct Erasure: Sendable {
     package struct Tally: Sendable {
         package var events = 0
@@ -28,6 +32,8 @@ package struct Erasure: Sendable {
         package var quarantined = 0
         /// Deliveries that a daemon has leased: the later stages were skipped, run it again.
         package var inHand = 0
+        /// Webhooks of the person came meanwhile: the later stages were skipped, run it again.
+        package var isOvertaken = false
 
         package init() {}
 
@@ -71,9 +77,9 @@ package struct Erasure: Sendable {
     package var proof: Erasure { Erasure(ids: ids, source: source, isDry: true) }
 
     /// - Parameter progress: called before each stage and between its steps.
-    package func run(in pool: Pool, progress: (String) -> Void) async throws(DatabaseError) -> Tally {
+    package func run(in pool: Pool, progress: (String) async -> Void) async throws(DatabaseError) -> Tally {
         var tally = Tally()
-        progress("events")
+        await progress("events")
         var own = Own()
         // Before purchases are deleted, and rows counted here with them: a dry run finds the same.
         let records = try await countRecords(in: pool)
@@ -81,13 +87,14 @@ package struct Erasure: Sendable {
         try await eraseMessagesOfOthers(in: pool, into: &tally, &own)
         tally.purchases = own.purchases.count
         if tally.inHand > 0, !isDry { return tally }
-        progress("holders")
+        await progress("purchases")
+        let found = try await findPurchases(in: pool)
+        await progress("holders")
         tally.records = records
-        try await eraseRecords(in: pool)
-        progress("purchases")
-        own.purchases.formUnion(try await erasePurchases(in: pool))
+        tally.isOvertaken = try await !eraseHolders(found, in: pool, &own)
         tally.purchases = own.purchases.count
-        progress("mentions")
+        if tally.isOvertaken { return tally }
+        await progress("mentions")
         tally.mentions += try await eraseMentions(in: pool, besides: own)
         tally.quarantined += try await eraseQuarantine(in: pool)
         tally.mentions += try await eraseWords(in: pool, besides: own)
@@ -111,28 +118,25 @@ package struct Erasure: Sendable {
             let wanted = (storageKeys, source, after, Self.stepMax)
             let page = try await pool.retriedTransaction { session throws(DatabaseError) in
                 let page = try session.run(EraseStatements.events, wanted)
-                if !isDry { _ = try session.execute(EraseStatements.remember, page.map(\.1)) }
+                if !isDry { _ = try session.execute(EraseStatements.remember, page.map(\.key)) }
                 return page
             }
-            guard let last = page.last?.0 else { return }
+            guard let last = page.last?.id else { return }
             after = last
-            let (forgotten, gone, with) = try await pool.retriedTransaction { session throws(DatabaseError) in
-                let messages = try session.run(EraseStatements.messagesOf, page.map(\.0))
+            let (forgotten, gone, alone) = try await pool.retriedTransaction { session throws(DatabaseError) in
+                let messages = try session.run(EraseStatements.messagesOf, page.map(\.id))
                 let forgotten = try forget(messages, on: session)
-                let gone = page.filter { !forgotten.busyEvents.contains($0.0) }
+                let gone = page.filter { !forgotten.busyEvents.contains($0.id) }
                 if !isDry {
-                    _ = try session.execute(EraseStatements.eventKeys, gone.map(\.1))
-                    _ = try session.execute(EraseStatements.deleteEvents, gone.map(\.0))
+                    _ = try session.execute(EraseStatements.eventKeys, gone.map(\.key))
+                    _ = try session.execute(EraseStatements.deleteEvents, gone.map(\.id))
                 }
-                var with: Set<Identifier> = []
-                for purchase in Set(gone.compactMap(\.2)).sorted() where try erase(purchase, on: session) {
-                    with.insert(purchase)
-                }
-                return (forgotten, gone.count, with)
+                let alone = try deleteAlone(Set(gone.compactMap(\.purchase)).sorted(), on: session)
+                return (forgotten, gone.count, alone)
             }
             tally.events += gone
-            own.events.formUnion(page.map(\.0))
-            own.purchases.formUnion(with)
+            own.events.formUnion(page.map(\.id))
+            own.purchases.formUnion(alone)
             forgotten.add(to: &tally, &own)
         }
     }
@@ -146,7 +150,7 @@ package struct Erasure: Sendable {
             let wanted = (storageKeys, source, after, Self.stepMax)
             let (last, forgotten) = try await pool.retriedTransaction { session throws(DatabaseError) in
                 let messages = try session.run(EraseStatements.messagesOfOthers, wanted)
-                return (messages.last?.0, try forget(messages, on: session))
+                return (messages.last?.id, try forget(messages, on: session))
             }
             guard let last else { return }
             after = last
@@ -168,28 +172,29 @@ package struct Erasure: Sendable {
         }
     }
 
-    /// Gives up waiting deliveries of these messages (row, event, purchase), and deletes the messages that have no
-    /// unsettled delivery. Takes the lock of replays, so that none puts them into the queue again meanwhile.
+    /// Gives up waiting deliveries of these messages, and deletes the messages that have no unsettled delivery. Takes the lock of replays, so that none puts them into the queue again meanwhile.
     private func forget(
-        _ messages: [(Int64, Int64, Identifier?)], on session: borrowing Session
+        _ messages: [EraseStatements.CausedMessage], on session: borrowing Session
     ) throws(DatabaseError) -> Forgotten {
         var forgotten = Forgotten()
         guard !messages.isEmpty else { return forgotten }
-        let rows = messages.map(\.0)
+        let rows = messages.map(\.id)
         if !isDry {
             try Requeue.lock(on: session)
             _ = try session.execute(
-                RequeueStatements.lockPurchases, Set(messages.compactMap(\.2)).sorted())
+                RequeueStatements.lockPurchases, Set(messages.compactMap(\.purchase)).sorted())
             let gone = try session.run(EraseStatements.giveUp, rows)
             forgotten.deliveries = gone.count
-            let heads = gone.compactMap { row in row.1.map { FanOut.OrderingKey(purchase: $0, integration: row.0) } }
+            let heads = gone.compactMap { row in
+                row.purchase.map { FanOut.OrderingKey(purchase: $0, integration: row.integration) }
+            }
             try Queue.unblock(successorsOf: Set(heads), on: session)
         }
         let left = try session.run(EraseStatements.unsettled, rows)
-        forgotten.inHand = left.filter(\.1).count
+        forgotten.inHand = left.count(where: \.isLeased)
         if isDry { forgotten.deliveries = left.count - forgotten.inHand }
-        let busy = isDry ? [] : Set(left.map(\.0))
-        forgotten.busyEvents = Set(messages.filter { busy.contains($0.0) }.map(\.1))
+        let busy = isDry ? [] : Set(left.map(\.message))
+        forgotten.busyEvents = Set(messages.filter { busy.contains($0.id) }.map(\.event))
         let free = rows.filter { !busy.contains($0) }
         forgotten.messages = Set(free)
         guard !isDry else { return forgotten }

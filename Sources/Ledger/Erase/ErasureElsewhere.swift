@@ -1,24 +1,12 @@
 import Postgres
 import Vocabulary
 
-/// Data beyond the person's own webhooks: rows that name the person, purchases, and mentions in others' data.
+/// Data beyond the person's own webhooks and purchases: rows that name the person, and mentions in others' data.
 extension Erasure {
     func countRecords(in pool: Pool) async throws(DatabaseError) -> Int {
         let wanted = (storageKeys, anonymousIDs, userIDs, source)
         return try await pool.withSession { session throws(DatabaseError) in
             Int(try session.run(EraseRecordStatements.found, wanted).first ?? 0)
-        }
-    }
-
-    func eraseRecords(in pool: Pool) async throws(DatabaseError) {
-        if isDry { return }
-        let (holders, standIns, anonymous) = (storageKeys, ids.map(\.standIn.storageKey), anonymousIDs)
-        try await pool.retriedTransaction { session throws(DatabaseError) in
-            _ = try session.execute(EraseStatements.transfers, (holders, source))
-            _ = try session.execute(EraseStatements.entitlements, (holders, source))
-            _ = try session.execute(EraseStatements.installs, (anonymous, source))
-            _ = try session.execute(EraseStatements.changes, (holders, source))
-            _ = try session.execute(EraseStatements.changeTargets, (holders, standIns, source))
         }
     }
 
@@ -30,62 +18,6 @@ extension Erasure {
             _ = try session.execute(EraseStatements.links, (anonymous, users, source))
             _ = try session.execute(EraseStatements.installIdentities, (anonymous, users, source))
         }
-    }
-
-    /// Erases the person from purchases whose state or key names the person, even if others' webhooks of them remain.
-    func erasePurchases(in pool: Pool) async throws(DatabaseError) -> Set<Identifier> {
-        let needles = ids.map(\.stateNeedle)
-        var (after, erased): (Identifier, Set<Identifier>) = (Identifier(high: 0, low: 0), [])
-        while true {
-            let wanted = (needles, after, EraseScans.pageRows, source, ids.map(\.keyPart.found))
-            let page = try await pool.withSession { session throws(DatabaseError) in
-                try session.run(EraseScans.purchases, wanted)
-            }
-            for (purchase, isHit) in page where isHit {
-                if try await pool.retriedTransaction({ session throws(DatabaseError) in try erase(purchase, on: session)
-                }) {
-                    erased.insert(purchase)
-                }
-            }
-            guard let last = page.last?.0, page.count == Int(EraseScans.pageRows) else { return erased }
-            after = last
-        }
-    }
-
-    /// Deletes a purchase that is the person's alone; in one that is others', too, replaces the person by a nameless
-    /// holder. While the purchase still has events of the person, it stays unchanged.
-    ///
-    /// - Returns: whether it was the person's, or named the person.
-    func erase(_ purchase: Identifier, on session: borrowing Session) throws(DatabaseError) -> Bool {
-        guard let row = try session.run(RecordStatements.lockPurchases, [purchase]).first else { return false }
-        let state: PurchaseState
-        do throws(PurchaseState.Unreadable) {
-            state = try PurchaseState(bytes: row.state)
-        } catch {
-            throw .protocolViolation(
-                reason: """
-                    the state of purchase \(purchase.hex) cannot be read: \(error); posthouse repair \(purchase.hex) \
-                    rebuilds it
-                    """)
-        }
-        let erased = Set(holders)
-        let key = ids.renaming(key: row.key)
-        let isNamed = !state.holders.isDisjoint(with: erased) || !key.utf8.elementsEqual(row.key.utf8)
-        let (hasOthers, hasOwn) =
-            try session.run(EraseStatements.purchaseOthers, (purchase, storageKeys)).first ?? (true, true)
-        let isAlone = !hasOthers && state.holders.isSubset(of: erased)
-        guard isNamed || isAlone else { return false }
-        if isDry { return true }
-        if hasOwn { return false }
-        if isAlone {
-            _ = try session.execute(EraseStatements.deletePurchase, purchase)
-        } else {
-            let subscriptionID = row.subscriptionID.map { ids.renaming(key: $0) }
-            let form = try StateForm.readByAll(on: session)
-            _ = try session.execute(
-                EraseStatements.rewritePurchase, (purchase, state.renaming(ids).bytes(form), key, subscriptionID))
-        }
-        return true
     }
 
     /// Erases the id from others' webhooks and messages.
@@ -102,13 +34,15 @@ extension Erasure {
         return try await events
             + scan(EraseScans.messages, for: ids.needles, in: pool) { row, session throws(DatabaseError) in
                 guard !own.messages.contains(row),
-                    let (envelope, derived) = try session.run(EraseScans.message, row).first
+                    let stored = try session.run(EraseScans.message, row).first
                 else { return false }
-                let (newEnvelope, newDerived) = (ids.redacted(envelope), derived.flatMap(ids.redacted))
+                let newEnvelope = ids.redacted(stored.envelope)
+                let newDerived = stored.derivedBody.flatMap(ids.redacted)
                 guard newEnvelope != nil || newDerived != nil else { return false }
                 if !isDry {
                     _ = try session.execute(
-                        EraseScans.rewriteMessage, (row, newEnvelope ?? envelope, newDerived ?? derived))
+                        EraseScans.rewriteMessage,
+                        (row, newEnvelope ?? stored.envelope, newDerived ?? stored.derivedBody))
                 }
                 return true
             }
@@ -119,11 +53,11 @@ extension Erasure {
         let ids = ids
         let needles = ids.map { Array($0.holder.id.utf8) } + ids.needles
         return try await scan(EraseScans.quarantine, for: needles, in: pool) { row, session throws(DatabaseError) in
-            guard let (_, digest, body, reason) = try session.run(EraseScans.quarantined, row).first,
-                ids.occur(in: body) || ids.redacted(body) != nil || ids.occur(in: Array(reason.utf8))
+            guard let kept = try session.run(EraseScans.quarantined, row).first,
+                ids.occur(in: kept.body) || ids.redacted(kept.body) != nil || ids.occur(in: Array(kept.reason.utf8))
             else { return false }
             if !isDry {
-                _ = try session.execute(EraseStatements.remember, [digest])
+                _ = try session.execute(EraseStatements.remember, [kept.digest])
                 _ = try session.execute(QuarantineStatements.remove, row)
             }
             return true
@@ -159,7 +93,7 @@ extension Erasure {
 
     /// Calls `body` for every row in which a needle occurs, each in a transaction of its own.
     private func scan(
-        _ statement: Statement<([[UInt8]], Int64, Int32, String?), (Int64, Bool)>, for needles: [[UInt8]],
+        _ statement: Statement<([[UInt8]], Int64, Int32, String?), EraseScans.Scanned>, for needles: [[UInt8]],
         in pool: Pool, _ body: @escaping @Sendable (Int64, borrowing Session) throws(DatabaseError) -> Bool
     ) async throws(DatabaseError) -> Int {
         var (after, hits): (Int64, Int) = (0, 0)
@@ -168,12 +102,12 @@ extension Erasure {
             let page = try await pool.withSession { session throws(DatabaseError) in
                 try session.run(statement, wanted)
             }
-            for (row, isHit) in page where isHit {
-                if try await pool.retriedTransaction({ session throws(DatabaseError) in try body(row, session) }) {
+            for row in page where row.isHit {
+                if try await pool.retriedTransaction({ session throws(DatabaseError) in try body(row.id, session) }) {
                     hits += 1
                 }
             }
-            guard let last = page.last?.0, page.count == Int(EraseScans.pageRows) else { return hits }
+            guard let last = page.last?.id, page.count == Int(EraseScans.pageRows) else { return hits }
             after = last
         }
     }

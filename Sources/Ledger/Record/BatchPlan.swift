@@ -14,6 +14,8 @@ struct BatchPlan {
     var holders: HolderKnowledge
     var messages: [MessageRow] = []
     var voids: [Observation] = []
+    /// Purchases that a change stated in this batch came too late to move.
+    private(set) var unmoved: [Unmoved] = []
     /// How often a change of a holder was tried on a purchase: the cost of the batch beyond its own events.
     var changesTried = 0
     /// Purchases by each holder they ever had.
@@ -391,7 +393,12 @@ extension BatchPlan {
         while let step = walk.next(of: &holders.changes) {
             for change in step.rows {
                 changesTried += 1
-                guard let move = TransferResolution.move(change, in: state) else { continue }
+                guard let move = TransferResolution.move(change, in: state) else {
+                    if isStatedNow(change, index), TransferResolution.comesTooLate(change, in: state) {
+                        unmoved.append(Unmoved(cause: index, purchase: row.purchase.key))
+                    }
+                    continue
+                }
                 let before = state.effects
                 state.insert(move)
                 moves.append(move)
@@ -406,6 +413,11 @@ extension BatchPlan {
             walk.resume(step.key, at: state.nextTime(after: step.at, of: step.key))
         }
         resolve(facts, moves, of: id, index: index)
+    }
+
+    /// Whether the event at `index` states the change: what is stored was judged when it came.
+    private func isStatedNow(_ change: HolderChangeRow, _ index: Int) -> Bool {
+        (isCauseStored || events[index].event.change != nil) && change.at == events[index].event.occurredAt
     }
 
     private mutating func resolve(_ facts: [Fact], _ moves: [KeptMove], of id: Identifier, index: Int) {

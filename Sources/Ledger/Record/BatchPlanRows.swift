@@ -36,6 +36,14 @@ extension BatchPlan {
         var isNew: Bool
     }
 
+    /// A purchase that a change of its holder would have moved, had it come in time.
+    struct Unmoved: Hashable {
+        /// The event that states the change, as an index of the batch.
+        let cause: Int
+        /// The purchase's key.
+        let purchase: String
+    }
+
     struct TransactionRow {
         var purchase: Identifier
         var transaction: Transaction

@@ -42,6 +42,13 @@ struct BatchWrite {
         committed.leftOut = plan.holders.leftOut
         committed.isUnfinished = plan.holders.newChanges.contains { $0.appliedThrough != nil }
         committed.happenings += plan.transfers.map { .transferResolved($0.trail) } + plan.voids
+        for unmoved in plan.unmoved {
+            let cause = plan.events[unmoved.cause]
+            let (id, source) = (cause.event.vendorEventID ?? cause.key.eventID, cause.event.scope.source)
+            let said = KeptMove.movedNothing(of: unmoved.purchase)
+            committed.happenings.append(.warning("\(cause.event.name) \(id) from \(source) \(said)"))
+        }
+        committed.unmoved = plan.unmoved.map(\.purchase)
         return caused(written: written, messageIDs: ids.messages, kept)
     }
 

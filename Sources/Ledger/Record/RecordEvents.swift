@@ -27,6 +27,8 @@ struct RecordEvents {
         /// Ordering keys in which this batch's deliveries are blocked by one that was in the table, and that delivery.
         var blocked: [(key: FanOut.OrderingKey, head: Int64)] = []
         var happenings: [Observation] = []
+        /// Keys of purchases that a change of holders of this batch came too late to move.
+        var unmoved: [String] = []
         /// Stored changes of holders that cannot be read and were left out, by row.
         var leftOut: [Int64: HolderChangeRow.Unreadable] = [:]
         /// The database's time at the start of the transaction.

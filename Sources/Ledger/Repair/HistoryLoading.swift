@@ -50,30 +50,30 @@ struct HistoryLoading {
 
     /// Webhooks may have been pruned once the ledger is older than they are kept.
     private mutating func readHorizon(_ kept: Duration, on session: borrowing Session) throws(DatabaseError) {
-        guard let (now, since) = try session.run(RepairStatements.horizon, ()).first else { return }
-        self.now = Timestamp(milliseconds: now)
-        let horizon = self.now.advanced(byMilliseconds: -kept.wholeMilliseconds)
-        if let since, since < horizon.milliseconds { history.prunedBefore = horizon }
+        guard let age = try session.run(RepairStatements.horizon, ()).first else { return }
+        now = Timestamp(milliseconds: age.now)
+        let horizon = now.advanced(byMilliseconds: -kept.wholeMilliseconds)
+        if let since = age.since, since < horizon.milliseconds { history.prunedBefore = horizon }
     }
 
     private mutating func readTables(on session: borrowing Session) throws(DatabaseError) {
         for row in try session.run(RepairStatements.entitlements, purchase) {
-            let access = Access(isActive: row.1, asOf: Timestamp(milliseconds: row.2))
+            let access = Access(isActive: row.isActive, asOf: Timestamp(milliseconds: row.asOf))
             history.entitlements.append(
-                PurchaseHistory.Entitlement(holder: try holder(row.0), access: access, event: row.3))
+                PurchaseHistory.Entitlement(holder: try holder(row.holder), access: access, event: row.event))
         }
         for row in try session.run(RepairStatements.transfers, purchase) {
-            let pair = Timeline.Pair(from: try holder(row.1), to: try holder(row.2))
+            let pair = Timeline.Pair(from: try holder(row.from), to: try holder(row.to))
             history.transfers.append(
-                PurchaseHistory.Transfer(id: row.0, pair: pair, ordinal: Int(row.3), event: row.4))
+                PurchaseHistory.Transfer(id: row.id, pair: pair, ordinal: Int(row.ordinal), event: row.event))
         }
         for row in try session.run(RepairStatements.transactions, purchase) {
             history.transactions.append(
                 PurchaseHistory.StoreTransaction(
-                    id: row.0, asOfEvent: row.1, asOf: Timestamp(milliseconds: row.2),
-                    purchasedAt: row.3.map { Timestamp(milliseconds: $0) },
-                    effectiveNextRenewalAt: row.4.map { Timestamp(milliseconds: $0) }))
-            names.insert(row.0)
+                    id: row.storeTransactionID, asOfEvent: row.asOfEvent, asOf: Timestamp(milliseconds: row.asOf),
+                    purchasedAt: row.purchasedAt.map { Timestamp(milliseconds: $0) },
+                    effectiveNextRenewalAt: row.effectiveNextRenewalAt.map { Timestamp(milliseconds: $0) }))
+            names.insert(row.storeTransactionID)
         }
         names.insert(history.key)
         holders.formUnion(history.entitlements.map(\.holder))
@@ -85,7 +85,7 @@ struct HistoryLoading {
         while true {
             let page = try session.run(RepairStatements.webhooks, (purchase, last, Self.pageRows))
             for row in page { try take(webhook: try webhook(row)) }
-            guard let end = page.last?.0, page.count == Int(Self.pageRows) else { return }
+            guard let end = page.last?.id, page.count == Int(Self.pageRows) else { return }
             last = end
         }
     }
@@ -126,6 +126,7 @@ struct HistoryLoading {
             try readEvents(of: new, on: session)
             try readEvents(Set(changes.keys).subtracting(own), on: session)
         }
+        if dependsOnLinks { try readLinkingWebhooks(on: session) }
         let pruned = changes.filter { !own.contains($0.key) && statements[$0.key] == nil }
         for (row, changes) in pruned {
             guard let first = changes.first else { continue }
@@ -150,12 +151,13 @@ struct HistoryLoading {
             let change: HolderChangeRow
             do throws(HolderChangeRow.Unreadable) {
                 change = try HolderChangeRow(
-                    row: row.0, scope: scope, subject: row.1, kind: row.2, target: row.3, second: row.4, at: row.5)
+                    row: row.event, scope: scope, subject: row.subject, kind: row.kind, target: row.target,
+                    second: row.secondTarget, at: row.at)
             } catch {
                 history.unreadable += 1
                 continue
             }
-            changes[row.0, default: []].append(change)
+            changes[row.event, default: []].append(change)
             holders.formUnion(change.targets)
         }
     }
@@ -167,8 +169,8 @@ struct HistoryLoading {
         let installs = holders.filter(\.isAnonymous).map(\.id).sorted()
         if !installs.isEmpty {
             let wanted = (installs, scope.source, scope.app, scope.environment)
-            for row in try session.run(RepairStatements.firstIdentifies, wanted) where !row.3 {
-                firsts[row.0] = (row.1, row.2)
+            for row in try session.run(RepairStatements.firstIdentifies, wanted) where !row.wasKnown {
+                firsts[row.event] = (row.identity, row.install)
             }
             try readLinks(of: installs, on: session)
         }
@@ -181,7 +183,7 @@ struct HistoryLoading {
                     Self.pageRows
                 ))
             for row in page { take(statement: try webhook(row)) }
-            guard let end = page.last?.0, page.count == Int(Self.pageRows) else { return }
+            guard let end = page.last?.id, page.count == Int(Self.pageRows) else { return }
             last = end
         }
         history.isCut = true
@@ -197,11 +199,44 @@ struct HistoryLoading {
         let rows = try session.run(RepairStatements.links, wanted)
         if rows.count == Self.statementsMax { history.isCut = true }
         for row in rows {
-            let (from, to) = (try holder(row.2), try holder(row.3))
-            let event = Event.transfer(from, to, in: scope, at: Timestamp(milliseconds: row.1))
+            let (from, to) = (try holder(row.from), try holder(row.to))
+            let event = Event.transfer(from, to, in: scope, at: Timestamp(milliseconds: row.at))
             links.append(
-                PurchaseHistory.Item(row: row.0, key: .ofRow(row.0), event: event, facts: nil, isOwn: false))
+                PurchaseHistory.Item(row: row.event, key: .ofRow(row.event), event: event, facts: nil, isOwn: false))
         }
+    }
+
+    /// Whether something depends on who an install was known to be: a restore whose row of `holder_changes` is pruned,
+    /// or facts of a grant.
+    private var dependsOnLinks: Bool {
+        history.items.contains { $0.facts != nil }
+            || statements.values.contains { item in
+                if case .restore = item.event.change { changes[item.row] == nil } else { false }
+            }
+    }
+
+    /// Reads who installs were known to be by webhooks of other purchases. Their bodies must be read for it, so only
+    /// where something depends on it.
+    private mutating func readLinkingWebhooks(on session: borrowing Session) throws(DatabaseError) {
+        let scope = history.scope
+        let keys = holders.map(\.storageKey).sorted()
+        var (last, count): (Int64, Int) = (-1, 0)
+        while count < Self.statementsMax {
+            let page = try session.run(
+                RepairStatements.others,
+                (keys, scope.source, scope.app, scope.environment, purchase, last, Self.pageRows))
+            for row in page where statements[row.id] == nil { take(linking: try webhook(row)) }
+            guard let end = page.last?.id, page.count == Int(Self.pageRows) else { return }
+            (last, count) = (end, count + page.count)
+        }
+        history.isCut = true
+    }
+
+    private mutating func take(linking webhook: StoredWebhook) {
+        guard let event = read(webhook)?.event.stored(as: webhook), !event.links.isEmpty else { return }
+        links.append(
+            PurchaseHistory.Item(
+                row: webhook.row, key: webhook.key, event: event.linkingAlone, facts: nil, isOwn: false))
     }
 
     /// Reads these events, as far as they are stored and not read yet.
@@ -250,9 +285,10 @@ struct HistoryLoading {
 
     private func webhook(_ row: RepairStatements.WebhookRow) throws(DatabaseError) -> StoredWebhook {
         StoredWebhook(
-            row: row.0, key: row.1, scope: history.scope, vendorEventID: row.2, name: row.3, holder: try holder(row.4),
-            occurredAt: Timestamp(milliseconds: row.5), receivedAt: Timestamp(milliseconds: row.6),
-            storeTransactionID: row.7, body: row.8)
+            row: row.id, key: row.key, scope: history.scope, vendorEventID: row.vendorEventID, name: row.name,
+            holder: try holder(row.holder), occurredAt: Timestamp(milliseconds: row.occurredAt),
+            receivedAt: Timestamp(milliseconds: row.receivedAt), storeTransactionID: row.storeTransactionID,
+            body: row.body)
     }
 
     private func holder(_ text: String) throws(DatabaseError) -> Holder {

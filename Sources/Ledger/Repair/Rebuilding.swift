@@ -142,6 +142,13 @@ extension Event {
             transaction: nil, links: [HolderLink(anonymousID: from.id, userID: to.id)], body: [])
     }
 
+    /// Of a webhook of another purchase, only who its anonymous holders are.
+    var linkingAlone: Event {
+        Event(
+            scope: scope, vendorEventID: vendorEventID, name: name, type: type, holder: holder, occurredAt: occurredAt,
+            purchase: nil, transaction: nil, links: links, body: body)
+    }
+
     /// The same event, if it names a purchase, as a statement about holders alone.
     var aboutHolders: Event {
         Event(

@@ -50,6 +50,28 @@ package struct Repair: Sendable {
         }
     }
 
+    /// What the check of one purchase among many came to.
+    package enum Outcome: Sendable {
+        case checked(RepairReport)
+        /// There is no such purchase (any more).
+        case unknown
+        /// The database refused it, or what is stored of it cannot be read.
+        case failed(reason: String)
+    }
+
+    /// Checks one purchase among many: what fails because of this purchase does not concern the others.
+    /// - Throws: only where there is no connection any more.
+    package func check(_ purchase: Identifier, isDry: Bool, in pool: Pool) async throws(DatabaseError) -> Outcome {
+        let report: RepairReport?
+        do throws(DatabaseError) {
+            report = try await run(purchase, isDry: isDry, in: pool)
+        } catch {
+            if error.isConnectionLevel { throw error }
+            return .failed(reason: "\(error)")
+        }
+        return report.map(Outcome.checked) ?? .unknown
+    }
+
     /// Checks one purchase, and repairs it unless `isDry`.
     /// - Returns: nil if there is no such purchase (any more).
     package func run(_ purchase: Identifier, isDry: Bool, in pool: Pool) async throws(DatabaseError) -> RepairReport? {
@@ -65,16 +87,15 @@ package struct Repair: Sendable {
         let rules = rules[source]
         try session.enqueue(HolderStatements.lockShared, KeyHash.lock(ofSource: source))
         guard let row = try session.run(RecordStatements.lockPurchases, [purchase]).first else { return nil }
-        let loaded = LoadedPurchases([row])
+        let stored = try? PurchaseState(bytes: row.state)
         var report = RepairReport(
-            purchase: purchase, source: row.source, app: row.app, environment: row.environment, store: row.store,
-            key: row.key, wasReadable: loaded.unreadable.isEmpty)
+            purchase: purchase, source: source, app: row.app, environment: row.environment, store: row.store,
+            key: row.key, wasReadable: stored != nil)
         guard let rules else {
             report.verdict = .impossible(
                 "the configuration has no source \(source); give it back its name, then try again")
             return report
         }
-        let stored = loaded.rows[purchase]?.state
         let history = try HistoryLoading(
             purchase, scope: row.scope, key: row.key, kind: row.purchaseKind, read: read
         ).run(eventsKept: eventsKept, on: session)

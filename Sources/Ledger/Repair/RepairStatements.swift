@@ -3,8 +3,71 @@ import Vocabulary
 
 /// The SQL of repairing. Webhooks come in their order of arrival, which is that of their rows.
 enum RepairStatements {
-    /// Row, key, the platform's id, name, holder, event time, time of receipt, store transaction, body.
-    typealias WebhookRow = (Int64, Identifier, String?, String, String, Int64, Int64, String?, [UInt8])
+    struct Age {
+        /// The database's time.
+        let now: Int64
+        /// Since when the ledger exists.
+        let since: Int64?
+    }
+
+    struct WebhookRow {
+        let id: Int64
+        let key: Identifier
+        let vendorEventID: String?
+        let name: String
+        let holder: String
+        let occurredAt: Int64
+        let receivedAt: Int64
+        let storeTransactionID: String?
+        let body: [UInt8]
+    }
+
+    struct ChangeRow {
+        let event: Int64
+        let subject: String
+        let kind: String
+        let target: String
+        let secondTarget: String?
+        let at: Int64
+    }
+
+    struct FirstIdentify {
+        let event: Int64
+        let identity: String
+        let install: String
+        /// Something stored before names the identity: it was somebody's before, and nothing was shared.
+        let wasKnown: Bool
+    }
+
+    struct LinkRow {
+        let event: Int64
+        let at: Int64
+        let from: String
+        let to: String
+    }
+
+    struct EntitlementRow {
+        let holder: String
+        let isActive: Bool
+        let asOf: Int64
+        let event: Int64?
+    }
+
+    struct TransferRow {
+        let id: Identifier
+        let from: String
+        let to: String
+        let ordinal: Int32
+        let event: Int64
+    }
+
+    struct TransactionRow {
+        let storeTransactionID: String
+        let asOfEvent: Identifier
+        let asOf: Int64
+        let purchasedAt: Int64?
+        let effectiveNextRenewalAt: Int64?
+    }
 
     static let named = Statement<(String, Identifier?, String?, Int32), Identifier>(
         "repair_named",
@@ -22,13 +85,12 @@ enum RepairStatements {
 
     static let source = Statement<Identifier, String>("repair_source", "SELECT source FROM purchases WHERE id = $1")
 
-    /// The database's time, and since when the ledger exists.
-    static let horizon = Statement<(), (Int64, Int64?)>(
+    static let horizon = Statement<(), Age>(
         "repair_horizon",
         """
         SELECT (extract(epoch FROM now()) * 1000)::bigint,
                (SELECT (extract(epoch FROM min(applied_at)) * 1000)::bigint FROM schema_migrations)
-        """)
+        """, row: Age.init)
 
     static let webhooks = Statement<(Identifier, Int64, Int32), WebhookRow>(
         "repair_webhooks",
@@ -36,7 +98,7 @@ enum RepairStatements {
         SELECT id, key, vendor_event_id, name, holder, occurred_at_ms,
                (extract(epoch FROM received_at) * 1000)::bigint, store_transaction_id, body
         FROM events WHERE purchase = $1 AND id > $2 ORDER BY id LIMIT $3
-        """)
+        """, row: WebhookRow.init)
 
     /// Events of holders that name no purchase.
     static let statements = Statement<([String], String, String, String, Int64, Int32), WebhookRow>(
@@ -47,7 +109,18 @@ enum RepairStatements {
         FROM events
         WHERE holder = ANY ($1) AND source = $2 AND app = $3 AND environment = $4 AND purchase IS NULL AND id > $5
         ORDER BY id LIMIT $6
-        """)
+        """, row: WebhookRow.init)
+
+    /// Events of holders that name other purchases than one.
+    static let others = Statement<([String], String, String, String, Identifier, Int64, Int32), WebhookRow>(
+        "repair_others",
+        """
+        SELECT id, key, vendor_event_id, name, holder, occurred_at_ms,
+               (extract(epoch FROM received_at) * 1000)::bigint, store_transaction_id, body
+        FROM events
+        WHERE holder = ANY ($1) AND source = $2 AND app = $3 AND environment = $4 AND purchase <> $5 AND id > $6
+        ORDER BY id LIMIT $7
+        """, row: WebhookRow.init)
 
     static let byRow = Statement<[Int64], WebhookRow>(
         "repair_by_row",
@@ -55,21 +128,18 @@ enum RepairStatements {
         SELECT id, key, vendor_event_id, name, holder, occurred_at_ms,
                (extract(epoch FROM received_at) * 1000)::bigint, store_transaction_id, body
         FROM events WHERE id = ANY ($1) ORDER BY id
-        """)
+        """, row: WebhookRow.init)
 
-    /// The event that stated each change, and the change.
-    static let changes = Statement<
-        ([String], String, String, String, Int32), (Int64, String, String, String, String?, Int64)
-    >(
+    /// The changes of subjects, with the event that stated each.
+    static let changes = Statement<([String], String, String, String, Int32), ChangeRow>(
         "repair_changes",
         """
         SELECT event, subject, kind, target, second_target, at_ms FROM holder_changes
         WHERE subject = ANY ($1) AND source = $2 AND app = $3 AND environment = $4 ORDER BY event, id LIMIT $5
-        """)
+        """, row: ChangeRow.init)
 
-    /// The event, the identity and the install of each first identify of installs, and whether something stored before
-    /// names the identity: then it was somebody's before, and nothing was shared.
-    static let firstIdentifies = Statement<([String], String, String, String), (Int64, String, String, Bool)>(
+    /// Each first identify of installs.
+    static let firstIdentifies = Statement<([String], String, String, String), FirstIdentify>(
         "repair_first_identifies",
         """
         SELECT i.event, i.identity, i.install,
@@ -81,11 +151,10 @@ enum RepairStatements {
                                 AND p.app = $3 AND p.environment = $4)
         FROM install_identities i
         WHERE i.install = ANY ($1) AND i.source = $2 AND i.app = $3 AND i.environment = $4
-        """)
+        """, row: FirstIdentify.init)
 
-    /// Transfers of other purchases from installs to users: each says who the install was from then on. The event, its
-    /// time, both holders.
-    static let links = Statement<([String], Identifier, String, String, String, Int32), (Int64, Int64, String, String)>(
+    /// Transfers of other purchases from installs to users: each says who the install was from then on.
+    static let links = Statement<([String], Identifier, String, String, String, Int32), LinkRow>(
         "repair_links",
         """
         SELECT t.event, e.occurred_at_ms, t.from_holder, t.to_holder
@@ -93,21 +162,23 @@ enum RepairStatements {
         WHERE t.from_holder = ANY ($1) AND t.purchase <> $2 AND t.to_holder LIKE 'user:%' AND e.source = $3
           AND e.app = $4 AND e.environment = $5
         ORDER BY t.event LIMIT $6
-        """)
+        """, row: LinkRow.init)
 
-    static let entitlements = Statement<Identifier, (String, Bool, Int64, Int64?)>(
-        "repair_entitlements", "SELECT holder, active, as_of_ms, event FROM entitlements WHERE purchase = $1")
+    static let entitlements = Statement<Identifier, EntitlementRow>(
+        "repair_entitlements", "SELECT holder, active, as_of_ms, event FROM entitlements WHERE purchase = $1",
+        row: EntitlementRow.init)
 
-    static let transfers = Statement<Identifier, (Identifier, String, String, Int32, Int64)>(
+    static let transfers = Statement<Identifier, TransferRow>(
         "repair_transfers",
-        "SELECT id, from_holder, to_holder, ordinal, event FROM transfers WHERE purchase = $1 ORDER BY event, id")
+        "SELECT id, from_holder, to_holder, ordinal, event FROM transfers WHERE purchase = $1 ORDER BY event, id",
+        row: TransferRow.init)
 
-    static let transactions = Statement<Identifier, (String, Identifier, Int64, Int64?, Int64?)>(
+    static let transactions = Statement<Identifier, TransactionRow>(
         "repair_transactions",
         """
         SELECT store_transaction_id, as_of_event, as_of_ms, purchased_at_ms, effective_next_renewal_at_ms
         FROM transactions WHERE purchase = $1
-        """)
+        """, row: TransactionRow.init)
 
     static let write = Statement<(Identifier, [UInt8], String), ()>(
         "repair_write", "UPDATE purchases SET state = $2, kind = $3 WHERE id = $1")

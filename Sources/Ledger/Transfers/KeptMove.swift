@@ -28,6 +28,15 @@ package struct KeptMove: Sendable, Hashable, Comparable {
         self.isLogin = isLogin
     }
 
+    /// What is said of a statement that came too late to move a purchase (`TransferResolution.comesTooLate`).
+    package static func movedNothing(of purchase: String) -> String {
+        let days = Limits.retryHorizonMilliseconds / 86_400_000
+        return """
+            moved nothing of \(purchase): it is too old, webhooks from more than \(days) days after it have settled \
+            who holds the purchase
+            """
+    }
+
     /// Orders by time, then by content: never by arrival.
     package static func < (left: KeptMove, right: KeptMove) -> Bool {
         if left.at != right.at { return left.at < right.at }
@@ -156,15 +165,18 @@ extension PurchaseState {
 
     /// Whether a move is part of the facts already, or comes too late to be distinguished from those that are. Counted
     /// again it would be doubled.
-    func isSettled(_ move: KeptMove) -> Bool {
+    func isSettled(_ move: KeptMove) -> Bool { comesTooLate(move) || factsShow(move) }
+
+    /// Whether a move is older than those that became part of the facts.
+    func comesTooLate(_ move: KeptMove) -> Bool {
         if let horizon, move.at < horizon { return true }
-        // A daemon of an older version had it written as facts (`StateForm`), or a webhook states the same.
-        if facts.contains(where: { $0.at == move.at && $0.kind == .gain && $0.holder == move.to }),
-            facts.contains(where: { $0.at == move.at && $0.kind == .loss && $0.holder == move.from ?? $0.holder })
-        {
-            return true
-        }
         return moves.count >= Self.movesMax && moves.first.map { move < $0 } ?? false
+    }
+
+    /// A daemon of an older version had it written as facts (`StateForm`), or a webhook states the same.
+    func factsShow(_ move: KeptMove) -> Bool {
+        facts.contains { $0.at == move.at && $0.kind == .gain && $0.holder == move.to }
+            && facts.contains { $0.at == move.at && $0.kind == .loss && $0.holder == move.from ?? $0.holder }
     }
 
     /// The same knowledge with every move made part of the facts.

@@ -79,6 +79,14 @@ package enum TransferResolution {
         return move.from == nil || next.effects.contains { $0.move == move } ? move : nil
     }
 
+    /// Whether a change would move the purchase, had it come before what is newer became settled.
+    static func comesTooLate(_ change: HolderChangeRow, in state: PurchaseState) -> Bool {
+        guard let move = KeptMove(change), state.comesTooLate(move), !state.factsShow(move) else { return false }
+        var next = state
+        next.insert(move)
+        return next.effects.contains { $0.move == move }
+    }
+
     /// Converts the state of a purchase once a webhook says that it is a one-time purchase, after others were read as
     /// those of a subscription: no tenures, and every statement counts by itself. The result is the same as if it had
     /// been said first (I1), except for announced transfers that followed from tenures: those are voided and logged.

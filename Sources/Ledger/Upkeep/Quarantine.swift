@@ -13,7 +13,8 @@ package enum Quarantine {
 
     /// The result of reading a body again.
     package enum Outcome: Sendable {
-        case recorded(EventTrail)
+        /// - Parameter unmoved: keys of the purchases that a change of holders came too late to move.
+        case recorded(EventTrail, unmoved: [String])
         /// The event was recorded before, from another webhook.
         case duplicate(EventTrail)
         /// The stored state of its purchase cannot be read: the body stays in quarantine (`Repair`).
@@ -38,7 +39,7 @@ package enum Quarantine {
         }
     }
 
-    /// Records why it still cannot be read.
+    /// Records why it still cannot be read or stored.
     package static func note(_ reason: String, of id: Int64, in pool: Pool) async throws(DatabaseError) {
         try await pool.withSession { session throws(DatabaseError) in
             _ = try session.execute(QuarantineStatements.note, (id, reason))
@@ -80,7 +81,7 @@ package enum Quarantine {
 
     private static func outcome(of committed: RecordEvents.Committed) throws(DatabaseError) -> Outcome {
         switch committed.outcomes.first {
-        case .recorded(let trail): return .recorded(trail)
+        case .recorded(let trail): return .recorded(trail, unmoved: committed.unmoved)
         case .duplicate(let trail, _): return .duplicate(trail)
         case .setAside(_, _, let reason): return .kept(reason: reason)
         case .refused, nil: throw .protocolViolation(reason: "recording one event came to nothing")
@@ -106,7 +107,7 @@ enum QuarantineStatements {
         "quarantine_body",
         """
         SELECT source, reason, (extract(epoch FROM received_at) * 1000)::bigint, body FROM quarantine WHERE id = $1
-        """)
+        """, row: Kept.init)
 
     static let note = Statement<(Int64, String), ()>(
         "quarantine_note", "UPDATE quarantine SET reason = $2 WHERE id = $1")

@@ -6,7 +6,8 @@ import Postgres
 import Vocabulary
 
 struct EraseCommand: AsyncParsableCommand {
-    /// How long to wait for deliveries that a daemon has in hand: one attempt may last as long as its time-out.
+    /// How long to wait for deliveries that a daemon has in hand, and for webhooks of the person that come meanwhile: one
+    /// attempt may last as long as its time-out.
     private static let patience: Duration = .seconds(60)
     private static let pause: Duration = .milliseconds(500)
 
@@ -40,7 +41,7 @@ struct EraseCommand: AsyncParsableCommand {
             let erasure = try await Erasure.start(holder, source: source, isDry: dryRun, in: pool)
             let done = try await erase(erasure, in: pool)
             let left =
-                dryRun || done.inHand > 0 ? nil : try await erasure.proof.run(in: pool) { Self.show("proof", $0) }
+                dryRun || !done.isComplete ? nil : try await erasure.proof.run(in: pool) { Self.show("proof", $0) }
             Self.show("", nil)
             report(erasure, done, left: left)
             if done.inHand > 0, !dryRun {
@@ -48,6 +49,7 @@ struct EraseCommand: AsyncParsableCommand {
                     "\(done.inHand) deliveries are still in a daemon's hands: run it again, or pause their integration first"
                 )
             }
+            if done.isOvertaken { throw Complaint("webhooks of this person keep coming: run it again") }
             if let left, left.total > 0 {
                 throw Complaint("\(left.total) places name it again: something came meanwhile; run it again")
             }
@@ -60,7 +62,7 @@ struct EraseCommand: AsyncParsableCommand {
         while true {
             let tally = try await erasure.run(in: pool) { Self.show("erasing", $0) }
             sum.add(tally)
-            if dryRun || tally.inHand == 0 || ContinuousClock.now >= end { return sum }
+            if dryRun || tally.isComplete || ContinuousClock.now >= end { return sum }
             try await Task.sleep(for: Self.pause)
         }
     }
@@ -98,7 +100,10 @@ extension Erasure.Tally {
         ]
     }
 
-    /// Adds a later round. The count in hand is that of the last round.
+    /// Whether no stage was skipped.
+    fileprivate var isComplete: Bool { inHand == 0 && !isOvertaken }
+
+    /// Adds a later round. What was skipped is that of the last round.
     fileprivate mutating func add(_ other: Erasure.Tally) {
         events += other.events
         messages += other.messages
@@ -108,5 +113,6 @@ extension Erasure.Tally {
         mentions += other.mentions
         quarantined += other.quarantined
         inHand = other.inHand
+        isOvertaken = other.isOvertaken
     }
 }

@@ -78,7 +78,8 @@ struct RetryQuarantine: AsyncParsableCommand {
         discussion: """
             For after an update that reads them, a changed configuration of their source, or posthouse repair of their \
             purchase. Each is tried by itself: what is recorded leaves the quarantine; what is not stays, and the \
-            answer says why. Exits 1 if any stays.
+            answer says why. A transfer of everything that comes too late to move a purchase is recorded, and the \
+            answer names the purchase. Exits 1 if any stays.
             """)
 
     @OptionGroup var file: ConfigurationOption
@@ -92,27 +93,33 @@ struct RetryQuarantine: AsyncParsableCommand {
 
     func run() async throws {
         try await LedgerCommand.run(file) { configuration, pool in
-            let wanted = all ? try await Quarantine.all(in: pool).map(\.id) : ids
+            let known = try await Quarantine.all(in: pool).map(\.id)
+            let wanted = all ? known : ids.filter(Set(known).contains)
             let retry = QuarantineRetry(
                 configuration: configuration,
                 routes: try await NamedIntegrations.read(configuration.integrations, in: pool).routes, pool: pool)
-            var results: [(id: Int64, result: QuarantineRetry.Result)] = []
-            for id in wanted { results.append((id, try await retry.run(id))) }
-            if output.json {
-                Terminal.say { json in
-                    json.member("retried", objects: results) { entry, json in
-                        let (id, result) = entry
-                        json.member("id", id)
-                        json.member("result", result.word)
-                        json.member("explanation", result.explanation)
-                    }
-                }
-            } else {
-                for (id, result) in results { Terminal.say("\(id) \(result.word): \(result.explanation)") }
-                if results.isEmpty { Terminal.complain("nothing is in quarantine") }
-            }
+            let (results, lost) = await retry.run(wanted)
+            report(results)
+            if let lost { throw lost }
+            if let unknown = ids.first(where: { !known.contains($0) }) { throw QuarantineText.unknown(unknown) }
             if results.contains(where: { !$0.result.isGone }) { throw ExitCode.failure }
         }
+    }
+
+    private func report(_ results: [QuarantineRetry.Retried]) {
+        if output.json {
+            return Terminal.say { json in
+                json.member("retried", objects: results) { retried, json in
+                    json.member("id", retried.id)
+                    json.member("result", retried.result.word)
+                    json.member("explanation", retried.result.explanation)
+                    json.key("too_old_for")
+                    json.array { json in for purchase in retried.result.unmoved { json.string(purchase) } }
+                }
+            }
+        }
+        for (id, result) in results { Terminal.say("\(id) \(result.word): \(result.explanation)") }
+        if results.isEmpty, all { Terminal.complain("nothing is in quarantine") }
     }
 }
 
@@ -160,30 +167,50 @@ struct DiscardQuarantine: AsyncParsableCommand {
 
 /// Reads quarantined webhooks again, by the current rules of their source.
 struct QuarantineRetry {
+    typealias Retried = (id: Int64, result: Result)
+
     enum Result {
-        case recorded(EventTrail)
+        case recorded(EventTrail, unmoved: [String])
         case duplicate(EventTrail)
         case kept(reason: String)
+        /// Somebody else has recorded it or thrown it away.
+        case vanished
+        /// There is no connection to the database any more: it is not known what became of it.
+        case lost(DatabaseError)
 
         var isGone: Bool {
-            if case .kept = self { false } else { true }
+            switch self {
+            case .recorded, .duplicate, .vanished: true
+            case .kept, .lost: false
+            }
         }
 
         var word: String {
             switch self {
             case .recorded: "recorded"
             case .duplicate: "duplicate"
-            case .kept: "kept"
+            case .kept, .lost: "kept"
+            case .vanished: "vanished"
             }
         }
 
         var explanation: String {
             switch self {
-            case .recorded(let trail):
-                "\(trail.name) \(trail.event) of \(trail.source), \(trail.messages) messages, \(trail.deliveries) deliveries"
+            case .recorded(let trail, let unmoved):
+                ([
+                    "\(trail.name) \(trail.event) of \(trail.source)",
+                    "\(trail.messages) messages, \(trail.deliveries) deliveries",
+                ] + unmoved.map(KeptMove.movedNothing)).joined(separator: ", ")
             case .duplicate(let trail): "\(trail.name) \(trail.event) of \(trail.source) had been recorded before"
             case .kept(let reason): reason
+            case .vanished: "it is not in quarantine any more"
+            case .lost(let error): "\(error)"
             }
+        }
+
+        /// Keys of purchases that it came too late to move.
+        var unmoved: [String] {
+            if case .recorded(_, let unmoved) = self { unmoved } else { [] }
         }
     }
 
@@ -191,8 +218,27 @@ struct QuarantineRetry {
     let routes: [RoutedIntegration]
     let pool: Pool
 
-    func run(_ id: Int64) async throws -> Result {
-        guard let (row, body) = try await Quarantine.body(id, in: pool) else { throw QuarantineText.unknown(id) }
+    /// Retries each by itself, until the connection is lost.
+    func run(_ ids: [Int64]) async -> (results: [Retried], lost: DatabaseError?) {
+        var results: [Retried] = []
+        for id in ids {
+            let result = await run(id)
+            if case .lost(let error) = result { return (results, error) }
+            results.append((id, result))
+        }
+        return (results, nil)
+    }
+
+    private func run(_ id: Int64) async -> Result {
+        do throws(DatabaseError) {
+            return try await release(id)
+        } catch {
+            return error.isConnectionLevel ? .lost(error) : .kept(reason: "it could not be recorded: \(error)")
+        }
+    }
+
+    private func release(_ id: Int64) async throws(DatabaseError) -> Result {
+        guard let (row, body) = try await Quarantine.body(id, in: pool) else { return .vanished }
         guard let source = configuration.sources.first(where: { $0.name.utf8.elementsEqual(row.source.utf8) }) else {
             return .kept(reason: "the configuration has no source \(row.source); give it back its name, then try again")
         }
@@ -201,24 +247,28 @@ struct QuarantineRetry {
             // Headers are not kept: an id that came in one is not known any more.
             event = try SourceAdapters.adapter(for: source.kind).normalise(body, header: { _ in nil }, from: source)
         } catch {
-            try await Quarantine.note(error.reason, of: id, in: pool)
-            return .kept(reason: error.reason)
+            return try await keep(id, error.reason)
         }
-        let rules = SourceRules.byName(configuration)
         let outcome: Quarantine.Outcome
         do throws(DatabaseError) {
-            outcome = try await Quarantine.release(id, as: event, routes: routes, rules: rules, in: pool)
+            outcome = try await Quarantine.release(
+                id, as: event, routes: routes, rules: SourceRules.byName(configuration), in: pool)
         } catch {
-            guard case .refused(let refusal) = error, refusal.sqlState.isDataError else { throw error }
-            return .kept(reason: "the database cannot store it: \(error)")
+            // Any other error may be gone next time, and says nothing of the body.
+            guard error.isDataError else { throw error }
+            return try await keep(id, "the database cannot store it: \(error)")
         }
-        return
-            switch outcome
-        {
-        case .recorded(let trail): .recorded(trail)
+        return switch outcome {
+        case .recorded(let trail, let unmoved): .recorded(trail, unmoved: unmoved)
         case .duplicate(let trail): .duplicate(trail)
         case .kept(let reason): .kept(reason: reason)
         }
+    }
+
+    /// Leaves a body in quarantine with a new reason.
+    private func keep(_ id: Int64, _ reason: String) async throws(DatabaseError) -> Result {
+        try await Quarantine.note(reason, of: id, in: pool)
+        return .kept(reason: reason)
     }
 }
 

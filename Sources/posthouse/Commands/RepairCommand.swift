@@ -22,7 +22,8 @@ struct RepairCommand: AsyncParsableCommand {
             announced: the answer says partial, and names what is missing. Afterwards posthouse quarantine retry \
             records what waits.
 
-            Exits 1 if a purchase could not be checked.
+            A purchase that the database refuses is listed with the reason, and --all goes on; a lost connection ends \
+            it. Exits 1 if a purchase could not be checked.
             """)
 
     @OptionGroup var file: ConfigurationOption
@@ -75,11 +76,11 @@ struct RepairCommand: AsyncParsableCommand {
         var last: Identifier?
         while case let page = try await Repair.page(after: last, source: source, in: pool), !page.isEmpty {
             for id in page {
-                guard let report = try await repair.run(id, isDry: dryRun, in: pool) else { continue }
-                summary.add(report)
-                if report.isWorthListing, !output.json {
+                let outcome = try await repair.check(id, isDry: dryRun, in: pool)
+                summary.add(outcome, of: id)
+                if let text = RepairText.render(outcome, of: id, isDry: dryRun), !output.json {
                     Terminal.showStage(nil)
-                    Terminal.say(RepairText.render(report, isDry: dryRun))
+                    Terminal.say(text)
                 }
             }
             last = page.last
@@ -91,7 +92,7 @@ struct RepairCommand: AsyncParsableCommand {
         } else {
             Terminal.say(summary.text(isDry: dryRun))
         }
-        if summary.impossible > 0 { throw ExitCode.failure }
+        if summary.impossible > 0 || summary.failed > 0 { throw ExitCode.failure }
     }
 
     /// Reads stored bodies by the rules of their source; what no vendor could have sent is the app's backend's.
@@ -128,9 +129,22 @@ private struct RepairSummary {
     var kept = 0
     var impossible = 0
     var transfers = 0
+    var failed = 0
     private var listed: [RepairReport] = []
+    private var failures: [(purchase: Identifier, reason: String)] = []
 
-    mutating func add(_ report: RepairReport) {
+    mutating func add(_ outcome: Repair.Outcome, of purchase: Identifier) {
+        switch outcome {
+        case .unknown: break
+        case .checked(let report): add(report)
+        case .failed(let reason):
+            checked += 1
+            failed += 1
+            if failures.count < Self.listedMax { failures.append((purchase, reason)) }
+        }
+    }
+
+    private mutating func add(_ report: RepairReport) {
         checked += 1
         transfers += report.transfers.count
         switch report.verdict {
@@ -149,7 +163,7 @@ private struct RepairSummary {
         if partial > 0 { parts[1] += " (\(partial) partial)" }
         if kept > 0 { parts.append("\(kept) left as they are, for want of webhooks") }
         if transfers > 0 { parts.append("\(transfers) transfers were never announced") }
-        if impossible > 0 { parts.append("\(impossible) could not be checked") }
+        if impossible + failed > 0 { parts.append("\(impossible + failed) could not be checked") }
         return parts.joined(separator: ", ")
     }
 
@@ -162,11 +176,24 @@ private struct RepairSummary {
         json.member("impossible", impossible)
         json.member("transfers", transfers)
         json.member("purchases", objects: listed) { RepairText.write($0, into: &$1) }
+        json.member("failed", objects: failures) { failure, json in
+            json.member("id", failure.purchase.hex)
+            json.member("explanation", failure.reason)
+        }
     }
 }
 
 /// Writes what was found of a purchase.
 enum RepairText {
+    /// - Returns: nil if there is nothing to say.
+    static func render(_ outcome: Repair.Outcome, of purchase: Identifier, isDry: Bool) -> String? {
+        switch outcome {
+        case .checked(let report) where report.isWorthListing: render(report, isDry: isDry)
+        case .failed(let reason): "\(purchase.hex): could not be checked: \(reason)"
+        case .checked, .unknown: nil
+        }
+    }
+
     static func render(_ report: RepairReport, isDry: Bool) -> String {
         let place = [report.source, report.app, report.environment].filter { !$0.isEmpty }.joined(separator: ", ")
         var lines = ["\(report.key) (\(place)): \(outcome(report, isDry))"]

@@ -1,0 +1,163 @@
+import Postgres
+import Vocabulary
+
+/// The person's purchases, and the rows beside them that name the person.
+extension Erasure {
+    /// Finds the purchases whose state or key names the person, by source. It reads every purchase, so no lock is held
+    /// meanwhile; what is recorded after it was read is found by its rows (`EraseStatements.held`).
+    func findPurchases(in pool: Pool) async throws(DatabaseError) -> [String: Set<Identifier>] {
+        let needles = ids.map(\.stateNeedle)
+        var (after, found): (Identifier, [String: Set<Identifier>]) = (Identifier(high: 0, low: 0), [:])
+        while true {
+            let wanted = (needles, after, EraseScans.pageRows, source, ids.map(\.keyPart.found))
+            let page = try await pool.withSession { session throws(DatabaseError) in
+                try session.run(EraseScans.purchases, wanted)
+            }
+            for purchase in page where purchase.isHit { found[purchase.source, default: []].insert(purchase.id) }
+            guard let last = page.last?.id, page.count == Int(EraseScans.pageRows) else { return found }
+            after = last
+        }
+    }
+
+    /// Erases the person from the purchases of each source and from the rows beside them.
+    /// - Parameter found: what `findPurchases` found.
+    /// - Returns: false if webhooks of the person came meanwhile; the sources before were erased.
+    func eraseHolders(
+        _ found: [String: Set<Identifier>], in pool: Pool, _ own: inout Own
+    ) async throws(DatabaseError) -> Bool {
+        let wanted = (storageKeys, anonymousIDs, source)
+        let naming = try await pool.withSession { session throws(DatabaseError) in
+            try session.run(EraseStatements.sources, wanted)
+        }
+        for source in Set(naming).union(found.keys).sorted() {
+            let erased = try await pool.retriedTransaction { session throws(DatabaseError) in
+                try eraseHolders(of: source, found[source] ?? [], on: session)
+            }
+            guard let erased else { return false }
+            own.purchases.formUnion(erased)
+        }
+        return true
+    }
+
+    /// Erases the person from one source's purchases and changes of holders, while nothing of the source is recorded:
+    /// no webhook meets a purchase in which the person has another name than in the changes.
+    ///
+    /// - Returns: the purchases; nil if webhooks of the person came meanwhile: their purchases must not be renamed
+    ///   before they are gone.
+    private func eraseHolders(
+        of source: String, _ found: Set<Identifier>, on session: borrowing Session
+    ) throws(DatabaseError) -> Set<Identifier>? {
+        if !isDry {
+            try session.enqueue(HolderStatements.lock, KeyHash.lock(ofSource: source))
+            if try session.run(EraseStatements.hasArrivals, (storageKeys, source)).first ?? true { return nil }
+        }
+        let held = try session.run(EraseStatements.held, (storageKeys, source))
+        let purchases = found.union(held).sorted()
+        let form = try StateForm.readByAll(on: session)
+        var erased: Set<Identifier> = []
+        for start in stride(from: 0, to: purchases.count, by: Int(Self.stepMax)) {
+            let step = Array(purchases[start..<min(start + Int(Self.stepMax), purchases.count)])
+            for purchase in try read(step, on: session) where purchase.isAlone || purchase.isNamed {
+                erased.insert(purchase.row.id)
+                if purchase.isAlone {
+                    try delete(purchase, on: session)
+                } else {
+                    try rename(purchase, form, on: session)
+                }
+            }
+        }
+        if isDry { return erased }
+        _ = try session.execute(EraseStatements.transfers, (storageKeys, source))
+        _ = try session.execute(EraseStatements.entitlements, (storageKeys, source))
+        _ = try session.execute(EraseStatements.installs, (anonymousIDs, source))
+        _ = try session.execute(EraseStatements.changes, (storageKeys, source))
+        _ = try session.execute(
+            EraseStatements.changeTargets, (storageKeys, ids.map(\.standIn.storageKey), source))
+        return erased
+    }
+
+    /// Deletes those of the purchases that are the person's alone, once the person has no events of them.
+    /// - Returns: those that are the person's alone.
+    func deleteAlone(
+        _ purchases: [Identifier], on session: borrowing Session
+    ) throws(DatabaseError) -> Set<Identifier> {
+        var alone: Set<Identifier> = []
+        for purchase in try read(purchases, on: session) where purchase.isAlone {
+            alone.insert(purchase.row.id)
+            if !purchase.company.hasOwn { try delete(purchase, on: session) }
+        }
+        return alone
+    }
+
+    /// A locked purchase, and what the person has of it.
+    private struct Reading {
+        let row: RecordTables.PurchaseRow
+        let state: PurchaseState
+        let company: EraseStatements.Company
+        /// The key without the person's ids.
+        let key: String
+        /// Whether the purchase names the person.
+        let isNamed: Bool
+        /// Whether it is nobody else's.
+        let isAlone: Bool
+    }
+
+    private func read(
+        _ purchases: [Identifier], on session: borrowing Session
+    ) throws(DatabaseError) -> [Reading] {
+        guard !purchases.isEmpty else { return [] }
+        let rows = try session.run(RecordStatements.lockPurchases, purchases)
+        let company = Dictionary(
+            firstOf: try session.run(EraseStatements.company, (purchases, storageKeys)), by: \.purchase)
+        var readings: [Reading] = []
+        for row in rows { if let company = company[row.id] { readings.append(try read(row, company)) } }
+        return readings
+    }
+
+    private func read(
+        _ row: RecordTables.PurchaseRow, _ company: EraseStatements.Company
+    ) throws(DatabaseError) -> Reading {
+        let state: PurchaseState
+        do throws(PurchaseState.Unreadable) {
+            state = try PurchaseState(bytes: row.state)
+        } catch {
+            let id = row.id.hex
+            throw .protocolViolation(
+                reason: "the state of purchase \(id) cannot be read: \(error); posthouse repair \(id) rebuilds it")
+        }
+        let erased = Set(holders)
+        let key = ids.renaming(key: row.key)
+        let isNamed =
+            !state.holders.isDisjoint(with: erased) || ids.occur(inLines: state.unknownLines)
+            || !key.utf8.elementsEqual(row.key.utf8)
+        return Reading(
+            row: row, state: state, company: company, key: key, isNamed: isNamed,
+            isAlone: !company.hasOthers && state.holders.isSubset(of: erased))
+    }
+
+    private func delete(_ purchase: Reading, on session: borrowing Session) throws(DatabaseError) {
+        if !isDry { try session.enqueue(EraseStatements.deletePurchase, purchase.row.id) }
+    }
+
+    /// Replaces the person by a nameless holder.
+    ///
+    /// What a newer version added to the state can be neither renamed nor dropped by this one without damage to the
+    /// purchase, so the person's id in it is an error.
+    private func rename(
+        _ purchase: Reading, _ form: StateForm, on session: borrowing Session
+    ) throws(DatabaseError) {
+        if ids.occur(inLines: purchase.state.unknownLines) {
+            throw .protocolViolation(
+                reason: """
+                    a newer version of Posthouse wrote the state of purchase \(purchase.row.id.hex) and names the person \
+                    where this version cannot read it; posthouse erase of that version erases it. Purchases of this \
+                    source were not changed
+                    """)
+        }
+        if isDry { return }
+        let subscriptionID = purchase.row.subscriptionID.map { ids.renaming(key: $0) }
+        try session.enqueue(
+            EraseStatements.rewritePurchase,
+            (purchase.row.id, purchase.state.renaming(ids).bytes(form), purchase.key, subscriptionID))
+    }
+}
