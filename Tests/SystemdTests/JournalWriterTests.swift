@@ -125,11 +125,11 @@ import Testing
         #expect(recorder.taken.withLock { $0 } == ["last"])
     }
 
-    /// A pipe holds 64 KiB: the rest has to wait for its reader, though the descriptor is non-blocking.
+    /// A socket holds some 200 KiB: the rest has to wait for its reader, though the descriptor is non-blocking.
     @Test func linesWaitForAFullPipe() async throws {
         var ends: [Int32] = [0, 0]
-        // Not for a child that another test starts: the end of the pipe would never come.
-        try #require(pipe2(&ends, O_CLOEXEC) == 0)
+        // Not for a child that another test starts: the end would never come (pipe(2) cannot say that).
+        try #require(socketpair(AF_UNIX, Int32(SOCK_STREAM.rawValue) | O_CLOEXEC, 0, &ends) == 0)
         let (reading, writing) = (ends[0], ends[1])
         defer { close(reading) }
         _ = fcntl(writing, F_SETFL, O_NONBLOCK)

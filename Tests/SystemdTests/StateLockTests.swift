@@ -13,8 +13,8 @@ struct StateLockTests {
         return String(cString: try #require(made))
     }
 
-    /// Takes a lock that was ended. A process that a test of another suite starts has a copy of every descriptor between
-    /// its fork and its exec, so the lock may last a moment longer; a process that inherits it for good never lets go.
+    /// Takes a lock that was ended. A process that a test of another suite starts has a copy of every descriptor
+    /// between its fork and its exec, so the lock may last a moment longer; one that inherits it for good keeps it.
     private static func takeEnded(in directory: String) async throws -> StateLock {
         for _ in 0..<1_000 {
             if let lock = StateLock.take(in: directory) { return lock }

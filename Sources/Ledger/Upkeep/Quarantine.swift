@@ -107,7 +107,7 @@ enum QuarantineStatements {
         "quarantine_body",
         """
         SELECT source, reason, (extract(epoch FROM received_at) * 1000)::bigint, body FROM quarantine WHERE id = $1
-        """, row: Kept.init)
+        """)
 
     static let note = Statement<(Int64, String), ()>(
         "quarantine_note", "UPDATE quarantine SET reason = $2 WHERE id = $1")
