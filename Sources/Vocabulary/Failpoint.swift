@@ -4,7 +4,7 @@
 #endif
 
 /// A step at which a debug build ends or hangs on demand, so that tests see what a crash there leaves in the database.
-/// In a release build `reach` is empty, and the program contains neither the variable nor the names of the steps.
+/// In a release build `reach` is empty, and the program contains neither the variable nor the texts that it takes.
 ///
 /// POSTHOUSE_FAILPOINT names the step, the passage through it since the start of the process, and the action:
 /// `STEP[:PASSAGE[:kill|hang]]`, as in `settle-before-commit:3:kill`. Defaults: first passage, kill. A step is written
