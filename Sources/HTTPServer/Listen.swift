@@ -6,7 +6,7 @@ package enum Listen: Hashable, Sendable {
     /// A socket that is bound and listening, passed by number. The server owns and closes it.
     case inherited(fileDescriptor: CInt)
 
-    var text: String {
+    package var text: String {
         switch self {
         case .address(let address): address.text
         case .inherited(let descriptor): "inherited socket \(descriptor)"

@@ -48,7 +48,7 @@ final class OpenListeners: Sendable {
                     shortage: { failure in
                         observe(
                             .acceptFailed(
-                                listen: listener.description, isMachine: failure.scope == .machine,
+                                listen: listener.text, isMachine: failure.scope == .machine,
                                 count: failure.count))
                     })
                 entries.append((server, role, router))
