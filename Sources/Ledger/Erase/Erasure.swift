@@ -172,7 +172,8 @@ package struct Erasure: Sendable {
         }
     }
 
-    /// Gives up waiting deliveries of these messages, and deletes the messages that have no unsettled delivery. Takes the lock of replays, so that none puts them into the queue again meanwhile.
+    /// Gives up waiting deliveries of these messages, and deletes the messages that have no unsettled delivery. Takes
+    /// the lock of replays, so that none puts them into the queue again meanwhile.
     private func forget(
         _ messages: [EraseStatements.CausedMessage], on session: borrowing Session
     ) throws(DatabaseError) -> Forgotten {

@@ -12,7 +12,8 @@ struct CheckCommand: AsyncParsableCommand {
         commandName: "check", abstract: "Check the configuration; print every error at once.",
         discussion: """
             Where the database answers, it also warns of sources that have events there under a name that the file
-            does not have any more, and of settings of an own PostgreSQL that cost much. Exits 0 if the daemon could run by it (warnings allowed), 78 if not.
+            does not have any more, and of settings of an own PostgreSQL that cost much. Exits 0 if the daemon could
+            run by it (warnings allowed), 78 if not.
             """)
 
     @OptionGroup var file: ConfigurationOption

@@ -6,8 +6,8 @@ import Postgres
 import Vocabulary
 
 struct EraseCommand: AsyncParsableCommand {
-    /// How long to wait for deliveries that a daemon has in hand, and for webhooks of the person that come meanwhile: one
-    /// attempt may last as long as its time-out.
+    /// How long to wait for deliveries that a daemon has in hand, and for webhooks of the person that come meanwhile:
+    /// one attempt may last as long as its time-out.
     private static let patience: Duration = .seconds(60)
     private static let pause: Duration = .milliseconds(500)
 
