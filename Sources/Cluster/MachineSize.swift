@@ -4,7 +4,7 @@ internal import Glibc
 struct MachineSize: Sendable, Equatable {
     /// The memory of the machine, or of the control group if that has less.
     let memory: UInt64
-    /// The file system with the data directory: its size, not its free space, which changes from start to start.
+    /// The file system with the data directory: its size, not its free space.
     let disk: UInt64
 
     /// Unknown sizes count as 0, which gives the smallest settings.
@@ -16,12 +16,12 @@ struct MachineSize: Sendable, Equatable {
             memory: min(physical * UInt64(sysconf(Int32(_SC_PAGESIZE))), memoryOfControlGroup() ?? .max), disk: disk)
     }
 
-    /// `memory.max` of this process's control group, version 2 (cgroups(7)); nil where there is no limit. A limit of a
-    /// group further up is not looked for: systemd writes `MemoryMax=` into the unit's own.
+    /// The least `memory.max` of this process's control group, version 2, and of those above it (cgroups(7)); nil where
+    /// there is no limit. In a container the limit is that of its root.
     private static func memoryOfControlGroup() -> UInt64? {
-        guard let line = Files.text("/proc/self/cgroup")?.split(separator: "\n").first(where: { $0.hasPrefix("0::") })
-        else { return nil }
-        return Files.text("/sys/fs/cgroup" + line.dropFirst(3) + "/memory.max")
-            .flatMap { UInt64($0.prefix { $0.isASCII && $0.isNumber }) }
+        let own = Files.text("/proc/self/cgroup")?.split(separator: "\n").first { $0.hasPrefix("0::") }
+        return Files.ancestors(of: String(own?.dropFirst(3) ?? "/")).compactMap { group in
+            Files.text("/sys/fs/cgroup\(group)/memory.max").flatMap { UInt64($0.prefix { $0.isASCII && $0.isNumber }) }
+        }.min()
     }
 }

@@ -34,8 +34,14 @@ enum Settings {
         // A server without LZ4 refuses to start with it, so it is asked first; -C prints a setting and ends.
         let lz4 = try? await Tool.output(
             of: binaries.postgres, ["-D", data, "-c", "wal_compression=lz4", "-C", "wal_compression"], as: account)
-        try Files.replace(
-            data + "/" + includeFile, with: defaults(for: .of(directory: data), hasLZ4: lz4 != nil), owner: account)
+        if Task.isCancelled { throw .cancelled }
+        let path = data + "/" + includeFile
+        do throws(ClusterError) {
+            try Files.replace(path, with: defaults(for: .of(directory: data), hasLZ4: lz4 != nil), owner: account)
+        } catch {
+            // A full disk must not hinder a start: the file of the last one is as good.
+            if Files.status(path) == nil { throw error }
+        }
     }
 
     /// The text of posthouse.conf. Pure.

@@ -105,15 +105,9 @@ struct LeaseTests {
         try await Bench.run { bench in
             let (one, other) = (try await bench.daemon(), try await bench.daemon())
             try bench.psql("UPDATE daemons SET expires_at = now() - interval '1 minute'")
-            #expect(one.registration.mayExpireOthersUpTo == nil, "it has only just reached the database")
+            #expect(!one.registration.mayExpireOthers, "it has only just reached the database")
             try await one.queue.expireLeases()
             #expect(try bench.psql("SELECT count(*) FROM daemons") == "2")
-            let before = Timestamp(
-                milliseconds: try #require(
-                    Int64(
-                        try bench.psql("SELECT (extract(epoch FROM now() - interval '2 minutes') * 1000)::bigint"))))
-            try await one.queue.endExpiredLeases(upTo: before)
-            #expect(try bench.psql("SELECT count(*) FROM daemons") == "2", "by a clock that was set forward since")
             try await one.queue.endExpiredLeases()
             #expect(try bench.psql("SELECT id FROM daemons") == "\(one.lease)", "its own it renews")
             #expect(try await one.queue.keepAlive())
@@ -124,42 +118,62 @@ struct LeaseTests {
     @Test("Contact begins anew after a gap between renewals, however short of a lease it is")
     func unbrokenContact() {
         let start = ContinuousClock.now
-        let database = Timestamp(milliseconds: 1_000_000)
-        var contact = UnbrokenContact(asked: start, at: database)
-        func renew(after seconds: Int64) {
-            contact.renewed(asked: start + .seconds(seconds), at: database.advanced(byMilliseconds: seconds * 1_000))
-        }
+        var contact = UnbrokenContact(asked: start)
         #expect(!contact.isLongEnough(at: start + .seconds(5)))
-        renew(after: 4)
+        contact.renewed(asked: start + .seconds(4))
         #expect(contact.isLongEnough(at: start + .seconds(6)) && contact.isLongEnough(at: start + .seconds(10)))
         #expect(!contact.isLongEnough(at: start + .seconds(11)), "the database is away, as far as is known")
-        renew(after: 10)
+        contact.renewed(asked: start + .seconds(10))
         #expect(contact.isLongEnough(at: start + .seconds(10)), "late, and no gap")
-        renew(after: 22)
+        contact.renewed(asked: start + .seconds(22))
         #expect(contact.since == start + .seconds(22), "the outage was shorter than a lease")
-        renew(after: 26)
+        contact.renewed(asked: start + .seconds(26))
         #expect(!contact.isLongEnough(at: start + .milliseconds(27_900)))
         #expect(contact.isLongEnough(at: start + .seconds(28)))
     }
 
-    @Test("Contact begins anew when the database's clock is found ahead, and not when it is found behind")
+    @Test("A lease that was renewed a moment ago is not ended, whatever the database's clock says; one that stays is")
     func clockSetForward() {
         let start = ContinuousClock.now
-        let database = Timestamp(milliseconds: 1_000_000)
-        var contact = UnbrokenContact(asked: start, at: database)
-        func renew(after seconds: Int64, reading time: Int64) {
-            contact.renewed(
-                asked: start + .seconds(seconds), at: database.advanced(byMilliseconds: time * 1_000))
+        var watch = LeaseWatch()
+        func look(after seconds: Int, _ leases: (end: Int64, hasRunOut: Bool)...) -> [Int64] {
+            let rows = leases.enumerated().map { index, lease in
+                OtherLease(daemon: Int64(index), end: lease.end, hasRunOut: lease.hasRunOut)
+            }
+            return watch.look(rows, at: start + .seconds(seconds)).map(\.daemon)
         }
-        renew(after: 4, reading: 6)
-        #expect(contact.since == start, "an answer that took two seconds")
-        renew(after: 8, reading: 26)
-        #expect(contact.since == start + .seconds(8), "the others have leases of the old time")
-        renew(after: 12, reading: 30)
-        #expect(!contact.isLongEnough(at: start + .seconds(13)))
-        #expect(contact.isLongEnough(at: start + .seconds(14)))
-        renew(after: 16, reading: 16)
-        #expect(contact.isLongEnough(at: start + .seconds(16)), "set back, leases last longer for a while")
+        // The first renews every four seconds, the second died at the start.
+        #expect(look(after: 0, (15, false), (15, false)) == [])
+        #expect(look(after: 4, (19, false), (15, false)) == [])
+        // The clock is set forward, then back before and forward after a renewal.
+        #expect(look(after: 5, (19, true), (15, true)) == [], "neither was seen for long enough")
+        #expect(look(after: 7, (19, true), (15, true)) == [1])
+        #expect(look(after: 8, (9, true)) == [])
+        #expect(look(after: 12, (43, false)) == [])
+        // Dead from here on.
+        #expect(look(after: 27, (43, true)) == [0], "it was the same for fifteen seconds")
+        #expect(look(after: 28, (43, true)) == [0], "until it is deleted")
+        // This daemon was frozen; the other has renewed meanwhile, and its lease seems to have run out.
+        #expect(look(after: 90, (80, true)) == [])
+        #expect(look(after: 95, (80, true)) == [] && look(after: 96, (80, true)) == [0])
+    }
+
+    @Test("A lease that is renewed between being seen and being ended stays")
+    func renewedMeanwhile() async throws {
+        try await Bench.run { bench in
+            let (one, other) = (try await bench.daemon(), try await bench.daemon())
+            try bench.psql("UPDATE daemons SET expires_at = now() - interval '1 minute' WHERE id = \(other.lease)")
+            let seen = try await one.pool.withSession { session throws(DatabaseError) in
+                try session.run(QueueStatements.otherLeases, one.lease)
+            }
+            #expect(seen.map(\.daemon) == [other.lease] && seen.allSatisfy(\.hasRunOut))
+            #expect(try await other.queue.keepAlive())
+            let ended = try await one.pool.withSession { session throws(DatabaseError) in
+                try session.run(QueueStatements.expire, (seen.map(\.daemon), seen.map(\.end)))
+            }
+            #expect(ended.isEmpty)
+            #expect(try bench.psql("SELECT count(*) FROM daemons") == "2")
+        }
     }
 
     @Test("What is unblocked is leased under the lease of that moment, not under one that was lost in the wait")

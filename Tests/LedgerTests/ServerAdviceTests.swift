@@ -9,13 +9,16 @@ struct ServerAdviceTests {
     @Test("A server as PostgreSQL ships it gets a line for each setting, one with the private cluster's settings none")
     func lines() {
         let shipped = ServerAdvice(
-            walCompression: "off", sharedBuffers: 128 << 20, maxWAL: 1 << 30, checkpointTimeout: 300)
+            walCompression: "off", hasLZ4: true, sharedBuffers: 128 << 20, maxWAL: 1 << 30, checkpointTimeout: 300)
         #expect(
             shipped.lines.map { String($0.prefix { $0 != " " }) }
                 == ["wal_compression", "shared_buffers", "max_wal_size", "checkpoint_timeout"])
         #expect(shipped.lines.contains { $0.hasPrefix("max_wal_size = 1024MB") })
         let tuned = ServerAdvice(
-            walCompression: "lz4", sharedBuffers: 256 << 20, maxWAL: 2 << 30, checkpointTimeout: 1_800)
+            walCompression: "lz4", hasLZ4: true, sharedBuffers: 256 << 20, maxWAL: 2 << 30, checkpointTimeout: 1_800)
         #expect(tuned.lines.isEmpty)
+        let withoutLZ4 = ServerAdvice(
+            walCompression: "pglz", hasLZ4: false, sharedBuffers: 256 << 20, maxWAL: 2 << 30, checkpointTimeout: 1_800)
+        #expect(withoutLZ4.lines.isEmpty)
     }
 }

@@ -39,6 +39,7 @@ struct StatementCatalogueTests {
         TableEntry(RecordTables.events), TableEntry(RecordTables.purchases), TableEntry(RecordTables.transactions),
         TableEntry(RecordTables.entitlements), TableEntry(RecordTables.transfers), TableEntry(RecordTables.messages),
         TableEntry(RecordTables.deliveries), TableEntry(QueueStatements.attempts),
+        TableEntry(HolderTables.changes), TableEntry(HolderTables.identities), TableEntry(HolderTables.links),
     ]
 
     private static let catalogue: [Entry] =
@@ -86,8 +87,6 @@ struct StatementCatalogueTests {
         Entry(HolderStatements.newestTransactions), Entry(HolderStatements.changes),
         Entry(HolderStatements.unfinished), Entry(HolderStatements.unfinishedOf),
         Entry(HolderStatements.cause), Entry(HolderStatements.advance),
-        Entry(HolderStatements.addChanges), Entry(HolderStatements.addIdentities),
-        Entry(HolderStatements.learnLinks),
     ]
 
     private static let lookups: [Entry] = [
@@ -103,7 +102,7 @@ struct StatementCatalogueTests {
     private static let queueing: [Entry] = [
         Entry(QueueStatements.register), Entry(QueueStatements.renew), Entry(QueueStatements.stateForm),
         Entry(HolderStatements.changing),
-        Entry(QueueStatements.expire),
+        Entry(QueueStatements.otherLeases), Entry(QueueStatements.expire),
         Entry(QueueStatements.expirePredecessor), Entry(QueueStatements.leave), Entry(QueueStatements.reclaim),
         Entry(QueueStatements.leased), Entry(QueueStatements.release), Entry(QueueStatements.releaseAll),
         Entry(QueueStatements.unblock), Entry(QueueStatements.due), Entry(QueueStatements.claim),

@@ -77,14 +77,16 @@ extension Erasure {
     }
 
     /// Deletes those of the purchases that are the person's alone, once the person has no events of them.
-    /// - Returns: those that are the person's alone.
+    /// - Returns: those that were deleted.
     func deleteAlone(
         _ purchases: [Identifier], on session: borrowing Session
     ) throws(DatabaseError) -> Set<Identifier> {
         var alone: Set<Identifier> = []
         for purchase in try read(purchases, on: session) where purchase.isAlone {
+            // While the person has events of it, a later round deletes it, and counts it.
+            guard isDry || !purchase.company.hasOwn else { continue }
             alone.insert(purchase.row.id)
-            if !purchase.company.hasOwn { try delete(purchase, on: session) }
+            try delete(purchase, on: session)
         }
         return alone
     }

@@ -89,11 +89,21 @@ package struct Erasure: Sendable {
         if tally.inHand > 0, !isDry { return tally }
         await progress("purchases")
         let found = try await findPurchases(in: pool)
+        if !isDry {
+            // What came during that long reading: it is found by indexes, so the next stage is not overtaken again.
+            try await eraseEvents(in: pool, into: &tally, &own)
+            try await eraseMessagesOfOthers(in: pool, into: &tally, &own)
+            tally.purchases = own.purchases.count
+            if tally.inHand > 0 { return tally }
+        }
         await progress("holders")
         tally.records = records
         tally.isOvertaken = try await !eraseHolders(found, in: pool, &own)
         tally.purchases = own.purchases.count
-        if tally.isOvertaken { return tally }
+        if tally.isOvertaken {
+            tally.records -= try await countRecords(in: pool)
+            return tally
+        }
         await progress("mentions")
         tally.mentions += try await eraseMentions(in: pool, besides: own)
         tally.quarantined += try await eraseQuarantine(in: pool)

@@ -52,6 +52,19 @@ struct HolderKnowledge {
         var appliedThrough: Identifier?
     }
 
+    /// An identity that the batch states for the first time.
+    struct NewIdentity {
+        let key: IdentityKey
+        let install: String
+        /// Row of the event that states it.
+        let event: Int64
+    }
+
+    struct LearnedLink {
+        let key: LinkKey
+        let link: Link
+    }
+
     /// Sources with changes of holders. Of others nothing is known that could concern a holder as a whole.
     let changing: Set<String>
     /// Loaded and learned.
@@ -70,7 +83,7 @@ struct HolderKnowledge {
     private(set) var identities: [IdentityKey: Identity] = [:]
     /// Installs that this batch has registered and that none of its events has claimed yet.
     private var registered: Set<LinkKey> = []
-    private(set) var newIdentities: [(key: IdentityKey, install: String, event: Int64)] = []
+    private(set) var newIdentities: [NewIdentity] = []
     /// The newest transaction of each purchase that an event can move without naming it.
     private(set) var newestTransaction: [Identifier: Transaction] = [:]
     /// Purchases by the names that a restore can use for them.
@@ -185,7 +198,7 @@ struct HolderKnowledge {
         let isTaken = known.isTaken(besides: install)
         let first = isTaken ? known.linked.first ?? install : install
         identities[key, default: Identity()].first = first
-        newIdentities.append((key, first, event))
+        newIdentities.append(NewIdentity(key: key, install: first, event: event))
         return !isTaken && (!known.linked.isEmpty || !known.isNamed && !isHolder)
     }
 

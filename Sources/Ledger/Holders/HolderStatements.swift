@@ -196,18 +196,6 @@ enum HolderStatements {
         ) AS h ON true
         """, row: SubjectChange.init)
 
-    static let addChanges = Statement<
-        (
-            [String], [String], [String], [String], [String], [String], [String?], [Int64], [Int64], [Identifier?]
-        ), ()
-    >(
-        "holder_add_changes",
-        """
-        INSERT INTO holder_changes (source, app, environment, subject, kind, target, second_target, at_ms, event,
-                                    applied_through)
-        SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
-        """)
-
     /// Which of the sources have changes of holders.
     static let changing = Statement<[String], String>(
         "holder_changing",
@@ -277,24 +265,4 @@ enum HolderStatements {
     /// Records the last purchase that a change was applied to; null: it is applied to all.
     static let advance = Statement<(Int64, Identifier?), ()>(
         "holder_advance", "UPDATE holder_changes SET applied_through = $2 WHERE id = $1")
-
-    static let addIdentities = Statement<([String], [String], [String], [String], [String], [Int64]), ()>(
-        "holder_add_identities",
-        """
-        INSERT INTO install_identities (identity, source, app, environment, install, event)
-        SELECT * FROM unnest($1, $2, $3, $4, $5, $6)
-        ON CONFLICT (identity, source, app, environment) DO NOTHING
-        """)
-
-    static let learnLinks = Statement<
-        ([String], [String], [String], [String], [String?], [Int64?], [Int64]), ()
-    >(
-        "holder_learn_links",
-        """
-        INSERT INTO holder_links AS l (anonymous_user_id, source, app, environment, user_id, until_ms, as_of_ms)
-        SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7)
-        ON CONFLICT (anonymous_user_id, source, app, environment) DO UPDATE
-        SET user_id = excluded.user_id, until_ms = excluded.until_ms, as_of_ms = excluded.as_of_ms
-        WHERE l.as_of_ms <= excluded.as_of_ms
-        """)
 }

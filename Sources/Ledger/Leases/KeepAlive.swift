@@ -23,18 +23,28 @@ extension Queue {
         return false
     }
 
-    /// Ends the leases that have run out, and reclaims their deliveries.
+    /// Ends the leases that have run out, and reclaims their deliveries. To be called every `Limits.pollInterval`:
+    /// what it sees of leases that are renewed keeps them from being ended.
     package func expireLeases() async throws {
-        guard let time = registration.mayExpireOthersUpTo else { return }
-        try await endExpiredLeases(upTo: time)
+        try await end(registration.expired(try await otherLeases()))
     }
 
-    /// Does the same whenever this daemon itself has reached the database.
-    /// - Parameter time: of the database; nil: its own now.
-    func endExpiredLeases(upTo time: Timestamp? = nil) async throws {
-        let parameters = (registration.known, time?.milliseconds)
+    /// Ends all leases of others that have run out, for tests.
+    func endExpiredLeases() async throws {
+        try await end(try await otherLeases().filter(\.hasRunOut))
+    }
+
+    private func otherLeases() async throws -> [OtherLease] {
+        let own = registration.known
+        return try await pool.withSession { session throws(DatabaseError) in
+            try session.run(QueueStatements.otherLeases, own)
+        }
+    }
+
+    private func end(_ leases: [OtherLease]) async throws {
+        if leases.isEmpty { return }
         let expired = try await pool.withSession { session throws(DatabaseError) in
-            try session.run(QueueStatements.expire, parameters)
+            try session.run(QueueStatements.expire, (leases.map(\.daemon), leases.map(\.end)))
         }
         if let first = expired.first { try await reclaim(leasedBy: first) }
     }

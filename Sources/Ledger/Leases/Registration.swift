@@ -8,7 +8,9 @@ package import Vocabulary
 ///   daemon then tries to settle under the old id finds nothing (the fence). It registers again under a new id.
 /// - A daemon that was frozen does not notice it, so `mayStart` reads its own monotonic clock before each attempt.
 /// - A database that was out of reach may have kept every daemon from renewing, and not all are back at once. So no
-///   daemon ends another's lease before its own contact has been unbroken for a while: `mayExpireOthersUpTo`.
+///   daemon ends another's lease before its own contact has been unbroken for a while: `mayExpireOthers`.
+/// - The database's clock may be set forward. So no daemon ends a lease that it has seen renewed a moment ago:
+///   `LeaseWatch`.
 /// - `key` lets the next daemon on the same state directory recognise this one once it is dead, and reclaim its
 ///   deliveries without waiting for the lease to end.
 package final class Registration: Sendable {
@@ -18,15 +20,15 @@ package final class Registration: Sendable {
         var endsAt: ContinuousClock.Instant
         var contact: UnbrokenContact
 
-        init(id: Int64, asked: ContinuousClock.Instant, at time: Timestamp) {
+        init(id: Int64, asked: ContinuousClock.Instant) {
             self.id = id
             endsAt = asked + Limits.leaseDuration
-            contact = UnbrokenContact(asked: asked, at: time)
+            contact = UnbrokenContact(asked: asked)
         }
 
-        mutating func renewed(asked: ContinuousClock.Instant, at time: Timestamp) {
+        mutating func renewed(asked: ContinuousClock.Instant) {
             endsAt = asked + Limits.leaseDuration
-            contact.renewed(asked: asked, at: time)
+            contact.renewed(asked: asked)
         }
     }
 
@@ -45,6 +47,7 @@ package final class Registration: Sendable {
     private let clock: DatabaseClock
     private let state = Mutex(State.unregistered)
     private let readByAll = Mutex(StateForm.one)
+    private let watch = Mutex(LeaseWatch())
 
     /// - Parameter key: of this daemon alone; nil: none, so that its lease has to run out.
     package init(pool: Pool, key: Identifier?, version: String, clock: DatabaseClock) {
@@ -61,16 +64,19 @@ package final class Registration: Sendable {
         }
     }
 
-    /// The time up to which this daemon may end the leases of others; nil: it may not, because they may not have had
-    /// time to reconnect after an outage of the database. It is the database's time as expected since the last renewal:
-    /// if that clock is set forward after it, the next renewal notices.
-    package var mayExpireOthersUpTo: Timestamp? {
-        let mayExpire = state.withLock { state in
+    /// Whether this daemon may end the leases of others: they have had time to reconnect after a database outage.
+    package var mayExpireOthers: Bool {
+        state.withLock { state in
             guard case .registered(let lease) = state else { return false }
             let now = ContinuousClock.Instant.now
             return lease.endsAt > now && lease.contact.isLongEnough(at: now)
         }
-        return mayExpire ? clock.now : nil
+    }
+
+    /// Takes the leases of others as the table has them now, and returns those that this daemon may end.
+    func expired(_ leases: [OtherLease]) -> [OtherLease] {
+        let unrenewed = watch.withLock { $0.look(leases, at: .now) }
+        return mayExpireOthers ? unrenewed : []
     }
 
     /// The id that leases are written under. Does not register: a daemon whose lease has ended must first forget what
@@ -138,7 +144,7 @@ package final class Registration: Sendable {
         }
         guard let (id, time) = registered.first else { throw RegistrationLost() }
         clock.note(time)
-        return Lease(id: id, asked: asked, at: time)
+        return Lease(id: id, asked: asked)
     }
 
     /// Renews the lease. Returns false if the row is gone because another daemon has ended it.
@@ -160,7 +166,7 @@ package final class Registration: Sendable {
         clock.note(time)
         state.withLock { state in
             if case .registered(var lease) = state, lease.id == id {
-                lease.renewed(asked: asked, at: time)
+                lease.renewed(asked: asked)
                 state = .registered(lease)
             }
         }

@@ -38,10 +38,11 @@ struct Requeue {
             throw .protocolViolation(reason: "drawing row ids came to nothing")
         }
         let blocked = try blocked(new, purchases, on: session)
-        let rows = zip(ids, zip(new, blocked)).map { id, new in
-            RecordTables.DeliveryRow(
-                id: id, message: new.0.message, integration: new.0.integration, purchase: new.0.purchase,
-                isBlocked: new.1, leasedBy: nil)
+        let rows = zip(zip(ids, new), blocked).map { row, isBlocked in
+            let (id, requeued) = row
+            return RecordTables.DeliveryRow(
+                id: id, message: requeued.message, integration: requeued.integration, purchase: requeued.purchase,
+                isBlocked: isBlocked, leasedBy: nil)
         }
         _ = try session.execute(RecordTables.deliveries.insert, rows)
         _ = try session.execute(RecordStatements.notify, "")

@@ -23,13 +23,20 @@ enum QueueStatements {
     static let stateForm = Statement<(), Int32?>(
         "queue_state_form", "SELECT min(state_form) FROM daemons")
 
-    /// Ends the leases of other daemons than `$1` that have run out, by the earlier of two times: the database's, and
-    /// `$2` in milliseconds where it is not null.
-    static let expire = Statement<(Int64?, Int64?), Int64>(
+    /// The leases of all daemons but `$1`.
+    static let otherLeases = Statement<Int64?, OtherLease>(
+        "queue_other_leases",
+        """
+        SELECT id, (extract(epoch FROM expires_at) * 1000000)::bigint, expires_at < now()
+        FROM daemons WHERE id IS DISTINCT FROM $1
+        """, row: OtherLease.init)
+
+    /// Ends those of the leases that have not been renewed since they were read, each with its end.
+    static let expire = Statement<([Int64], [Int64]), Int64>(
         "queue_expire",
         """
-        DELETE FROM daemons
-        WHERE expires_at < least(now(), to_timestamp($2 / 1000.0)) AND id IS DISTINCT FROM $1 RETURNING id
+        DELETE FROM daemons d USING unnest($1, $2) AS o (id, ends_us)
+        WHERE d.id = o.id AND (extract(epoch FROM d.expires_at) * 1000000)::bigint = o.ends_us RETURNING d.id
         """)
 
     /// Ends the lease of a daemon that is proven dead.

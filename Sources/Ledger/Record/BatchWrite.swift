@@ -201,44 +201,18 @@ struct BatchWrite {
         try write(rows, to: RecordTables.messages, on: session)
         return Set(rows.map(\.id))
     }
-}
 
-/// The rows about holders that a batch writes: links, changes and identities.
-extension BatchWrite {
-    func writeLinks(on session: borrowing Session) throws(DatabaseError) {
+    // MARK: Holders
+
+    private func writeLinks(on session: borrowing Session) throws(DatabaseError) {
         let learned = plan.holders.learnedLinks.sorted { $0.holder < $1.holder }
-            .compactMap { key in plan.holders.links[key].map { (key: key, link: $0) } }
-        guard !learned.isEmpty else { return }
-        try session.enqueue(
-            HolderStatements.learnLinks,
-            (
-                learned.map(\.key.holder.id), learned.map(\.key.scope.source), learned.map(\.key.scope.app),
-                learned.map(\.key.scope.environment), learned.map(\.link.userID),
-                learned.map { $0.link.until?.milliseconds }, learned.map(\.link.asOf.milliseconds)
-            ))
+            .compactMap { key in plan.holders.links[key].map { HolderKnowledge.LearnedLink(key: key, link: $0) } }
+        if !learned.isEmpty { try session.enqueue(HolderTables.links.insert, learned) }
     }
 
-    func writeChanges(on session: borrowing Session) throws(DatabaseError) {
-        let changes = plan.holders.newChanges
-        if !changes.isEmpty {
-            try session.enqueue(
-                HolderStatements.addChanges,
-                (
-                    changes.map(\.row.scope.source), changes.map(\.row.scope.app), changes.map(\.row.scope.environment),
-                    changes.map(\.row.subject), changes.map(\.row.kind.rawValue), changes.map(\.row.target.storageKey),
-                    changes.map { $0.row.secondTarget?.storageKey }, changes.map(\.row.at.milliseconds),
-                    changes.map(\.event), changes.map(\.appliedThrough)
-                ))
-        }
-        let identities = plan.holders.newIdentities
-        if !identities.isEmpty {
-            try session.enqueue(
-                HolderStatements.addIdentities,
-                (
-                    identities.map(\.key.identity.id), identities.map(\.key.scope.source),
-                    identities.map(\.key.scope.app), identities.map(\.key.scope.environment),
-                    identities.map(\.install), identities.map(\.event)
-                ))
-        }
+    private func writeChanges(on session: borrowing Session) throws(DatabaseError) {
+        let (changes, identities) = (plan.holders.newChanges, plan.holders.newIdentities)
+        if !changes.isEmpty { try session.enqueue(HolderTables.changes.insert, changes) }
+        if !identities.isEmpty { try session.enqueue(HolderTables.identities.insert, identities) }
     }
 }

@@ -60,12 +60,13 @@ package struct Repair: Sendable {
     }
 
     /// Checks one purchase among many: what fails because of this purchase does not concern the others.
-    /// - Throws: only where there is no connection any more.
+    /// - Throws: only where there is no connection any more, or it is not known whether the repair was committed.
     package func check(_ purchase: Identifier, isDry: Bool, in pool: Pool) async throws(DatabaseError) -> Outcome {
         let report: RepairReport?
         do throws(DatabaseError) {
             report = try await run(purchase, isDry: isDry, in: pool)
         } catch {
+            if case .commitUnknown = error { throw error }
             if error.isConnectionLevel { throw error }
             return .failed(reason: "\(error)")
         }

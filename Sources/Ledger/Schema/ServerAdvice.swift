@@ -4,6 +4,8 @@ package import Postgres
 /// has its own (`Settings` of the target Cluster); durability is not advice (`Durability`).
 package struct ServerAdvice: Sendable {
     let walCompression: String
+    /// Whether the server was built with LZ4; without it, it does not start with that setting.
+    let hasLZ4: Bool
     /// Bytes.
     let sharedBuffers: Int64
     /// Bytes.
@@ -15,6 +17,7 @@ package struct ServerAdvice: Sendable {
         "server_advice",
         """
         SELECT current_setting('wal_compression'),
+               (SELECT 'lz4' = ANY (enumvals) FROM pg_settings WHERE name = 'wal_compression'),
                pg_size_bytes(current_setting('shared_buffers')),
                pg_size_bytes(current_setting('max_wal_size')),
                extract(epoch FROM current_setting('checkpoint_timeout')::interval)::bigint
@@ -30,7 +33,7 @@ package struct ServerAdvice: Sendable {
     /// The advice. Pure.
     var lines: [String] {
         var lines: [String] = []
-        if walCompression == "off" || walCompression == "pglz" {
+        if hasLZ4, walCompression == "off" || walCompression == "pglz" {
             lines.append(
                 "wal_compression = \(walCompression): set it to lz4; just after a checkpoint an event then writes about "
                     + "a third of the log")

@@ -76,7 +76,9 @@ enum SharedOwnership {
 
 extension PurchaseState {
     fileprivate mutating func resolution(announcing announced: [AnnouncedTransfer]) -> Resolution {
-        resolution(announcing: announced, forgetting: compactShared())
+        // First: an argument that changes the state would come after the state was read.
+        let forgotten = compactShared()
+        return resolution(announcing: announced, forgetting: forgotten)
     }
 
     /// Nil if the state is the one before. Most stored changes that a late event meets were applied when they came, and

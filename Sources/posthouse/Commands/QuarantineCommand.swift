@@ -99,8 +99,9 @@ struct RetryQuarantine: AsyncParsableCommand {
                 configuration: configuration,
                 routes: try await NamedIntegrations.read(configuration.integrations, in: pool).routes, pool: pool)
             let (results, lost) = await retry.run(wanted)
-            report(results)
+            if !results.isEmpty || output.json { report(results) }
             if let lost { throw lost }
+            if wanted.isEmpty, all, !output.json { Terminal.complain("nothing is in quarantine") }
             if let unknown = ids.first(where: { !known.contains($0) }) { throw QuarantineText.unknown(unknown) }
             if results.contains(where: { !$0.result.isGone }) { throw ExitCode.failure }
         }
@@ -119,7 +120,6 @@ struct RetryQuarantine: AsyncParsableCommand {
             }
         }
         for (id, result) in results { Terminal.say("\(id) \(result.word): \(result.explanation)") }
-        if results.isEmpty, all { Terminal.complain("nothing is in quarantine") }
     }
 }
 
@@ -233,6 +233,7 @@ struct QuarantineRetry {
         do throws(DatabaseError) {
             return try await release(id)
         } catch {
+            if case .commitUnknown = error { return .lost(error) }
             return error.isConnectionLevel ? .lost(error) : .kept(reason: "it could not be recorded: \(error)")
         }
     }

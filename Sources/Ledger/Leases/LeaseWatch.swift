@@ -1,0 +1,37 @@
+import Vocabulary
+
+/// What this daemon has seen of the leases of others, on its monotonic clock.
+///
+/// A lease has run out by the database's time, but that clock may be set: then the leases of the living seem to have
+/// run out until they renew. So a lease may be ended only if its end was the same for longer than a living daemon takes
+/// to renew. A dead daemon's lease was the same all the while that it ran out, which costs no time.
+struct LeaseWatch {
+    /// Longer than a living daemon takes to renew.
+    static let unchangedMin: Duration = UnbrokenContact.gapMax
+
+    /// By daemon: the end of its lease, and when it was first seen.
+    private var seen: [Int64: (end: Int64, at: ContinuousClock.Instant)] = [:]
+
+    /// Takes what the table has now.
+    /// - Returns: those that have run out and have not been renewed while this daemon looked.
+    mutating func look(_ leases: [OtherLease], at now: ContinuousClock.Instant) -> [OtherLease] {
+        let before = seen
+        seen = [:]
+        for lease in leases {
+            let known = before[lease.daemon]
+            seen[lease.daemon] = known?.end == lease.end ? known : (lease.end, now)
+        }
+        return leases.filter { lease in
+            lease.hasRunOut && seen[lease.daemon].map { now - $0.at >= Self.unchangedMin } ?? false
+        }
+    }
+}
+
+/// Another daemon's lease, as the table has it.
+struct OtherLease: Equatable {
+    let daemon: Int64
+    /// Microseconds since 1970, by the database's clock.
+    let end: Int64
+    /// By the database's clock.
+    let hasRunOut: Bool
+}
