@@ -2,11 +2,11 @@
 // flag for NULLs, the element's oid, then length and lower bound of each dimension, then each element after its length.
 
 extension Array: PostgresValue where Element: PostgresElement {
-    package static var oid: UInt32 { Element.arrayOID }
+    @inlinable package static var oid: UInt32 { Element.arrayOID }
 
-    package func encode(into writer: inout ValueWriter) { Element.encodeArray(self, into: &writer) }
+    @inlinable package func encode(into writer: inout ValueWriter) { Element.encodeArray(self, into: &writer) }
 
-    package static func decode(_ bytes: UnsafeRawBufferPointer?) throws(DecodingFailure) -> Self {
+    @inlinable package static func decode(_ bytes: UnsafeRawBufferPointer?) throws(DecodingFailure) -> Self {
         guard let bytes else { throw DecodingFailure(.unexpectedNull) }
         return try Element.decodeArray(bytes)
     }
@@ -14,25 +14,27 @@ extension Array: PostgresValue where Element: PostgresElement {
 
 /// `[UInt8]` is bytea: its bytes unchanged.
 extension UInt8: PostgresElement {
-    package static var arrayOID: UInt32 { 17 }
-    package static func encodeArray(_ elements: [UInt8], into writer: inout ValueWriter) { writer.append(elements) }
-    package static func decodeArray(_ bytes: UnsafeRawBufferPointer) throws(DecodingFailure) -> [UInt8] {
+    @inlinable package static var arrayOID: UInt32 { 17 }
+    @inlinable package static func encodeArray(_ elements: [UInt8], into writer: inout ValueWriter) {
+        writer.append(elements)
+    }
+    @inlinable package static func decodeArray(_ bytes: UnsafeRawBufferPointer) throws(DecodingFailure) -> [UInt8] {
         Array(bytes)
     }
 }
 
 /// `[[UInt8]]` is bytea[].
 extension Array: PostgresElement where Element == UInt8 {
-    package static var arrayOID: UInt32 { 1001 }
+    @inlinable package static var arrayOID: UInt32 { 1001 }
 }
 
 extension PostgresElement where Self: PostgresValue {
-    package static func encodeArray(_ elements: [Self], into writer: inout ValueWriter) {
+    @inlinable package static func encodeArray(_ elements: [Self], into writer: inout ValueWriter) {
         writer.beginArray(elements.count, of: Self.oid)
         for element in elements { writer.writeFramed(element) }
     }
 
-    package static func decodeArray(_ bytes: UnsafeRawBufferPointer) throws(DecodingFailure) -> [Self] {
+    @inlinable package static func decodeArray(_ bytes: UnsafeRawBufferPointer) throws(DecodingFailure) -> [Self] {
         var reader = ArrayReader(bytes)
         let dimensions = try reader.next(Int32.self)
         _ = try reader.next(Int32.self)
@@ -52,7 +54,7 @@ extension PostgresElement where Self: PostgresValue {
 
 extension ValueWriter {
     /// Appends what comes before the elements of an array.
-    mutating func beginArray(_ count: Int, of oid: UInt32) {
+    @inlinable package mutating func beginArray(_ count: Int, of oid: UInt32) {
         // 20 bytes of header, and per element 4 of frame and usually at least 8 of value.
         reserve(20 + count * 12)
         // An array without elements has no dimension; array_recv ignores the NULL flag and reads the frames.
@@ -66,23 +68,23 @@ extension ValueWriter {
 }
 
 /// A forward reader over the bytes of one array.
-private struct ArrayReader {
-    private let bytes: UnsafeRawBufferPointer
-    private var offset = 0
+@usableFromInline struct ArrayReader {
+    @usableFromInline let bytes: UnsafeRawBufferPointer
+    @usableFromInline var offset = 0
 
-    init(_ bytes: UnsafeRawBufferPointer) { self.bytes = bytes }
+    @inlinable init(_ bytes: UnsafeRawBufferPointer) { self.bytes = bytes }
 
-    mutating func next<Value: FixedWidthInteger>(_: Value.Type) throws(DecodingFailure) -> Value {
+    @inlinable mutating func next<Value: FixedWidthInteger>(_: Value.Type) throws(DecodingFailure) -> Value {
         try Value(bigEndianBytes: try take(MemoryLayout<Value>.size))
     }
 
     /// The next element's bytes; nil for NULL.
-    mutating func nextFramed() throws(DecodingFailure) -> UnsafeRawBufferPointer? {
+    @inlinable mutating func nextFramed() throws(DecodingFailure) -> UnsafeRawBufferPointer? {
         let length = try next(Int32.self)
         return length == -1 ? nil : try take(Int(length))
     }
 
-    private mutating func take(_ count: Int) throws(DecodingFailure) -> UnsafeRawBufferPointer {
+    @inlinable mutating func take(_ count: Int) throws(DecodingFailure) -> UnsafeRawBufferPointer {
         guard count >= 0, bytes.count - offset >= count else { throw DecodingFailure(.malformed) }
         defer { offset += count }
         return UnsafeRawBufferPointer(rebasing: bytes[offset..<(offset + count)])

@@ -1,13 +1,13 @@
 /// One column of a table, with its value in a row of this program.
-package struct Column<Row>: Sendable {
-    package let name: String
+@usableFromInline package struct Column<Row>: Sendable {
+    @usableFromInline package let name: String
     /// The declared type: INSERT casts to the column's own type where it can, COPY reads the bytes as that type.
-    package let oid: UInt32
-    let arrayOID: UInt32
+    @usableFromInline package let oid: UInt32
+    @usableFromInline package let arrayOID: UInt32
     /// Appends the value after its length: the form in which arrays and COPY have it.
-    let write: @Sendable (Row, inout ValueWriter) -> Void
+    @usableFromInline package let write: @Sendable (Row, inout ValueWriter) -> Void
 
-    package init<Value: PostgresValue & PostgresElement>(
+    @inlinable package init<Value: PostgresValue & PostgresElement>(
         _ name: StaticString, _ value: @escaping @Sendable (Row) -> Value
     ) {
         self.name = name.description
