@@ -54,7 +54,7 @@ struct ResultHandle: ~Copyable {
 }
 
 /// Walks the columns of one row. Lives only inside `ResultHandle.rows`, which keeps the result alive.
-struct RowCursor {
+@usableFromInline package struct RowCursor {
     let result: OpaquePointer
     let row: Int32
     private var column: Int32 = 0
@@ -64,10 +64,17 @@ struct RowCursor {
         self.row = row
     }
 
+    @inlinable
     mutating func next<Value: PostgresValue>(_: Value.Type) throws(DecodingFailure) -> Value {
+        try Value.decode(nextBytes())
+    }
+
+    /// The next column's bytes; nil for NULL.
+    @usableFromInline
+    mutating func nextBytes() -> UnsafeRawBufferPointer? {
         defer { column += 1 }
-        if PQgetisnull(result, row, column) != 0 { return try Value.decode(nil) }
+        if PQgetisnull(result, row, column) != 0 { return nil }
         let length = Int(PQgetlength(result, row, column))
-        return try Value.decode(UnsafeRawBufferPointer(start: PQgetvalue(result, row, column), count: length))
+        return UnsafeRawBufferPointer(start: PQgetvalue(result, row, column), count: length)
     }
 }

@@ -5,16 +5,17 @@
 ///
 /// It is prepared once per connection under its name, so a name belongs to one text in the whole program. Name and SQL
 /// are literals: nothing from outside can become part of a statement.
-package struct Statement<Parameters: Sendable, Row: Sendable>: Sendable {
-    package let name: String
-    package let sql: String
+@usableFromInline package struct Statement<Parameters: Sendable, Row: Sendable>: Sendable {
+    @usableFromInline package let name: String
+    @usableFromInline package let sql: String
     /// The declared types, in order; the server receives those of the parameters and must agree with those of the
     /// results.
-    package let parameterOIDs: [UInt32]
-    package let resultOIDs: [UInt32]
-    let encode: @Sendable (Parameters, inout ParameterBuffer) -> Void
-    let decode: @Sendable (inout RowCursor) throws(DecodingFailure) -> Row
+    @usableFromInline package let parameterOIDs: [UInt32]
+    @usableFromInline package let resultOIDs: [UInt32]
+    @usableFromInline let encode: @Sendable (Parameters, inout ParameterBuffer) -> Void
+    @usableFromInline let decode: @Sendable (inout RowCursor) throws(DecodingFailure) -> Row
 
+    @inlinable
     package init<each P: PostgresValue, each R: PostgresValue>(_ name: StaticString, _ sql: StaticString)
     where Parameters == (repeat each P), Row == (repeat each R) {
         self.name = name.description
@@ -32,6 +33,7 @@ package struct Statement<Parameters: Sendable, Row: Sendable>: Sendable {
     ///
     ///     struct Claimed { let id: Int64, attempts: Int16 }
     ///     static let claim = Statement<Int64, Claimed>("claim", "SELECT id, attempts …", row: Claimed.init)
+    @inlinable
     package init<each P: PostgresValue, each R: PostgresValue>(
         _ name: StaticString, _ sql: StaticString, row: @escaping @Sendable (repeat each R) -> Row
     ) where Parameters == (repeat each P) {
@@ -45,7 +47,8 @@ package struct Statement<Parameters: Sendable, Row: Sendable>: Sendable {
         }
     }
 
-    private static func oids<each Value: PostgresValue>(_ types: repeat (each Value).Type) -> [UInt32] {
+    @inlinable
+    static func oids<each Value: PostgresValue>(_ types: repeat (each Value).Type) -> [UInt32] {
         var oids: [UInt32] = []
         repeat oids.append((each types).oid)
         return oids
@@ -59,20 +62,22 @@ package struct StatementDescription: Hashable, Sendable {
 }
 
 /// The encoded parameters of one call, kept by the connection to reuse its memory.
-struct ParameterBuffer {
-    private var writer = ValueWriter()
-    private var offsets: [Int] = []
+@usableFromInline package struct ParameterBuffer {
+    @usableFromInline var writer = ValueWriter()
+    @usableFromInline var offsets: [Int] = []
     /// Bytes of each value; nil for NULL.
-    private var lengths: [Int?] = []
+    @usableFromInline var lengths: [Int?] = []
 
     var byteCount: Int { writer.bytes.count }
 
+    @inlinable
     mutating func append(_ value: some PostgresValue) {
         offsets.append(writer.bytes.count)
         lengths.append(writer.write(value))
     }
 
     /// Appends the array of a column's values.
+    @inlinable
     mutating func append<Row>(_ column: Column<Row>, of rows: [Row]) {
         let start = writer.bytes.count
         offsets.append(start)

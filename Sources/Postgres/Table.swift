@@ -16,10 +16,10 @@
         write = { row, writer in writer.writeFramed(value(row)) }
     }
 
-    fileprivate static func names(_ columns: [Column]) -> String { columns.map(\.name).joined(separator: ", ") }
+    @usableFromInline static func names(_ columns: [Column]) -> String { columns.map(\.name).joined(separator: ", ") }
 
     /// The relation `new`, of one array for each column.
-    fileprivate static func unnested(_ columns: [Column]) -> String {
+    @usableFromInline static func unnested(_ columns: [Column]) -> String {
         "unnest(\((1...columns.count).map { "$\($0)" }.joined(separator: ", "))) AS new (\(names(columns)))"
     }
 }
@@ -31,14 +31,15 @@
 ///     try session.copy(items, rows)
 ///
 /// All names are literals, as the SQL of a statement is.
-package struct Table<Row: Sendable>: Sendable {
-    package let name: String
-    package let columns: [Column<Row>]
+@usableFromInline package struct Table<Row: Sendable>: Sendable {
+    @usableFromInline package let name: String
+    @usableFromInline package let columns: [Column<Row>]
     /// Inserts the rows. One that is there already fails the statement, unless the table has an `onConflict`.
-    package let insert: Statement<[Row], ()>
-    let copy: String
+    @usableFromInline package let insert: Statement<[Row], ()>
+    @usableFromInline let copy: String
 
     /// - Parameter onConflict: the end of `insert`: `ON CONFLICT …`.
+    @inlinable
     package init(_ name: StaticString, _ columns: [Column<Row>], onConflict: StaticString = "") {
         self.name = name.description
         self.columns = columns
@@ -47,13 +48,14 @@ package struct Table<Row: Sendable>: Sendable {
         copy = "COPY \(name) (\(Column.names(columns))) FROM STDIN (FORMAT binary)"
     }
 
-    fileprivate static func insertion(_ table: String, _ columns: [Column<Row>], _ end: StaticString) -> String {
+    @usableFromInline static func insertion(_ table: String, _ columns: [Column<Row>], _ end: StaticString) -> String {
         "INSERT INTO \(table) (\(Column.names(columns))) SELECT * FROM \(Column.unnested(columns)) \(end)"
     }
 }
 
 extension Statement {
     /// `Table.insert` with another end: `ON CONFLICT … DO NOTHING RETURNING …`.
+    @inlinable
     package init<Written, each R: PostgresValue>(
         _ name: StaticString, insertInto table: Table<Written>, _ end: StaticString
     ) where Parameters == [Written], Row == (repeat each R) {
@@ -65,6 +67,7 @@ extension Statement {
     ///
     ///     Statement<[Item], ()>(
     ///         "…", "UPDATE items i SET note = new.note FROM", new: items.columns, "WHERE i.id = new.id")
+    @inlinable
     package init<Written, each R: PostgresValue>(
         _ name: StaticString, _ start: StaticString, new columns: [Column<Written>], _ end: StaticString
     ) where Parameters == [Written], Row == (repeat each R) {
@@ -72,7 +75,8 @@ extension Statement {
     }
 
     /// The parameters are one array for each column.
-    fileprivate init<Written, each R: PostgresValue>(name: String, sql: String, over columns: [Column<Written>])
+    @inlinable
+    init<Written, each R: PostgresValue>(name: String, sql: String, over columns: [Column<Written>])
     where Parameters == [Written], Row == (repeat each R) {
         self.name = name
         self.sql = sql
