@@ -63,7 +63,7 @@ let package = Package(
 
         // The way of an event.
         .target(
-            name: "Inbound", dependencies: ["Vocabulary", "JSONText", "HTTPServer", "Ledger", crypto, nio],
+            name: "Inbound", dependencies: ["Vocabulary", "JSONText", "HTTPServer", "Ledger", crypto],
             swiftSettings: sharedSettings),
         .target(
             name: "Ledger", dependencies: ["Vocabulary", "JSONText", "Postgres", crypto],

@@ -5,12 +5,12 @@ enum ClusterLimits {
     /// From launching the server to its readiness. Recovery after a crash replays up to max_wal_size, on slow disks
     /// too.
     static let readyTimeout: Duration = .seconds(600)
-    /// Bytes of shared_buffers. With more, a checkpoint at the end could take longer than `fastStopTimeout`, and the
-    /// page cache of the kernel serves the rest.
+    /// Bytes of shared_buffers. The checkpoint of a stop writes what has changed in them; the page cache of the kernel
+    /// serves the rest.
     static let sharedBuffers: ClosedRange<UInt64> = (128 << 20)...(2 << 30)
     /// Bytes of max_wal_size: the disk that the log may take between checkpoints, and what a recovery replays.
     static let walBytes: ClosedRange<UInt64> = (512 << 20)...(4 << 30)
-    /// How often a start that takes long is logged.
+    /// How often a start or a stop that takes long is logged.
     static let progressInterval: Duration = .seconds(5)
     /// How often readiness is checked while the server starts.
     static let readyPoll: Duration = .milliseconds(50)
@@ -20,10 +20,14 @@ enum ClusterLimits {
     static let answerTimeout: Duration = .seconds(5)
     /// How many times a postmaster that was found running is probed before it counts as stuck.
     static let answerAttempts = 3
-    /// A fast shutdown (SIGINT) writes a checkpoint; after this the immediate one (SIGQUIT) follows.
-    static let fastStopTimeout: Duration = .seconds(20)
-    /// An immediate shutdown has nothing to write; after this only SIGKILL is left.
-    static let immediateStopTimeout: Duration = .seconds(5)
+    /// A fast shutdown (SIGINT) writes a checkpoint; after this the immediate one (SIGQUIT) follows. What a cut
+    /// checkpoint has not written the next start recovers, so it may take as long as that.
+    static let fastStopTimeout = readyTimeout
+    /// The same for a server that is stopped to be started again: it is stuck, or could not start.
+    static let stuckStopTimeout: Duration = .seconds(20)
+    /// An immediate shutdown has nothing to write; after this only SIGKILL is left. PostgreSQL itself kills its
+    /// processes that have not ended after 5 s (postmaster.c, SIGKILL_CHILDREN_AFTER_SECS), which must come first.
+    static let immediateStopTimeout: Duration = .seconds(10)
     /// Server processes that outlived their postmaster end by themselves when idle; after this they are killed.
     static let orphanPatience: Duration = .seconds(2)
     /// One that even SIGKILL does not end (it hangs in the kernel, on a dead disk) is an error after this.

@@ -64,24 +64,40 @@ enum Predecessor {
     }
 
     /// Stops the server: fast, then immediate, then SIGKILL, each step bounded in time.
-    static func stop(_ process: ServerProcess) async {
-        let steps: [(signal: Int32, patience: Duration)] = [
-            (SIGINT, ClusterLimits.fastStopTimeout), (SIGQUIT, ClusterLimits.immediateStopTimeout),
-            (SIGKILL, ClusterLimits.immediateStopTimeout),
-        ]
-        for step in steps {
-            process.signal(step.signal)
-            if await end(of: process, within: step.patience) { return }
+    /// - Parameters:
+    ///   - patience: for the fast stop.
+    ///   - goesOn: called from time to time during the fast stop with the time that it has taken.
+    /// - Returns: whether the fast stop was enough: the next start has nothing to recover.
+    @discardableResult
+    static func stop(
+        _ process: ServerProcess, within patience: Duration = ClusterLimits.stuckStopTimeout,
+        goesOn: @escaping @Sendable (Duration) -> Void = { _ in }
+    ) async -> Bool {
+        process.signal(SIGINT)
+        if await end(of: process, within: patience, goesOn) { return true }
+        for signal in [SIGQUIT, SIGKILL] {
+            process.signal(signal)
+            if await end(of: process, within: ClusterLimits.immediateStopTimeout) { break }
         }
+        return false
     }
 
     /// Waits for the end of the process in a task of its own: the caller may be cancelled, the stop is not.
-    private static func end(of process: ServerProcess, within patience: Duration) async -> Bool {
+    private static func end(
+        of process: ServerProcess, within patience: Duration,
+        _ goesOn: @escaping @Sendable (Duration) -> Void = { _ in }
+    ) async -> Bool {
         await Task.detached {
             let clock = ContinuousClock()
-            let deadline = clock.now + patience
+            let begin = clock.now
+            var progress = ClusterLimits.progressInterval
             while process.isAlive {
-                if clock.now >= deadline { return false }
+                let waited = clock.now - begin
+                if waited >= patience { return false }
+                if waited >= progress {
+                    goesOn(waited)
+                    progress += ClusterLimits.progressInterval
+                }
                 try? await clock.sleep(for: .milliseconds(20))
             }
             return true

@@ -79,13 +79,25 @@ package actor PrivateCluster {
     deinit { supervisor?.cancel() }
 
     /// Stops the server: fast (a checkpoint, no waiting for clients), then harder. Returns when it is gone, within the
-    /// sum of the stop time-outs of `ClusterLimits`.
+    /// sum of the stop time-outs of `ClusterLimits`: longer than a service manager waits that is not asked for time.
     package func stop() async {
         guard state != .stopped else { return }
         state = .stopped
         supervisor?.cancel()
         await supervisor?.value
-        await Predecessor.stop(server.process)
+        let (process, observe) = (server.process, launcher.observe)
+        let isClean = await Predecessor.stop(process, within: ClusterLimits.fastStopTimeout) { taken in
+            observe(
+                .warning(
+                    "PostgreSQL (process \(process.pid)) has been stopping for \(taken.components.seconds) s: "
+                        + "it writes a checkpoint, so that the next start has nothing to recover"))
+        }
+        if !isClean {
+            observe(
+                .warning(
+                    "PostgreSQL (process \(process.pid)) wrote no checkpoint in \(ClusterLimits.fastStopTimeout) and "
+                        + "was ended without it: the next start replays its log first"))
+        }
         lock = nil
         launcher.observe(.clusterStopped)
     }

@@ -45,8 +45,8 @@ package actor Connection {
     /// Why the connection is dead, for a person.
     package nonisolated var endReason: String? { monitor.endReason }
 
-    /// The call that the thread is running; nil while it is idle.
-    package nonisolated var activity: ConnectionActivity? { monitor.activity }
+    /// End of the thread's current wait for the server; nil while no call runs.
+    package nonisolated var deadline: ContinuousClock.Instant? { monitor.deadline }
 
     /// Runs `body` on the connection's thread: one hop for everything in it, and nothing else runs meanwhile.
     package func withSession<Value: Sendable>(

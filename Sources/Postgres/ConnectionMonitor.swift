@@ -4,7 +4,7 @@ import Synchronization
 final class ConnectionMonitor: Sendable {
     private struct State {
         var endReason: String?
-        var activity: ConnectionActivity?
+        var deadline: ContinuousClock.Instant?
     }
 
     private let state = Mutex(State())
@@ -12,23 +12,17 @@ final class ConnectionMonitor: Sendable {
     /// Why the connection is dead; nil while it is alive.
     var endReason: String? { state.withLock { $0.endReason } }
 
-    var activity: ConnectionActivity? { state.withLock { $0.activity } }
+    /// End of the current wait for the server; nil while no call runs. A thread that still waits much later is stuck.
+    var deadline: ContinuousClock.Instant? { state.withLock { $0.deadline } }
 
     func end(_ reason: String) { state.withLock { $0.endReason = $0.endReason ?? reason } }
 
-    func starts(deadline: ContinuousClock.Instant) {
-        state.withLock { $0.activity = ConnectionActivity(since: .now, deadline: deadline) }
+    func starts(deadline: ContinuousClock.Instant) { state.withLock { $0.deadline = deadline } }
+
+    /// Another wait of the call that runs.
+    func waits(until deadline: ContinuousClock.Instant) {
+        state.withLock { if $0.deadline != nil { $0.deadline = deadline } }
     }
 
-    func waits(until deadline: ContinuousClock.Instant) { state.withLock { $0.activity?.deadline = deadline } }
-
-    func rests() { state.withLock { $0.activity = nil } }
-}
-
-/// The call that a connection's thread is running, for the watchdog.
-package struct ConnectionActivity: Hashable, Sendable {
-    /// Start of the call.
-    package let since: ContinuousClock.Instant
-    /// End of the current wait for the server: a thread that is still waiting much later is stuck.
-    package internal(set) var deadline: ContinuousClock.Instant
+    func rests() { state.withLock { $0.deadline = nil } }
 }

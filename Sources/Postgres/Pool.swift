@@ -77,14 +77,10 @@ package final class Pool: Sendable {
     /// Whether at least one connection is open.
     package var isReachable: Bool { state.withLock { $0.machine.isReachable } }
 
-    /// The call that each connection's thread is running; nil for one that is idle or not open.
-    package var activities: [ConnectionActivity?] { state.withLock { $0.connections.map { $0?.activity } } }
-
-    /// Start of the call that has been running longest.
-    package var oldestCallStarted: ContinuousClock.Instant? { activities.compactMap { $0?.since }.min() }
-
     /// The earliest deadline of the running waits: if it is long past, a thread is stuck.
-    package var earliestDeadline: ContinuousClock.Instant? { activities.compactMap { $0?.deadline }.min() }
+    package var earliestDeadline: ContinuousClock.Instant? {
+        state.withLock { $0.connections.compactMap { $0?.deadline }.min() }
+    }
 
     /// Runs `body` on a free connection's thread. Waits for one in turn, up to the wait limit (`.timedOut`); fails at
     /// once with `.connectFailed` while the database is down or too many callers wait. `body` runs at most once.

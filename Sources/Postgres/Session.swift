@@ -9,11 +9,6 @@ package struct Session: ~Copyable {
 
     init(wire: Wire) { self.wire = wire }
 
-    /// PostgreSQL's version as libpq writes it: 150018 is 15.18.
-    package var serverVersion: Int {
-        get throws(DatabaseError) { Int(PQserverVersion(try wire.pointer())) }
-    }
-
     /// Whether the database can store every character. A database of another encoding refuses text with characters that
     /// it lacks.
     package var holdsUnicode: Bool {

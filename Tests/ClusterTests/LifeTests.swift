@@ -145,6 +145,39 @@ import Vocabulary
         }
     }
 
+    @Test("A stop waits for a long checkpoint and says so; the next start has nothing to recover")
+    func longCheckpoint() async throws {
+        try await Workbench.with { bench in
+            let cluster = try await bench.start()
+            _ = try query(cluster, "CREATE TABLE kept (n int)")
+            let checkpointer = try #require(
+                ServerProcesses.all(on: bench.data).map(\.pid).first { pid in
+                    let title = try? String(contentsOfFile: "/proc/\(pid)/cmdline", encoding: .utf8)
+                    return title?.contains("checkpointer") ?? false
+                })
+            kill(checkpointer, SIGSTOP)
+            let stop = Task { await cluster.stop() }
+            let said = await bench.observed.next {
+                switch $0 {
+                case .warning, .clusterStopped: true
+                default: false
+                }
+            }
+            kill(checkpointer, SIGCONT)
+            await stop.value
+            #expect(String(describing: said).contains("has been stopping for"))
+            #expect(try state(of: bench.data) == "shut down")
+        }
+    }
+
+    /// What pg_controldata says of the cluster.
+    private func state(of data: String) throws -> String {
+        let programs = try shell("/usr/bin/pg_config", ["--bindir"]).output.trimmingCharacters(in: .newlines)
+        let lines = try shell(programs + "/pg_controldata", ["-D", data]).output.split(separator: "\n")
+        let line = try #require(lines.first { $0.hasPrefix("Database cluster state:") })
+        return line.drop { $0 != ":" }.dropFirst().trimmingCharacters(in: .whitespaces)
+    }
+
     @Test func aSecondOwnerIsRefused() async throws {
         try await Workbench.with { bench in
             let cluster = try await bench.start()

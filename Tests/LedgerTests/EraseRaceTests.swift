@@ -94,4 +94,25 @@ struct EraseRaceTests {
             }
         }
     }
+
+    @Test("An erasure that waits for a purchase holds no event key, which a webhook of that purchase would wait for")
+    func order() async throws {
+        try await Bench.run { bench in
+            let daemon = try await bench.daemon()
+            await daemon.record([Self.activate(Self.jeff, at: 0, source: "moving")])
+            // As of an event that announces nothing.
+            try bench.psql("DELETE FROM messages")
+            let erasure = try await Erasure.start(Self.jeff, source: nil, isDry: false, in: daemon.pool)
+            try await bench.holding { session throws(DatabaseError) in
+                try session.script("SELECT FROM purchases FOR UPDATE")
+            } _: { [pool = daemon.pool] in
+                _ = try await erasure.run(in: pool) { _ in }
+            } meanwhile: {
+                let free = try bench.psql(
+                    "SELECT count(*) FROM (SELECT FROM identities FOR UPDATE SKIP LOCKED) AS free")
+                #expect(free == "1")
+            }
+            #expect(try bench.psql("SELECT count(*) FROM identities") == "0")
+        }
+    }
 }

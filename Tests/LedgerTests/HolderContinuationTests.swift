@@ -129,6 +129,25 @@ struct HolderContinuationTests {
         }
     }
 
+    @Test("A step that waits for a source holds no change of it, which an erasure would wait for")
+    func order() async throws {
+        try await Bench.run { bench in
+            let daemon = try await bench.daemon(changePurchasesMax: 2)
+            try await Self.begin(daemon)
+            let recorder = daemon.recorder(RecordQueue())
+            try await bench.holding { session throws(DatabaseError) in
+                _ = try session.run(HolderStatements.lock, KeyHash.lock(ofSource: Self.scope.source))
+            } _: {
+                await Self.finish(recorder)
+            } meanwhile: {
+                let free = try bench.psql(
+                    "SELECT count(*) FROM (SELECT FROM holder_changes FOR UPDATE SKIP LOCKED) AS free")
+                #expect(free == "2")
+            }
+            #expect(try bench.psql(Self.active) == "user:b:5 user:d:5")
+        }
+    }
+
     @Test("A step that finds one of its messages there already is run again with care, as a batch is")
     func careful() async throws {
         try await Bench.run { bench in

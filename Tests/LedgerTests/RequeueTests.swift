@@ -215,4 +215,49 @@ struct RequeueTests {
             #expect(daemon.dispatchBuffer.reserve(daemon.row("a"), upTo: 9) == 2, "no slot is lost")
         }
     }
+
+    @Test("A step of a command that is ended by a deadlock with a settlement is run again")
+    func deadlocks() async throws {
+        try await Bench.run { bench in
+            let daemon = try await bench.daemon([.named("a")])
+            daemon.open("a")
+            await daemon.record([.sample()])
+            // As if the first attempt of each step met a settlement.
+            try bench.psql(
+                """
+                CREATE SEQUENCE attempted;
+                CREATE FUNCTION collide() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+                    IF nextval('attempted') % 2 = 1 THEN RAISE SQLSTATE '40P01'; END IF;
+                    RETURN coalesce(NEW, OLD);
+                END $$
+                """)
+            func collide(_ table: String, _ events: String) throws {
+                try bench.psql(
+                    """
+                    DROP TRIGGER IF EXISTS collide ON deliveries;
+                    CREATE TRIGGER collide BEFORE \(events) ON \(table) FOR EACH ROW EXECUTE FUNCTION collide()
+                    """)
+            }
+            _ = try await daemon.queue.settle(daemon.inbox.take().map { $0.settled(.dead(reason: "x")) })
+            try collide("deliveries", "INSERT")
+            let filter = Replay.Filter(integrations: [daemon.row("a")], isDead: true)
+            var replay = try #require(await Replay.start(filter, routes: daemon.routes.current, in: daemon.pool))
+            #expect(try await replay.step(in: daemon.pool).queued == 1)
+
+            try collide("deliveries", "DELETE")
+            let waiting = try await Discard.look(daemon.row("a"), in: daemon.pool)
+            var cursor: Int64 = 0
+            let discarded = try await Discard.step(daemon.row("a"), from: &cursor, upTo: waiting.last, in: daemon.pool)
+            #expect(discarded.discarded == 1)
+
+            try bench.psql("DELETE FROM dead_letters")
+            try collide("deliveries", "INSERT")
+            let route = try #require(daemon.routes.current.first)
+            var backfill = try await Backfill.start(
+                route, since: Timestamp(milliseconds: 0), until: nil, in: daemon.pool)
+            try bench.psql("DELETE FROM attempts")
+            #expect(try await backfill.step(isDry: false, in: daemon.pool) == 1)
+            #expect(try bench.psql("SELECT last_value FROM attempted") == "6")
+        }
+    }
 }

@@ -86,6 +86,7 @@ struct StatementCatalogueTests {
         Entry(HolderStatements.restored),
         Entry(HolderStatements.newestTransactions), Entry(HolderStatements.changes),
         Entry(HolderStatements.unfinished), Entry(HolderStatements.unfinishedOf),
+        Entry(HolderStatements.unfinishedSources),
         Entry(HolderStatements.cause), Entry(HolderStatements.advance),
     ]
 

@@ -60,12 +60,12 @@ import Testing
             release.wait()
         }
         _ = await entered.first { _ in true }
-        #expect(pool.oldestCallStarted != nil && pool.earliestDeadline != nil)
+        #expect(pool.earliestDeadline != nil)
         async let waiting = databaseError { try await pool.withSession { _ throws(DatabaseError) in } }
         #expect(await waiting == .timedOut(after: .milliseconds(100)))
         release.signal()
         try await held
-        #expect(pool.oldestCallStarted == nil)
+        #expect(pool.earliestDeadline == nil)
         await pool.close()
     }
 

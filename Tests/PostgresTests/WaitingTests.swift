@@ -90,12 +90,12 @@ import Testing
             try await Task.sleep(for: .milliseconds(5))
         }
         // Seen from outside while the thread is busy.
-        #expect(connection.activity != nil)
+        #expect(connection.deadline != nil)
         try cluster.psql("SELECT pg_terminate_backend(\(processID))")
         let error = await outcome
         guard case .connectionLost(let reason) = error else { Issue.record("\(String(describing: error))"); return }
         #expect(reason.contains("57P01"))
-        #expect(!connection.isAlive && connection.activity == nil)
+        #expect(!connection.isAlive && connection.deadline == nil)
     }
 
     // MARK: Notifications

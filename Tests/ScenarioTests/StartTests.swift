@@ -189,6 +189,19 @@ import Vocabulary
         #expect(try manager.waits { $0.hasPrefix("READY=1") })
     }
 
+    @Test("A stop asks the service manager for the time that the private cluster's last checkpoint takes")
+    func asksForTheStop() throws {
+        let relay = try Relay([.init("backend", Receiver())], storage: .privateCluster)
+        defer { relay.end() }
+        let manager = try NotifySocket(relay.directory.path + "/notify")
+        let child = try relay.launch(environment: ["NOTIFY_SOCKET": manager.path])
+        #expect(try manager.waits { $0.hasPrefix("READY=1") })
+        child.signal(SIGTERM)
+        #expect(try manager.waits { $0.hasPrefix("STOPPING=1") })
+        #expect(try manager.waits { $0.hasPrefix("EXTEND_TIMEOUT_USEC=") })
+        #expect(child.waitForEnd(Self.endSeconds) == .exited(0), "\(child.errors)")
+    }
+
     @Test("After a failover to a server that could lose what it commits nothing is acknowledged, until that is mended")
     func unsafeFailover() throws {
         let receiver = try Receiver()

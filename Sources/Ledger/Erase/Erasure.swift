@@ -135,7 +135,7 @@ package struct Erasure: Sendable {
             after = last
             let (forgotten, gone, alone) = try await pool.retriedTransaction { session throws(DatabaseError) in
                 let messages = try session.run(EraseStatements.messagesOf, page.map(\.id))
-                let forgotten = try forget(messages, on: session)
+                let forgotten = try forget(messages, of: page.compactMap(\.purchase), on: session)
                 let gone = page.filter { !forgotten.busyEvents.contains($0.id) }
                 if !isDry {
                     _ = try session.execute(EraseStatements.eventKeys, gone.map(\.key))
@@ -160,7 +160,7 @@ package struct Erasure: Sendable {
             let wanted = (storageKeys, source, after, Self.stepMax)
             let (last, forgotten) = try await pool.retriedTransaction { session throws(DatabaseError) in
                 let messages = try session.run(EraseStatements.messagesOfOthers, wanted)
-                return (messages.last?.id, try forget(messages, on: session))
+                return (messages.last?.id, try forget(messages, of: [], on: session))
             }
             guard let last else { return }
             after = last
@@ -183,17 +183,18 @@ package struct Erasure: Sendable {
     }
 
     /// Gives up waiting deliveries of these messages, and deletes the messages that have no unsettled delivery. Takes
-    /// the lock of replays, so that none puts them into the queue again meanwhile.
+    /// the lock of replays, so that none puts them into the queue again meanwhile, and locks every purchase before it
+    /// deletes anything (Architecture.md, "Locks").
+    /// - Parameter purchases: more that this transaction deletes from.
     private func forget(
-        _ messages: [EraseStatements.CausedMessage], on session: borrowing Session
+        _ messages: [EraseStatements.CausedMessage], of purchases: [Identifier], on session: borrowing Session
     ) throws(DatabaseError) -> Forgotten {
         var forgotten = Forgotten()
-        guard !messages.isEmpty else { return forgotten }
         let rows = messages.map(\.id)
         if !isDry {
             try Requeue.lock(on: session)
             _ = try session.execute(
-                RequeueStatements.lockPurchases, Set(messages.compactMap(\.purchase)).sorted())
+                RequeueStatements.lockPurchases, Set(messages.compactMap(\.purchase) + purchases).sorted())
             let gone = try session.run(EraseStatements.giveUp, rows)
             forgotten.deliveries = gone.count
             let heads = gone.compactMap { row in

@@ -11,8 +11,9 @@ struct ChangeContinuation {
 
     /// Applies the oldest unfinished change to its next purchases.
     ///
-    /// Order of locks: the change, the source, purchases. The source's lock is shared with webhooks: only a batch that
-    /// states a change must not run at the same time, because the two would not see each other's purchases.
+    /// Order of locks (Architecture.md, "Locks"): sources, the change, purchases. The sources' locks are shared with
+    /// webhooks: only a batch that states a change must not run at the same time, because the two would not see each
+    /// other's purchases, and no erasure.
     /// - Parameters:
     ///   - skipped: rows of changes that failed.
     ///   - row: becomes the row of the change that is applied further.
@@ -21,8 +22,13 @@ struct ChangeContinuation {
         without skipped: Set<Int64>, on session: borrowing Session, row: inout Int64?, reserved: inout Reservations
     ) throws(DatabaseError) -> RecordEvents.Committed? {
         // A daemon whose configuration lacks the source does not know how its purchases are held.
-        let sources = recorder.rules.keys.sorted()
-        guard let unfinished = try session.run(HolderStatements.unfinished, (skipped.sorted(), sources)).first else {
+        let wanted = (skipped.sorted(), recorder.rules.keys.sorted())
+        let sources = try session.run(HolderStatements.unfinishedSources, wanted)
+        if sources.isEmpty { return nil }
+        let locks = Set(sources.map { KeyHash.lock(ofSource: $0) }).sorted()
+        for lock in locks { try session.enqueue(HolderStatements.lockShared, lock) }
+        // Read under the locks: an erasure may have removed the change before.
+        guard let unfinished = try session.run(HolderStatements.unfinished, (wanted.0, sources)).first else {
             return nil
         }
         row = unfinished.row
@@ -36,7 +42,6 @@ struct ChangeContinuation {
         _ change: HolderChangeRow, of unfinished: HolderStatements.Unfinished, on session: borrowing Session,
         reserved: inout Reservations
     ) throws(DatabaseError) -> RecordEvents.Committed {
-        try session.enqueue(HolderStatements.lockShared, KeyHash.lock(ofSource: change.scope.source))
         var committed = RecordEvents.Committed()
         guard let cause = try cause(of: change, statedBy: unfinished.event, on: session) else {
             try session.enqueue(HolderStatements.advance, (unfinished.row, nil))

@@ -224,6 +224,15 @@ enum HolderStatements {
         return Unfinished(row: row, change: change, event: event, appliedThrough: appliedThrough)
     }
 
+    /// Those of the sources ($2) that have changes, other than those in `$1`, which are not applied to all purchases
+    /// yet.
+    static let unfinishedSources = Statement<([Int64], [String]), String>(
+        "holder_unfinished_sources",
+        """
+        SELECT DISTINCT source FROM holder_changes
+        WHERE applied_through IS NOT NULL AND id <> ALL ($1) AND source = ANY ($2)
+        """)
+
     /// The oldest change that is not applied to all purchases yet and that no other transaction has locked, except
     /// those in `$1`.
     static let unfinished = Statement<([Int64], [String]), Unfinished>(

@@ -61,17 +61,15 @@ package struct Backfill: Sendable {
     package mutating func step(isDry: Bool, in pool: Pool) async throws(DatabaseError) -> Int {
         let wanted = (after, last, since, until, route.row, Requeue.stepMax)
         let (route, requeue) = (route, requeue)
-        let (page, queued) = try await pool.withSession { session throws(DatabaseError) in
-            try session.transaction { session throws(DatabaseError) in
-                if !isDry { try Requeue.lock(on: session) }
-                let page = try session.run(BackfillStatements.page, wanted)
-                let asked = page.filter {
-                    !$0.isKnown
-                        && route.integration.selects(type: $0.type, source: $0.source, environment: $0.environment)
-                }.map { Requeued(message: $0.message, integration: route.row, purchase: $0.purchase) }
-                if !isDry { try requeue.write(asked, on: session) }
-                return (page, asked.count)
-            }
+        let (page, queued) = try await pool.retriedTransaction { session throws(DatabaseError) in
+            if !isDry { try Requeue.lock(on: session) }
+            let page = try session.run(BackfillStatements.page, wanted)
+            let asked = page.filter {
+                !$0.isKnown
+                    && route.integration.selects(type: $0.type, source: $0.source, environment: $0.environment)
+            }.map { Requeued(message: $0.message, integration: route.row, purchase: $0.purchase) }
+            if !isDry { try requeue.write(asked, on: session) }
+            return (page, asked.count)
         }
         if let last = page.last { after = last.message }
         isDone = page.count < Int(Requeue.stepMax)

@@ -29,18 +29,16 @@ package enum Discard {
         _ integration: Int32, from cursor: inout Int64, upTo last: Int64, in pool: Pool
     ) async throws(DatabaseError) -> (discarded: Int, isDone: Bool) {
         let from = cursor
-        let (ids, gone) = try await pool.withSession { session throws(DatabaseError) in
-            try session.transaction { session throws(DatabaseError) in
-                let page = try session.run(DiscardStatements.page, (integration, from, last, stepMax))
-                // So that no webhook is recorded meanwhile whose delivery one of these would block.
-                let purchases = Set(page.compactMap { _, purchase in purchase }).sorted()
-                _ = try session.execute(RequeueStatements.lockPurchases, purchases)
-                let ids = page.map { id, _ in id }
-                let gone = try session.run(DiscardStatements.step, (ids, "discarded by hand"))
-                let heads = gone.compactMap { $0.map { FanOut.OrderingKey(purchase: $0, integration: integration) } }
-                try Queue.unblock(successorsOf: Set(heads), on: session)
-                return (ids, gone.count)
-            }
+        let (ids, gone) = try await pool.retriedTransaction { session throws(DatabaseError) in
+            let page = try session.run(DiscardStatements.page, (integration, from, last, stepMax))
+            // So that no webhook is recorded meanwhile whose delivery one of these would block.
+            let purchases = Set(page.compactMap { _, purchase in purchase }).sorted()
+            _ = try session.execute(RequeueStatements.lockPurchases, purchases)
+            let ids = page.map { id, _ in id }
+            let gone = try session.run(DiscardStatements.step, (ids, "discarded by hand"))
+            let heads = gone.compactMap { $0.map { FanOut.OrderingKey(purchase: $0, integration: integration) } }
+            try Queue.unblock(successorsOf: Set(heads), on: session)
+            return (ids, gone.count)
         }
         cursor = ids.last ?? cursor
         return (gone, ids.count < Int(stepMax))

@@ -86,16 +86,14 @@ package struct Replay: Sendable {
             filter.isDead != false, filter.isDead != true, cursor.message, cursor.integration, Requeue.stepMax
         )
         let requeue = requeue
-        let (found, queued) = try await pool.withSession { session throws(DatabaseError) in
-            try session.transaction { session throws(DatabaseError) in
-                try Requeue.lock(on: session)
-                let found = try session.run(ReplayStatements.page, wanted)
-                let queued = found.filter { !$0.isWaiting }.map(\.requeued)
-                try requeue.write(queued, on: session)
-                _ = try session.execute(
-                    RequeueStatements.removeDeadLetters, (queued.map(\.message), queued.map(\.integration)))
-                return (found, queued.count)
-            }
+        let (found, queued) = try await pool.retriedTransaction { session throws(DatabaseError) in
+            try Requeue.lock(on: session)
+            let found = try session.run(ReplayStatements.page, wanted)
+            let queued = found.filter { !$0.isWaiting }.map(\.requeued)
+            try requeue.write(queued, on: session)
+            _ = try session.execute(
+                RequeueStatements.removeDeadLetters, (queued.map(\.message), queued.map(\.integration)))
+            return (found, queued.count)
         }
         if let last = found.last?.requeued { cursor = (last.message, last.integration) }
         isDone = found.count < Int(Requeue.stepMax)

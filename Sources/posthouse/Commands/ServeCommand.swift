@@ -46,7 +46,11 @@ struct ServeCommand: AsyncParsableCommand {
                 configuration, listeners: listeners, observatory: observatory, signals: signals, later: forward)
         else { return }
         await serve(running, signals: later, observatory.observer)
-        await running.cluster?.stop()
+        guard let cluster = running.cluster else { return }
+        // Its checkpoint may take longer than TimeoutStopSec=, after which systemd would kill it.
+        let extending = Self.extendTimeout()
+        defer { extending.cancel() }
+        await cluster.stop()
     }
 
     private func serve(_ running: Running, signals: AsyncStream<Int32>, _ observe: Observer) async {

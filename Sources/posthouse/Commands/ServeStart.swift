@@ -17,8 +17,8 @@ extension ServeCommand {
     /// cluster that runs on is taken over by the next start, and a migration is rolled back by the database.
     private static let undoPatience: Duration = .seconds(4)
     /// How much more time the service manager is asked for, and how often.
-    private static let startExtension: Duration = .seconds(60)
-    private static let startExtensionInterval: Duration = .seconds(20)
+    private static let extensionLength: Duration = .seconds(60)
+    private static let extensionInterval: Duration = .seconds(20)
 
     /// What a start has brought up.
     struct Running: Sendable {
@@ -42,12 +42,7 @@ extension ServeCommand {
         later: AsyncStream<Int32>.Continuation
     ) async throws -> Running? {
         let (events, event) = AsyncStream<Event>.makeStream()
-        let extending = Task {
-            repeat {
-                _ = Notify.extendTimeout(by: Self.startExtension)
-            } while (try? await Task.sleep(
-                for: Self.startExtensionInterval)) != nil
-        }
+        let extending = Self.extendTimeout()
         defer { extending.cancel() }
         let work = Task { [path = file.path] in
             do {
@@ -88,6 +83,15 @@ extension ServeCommand {
             }
         }
         return nil
+    }
+
+    /// Asks the service manager for more time, for the start or the stop, until the task is cancelled.
+    static func extendTimeout() -> Task<Void, Never> {
+        Task {
+            repeat {
+                _ = Notify.extendTimeout(by: extensionLength)
+            } while (try? await Task.sleep(for: extensionInterval)) != nil
+        }
     }
 
     private static func logEnd(_ signal: Int32, _ observe: Observer) {
