@@ -2,6 +2,7 @@
 compared. Reached by a socket alone."""
 
 import glob
+import os
 import shutil
 import signal
 import subprocess
@@ -12,7 +13,10 @@ ROLE = "posthouse"
 
 
 def tool(name: str) -> str:
-    """The newest installed version's; PostgreSQL's servers are not in PATH on Debian."""
+    """Of the version whose binaries POSTHOUSE_TEST_POSTGRESQL names, else the newest that is installed; PostgreSQL's
+    servers are not in PATH on Debian."""
+    if named := os.environ.get("POSTHOUSE_TEST_POSTGRESQL"):
+        return f"{named}/{name}"
     found = glob.glob(f"/usr/lib/postgresql/*/bin/{name}")
     newest = max(found, key=lambda path: int(path.split("/")[4]), default=shutil.which(name))
     if newest is None:

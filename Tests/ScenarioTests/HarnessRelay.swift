@@ -148,8 +148,9 @@ final class Relay: Sendable {
     }
 
     /// Starts the daemon and waits until it is ready.
-    func start(within seconds: Double = 60) throws {
-        let child = try launch()
+    /// - Parameter binary: of another version; nil: the one that was built.
+    func start(within seconds: Double = 60, binary: String? = nil) throws {
+        let child = try launch(binary: binary)
         let client = HTTPClient(port: port)
         let deadline = Date(timeIntervalSinceNow: seconds)
         while true {
@@ -168,10 +169,12 @@ final class Relay: Sendable {
     /// Starts the daemon without waiting for it.
     /// - Parameter wrapper: a program and its arguments that becomes the daemon, such as prlimit(1).
     @discardableResult
-    func launch(by wrapper: [String] = [], environment: [String: String] = [:]) throws -> ChildProcess {
+    func launch(
+        by wrapper: [String] = [], environment: [String: String] = [:], binary: String? = nil
+    ) throws -> ChildProcess {
         guard !(process.read { $0?.isRunning ?? false }) else { throw HarnessFailure("the daemon runs already") }
         let child = try ChildProcess(
-            wrapper + [try Self.binary.get(), "serve", "--config", configuration],
+            wrapper + [try binary ?? Self.binary.get(), "serve", "--config", configuration],
             // Of its own: there lies the lock by which it takes over from its predecessor.
             environment: Self.environment.merging(["STATE_DIRECTORY": directory.path]) { $1 }
                 .merging(environment) { $1 })

@@ -52,23 +52,29 @@ struct Figures: Equatable {
     let tables: [[String]]
     let sequences: [[String]]
 
-    init(_ database: Database) throws {
-        let names = try database.rows(
+    /// - Parameter columns: those to be compared (`columns`); nil: all that there are.
+    init(_ database: Database, columns: [[String]]? = nil) throws {
+        let questions = try (columns ?? Self.columns(database)).map { table in
             """
-            SELECT relname FROM pg_class WHERE relkind IN ('r', 'p') AND NOT relispartition
-              AND relnamespace = 'public'::regnamespace AND relname NOT IN ('schema_migrations', 'daemons', 'moves')
-            ORDER BY 1
+            SELECT '\(table[0])', count(*), md5(coalesce(string_agg(t::text, '' ORDER BY t::text), ''))
+            FROM (SELECT \(table[1]) FROM \(table[0])) t
             """
-        ).map { $0[0] }
-        tables = try names.map { name in
-            // Leases are given back: their place is left out.
-            let row = name == "deliveries" ? "to_jsonb(t) - 'leased_by'" : "to_jsonb(t)"
-            let sql =
-                "SELECT count(*), md5(coalesce(string_agg((\(row))::text, '' ORDER BY (\(row))::text), '')) FROM \(name) t"
-            return try [name] + database.rows(sql)[0]
         }
+        tables = try database.rows(questions.joined(separator: " UNION ALL "))
         sequences = try database.rows(
             "SELECT sequencename, last_value FROM pg_sequences WHERE schemaname = 'public' ORDER BY 1")
+    }
+
+    /// Tables, each with its columns; of partitions the whole. Leases are given back: their place is left out.
+    static func columns(_ database: Database) throws -> [[String]] {
+        try database.rows(
+            """
+            SELECT c.relname, string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) FROM pg_class c
+            JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+            WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relnamespace = 'public'::regnamespace
+              AND c.relname NOT IN ('schema_migrations', 'daemons', 'moves') AND a.attname <> 'leased_by'
+            GROUP BY 1 ORDER BY 1
+            """)
     }
 }
 

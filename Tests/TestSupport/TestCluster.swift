@@ -154,7 +154,10 @@ package final class TestCluster: Sendable {
         return child
     }
 
+    /// Of the version whose binaries POSTHOUSE_TEST_POSTGRESQL names, else the newest that is installed.
     private static func findBinaries() throws -> String {
+        let named = ProcessInfo.processInfo.environment["POSTHOUSE_TEST_POSTGRESQL"] ?? ""
+        if !named.isEmpty { return named }
         let installed = "/usr/lib/postgresql"
         let versions = (try? FileManager.default.contentsOfDirectory(atPath: installed)) ?? []
         let newest = versions.compactMap { Int($0) }.sorted().last { version in

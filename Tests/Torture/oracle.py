@@ -253,10 +253,11 @@ def examine_repeats(receiver: Receiver, findings: Findings, faults: list[Fault],
 
 
 def examine_order(receiver: Receiver, ledger: Ledger, findings: Findings) -> None:
-    """`order = "purchase"`: nothing of a purchase is tried before what is before it was answered for good."""
+    """`order = "purchase"`: nothing of a purchase is tried before what is before it was answered for good, or given up
+    by an operator."""
     by_purchase: dict[str, list[tuple[int, Message]]] = collections.defaultdict(list)
     for identifier, message in receiver.messages.items():
-        if message.purchase and identifier in ledger.messages:
+        if message.purchase and identifier in ledger.messages and identifier not in receiver.given_up:
             by_purchase[message.purchase].append((ledger.messages[identifier][2], message))
     for purchase, entries in by_purchase.items():
         entries.sort(key=lambda entry: entry[0])

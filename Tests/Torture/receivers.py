@@ -52,6 +52,9 @@ class Receiver:
         self.messages: dict[str, Message] = {}
         # What the relay says of its integrations (`posthouse.*`).
         self.notices: dict[str, Message] = {}
+        # What an operator gave up on the way here, and how often one had a message sent again.
+        self.given_up: set[str] = set()
+        self.replayed: collections.Counter[str] = collections.Counter()
         # The share of messages that are refused for good, each at every attempt.
         self.refused_share = 0.0
         # Whether it asked for what the relay says of its integrations.

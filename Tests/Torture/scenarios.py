@@ -12,6 +12,7 @@ import time
 import clock
 import faults
 import letters
+import operators
 import shared_holders
 import steps
 from bed import Bed, Plan
@@ -214,11 +215,13 @@ SCENARIOS = [
     Scenario("reload", reload, Plan(may_repeat=False, only_200=True)),
     Scenario("burst", burst, Plan(seconds=12, per_second=300, unsettled_max=20_000)),
     Scenario("dead-letters", letters.dead_letters, letters.PLAN),
+    Scenario("operators", operators.operators, operators.PLAN),
     Scenario("shared-holders", shared_holders.shared_holders, shared_holders.PLAN),
     Scenario("mixed", mixed, Plan(seconds=120, daemons=2)),
 ]
 # Always in deploy/test, with seconds of their own; beside them one of the others in turn, by the seed.
-SHORT = {"daemon-kill": 6, "failpoints": 15, "postgres-kill": 6, "daemons": 4, "dead-letters": 6, "shared-holders": 8}
+SHORT = {"daemon-kill": 6, "failpoints": 15, "postgres-kill": 6, "daemons": 4, "dead-letters": 6, "shared-holders": 8,
+         "operators": 6}
 IN_TURN = [scenario.name for scenario in SCENARIOS if scenario.name not in SHORT and scenario.name != "mixed"]
 
 

@@ -182,17 +182,18 @@ final class Lane {
         let interval = state.slotInterval
         Task { [queue, loop, route] in
             let askedAt = NIODeadline.now()
-            var reserved: ReservedSlots?
+            var first: NIODeadline?
             do {
-                reserved = try await queue.reserveSlots(
+                let slot = try await queue.reserveSlots(
                     route.row, count: wanted.count, interval: .nanoseconds(interval.nanoseconds),
                     notBefore: .nanoseconds(wanted.notBefore.nanoseconds))
+                first = .now() + TimeAmount(slot - .now)
             } catch {
                 queue.report(error, doing: "keeping to the rate of \(route.integration.name)")
             }
-            loop.execute { [reserved] in
-                if let reserved {
-                    bound.value.state.endReservation(reserved, count: wanted.count, askedAt: askedAt, at: .now())
+            loop.execute { [first] in
+                if let first {
+                    bound.value.state.endReservation(first: first, count: wanted.count, askedAt: askedAt, at: .now())
                 } else {
                     bound.value.state.failReservation()
                 }

@@ -137,8 +137,8 @@ struct LaneState {
         return rate?.beginReservation(wanted: breaker.isOpen ? 1 : waiting.count, at: now)
     }
 
-    mutating func endReservation(_ reserved: ReservedSlots, count: Int, askedAt: NIODeadline, at now: NIODeadline) {
-        rate?.endReservation(reserved, count: count, askedAt: askedAt, at: now)
+    mutating func endReservation(first: NIODeadline, count: Int, askedAt: NIODeadline, at now: NIODeadline) {
+        rate?.endReservation(first: first, count: count, askedAt: askedAt, at: now)
     }
 
     /// The database did not answer: the next reservation follows the next poll.

@@ -1,4 +1,3 @@
-import Ledger
 import NIOCore
 import Vocabulary
 
@@ -36,7 +35,8 @@ struct RateSlots {
     private var isReserving = false
     /// A reservation failed: the next one follows the next poll.
     private var isHeldUp = false
-    private var databaseTime = DatabaseOffset()
+    /// How long the last reservation took.
+    private var roundTrip = TimeAmount.zero
 
     init(_ limit: RateLimit) {
         self.limit = limit
@@ -84,7 +84,7 @@ struct RateSlots {
     /// How far ahead a slot must lie to be usable when the answer is here: as long as the last answer took, and a
     /// quarter more. An answer waits for the commit (of a distant standby, for example).
     private var lead: TimeAmount {
-        min(.nanoseconds(databaseTime.roundTrip.nanoseconds * 5 / 4), TimeAmount(Limits.rateLeadMax))
+        min(.nanoseconds(roundTrip.nanoseconds * 5 / 4), TimeAmount(Limits.rateLeadMax))
     }
 
     /// Slots that are used up while a reservation is under way.
@@ -99,13 +99,11 @@ struct RateSlots {
     }
 
     /// - Parameters:
-    ///   - askedAt: a time before the database was queried.
+    ///   - first: the time of the first slot.
+    ///   - askedAt: when the reservation was begun.
     ///   - now: when its answer arrived.
-    mutating func endReservation(
-        _ reserved: ReservedSlots, count: Int, askedAt: NIODeadline, at now: NIODeadline
-    ) {
-        databaseTime.learn(reserved.nowMicroseconds, askedAt: askedAt, answeredAt: now)
-        let first = databaseTime.local(reserved.firstMicroseconds)
+    mutating func endReservation(first: NIODeadline, count: Int, askedAt: NIODeadline, at now: NIODeadline) {
+        roundTrip = now - askedAt
         batch = missedOfBatch > 0 ? max(1, usedOfBatch) : min(batch * 2, largestBatch)
         (usedOfBatch, missedOfBatch) = (0, 0)
         isReserving = false

@@ -135,9 +135,7 @@ struct LaneStateTests {
         #expect(reserve() == nil)
         lane.mayStartAttempts = true
         #expect(reserve()?.count == 1)
-        lane.endReservation(
-            ReservedSlots(firstMicroseconds: 1_000_000, nowMicroseconds: 1_000_000), count: 1, askedAt: Self.now,
-            at: Self.now)
+        lane.endReservation(first: Self.now, count: 1, askedAt: Self.now, at: Self.now)
         lane.mayStartAttempts = false
         #expect(start() == nil && reserve() == nil)
         #expect(lane.wakeUp(after: Self.now) == nil, "an alarm for a slot whose time has come would ring for ever")
@@ -159,8 +157,7 @@ struct LaneStateTests {
         let begun = lane.beginReservation(at: now)
         #expect(begun?.count == 1, "one probe, one slot")
         // Another daemon has the slot before it.
-        lane.endReservation(
-            ReservedSlots(firstMicroseconds: 10_500_000, nowMicroseconds: 0), count: 1, askedAt: now, at: now)
+        lane.endReservation(first: now + .milliseconds(10_500), count: 1, askedAt: now, at: now)
         var probe: LaneState.Start?
         var reservations = 1
         for _ in 0..<20 where probe == nil {
@@ -178,8 +175,7 @@ struct LaneStateTests {
         var other = Self.lane(concurrency: 16, rate: RateLimit(count: 10, period: .seconds(1)))
         _ = other.add(deliveries(1...3))
         _ = other.beginReservation(at: Self.now)
-        other.endReservation(
-            ReservedSlots(firstMicroseconds: 0, nowMicroseconds: 0), count: 1, askedAt: Self.now, at: Self.now)
+        other.endReservation(first: Self.now, count: 1, askedAt: Self.now, at: Self.now)
         other.apply(SharedBreaker(isProbeDue: true), readAt: Self.now)
         _ = other.nextAction()
         other.actionDone(isGranted: true, at: Self.now)
@@ -194,10 +190,7 @@ struct LaneStateTests {
         func reserve() -> Int? {
             let begun = lane.beginReservation(at: now)
             guard let begun else { return nil }
-            let first = (now - Self.now).nanoseconds / 1_000
-            lane.endReservation(
-                ReservedSlots(firstMicroseconds: first, nowMicroseconds: first), count: begun.count, askedAt: now,
-                at: now)
+            lane.endReservation(first: now, count: begun.count, askedAt: now, at: now)
             return begun.count
         }
         func start() -> LaneState.Start? { lane.start(at: now) }
@@ -240,9 +233,7 @@ struct LaneStateTests {
         #expect(start(.zero) == nil)
         #expect(reserve() == RateSlots.Reservation(count: 1, notBefore: .zero))
         #expect(start(.zero) == nil && reserve() == nil && lane.waiting.count == 3)
-        lane.endReservation(
-            ReservedSlots(firstMicroseconds: 1_030_000, nowMicroseconds: 1_000_000), count: 1, askedAt: Self.now,
-            at: Self.now)
+        lane.endReservation(first: Self.now + .milliseconds(30), count: 1, askedAt: Self.now, at: Self.now)
         #expect(start(.milliseconds(29)) == nil)
         #expect(lane.wakeUp(after: Self.now) == Self.now + .milliseconds(30))
         let first = try #require(start(.milliseconds(30)))

@@ -2,7 +2,6 @@ import NIOCore
 import Testing
 import Vocabulary
 
-@testable import Ledger
 @testable import Outbound
 
 /// Oracle: a count of the arrivals in every stretch of time as long as the period.
@@ -14,13 +13,6 @@ struct RateSlotsTests {
     private struct World {
         var slots: RateSlots
         var now = RateSlotsTests.epoch
-        /// The database's clock, in microseconds, at `epoch`.
-        static let databaseEpoch: Int64 = 1_700_000_000_000_000
-
-        static func database(_ time: NIODeadline) -> Int64 {
-            databaseEpoch + (time - RateSlotsTests.epoch).nanoseconds / 1_000
-        }
-
         /// The first slot that nobody has.
         var nextAt = RateSlotsTests.epoch
         var reservations: [Int] = []
@@ -28,7 +20,7 @@ struct RateSlotsTests {
         var arrivals: [NIODeadline] = []
         /// How long the database takes to commit a reservation.
         var commit = TimeAmount.zero
-        private var reserving: (reserved: ReservedSlots, count: Int, askedAt: NIODeadline)?
+        private var reserving: (first: NIODeadline, count: Int, askedAt: NIODeadline)?
         private var underWay: [(number: Int, endsAt: NIODeadline)] = []
 
         init(_ count: Int, per period: Duration = .seconds(1)) {
@@ -40,16 +32,13 @@ struct RateSlotsTests {
             reservations.append(wanted.count)
             let first = max(nextAt, now + wanted.notBefore)
             nextAt = first + .nanoseconds(slots.interval.nanoseconds * Int64(wanted.count))
-            reserving = (
-                ReservedSlots(firstMicroseconds: Self.database(first), nowMicroseconds: Self.database(now)),
-                wanted.count, now
-            )
+            reserving = (first, wanted.count, now)
             answer()
         }
 
         private mutating func answer() {
             guard let reserving, reserving.askedAt + commit <= now else { return }
-            slots.endReservation(reserving.reserved, count: reserving.count, askedAt: reserving.askedAt, at: now)
+            slots.endReservation(first: reserving.first, count: reserving.count, askedAt: reserving.askedAt, at: now)
             self.reserving = nil
         }
 
@@ -155,9 +144,7 @@ struct RateSlotsTests {
         #expect(begin(0) == nil)
         #expect(begin(5) == 1)
         #expect(begin(5) == nil, "one is under way")
-        let now = World.databaseEpoch
-        slots.endReservation(
-            ReservedSlots(firstMicroseconds: now, nowMicroseconds: now), count: 1, askedAt: Self.epoch, at: Self.epoch)
+        slots.endReservation(first: Self.epoch, count: 1, askedAt: Self.epoch, at: Self.epoch)
         _ = slots.take(at: Self.epoch)
         #expect(begin(5) == 2)
         slots.failReservation()
@@ -191,9 +178,7 @@ struct RateSlotsTests {
         #expect(begin() ?? 0 > 1)
         slots.rest()
         #expect(begin() == nil, "one is under way")
-        slots.endReservation(
-            ReservedSlots(firstMicroseconds: World.database(now), nowMicroseconds: World.database(now)), count: 2,
-            askedAt: now, at: now)
+        slots.endReservation(first: now, count: 2, askedAt: now, at: now)
         #expect(takes() && !takes(), "the second has not come yet")
         slots.rest()
         #expect(!takes(.milliseconds(11)), "given up")
@@ -228,27 +213,6 @@ struct RateSlotsTests {
         #expect(worlds.allSatisfy { $0.arrivals.count >= 150 })
     }
 
-    @Test("The database's time is known as well as its quickest answer stated it, and a clock that was set is believed")
-    func databaseTime() {
-        var offset = DatabaseOffset()
-        func at(_ milliseconds: Int64) -> NIODeadline { Self.epoch + .milliseconds(milliseconds) }
-        func error(_ milliseconds: Int64, _ offset: DatabaseOffset, set: Int64 = 0) -> Int64 {
-            let said = offset.local(World.database(at(milliseconds)) + set * 1_000)
-            return abs((said - at(milliseconds)).nanoseconds) / 1_000_000
-        }
-        // Queried at 0, stated at 2, received at 100 ms.
-        offset.learn(World.database(at(2)), askedAt: at(0), answeredAt: at(100))
-        #expect(error(5_000, offset) == 10 && offset.roundTrip == .milliseconds(100))
-        offset.learn(World.database(at(202)), askedAt: at(200), answeredAt: at(204))
-        #expect(error(5_000, offset) == 0)
-        offset.learn(World.database(at(302)), askedAt: at(300), answeredAt: at(700))
-        #expect(error(5_000, offset) <= 1, "the slow answer takes nothing away")
-        offset.learn(World.database(at(1_002)) + 9_000_000, askedAt: at(1_000), answeredAt: at(1_004))
-        #expect(error(5_000, offset, set: 9_000) == 0)
-        offset.learn(World.database(at(2_002)) - 9_000_000, askedAt: at(2_000), answeredAt: at(2_004))
-        #expect(error(5_000, offset, set: -9_000) == 0)
-    }
-
     @Test("A slow database: slots are asked for ahead of its answer, and none is lost to it")
     func slowDatabase() throws {
         var slots = RateSlots(RateLimit(count: 100, period: .seconds(1)))
@@ -259,10 +223,8 @@ struct RateSlotsTests {
             let wanted = try #require(begun)
             let asked = now
             now = now + .milliseconds(60)
-            let first = World.database(asked + .milliseconds(30) + wanted.notBefore)
-            slots.endReservation(
-                ReservedSlots(firstMicroseconds: first, nowMicroseconds: World.database(asked + .milliseconds(30))),
-                count: wanted.count, askedAt: asked, at: now)
+            let first = asked + .milliseconds(30) + wanted.notBefore
+            slots.endReservation(first: first, count: wanted.count, askedAt: asked, at: now)
             now = max(now, slots.wakeUp(after: now) ?? now)
             if slots.take(at: now) != nil { used += 1 }
             now = now + .milliseconds(Int64(100 + round))

@@ -1,0 +1,92 @@
+import Foundation
+import TestSupport
+import Testing
+import Vocabulary
+
+/// What a backup holds (posthouse-operate(7), "Backup"), served again. Oracle: each row by psql, the API, the receiver.
+@Suite(.timeLimit(.minutes(5))) struct BackupTests {
+    private static let questions = [
+        "/v1/entitlements?user_id=ann", "/v1/entitlements?user_id=bob", "/v1/transfers?user_id=bob",
+        "/v1/history?anonymous_user_id=a1",
+    ]
+
+    @Test("A dump and a copy: row for row, known webhooks known, what came since comes again under the same ids")
+    func served() throws {
+        let isDown = Monitor(false)
+        let backend = try Receiver { _ in isDown.current ? .status(500) : .ok }
+        let doomed = try Receiver { _ in .status(400) }
+        let integrations: [Relay.Integration] = [
+            .init("backend", backend, ["schedule": #"["1h", "1h"]"#, "jitter": "0"]),
+            .init("doomed", doomed, ["events": #"["RENEWAL_DISABLED"]"#, "permanent": "[400]"]),
+        ]
+        let original = try Relay.running(integrations, storage: .privateCluster)
+        defer { original.end() }
+        let settled = [
+            Webhook("ACTIVATE", .user("ann"), purchase: "subs_1"),
+            Webhook("RENEWAL_DISABLED", .user("ann"), purchase: "subs_1", at: Webhook.epoch + 1_000),
+            Webhook("ACTIVATE", .anonymous("a1"), purchase: "subs_2"),
+            Webhook("ACTIVATE", .user("bob"), purchase: "subs_2", at: Webhook.epoch + 1_000),
+        ]
+        for webhook in settled { #expect(try original.source().post(webhook) == 200) }
+        #expect(try original.source().post(Array("{}".utf8)) == 200)
+        #expect(try original.database.drained(within: 60))
+        isDown.change { $0 = true }
+        let waiting = (0..<3).map {
+            Webhook("SUBSCRIPTION_RENEWED", .user("cleo"), purchase: "subs_3", at: Webhook.epoch + Int64($0) * 1_000)
+        }
+        for webhook in waiting { #expect(try original.source().post(webhook) == 200) }
+        #expect(
+            try eventually(within: 60) {
+                try original.database.count("attempts", where: "http_status = 500") == 1
+                    && original.database.count("deliveries", where: "leased_by IS NOT NULL") == 0
+            })
+        // Not the sequences: a daemon that starts takes numbers.
+        let rows = try Figures(original.database).tables
+        let answers = try Self.questions.map { try original.ask("GET", $0).text }
+        let state = original.directory.path + "/state"
+        try run("pg_dump", "-Fc", "-f", original.directory.path + "/dump", original.database.connectionString)
+        #expect(original.stop(within: 60) == .exited(0))
+        try run("cp", "-a", state, state + ".backup")
+
+        // It goes on for a while, and is lost.
+        let late = Webhook("DEACTIVATE", .user("bob"), purchase: "subs_2", at: Webhook.epoch + 9_000)
+        let known = settled + waiting
+        func goOn(_ relay: Relay) throws -> Set<String> {
+            let before = backend.accepted.count
+            isDown.change { $0 = false }
+            #expect(try relay.source().post(late) == 200)
+            try relay.database.rows("UPDATE deliveries SET due_at = now()")
+            #expect(backend.waitForAccepted(before + waiting.count + 1, 60))
+            #expect(try relay.database.drained(within: 60))
+            let since = backend.accepted.dropFirst(before).map(\.id)
+            #expect(since.count == waiting.count + 1)
+            isDown.change { $0 = true }
+            return Set(since)
+        }
+        try original.start()
+        let since = try goOn(original)
+        #expect(original.stop(within: 60) == .exited(0))
+        try FileManager.default.removeItem(atPath: state)
+        try FileManager.default.moveItem(atPath: state + ".backup", toPath: state)
+        let other = try Relay(integrations)
+        defer { other.end() }
+        try run(
+            "pg_restore", "--no-owner", "-d", other.database.connectionString, original.directory.path + "/dump")
+        for restored in [original, other] {
+            try restored.start()
+            let found = try Figures(restored.database).tables
+            #expect(found == rows)
+            #expect(try Self.questions.map { try restored.ask("GET", $0).text } == answers)
+            for webhook in known { #expect(try restored.source().post(webhook) == 200) }
+            let after = try Figures(restored.database).tables
+            #expect(after == rows, "each is a duplicate")
+            #expect(try goOn(restored) == since)
+            #expect(try restored.json("replay", "--outcome", "dead")["queued"] as? Int == 1)
+        }
+    }
+
+    private func run(_ command: String...) throws {
+        let child = try ChildProcess(command)
+        #expect(child.waitForEnd(60) == .exited(0), "\(command): \(child.errors)")
+    }
+}
