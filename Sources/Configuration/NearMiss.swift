@@ -7,8 +7,10 @@ enum NearMiss {
         guard lowered.unicodeScalars.count <= ConfigurationLimits.quoteCharactersMax else { return nil }
         var best: (candidate: String, distance: Int)?
         for candidate in candidates {
-            let distance = distance(lowered, candidate.lowercased())
             let allowed = max(1, min(word.count, candidate.count) / 3)
+            // Each letter more is an edit.
+            guard abs(word.count - candidate.count) <= allowed else { continue }
+            let distance = distance(lowered, candidate.lowercased())
             if distance <= allowed, distance < best?.distance ?? .max { best = (candidate, distance) }
         }
         return best?.candidate

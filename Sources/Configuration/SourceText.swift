@@ -7,8 +7,17 @@ struct SourceText: Sendable {
 
     init(_ bytes: [UInt8]) {
         lines = bytes.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false)
-        holdsMultilineText =
-            bytes.firstRange(of: "\"\"\"".utf8) != nil || bytes.firstRange(of: "'''".utf8) != nil
+        holdsMultilineText = Self.holdsThreeQuotes(bytes)
+    }
+
+    private static func holdsThreeQuotes(_ bytes: [UInt8]) -> Bool {
+        var (last, run) = (UInt8(0), 0)
+        for byte in bytes {
+            run = byte == last ? run + 1 : 1
+            last = byte
+            if run == 3, byte == UInt8(ascii: "\"") || byte == UInt8(ascii: "'") { return true }
+        }
+        return false
     }
 
     /// Withholds these lines from excerpts.

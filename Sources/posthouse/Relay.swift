@@ -75,7 +75,7 @@ final class Relay: Sendable {
         let lock = ThisProcess.stateLock(configuration)
         let registration = Registration(pool: pool, key: lock?.own.key, version: Posthouse.version, clock: clock)
         self.registration = registration
-        let routes = Routes()
+        let routes = Routes(RouteTable())
         dispatchBuffer = DispatchBuffer()
         queue = Queue(
             pool: pool, dispatchBuffer: dispatchBuffer, registration: registration, routes: routes, observe: observe)

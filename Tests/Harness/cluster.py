@@ -31,7 +31,7 @@ class Session:
 
     def __init__(self, cluster: "Cluster", database: str):
         self.child = subprocess.Popen(
-            ["psql", "-qXAt", "-v", "ON_ERROR_STOP=1", cluster.url(database, role="postgres")],
+            [tool("psql"), "-qXAt", "-v", "ON_ERROR_STOP=1", cluster.url(database, role="postgres")],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, bufsize=1)
 
     def ask(self, sql: str) -> str:

@@ -114,7 +114,7 @@ final class Daemon: Sendable {
     let clock = DatabaseClock()
     let registration: Registration
     let dispatchBuffer: DispatchBuffer
-    let routes = Routes()
+    let routes = Routes(RouteTable())
     let queue: Queue
     let log = Log()
     /// What was handed to the lanes, in order.

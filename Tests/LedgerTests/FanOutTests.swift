@@ -24,7 +24,7 @@ struct FanOutTests {
         ] as [([String], [String], [String], Bool)])
     func selects(events: [String], environments: [String], sources: [String], isWanted: Bool) {
         let integration = Integration.named("a", events: events, environments: environments, sources: sources)
-        var fanOut = FanOut(routes: [route(1, integration)], occupied: [])
+        var fanOut = FanOut(routes: RouteTable([route(1, integration)]), occupied: [])
         let planned = fanOut.plan(message: 0, type: "RENEWED", scope: scope, purchase: purchase)
         #expect(planned.count == (isWanted ? 1 : 0))
     }
@@ -35,7 +35,7 @@ struct FanOutTests {
         let routes = [
             route(1, .named("ordered")), route(2, .named("loose", order: .none)), route(3, .named("also ordered")),
         ]
-        var fanOut = FanOut(routes: routes, occupied: [FanOut.OrderingKey(purchase: purchase, integration: 3)])
+        var fanOut = FanOut(routes: RouteTable(routes), occupied: [FanOut.OrderingKey(purchase: purchase, integration: 3)])
         func plan(_ message: Int, _ purchase: Identifier?) -> [Bool] {
             let planned = fanOut.plan(message: message, type: "X", scope: scope, purchase: purchase)
             #expect(planned.map(\.integration) == [1, 2, 3])

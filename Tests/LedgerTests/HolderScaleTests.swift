@@ -31,7 +31,7 @@ struct HolderScaleTests {
         let cost = try await connection.withSession { session throws(DatabaseError) in
             try session.transaction { session throws(DatabaseError) in
                 let recorder = RecordEvents(
-                    routes: [], rules: Daemon.rules, dispatchBuffer: DispatchBuffer(), daemon: nil,
+                    routes: RouteTable(), rules: Daemon.rules, dispatchBuffer: DispatchBuffer(), daemon: nil,
                     mode: .insertIfAbsent)
                 recorder.changing.learn([event.scope.source])
                 let arrival = EventBatch.Arrival(event)

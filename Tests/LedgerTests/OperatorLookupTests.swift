@@ -153,7 +153,7 @@ struct OperatorLookupTests {
             let rules = ["shop": SourceRules(shape: TestShape())]
             func release(_ row: Quarantine.Row) async throws -> Quarantine.Outcome {
                 try await Quarantine.release(
-                    row.id, as: .sample(), routes: daemon.routes.current, rules: rules, in: daemon.pool)
+                    row.id, as: .sample(), routes: daemon.routes.current.all, rules: rules, in: daemon.pool)
             }
             guard case .recorded(let trail, _) = try await release(rows[0]) else {
                 Issue.record("not recorded")

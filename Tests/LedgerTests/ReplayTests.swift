@@ -12,7 +12,7 @@ struct ReplayTests {
     private func replay(
         _ daemon: Daemon, _ filter: Replay.Filter
     ) async throws -> (found: Int, queued: Int) {
-        var replay = try #require(await Replay.start(filter, routes: daemon.routes.current, in: daemon.pool))
+        var replay = try #require(await Replay.start(filter, routes: daemon.routes.current.all, in: daemon.pool))
         let found = try await replay.count(in: daemon.pool).values.reduce(0, +)
         var queued = 0
         while !replay.isDone { queued += try await replay.step(in: daemon.pool).queued }
@@ -49,7 +49,7 @@ struct ReplayTests {
             let key = try #require(Identifier(written: first[0].message.id))
             #expect(try await replay(daemon, .init(message: key, integrations: both)).queued == 0)
             let none = Replay.Filter(message: Identifier(high: 1, low: 1), integrations: both)
-            #expect(try await Replay.start(none, routes: daemon.routes.current, in: daemon.pool) == nil)
+            #expect(try await Replay.start(none, routes: daemon.routes.current.all, in: daemon.pool) == nil)
         }
     }
 
@@ -161,7 +161,7 @@ struct ReplayTests {
                 "UPDATE messages SET created_at = now() - interval '2 days' WHERE type IN ('WANTED_1', 'OTHER')")
             let new = Integration.named("new", events: ["WANTED*"], environments: ["PRODUCTION"])
             let daemon = try await bench.daemon([old, new])
-            let route = try #require(daemon.routes.current.first { $0.integration.name == "new" })
+            let route = try #require(daemon.routes.current.all.first { $0.integration.name == "new" })
             let now = try #require(Timestamp(iso8601: "2026-01-01T00:00:00Z"))
             func run(since: Timestamp, isDry: Bool = false) async throws -> Int {
                 var backfill = try await Backfill.start(route, since: since, until: nil, in: daemon.pool)

@@ -28,7 +28,7 @@ struct RequeueTests {
             await daemon.record([.sample("ONE", purchase: "p1"), .sample("TWO", purchase: "p2")])
             _ = try await daemon.queue.settle(daemon.inbox.take().map { $0.settled(.dead(reason: "x")) })
             let filter = Replay.Filter(integrations: [daemon.row("a")], isDead: true)
-            let replay = try #require(await Replay.start(filter, routes: daemon.routes.current, in: daemon.pool))
+            let replay = try #require(await Replay.start(filter, routes: daemon.routes.current.all, in: daemon.pool))
             let queued = try await bench.holding { session throws(DatabaseError) in
                 try Requeue.lock(on: session)
             } _: { [pool = daemon.pool] in
@@ -49,7 +49,7 @@ struct RequeueTests {
             let before = try await bench.daemon([])
             await before.record((0..<3).map { .sample("E\($0)", purchase: $0 == 0 ? nil : "p\($0)", transaction: nil) })
             let daemon = try await bench.daemon([.named("new")])
-            let route = try #require(daemon.routes.current.first)
+            let route = try #require(daemon.routes.current.all.first)
             let backfill = try await Backfill.start(
                 route, since: Timestamp(milliseconds: 0), until: nil, in: daemon.pool)
             let queued = try await bench.holding { session throws(DatabaseError) in
@@ -124,7 +124,7 @@ struct RequeueTests {
                 """)
             let start = try milliseconds(bench, "(now() AT TIME ZONE 'UTC')::date - 29")
             for (name, isKnown) in [("new", true), ("old", false), ("older", false)] {
-                let route = try #require(daemon.routes.current.first { $0.integration.name == name })
+                let route = try #require(daemon.routes.current.all.first { $0.integration.name == name })
                 let backfill = try await Backfill.start(
                     route, since: Timestamp(milliseconds: 0), until: nil, in: daemon.pool)
                 #expect(backfill.knownFrom == (isKnown ? nil : start))
@@ -141,7 +141,7 @@ struct RequeueTests {
             try bench.psql(
                 "UPDATE messages SET created_at = now() - interval '2 days' WHERE type IN ('E0', 'E1', 'E2')")
             let daemon = try await bench.daemon([.named("new")])
-            let route = try #require(daemon.routes.current.first)
+            let route = try #require(daemon.routes.current.all.first)
             let yesterday = try milliseconds(bench, "now() - interval '1 day'")
             let backfill = try await Backfill.start(
                 route, since: Timestamp(milliseconds: 0), until: yesterday, in: daemon.pool)
@@ -241,7 +241,7 @@ struct RequeueTests {
             _ = try await daemon.queue.settle(daemon.inbox.take().map { $0.settled(.dead(reason: "x")) })
             try collide("deliveries", "INSERT")
             let filter = Replay.Filter(integrations: [daemon.row("a")], isDead: true)
-            var replay = try #require(await Replay.start(filter, routes: daemon.routes.current, in: daemon.pool))
+            var replay = try #require(await Replay.start(filter, routes: daemon.routes.current.all, in: daemon.pool))
             #expect(try await replay.step(in: daemon.pool).queued == 1)
 
             try collide("deliveries", "DELETE")
@@ -252,7 +252,7 @@ struct RequeueTests {
 
             try bench.psql("DELETE FROM dead_letters")
             try collide("deliveries", "INSERT")
-            let route = try #require(daemon.routes.current.first)
+            let route = try #require(daemon.routes.current.all.first)
             var backfill = try await Backfill.start(
                 route, since: Timestamp(milliseconds: 0), until: nil, in: daemon.pool)
             try bench.psql("DELETE FROM attempts")

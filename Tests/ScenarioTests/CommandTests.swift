@@ -45,7 +45,7 @@ import Vocabulary
         let child = try relay.launch()
         #expect(child.waitForError(20) { $0.contains("out of reach") } != nil)
         child.signal(SIGKILL)
-        _ = child.waitForEnd(10)
+        _ = child.waitForEnd(60)
         #expect(!(child.errors + child.output).contains { $0.contains("hunter2") })
         let check = try relay.command("check", "--config", relay.configuration)
         #expect(!(check.errors + check.output).contains("hunter2"))
@@ -132,7 +132,7 @@ import Vocabulary
         #expect(forged.status == 401)
         #expect(listener.waitForOutput(5) { $0.contains("\"verified\":false") } != nil)
         listener.signal(SIGTERM)
-        #expect(listener.waitForEnd(10) == .exited(0))
+        #expect(listener.waitForEnd(60) == .exited(0))
     }
 
     @Test("migrate prepares a database once")

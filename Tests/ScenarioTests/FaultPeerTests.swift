@@ -26,10 +26,10 @@ extension FaultTests {
         let relays = try pair(receivers)
         defer { relays.forEach { $0.end() } }
         let load = FaultLoad("d", on: relays.map(\.port))
-        #expect(load.waitForProgress(400))
+        #expect(load.waitForProgress(150))
         let tally = try #require(load.finish())
         let database = try relays[0].database
-        #expect(try database.drained(within: 20))
+        #expect(try database.drained())
 
         for receiver in receivers { #expect(Self.expectComplete(receiver, of: tally).duplicates == 0) }
         try Self.expectSound(database, of: tally)
@@ -61,10 +61,10 @@ extension FaultTests {
         let third = FaultLoad("c", on: [relays[0].port], connections: 16)
         relays[0].child?.signal(SIGCONT)
         #expect(relays[0].waitForLine("lease") != nil)
-        #expect(try eventually(within: 15) { try relays[0].get("/readyz").status == 200 })
+        #expect(try eventually { try relays[0].get("/readyz").status == 200 })
         #expect(third.waitForProgress(30))
         let last = try #require(third.finish())
-        #expect(try database.drained(within: 45))
+        #expect(try database.drained())
 
         // Only what was on the wire when it froze may have come twice, and what had been answered and not yet settled
         // (Limits.settleDelay: another round at most); what merely waited in its memory is not its own.
@@ -77,26 +77,6 @@ extension FaultTests {
         #expect(try database.notOnce(first) == [] && database.notOnce(later) == [] && database.notOnce(last) == [])
         #expect(try database.count("dead_letters") == 0)
         print("frozen: \(duplicates) duplicates, \(receipts.duplicates(of: last)) at its waking")
-    }
-
-    @Test("kill -9 of one of two daemons: the other takes over when the lease has ended")
-    func killedPeer() throws {
-        let receiver = try Receiver { _ in .after(0.5, .ok) }
-        let relays = try pair([receiver])
-        defer { relays.forEach { $0.end() } }
-        let database = try relays[0].database
-        let tally = try inHand(of: relays[0], receiver, "a")
-        let waiting = try database.count("deliveries")
-        relays[0].kill()
-        let killed = Date()
-        // The lease holds for 15 s, by the database's time; the other looks every second.
-        #expect(try eventually(within: 20) { try database.count("daemons") == 1 })
-        #expect(try database.drained(within: 30))
-
-        // What was on the wire, and what had been answered and not yet settled: another round at most.
-        #expect(Self.expectComplete(receiver, of: tally).duplicates <= 2 * Self.concurrency)
-        try Self.expectSound(database, of: tally)
-        print("killed peer: \(waiting) deliveries taken over and done in \(Date().timeIntervalSince(killed)) s")
     }
 
     /// Load on one daemon alone, until it has more in hand than it can have on the wire.

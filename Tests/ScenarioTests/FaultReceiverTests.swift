@@ -33,7 +33,7 @@ extension FaultTests {
             #expect(try database.count("dead_letters", where: dead) == count, "\(name)")
             #expect(try database.count("attempts", where: "integration = \(id)") == 3 * count, "\(name)")
             // An attempt may be over before a busy machine has read it.
-            #expect(receiver.requests >= count, "\(name)")
+            #expect(receiver.requests > 0, "\(name)")
         }
         #expect(try database.count("dead_letters") == bad.count * count)
     }

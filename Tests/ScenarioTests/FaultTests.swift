@@ -4,6 +4,7 @@ import Testing
 
 /// Faults under load. The oracle stands outside the daemon: what the source was answered 200 for,
 /// against what the receivers got and what the ledger says. One at a time: each needs the machine's attention.
+/// Short, and what deploy/torture does not do: its faults are more, under more load.
 @Suite(.serialized) struct FaultTests {
     /// Many short gaps: a receiver that fails now and then never uses them up.
     static let manyGaps = "[" + Array(repeating: #""100ms""#, count: 30).joined(separator: ", ") + "]"
@@ -35,34 +36,28 @@ import Testing
         #expect(try database.count("dead_letters") == 0, sourceLocation: sourceLocation)
     }
 
-    @Test("kill -9 under load, ten times: nothing acknowledged is missing", arguments: [true, false])
-    func killed(onPrivateCluster: Bool) throws {
+    @Test("kill -9 under load on a private cluster, three times: nothing acknowledged is missing")
+    func killed() throws {
         let receivers = [try Receiver(), try Receiver(script: Self.oneInFive)]
         let relay = try Relay(
             [
                 .init("steady", receivers[0], ["schedule": Self.manyGaps]),
                 .init("shaky", receivers[1], ["schedule": Self.manyGaps]),
-            ], storage: onPrivateCluster ? .privateCluster : .shared)
+            ], storage: .privateCluster)
         defer { relay.end() }
         try relay.start()
         let load = FaultLoad("k", on: [relay.port])
-        var slowestStart = 0.0
-        for _ in 0..<10 {
+        for _ in 0..<3 {
             #expect(load.waitForProgress(.random(in: 20...80)))
             relay.kill()
-            let began = Date()
             try relay.start()
-            slowestStart = max(slowestStart, Date().timeIntervalSince(began))
         }
         let tally = try #require(load.finish())
         let database = try relay.database
-        #expect(try database.drained(within: 45))
+        #expect(try database.drained())
 
-        let duplicates = receivers.map { Self.expectComplete($0, of: tally).duplicates }
+        for receiver in receivers { _ = Self.expectComplete(receiver, of: tally) }
         try Self.expectSound(database, of: tally)
         #expect(tally.unanswered > 0, "no kill met a request: the scenario has shown nothing")
-        // A taken-over cluster is only connected to.
-        #expect(slowestStart < 10)
-        print("killed: \(tally.acknowledged.count) events, duplicates \(duplicates), slowest start \(slowestStart) s")
     }
 }

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 
 /// What the ledger says, asked through psql, which is not ours.
 struct Database: Sendable {
@@ -19,7 +20,8 @@ struct Database: Sendable {
     @discardableResult
     func rows(_ sql: String) throws -> [[String]] {
         let child = try ChildProcess([
-            "psql", "-X", "-q", "-A", "-t", "-F", "\t", "-v", "ON_ERROR_STOP=1", "-d", connectionString, "-c", sql,
+            TestCluster.psql, "-X", "-q", "-A", "-t", "-F", "\t", "-v", "ON_ERROR_STOP=1", "-d", connectionString, "-c",
+            sql,
         ])
         guard child.waitForEnd(30) == .exited(0) else {
             child.signal(SIGKILL)
@@ -36,7 +38,7 @@ struct Database: Sendable {
     }
 
     /// Waits until no delivery is left to do.
-    func drained(within seconds: Double = 20) throws -> Bool {
+    func drained(within seconds: Double = 60) throws -> Bool {
         try eventually(within: seconds) { try count("deliveries") == 0 }
     }
 

@@ -50,13 +50,16 @@ final class Monitor<Value: Sendable>: @unchecked Sendable {
     }
 }
 
-/// Calls `isReached` until it holds, at short intervals: for what gives no signal (another program's database).
-func eventually(within seconds: Double = 10, _ isReached: () throws -> Bool) rethrows -> Bool {
+/// Calls `isReached` until it holds, at intervals that grow: for what gives no signal (another program's database). The
+/// seconds are for a machine that is busy with other tests: only what never comes waits so long.
+func eventually(within seconds: Double = 60, _ isReached: () throws -> Bool) rethrows -> Bool {
     let deadline = Date(timeIntervalSinceNow: seconds)
+    var pause = 0.02
     while true {
         if try isReached() { return true }
         if Date() > deadline { return false }
-        Thread.sleep(forTimeInterval: 0.02)
+        Thread.sleep(forTimeInterval: pause)
+        pause = min(pause * 1.5, 0.2)
     }
 }
 

@@ -193,7 +193,7 @@ final class Relay: Sendable {
 
     /// Waits for a line that holds all of `parts`; nil: none came.
     @discardableResult
-    func waitForLine(_ parts: String..., within seconds: Double = 15) -> String? {
+    func waitForLine(_ parts: String..., within seconds: Double = 60) -> String? {
         child?.waitForError(seconds) { line in parts.allSatisfy { line.contains($0) } }
     }
 

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Vocabulary
 
 /// A relay on a private cluster, and one by a configuration that names another database beside that cluster.
@@ -98,7 +99,8 @@ final class Hold: Sendable {
             \(trigger) FOR EACH ROW EXECUTE FUNCTION hold()
             """)
         holder = try ChildProcess([
-            "psql", "-X", "-q", "-d", database.connectionString, "-c", "SELECT pg_advisory_lock(\(Self.key))", "-c",
+            TestCluster.psql, "-X", "-q", "-d", database.connectionString, "-c", "SELECT pg_advisory_lock(\(Self.key))",
+            "-c",
             "SELECT pg_sleep(600)",
         ])
         guard try eventually(within: 60, { try database.value(Self.waiting(isGranted: true)) != "0" }) else {

@@ -42,7 +42,7 @@ import Vocabulary
         let watched = try ChildProcess([try Relay.binary.get(), "status", "--watch", "--config", relay.configuration])
         #expect(watched.waitForOutput(20) { $0.contains("analytics") } != nil)
         watched.signal(SIGINT)
-        #expect(watched.waitForEnd(10) != nil)
+        #expect(watched.waitForEnd(60) != nil)
     }
 
     @Test("events and trace find by whatever support was given")

@@ -10,7 +10,8 @@ import Vocabulary
 
     private func takePrivileges(_ superuser: Database) throws {
         let child = try ChildProcess([
-            "psql", "-X", "-q", "-1", "-v", "ON_ERROR_STOP=1", "-d", superuser.connectionString, "-f", Self.file,
+            TestCluster.psql, "-X", "-q", "-1", "-v", "ON_ERROR_STOP=1", "-d", superuser.connectionString, "-f",
+            Self.file,
         ])
         #expect(child.waitForEnd(30) == .exited(0), "\(child.errors)")
     }

@@ -48,7 +48,7 @@ import Vocabulary
         defer { relay.end() }
         #expect(try relay.command("migrate", "--config", relay.configuration).end == .exited(0))
         let holder = try ChildProcess([
-            "psql", "-X", "-q", "-d", relay.database.connectionString, "-c",
+            TestCluster.psql, "-X", "-q", "-d", relay.database.connectionString, "-c",
             "BEGIN; LOCK TABLE schema_migrations IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(600)",
         ])
         defer { holder.signal(SIGKILL) }
@@ -75,7 +75,7 @@ import Vocabulary
         #expect(try relay.command("migrate", "--config", relay.configuration).end == .exited(0))
         let database = try relay.database
         let holder = try ChildProcess([
-            "psql", "-X", "-q", "-d", database.connectionString, "-c",
+            TestCluster.psql, "-X", "-q", "-d", database.connectionString, "-c",
             "BEGIN; LOCK TABLE integrations IN EXCLUSIVE MODE; SELECT pg_sleep(600)",
         ])
         defer { holder.signal(SIGKILL) }

@@ -14,7 +14,8 @@ struct EdgeTests {
     private static let released = SourceTree.sources.filter { $0.path != SourceTree.failpoints }
 
     private static let imports: [Import] = released.flatMap { file in
-        file.code.compactMap { line in
+        // Words first: a regular expression on every line takes seconds.
+        file.code.filter { $0.contains("import ") }.compactMap { line in
             line.firstMatch(
                 of: /^\s*(?:@\w+\s+)*(?:(?:package|public|internal|private|fileprivate)\s+)?import\s+(?:\w+\s+)?(\w+)/
             )
@@ -100,22 +101,17 @@ struct EdgeTests {
     @Test("Only HTTPServer has the server side of HTTP, only HTTPClient the client side, and only Ledger SQL")
     func sides() {
         for file in SourceTree.sources {
-            for line in file.code {
-                if file.target != "HTTPServer" {
-                    #expect(
-                        !line.contains("configureHTTPServerPipeline") && !line.contains("ServerBootstrap"),
-                        "\(file.path)")
-                }
-                if file.target != "HTTPClient" { #expect(!line.contains("ClientBootstrap"), "\(file.path)") }
-                if file.target == "HTTPClient" {
-                    #expect(!line.contains("Delivery") && !line.contains("Integration"), "\(file.path): \(line)")
-                }
-                // The roles of a private cluster are made before there is anything to connect to.
-                if file.target != "Ledger", file.target != "Postgres", file.path != "Sources/Cluster/Roles.swift" {
-                    let sql = line.firstMatch(of: /\b(SELECT|INSERT INTO|UPDATE \w+ SET|DELETE FROM)\s/)
-                    #expect(sql == nil, "\(file.path): \(line)")
-                }
-            }
+            var foreign = file.target == "HTTPClient" ? ["Delivery", "Integration"] : ["ClientBootstrap"]
+            if file.target != "HTTPServer" { foreign += ["configureHTTPServerPipeline", "ServerBootstrap"] }
+            // The roles of a private cluster are made before there is anything to connect to.
+            let mayHaveSQL =
+                ["Ledger", "Postgres"].contains(file.target) || file.path == "Sources/Cluster/Roles.swift"
+            let code = file.code.joined(separator: "\n")
+            for word in foreign where code.contains(word) { Issue.record("\(file.path) says \(word)") }
+            // Words first: a regular expression on every line takes seconds.
+            guard !mayHaveSQL, ["SELECT", "INSERT", "UPDATE", "DELETE"].contains(where: code.contains) else { continue }
+            let sql = code.firstMatch(of: /\b(SELECT|INSERT INTO|UPDATE \w+ SET|DELETE FROM)\s/)
+            #expect(sql == nil, "\(file.path): \(sql?.0 ?? "")")
         }
     }
 }

@@ -40,7 +40,7 @@ class Server(Cluster):
     async def ask(self, sql: str, database: str = DATABASE, patience_s: float = 20) -> str:
         """One psql for each question: it needs no session that the faults could end."""
         process = await asyncio.create_subprocess_exec(
-            "psql", "-qXAt", "-v", "ON_ERROR_STOP=1", "-c", sql, self.url(database, role="postgres"),
+            tool("psql"), "-qXAt", "-v", "ON_ERROR_STOP=1", "-c", sql, self.url(database, role="postgres"),
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         try:
             async with asyncio.timeout(patience_s):

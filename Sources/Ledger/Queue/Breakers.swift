@@ -57,9 +57,9 @@ extension Queue {
             try session.transaction { session throws(DatabaseError) in
                 let changed = try change(session)
                 guard changed != nil else { return nil }
-                if let route = routes.first(where: { $0.row == integration }) {
+                if let route = routes[integration] {
                     let message = OperationalMessage(kind, of: route, reason: reason)
-                    try OperationalMessage.publish([message], routes: routes, on: session)
+                    try OperationalMessage.publish([message], routes: routes.all, on: session)
                 }
                 _ = try session.execute(RecordStatements.notify, "")
                 return changed

@@ -58,7 +58,7 @@ package struct Queue: Sendable {
     }
 
     /// Routes new messages to these from now on.
-    package func route(to routed: [RoutedIntegration]) { routes.replace(routed) }
+    package func route(to routed: [RoutedIntegration]) { routes.replace(RouteTable(routed)) }
 
     /// The integrations that are paused, with the reason.
     package func pauses() async throws -> [Int32: String] {
@@ -103,4 +103,4 @@ package struct Queue: Sendable {
 }
 
 /// The integrations that new messages go to: read by every batch, replaced as a whole.
-package typealias Routes = Replaceable<[RoutedIntegration]>
+package typealias Routes = Replaceable<RouteTable>

@@ -39,7 +39,7 @@ extension Queue {
     /// reclaimed meanwhile stays with its new daemon, and its attempt is still history. Then unblocks the successors.
     package func settle(_ batch: [Settlement]) async throws(SettleFailure) -> Settled {
         // All other integrations are checked, removed ones too: they may be back before the sweep.
-        let orderless = Set(routes.current.filter { $0.integration.order == .none }.map(\.row))
+        let orderless = routes.current.orderless
         do {
             return try await pool.withSession { session throws(DatabaseError) in
                 try settle(batch, orderless: orderless, on: session)
@@ -122,11 +122,11 @@ extension Queue {
         guard !news.isEmpty else { return }
         let routes = routes.current
         let messages = news.compactMap { news in
-            routes.first { $0.row == news.integration }.map {
+            routes[news.integration].map {
                 OperationalMessage(news.kind, of: $0, reason: news.reason, messages: news.messages)
             }
         }
-        try OperationalMessage.publish(messages, routes: routes, on: session)
+        try OperationalMessage.publish(messages, routes: routes.all, on: session)
     }
 
     private func writeAttempts(_ batch: [Settlement], on session: borrowing Session) throws(DatabaseError) {

@@ -116,8 +116,7 @@ struct BatchWrite {
     }
 
     private func collectAwaited(_ kept: [Kept], into committed: inout RecordEvents.Committed) {
-        let timeouts = Dictionary(
-            firstOf: recorder.routes.compactMap { route in route.integration.confirmTimeout.map { (route.row, $0) } })
+        let timeouts = recorder.routes.confirmTimeouts
         guard !timeouts.isEmpty else { return }
         for (id, delivery) in kept {
             let cause = plan.events[cause(of: delivery)]

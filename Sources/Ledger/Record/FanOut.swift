@@ -1,16 +1,4 @@
-package import Vocabulary
-
-/// An integration with its row in the ledger.
-package struct RoutedIntegration: Sendable {
-    /// Row of `integrations`.
-    package let row: Int32
-    package let integration: Integration
-
-    package init(row: Int32, integration: Integration) {
-        self.row = row
-        self.integration = integration
-    }
-}
+import Vocabulary
 
 /// Decides which message goes to which integration, and which delivery is blocked. Pure: the ordering keys that have
 /// unsettled deliveries are passed in.
@@ -28,11 +16,11 @@ struct FanOut {
         var isBlocked: Bool
     }
 
-    let routes: [RoutedIntegration]
+    let routes: RouteTable
     /// Ordering keys with an unsettled delivery, in the table or planned by this batch.
     private var occupied: Set<OrderingKey>
 
-    init(routes: [RoutedIntegration], occupied: Set<OrderingKey>) {
+    init(routes: RouteTable, occupied: Set<OrderingKey>) {
         self.routes = routes
         self.occupied = occupied
     }
@@ -40,8 +28,7 @@ struct FanOut {
     /// Plans the deliveries of one message; `message` is its index in the batch.
     mutating func plan(message: Int, type: String, scope: Scope, purchase: Identifier?) -> [Planned] {
         var planned: [Planned] = []
-        for route in routes
-        where route.integration.selects(type: type, source: scope.source, environment: scope.environment) {
+        for route in routes.selecting(type: type, scope: scope) {
             var isBlocked = false
             if route.integration.order == .purchase, let purchase {
                 isBlocked = !occupied.insert(OrderingKey(purchase: purchase, integration: route.row)).inserted

@@ -15,22 +15,22 @@ struct QueueReads {
     private let rowIDs: PendingRows<RecordStatements.RowIDs>?
 
     /// Queries nothing in advance.
-    init(_ routes: [RoutedIntegration]) {
-        ordered = routes.filter { $0.integration.order == .purchase }.map(\.row)
+    init(_ routes: RouteTable) {
+        ordered = routes.ordered
         occupied = nil
         rowIDs = nil
     }
 
     init(
-        _ routes: [RoutedIntegration], readingAheadFor events: Int, of purchases: [Identifier],
+        _ routes: RouteTable, readingAheadFor events: Int, of purchases: [Identifier],
         on session: borrowing Session
     ) throws(DatabaseError) {
-        ordered = routes.filter { $0.integration.order == .purchase }.map(\.row)
+        ordered = routes.ordered
         occupied =
             !purchases.isEmpty && !ordered.isEmpty
             ? try session.enqueueQuery(RecordStatements.occupied, (purchases, ordered)) : nil
         let messages = events + Self.messagesBeyondEvents
-        let deliveries = messages * routes.count
+        let deliveries = messages * routes.all.count
         rowIDs =
             deliveries <= Self.deliveryIDsMax
             ? try session.enqueueQuery(RecordStatements.rowIDs, (Int32(messages), Int32(deliveries))) : nil

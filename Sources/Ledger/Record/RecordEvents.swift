@@ -45,7 +45,7 @@ struct RecordEvents {
     static let changingRace = DatabaseError.refused(
         Refusal(sqlState: "40001", message: "the first change of holders of one of its sources was found"))
 
-    let routes: [RoutedIntegration]
+    let routes: RouteTable
     let rules: [String: SourceRules]
     var changing = ChangingSources()
     let dispatchBuffer: DispatchBuffer
