@@ -41,7 +41,8 @@ final class APIBench: Sendable {
         let registration = Registration(pool: pool, key: nil, version: "test", clock: clock)
         try await registration.register()
         let recorder = Recorder(
-            queue: queue, pool: pool, dispatchBuffer: DispatchBuffer(), registration: registration, routes: Routes(RouteTable()),
+            queue: queue, pool: pool, dispatchBuffer: DispatchBuffer(), registration: registration,
+            routes: Routes(RouteTable()),
             rules: SourceRuleBook(
                 Dictionary(
                     uniqueKeysWithValues: sources.map {

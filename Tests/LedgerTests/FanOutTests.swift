@@ -35,7 +35,8 @@ struct FanOutTests {
         let routes = [
             route(1, .named("ordered")), route(2, .named("loose", order: .none)), route(3, .named("also ordered")),
         ]
-        var fanOut = FanOut(routes: RouteTable(routes), occupied: [FanOut.OrderingKey(purchase: purchase, integration: 3)])
+        var fanOut = FanOut(
+            routes: RouteTable(routes), occupied: [FanOut.OrderingKey(purchase: purchase, integration: 3)])
         func plan(_ message: Int, _ purchase: Identifier?) -> [Bool] {
             let planned = fanOut.plan(message: message, type: "X", scope: scope, purchase: purchase)
             #expect(planned.map(\.integration) == [1, 2, 3])

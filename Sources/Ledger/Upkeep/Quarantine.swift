@@ -60,7 +60,8 @@ package enum Quarantine {
         _ id: Int64, as event: Event, routes: [RoutedIntegration], rules: [String: SourceRules], in pool: Pool
     ) async throws(DatabaseError) -> Outcome {
         let recorder = RecordEvents(
-            routes: RouteTable(routes), rules: rules, dispatchBuffer: DispatchBuffer(), daemon: nil, mode: .insertIfAbsent)
+            routes: RouteTable(routes), rules: rules, dispatchBuffer: DispatchBuffer(), daemon: nil,
+            mode: .insertIfAbsent)
         let (outcome, blocked) = try await pool.retriedTransaction {
             session throws(DatabaseError) -> (Outcome, [FanOut.OrderingKey]) in
             var (recorder, reserved) = (recorder, Reservations())

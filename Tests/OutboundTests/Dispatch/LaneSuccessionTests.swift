@@ -21,7 +21,8 @@ struct LaneSuccessionTests {
         let clock = DatabaseClock()
         let registration = Registration(pool: pool, key: nil, version: "0", clock: clock)
         let queue = Queue(
-            pool: pool, dispatchBuffer: dispatchBuffer, registration: registration, routes: Routes(RouteTable()), observe: { _ in })
+            pool: pool, dispatchBuffer: dispatchBuffer, registration: registration, routes: Routes(RouteTable()),
+            observe: { _ in })
         return (queue, registration, clock)
     }
 
