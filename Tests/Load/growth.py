@@ -5,14 +5,15 @@ import pathlib
 import shutil
 import time
 
+import peer_growth
 from bench_context import Bench
 from clones import RUN, TEMPLATE, Template
-from cluster import Session
 from cpu import CPUTime
 from memory_limit import LEAST_BYTES, MemoryLimit, why_none
 from processes import BenchError
 from relay import Integration, Relay, healthy
 from waiting import DEAD_URL
+from write_ahead_log import AFTER_CHECKPOINT, STEADY, Log
 
 DATABASE = "growth"
 FAN_OUT = 3
@@ -26,13 +27,11 @@ RENEWALS = 50
 ALL_WANT_DELIVERIES = 100_000
 # nginx has 4,096 connections for all of them.
 CONNECTIONS_OF_ALL = 2_000
-WAL_BYTES = "SELECT pg_current_wal_lsn() - '0/0'"
 # No checkpoint but those that are asked for, while a point is measured.
 SETTINGS = {"checkpoint_timeout": "1h", "max_wal_size": "8GB"}
 # Of disk: an event as the widest layout stores it, and the log with what the measurements add.
 BYTES_AN_EVENT, BYTES_BESIDE = 4_500, 10_000_000_000
 THIS, OTHER = "this build", "the other build"
-AFTER_CHECKPOINT, STEADY = "after a checkpoint", "steady"
 
 
 @dataclasses.dataclass
@@ -87,8 +86,8 @@ class Point:
 
 
 def growth(bench: Bench, other: pathlib.Path | None, sizes: list[int] | None, seconds: int | None) -> dict:
-    """Processor time and log an event, fan-out 3, by events stored; of both builds, where there is another. And by
-    integrations, three or all of them wanting it."""
+    """Processor time and log an event, fan-out 3, by events stored; of both builds, where there is another, and of the
+    peer's queue, a job. And by integrations, three or all of them wanting it."""
     sizes = sizes or (STORED_QUICK if bench.is_quick else STORED)
     seconds = seconds or (SECONDS_QUICK if bench.is_quick else SECONDS)
     need_disk(bench, max(sizes))
@@ -97,12 +96,14 @@ def growth(bench: Bench, other: pathlib.Path | None, sizes: list[int] | None, se
     bench.cluster.restart(settings)
     try:
         points = by_stored(bench, other, sizes, seconds)
+        of_peer = peer_growth.by_finished(bench, sizes, seconds)
     finally:
         bench.cluster.restart({})
-    for line in ratios(points):
+    for line in ratios(points) + peer_growth.ratios(of_peer):
         print(line, flush=True)
     return {"seconds": seconds, "renewals_percent": RENEWALS, "postgresql_settings": settings,
             "stored": [point.as_json() for point in points],
+            "pgqueuer": [dataclasses.asdict(point) for point in of_peer],
             "integrations": by_integrations(bench, seconds, all_want=False),
             "integrations_all_want": by_integrations(bench, seconds, all_want=True)}
 
@@ -227,22 +228,6 @@ def cost(bench: Bench, relay: Relay, size: int, seconds: int, **options: int | s
                 settled.per_second, spent.daemon / settled.events * 1e6, spent.postgresql / settled.events * 1e6,
                 relay.process.peak_memory_mb(), (written.bytes - log.bytes) / settled.events,
                 (written.page_images - log.page_images) / settled.events, written.checkpoint != log.checkpoint, whole)
-
-
-@dataclasses.dataclass
-class Log:
-    """PostgreSQL's write-ahead log."""
-
-    bytes: float
-    # By its statistics, which may be a second late.
-    page_images: float
-    # Where the last checkpoint began.
-    checkpoint: str
-
-    @staticmethod
-    def now(session: Session) -> "Log":
-        return Log(session.number(WAL_BYTES), session.number("SELECT wal_fpi FROM pg_stat_wal"),
-                   session.ask("SELECT redo_lsn FROM pg_control_checkpoint()"))
 
 
 def ratios(points: list[Point]) -> list[str]:
