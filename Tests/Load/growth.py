@@ -1,5 +1,6 @@
 """How the cost of an event grows: with the events that are stored, and with the integrations that are configured."""
 
+import contextlib
 import dataclasses
 import pathlib
 import shutil
@@ -130,20 +131,25 @@ def by_stored(bench: Bench, other: pathlib.Path | None, sizes: list[int], second
     if missing:
         bench.note(f"SKIPPED: the database of twice the memory: PostgreSQL's cannot be limited here: {missing}")
     points: list[Point] = []
-    for size in sizes:
-        # The memory is half of this build's database; the other has the same.
-        half = None
-        for name, build in builds.items():
-            filled = fill(build, size)
-            half = half or filled // 2
-            points += loads(build, name, size, filled, seconds, None)
-            if missing is None and half >= LEAST_BYTES:
-                with MemoryLimit(bench.cluster) as group:
-                    group.set(half)
+    with contextlib.ExitStack() as stack:
+        # From before the databases are made: who uses a page first is charged for it as long as it is cached.
+        limit = None if missing else stack.enter_context(MemoryLimit(bench.cluster))
+        for size in sizes:
+            # The memory is half of this build's database; the other has the same.
+            half = None
+            for name, build in builds.items():
+                filled = fill(build, size)
+                half = half or filled // 2
+                points += loads(build, name, size, filled, seconds, None)
+                if limit and half >= LEAST_BYTES:
+                    # What is not yet written could not be dropped.
+                    bench.cluster.checkpoint()
+                    limit.set(half)
                     points += loads(build, name, size, filled, seconds, half)
-            elif missing is None:
-                bench.note(f"{size:>10,} stored: half of it is less memory than PostgreSQL itself needs: not limited")
-    bench.cluster.fresh_database(DATABASE)
+                    limit.set(None)
+                elif limit:
+                    bench.note(f"{size:>10,} stored: half of it is too little memory for PostgreSQL: not limited")
+        bench.cluster.fresh_database(DATABASE)
     return points
 
 

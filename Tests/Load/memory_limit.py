@@ -13,7 +13,8 @@ LEAST_BYTES = 400_000_000
 
 
 class MemoryLimit:
-    """A control group (cgroup v2) with PostgreSQL's processes in it, inside its `with`; unlimited at first."""
+    """A control group (cgroup v2) with PostgreSQL's processes in it, inside its `with`; unlimited at first. A cached
+    page stays with the group that it was first used in, so what is to be limited is done in here from the start."""
 
     def __init__(self, cluster: Cluster):
         self.cluster = cluster
