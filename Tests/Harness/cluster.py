@@ -3,6 +3,7 @@ compared. Reached by a socket alone."""
 
 import glob
 import os
+import pathlib
 import shutil
 import signal
 import subprocess
@@ -99,6 +100,12 @@ class Cluster:
         self.server = Process(self.scratch, self.name, arguments, end=signal.SIGINT, user=server_user(),
                               environment=self.environment_of_server)
         wait_until("PostgreSQL's start", self.answers, 30)
+
+    def server_processes(self) -> list[int]:
+        """The first is the one that started the others."""
+        first = self.server.child.pid
+        return [first] + [int(number) for number in
+                          pathlib.Path(f"/proc/{first}/task/{first}/children").read_text().split()]
 
     def answers(self) -> bool:
         if not self.server.is_running():

@@ -37,14 +37,28 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="where the figures go besides")
     parser.add_argument("--binary", type=pathlib.Path, required=True)
     parser.add_argument("--beside", type=pathlib.Path, metavar="FILE", help="another build, measured in turn")
+    parser.add_argument("--sizes", type=sizes, metavar="1e3,1e5", help="events stored, of growth")
+    parser.add_argument("--seconds", type=int, metavar="N", help="of a load of growth")
     parser.add_argument("--python", type=pathlib.Path, required=True, help="the peer's")
     given = parser.parse_args()
+    if (given.sizes or given.seconds is not None) and GROWTH not in given.goals:
+        parser.error(f"--sizes and --seconds are {GROWTH}'s")
+    if given.seconds is not None and given.seconds < 1:
+        parser.error("at least one second")
     for goal in given.goals:
         if goal not in [*GOALS, GROWTH]:
             parser.error(f"there is no goal {goal}: {', '.join(GOALS)}, {GROWTH}")
     if given.repetitions < 1:
         parser.error("at least one repetition")
     return given
+
+
+def sizes(text: str) -> list[int]:
+    """Of `1e3,20000`; each name of a purchase has nine digits."""
+    numbers = [int(float(part)) for part in text.split(",")]
+    if numbers != sorted(set(numbers)) or not 2 <= numbers[0] <= numbers[-1] < 10**9:
+        raise argparse.ArgumentTypeError(f"not sizes, from small to large: {text}")
+    return numbers
 
 
 def measure(bench: Bench, wanted: set[str]) -> list[Row]:
@@ -75,11 +89,13 @@ def main() -> int:
                       QUICK_SECONDS if given.quick else SECONDS)
         about = machine.describe(scratch, cluster, bench.binary, checkout)
         print(machine.as_text(about), flush=True)
-        if given.beside:
+        if given.beside and GROWTH not in given.goals:
             rows = beside.beside(bench, given.beside.resolve())
         else:
             rows = measure(bench, set(given.goals or GOALS))
-        grown = growth.growth(bench) if GROWTH in given.goals else {}
+        grown = {}
+        if GROWTH in given.goals:
+            grown = growth.growth(bench, given.beside and given.beside.resolve(), given.sizes, given.seconds)
     print()
     if rows:
         print(table(rows))

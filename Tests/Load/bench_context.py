@@ -26,18 +26,18 @@ class Bench:
     def relay(self, database: str, integrations: list[Integration]) -> Relay:
         return Relay(self.scratch, self.cluster, self.secrets, self.binary, database, integrations)
 
-    def send(self, seconds: int | None = None, **options: int) -> Sent:
+    def send(self, seconds: int | None = None, **options: int | str) -> Sent:
         return send(INGEST, self.secrets.source, seconds or self.seconds, **options)
 
-    def deliver(self, database: str, seconds: int | None = None, **options: int) -> Settled:
+    def deliver(self, database: str, seconds: int | None = None, **options: int | str) -> Settled:
         """Load for so long, then as long as it takes until everything is settled."""
         seconds = seconds or self.seconds
         # With receivers fewer are taken in a second; each thread's own.
         options = {"prepared": 5_000 * seconds} | options
         with self.cluster.session(database) as session:
             mark, received = Mark.of(session), self.nginx.received()
-            self.send(seconds, **options)
-            return settled_since(mark, session, self.nginx, received, patience_s=60 + 20 * seconds)
+            sent = self.send(seconds, **options)
+            return settled_since(mark, session, self.nginx, received, sent, patience_s=60 + 20 * seconds)
 
     def program(self, name: str) -> pathlib.Path:
         """A small program beside this file, for another process."""

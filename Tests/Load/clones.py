@@ -1,39 +1,207 @@
-"""Rows by the million, each as the daemon writes them, whatever the schema has become: SQL clones those of one real
-event, with keys of their own."""
+"""Rows by the million, each as the daemon writes them, whatever the schema has become: a build records and delivers one
+real event, and SQL clones the rows that this left, in every table that has some.
 
+What differs from clone to clone is found by value, in whichever column it is: the purchase's name and the event's id in
+the webhook, numbers of sequences, keys. A clone's purchase has the id that the daemon computes for it, and its stored
+state the right checksum, so that a webhook of that purchase finds it."""
+
+import dataclasses
+import hashlib
+import json
+import struct
+
+from bench_context import Bench
 from cluster import Session
+from processes import BenchError
+from relay import Integration
+
+# webhooks.lua makes names of this, a thread's number and nine digits, and event ids likewise.
+RUN = "5707edc10ae5"
+# wrk asks for a first request, number 0, that it does not send.
+TEMPLATE = 1
+# More than all other numbers in the rows (milliseconds since 1970 are 1.8 · 10^12), and exact in floating point.
+NUMBERS_OF_SEQUENCE = 10**13
+# Of the hash that is a purchase's id, the parts that are the same in all webhooks (Sources/Ledger/Record/KeyHash).
+PURCHASE_ID_PARTS = ["purchase", "purchasely", "com.example.app", "PRODUCTION", "APPLE_APP_STORE"]
+# Version and checksum: the first line of a purchase's stored state (Sources/Ledger/Transfers/PurchaseStateText).
+STATE_LINE_BYTES = len("2\t0123456789abcdef\n")
 
 
-def clone_events(session: Session, first: int, count: int, attempts: int) -> dict[str, int]:
-    """`count` events, each of a purchase and a holder of its own, with a message and so many accepted attempts; their
-    names are numbered from `first` on. Returns what their ids are counted from, by sequence."""
-    base = {name: int(session.number(f"SELECT setval('{name}', nextval('{name}') + {count}) - {count}"))
-            for name in ("event_ids", "message_ids", "delivery_ids")}
-    event, message = f"{base['event_ids']} + n", f"{base['message_ids']} + n"
-    name = f"'waiting' || (n + {first})"
-    purchase, holder = uuid_of("purchase", first), f"'user:waiting' || (n + {first})"
-    of_purchase = {"purchase": purchase, "store_transaction_id": name}
-    clone(session, "identities", count, {"key": uuid_of("event", first), "event": event})
-    clone(session, "events", count, of_purchase | {
-        "id": event, "key": uuid_of("event", first), "vendor_event_id": name, "holder": holder})
-    clone(session, "purchases", count, {"id": purchase, "key": name})
-    clone(session, "transactions", count, of_purchase)
-    clone(session, "entitlements", count, {"holder": holder, "purchase": purchase, "event": event})
-    clone(session, "messages", count, {"id": message, "key": uuid_of("message", first), "event": event})
-    for _ in range(attempts):
-        clone(session, "attempts", count, {"message": message})
-    return base
+@dataclasses.dataclass
+class Part:
+    """A value that differs from clone to clone. In SQL, `n` is the number of the clone."""
+
+    template: str
+    # SQL of a text: the clone's.
+    sql: str
+    is_key: bool = False
+
+    def forms(self) -> dict[bytes, str]:
+        """How it may be written, with SQL of a bytea for each."""
+        forms = {self.template.encode(): f"convert_to({self.sql}, 'UTF8')"}
+        if self.is_key:
+            digits = self.template.replace("-", "")
+            forms[digits.encode()] = f"convert_to(replace({self.sql}, '-', ''), 'UTF8')"
+            forms[bytes.fromhex(digits)] = f"uuid_send(({self.sql})::uuid)"
+        return forms
 
 
-def uuid_of(what: str, first: int) -> str:
-    return f"md5('{what}' || (n + {first}))::uuid"
+@dataclasses.dataclass
+class Sequence:
+    name: str
+    # Its numbers are from here on, below `NUMBERS_OF_SEQUENCE` more.
+    begin: int
+    # The smallest in the template's rows, and how many they have from it on.
+    lowest: int = 0
+    used: int = 0
+    # The first of those that clones get.
+    start: int = 0
+
+    def has(self, number: int) -> bool:
+        return self.begin <= number < self.begin + NUMBERS_OF_SEQUENCE
 
 
-def clone(session: Session, table: str, count: int, changed: dict[str, str]) -> None:
-    """`count` copies of one row of the table, with SQL of `n` (1, 2, …) in the columns that are `changed`."""
-    columns = session.ask(
-        "SELECT attname FROM pg_attribute WHERE attnum > 0 AND NOT attisdropped AND attgenerated = '' "
-        f"AND attrelid = '{table}'::regclass ORDER BY attnum").splitlines()
-    values = [changed.get(column, f"t.{column}") for column in columns]
-    session.ask(f"INSERT INTO {table} ({', '.join(columns)}) SELECT {', '.join(values)} "
-                f"FROM (SELECT * FROM {table} LIMIT 1) t, generate_series(1, {count}) n")
+class Template:
+    """One real event, recorded by this build for these integrations: the only one in its database."""
+
+    def __init__(self, bench: Bench, database: str, integrations: list[Integration]):
+        # The first start makes the schema.
+        with bench.relay(database, integrations):
+            pass
+        with bench.cluster.session(database) as session:
+            self.sequences = spread_sequences(session)
+        with bench.relay(database, integrations):
+            # A second request would come after the end.
+            bench.send(2, connections=1, pause_ms=1300, run=RUN)
+        with bench.cluster.session(database) as session:
+            self.read(session)
+
+    def read(self, session: Session) -> None:
+        name, event = f"{RUN}0{TEMPLATE:09d}", f"{RUN[:8]}-{RUN[8:]}-4000-8000-{TEMPLATE:012x}"
+        self.types = column_types(session)
+        rows = [(table, row) for table in self.types for row in rows_of(session, table, list(self.types[table]))]
+        keys = {value for table, row in rows for column, value in row.items()
+                if value and self.types[table][column] == "uuid"}
+        purchase = purchase_id(name)
+        if purchase not in keys:
+            raise BenchError("this build computes the id of a purchase otherwise than clones.py does: no webhook would "
+                             "find a clone")
+        self.parts = [Part(name, f"'{name[:-9]}' || lpad(n::text, 9, '0')"),
+                      Part(event, f"'{event[:-12]}' || lpad(to_hex(n), 12, '0')", is_key=True)]
+        self.parts += [Part(key, purchase_id_sql(name) if key == purchase else f"md5('{key}' || n)::uuid::text",
+                            is_key=True) for key in sorted(keys - {event})]
+        for sequence in self.sequences:
+            numbers = [int(value) for table, row in rows for column, value in row.items()
+                       if value and self.types[table][column] == "bigint" and sequence.has(int(value))]
+            if numbers:
+                sequence.lowest, sequence.used = min(numbers), max(numbers) - min(numbers) + 1
+        self.rows = [(table, row) for table, row in rows
+                     if any(self.differing(self.types[table][column], value) for column, value in row.items() if value)]
+        if [table for table, _ in self.rows].count("events") != 1:
+            raise BenchError("one event was sent to be cloned, and there are more or none: is the machine too busy?")
+
+    def tables(self) -> str:
+        return ", ".join(dict.fromkeys(table for table, _ in self.rows))
+
+    def clone(self, session: Session, first: int, count: int, changed: dict[str, dict[str, str]] | None = None,
+              without: str = "") -> None:
+        """The clones `first` to `first + count - 1`. `changed` is SQL by table and column; `without` is a
+        table that gets none. Their numbers are higher than TEMPLATE."""
+        for sequence in self.sequences:
+            if sequence.used:
+                numbers = sequence.used * count
+                sequence.start = int(session.number(
+                    f"SELECT setval('{sequence.name}', nextval('{sequence.name}') + {numbers}) - {numbers}"))
+        for table, row in self.rows:
+            if table != without:
+                values = {column: self.value(self.types[table][column], value, first) for column, value in row.items()}
+                values |= (changed or {}).get(table, {})
+                session.ask(f"INSERT INTO {table} ({', '.join(values)}) OVERRIDING SYSTEM VALUE "
+                            f"SELECT {', '.join(values.values())} FROM generate_series({first}, {first + count - 1}) n")
+
+    def value(self, kind: str, value: str | None, first: int) -> str:
+        if value is None:
+            return "NULL"
+        return self.differing(kind, value, first) or "'" + value.replace("'", "''") + f"'::{kind}"
+
+    def differing(self, kind: str, value: str, first: int = 0) -> str | None:
+        """SQL of the clone's value; None where it is the template's own."""
+        if kind == "bytea":
+            return self.differing_bytes(bytes.fromhex(value.removeprefix("\\x")))
+        if kind == "bigint":
+            for sequence in self.sequences:
+                if sequence.has(int(value)):
+                    return f"{sequence.start + int(value) - sequence.lowest} + {sequence.used}::bigint * (n - {first})"
+        for part in self.parts:
+            if value == part.template:
+                return f"({part.sql})::{kind}"
+        pieces = self.pieces(value.encode())
+        return f"convert_from({pieces}, 'UTF8')::{kind}" if pieces else None
+
+    def differing_bytes(self, value: bytes) -> str | None:
+        lines = value[STATE_LINE_BYTES:]
+        if value[:STATE_LINE_BYTES] == f"2\t{hashlib.sha256(lines).hexdigest()[:16]}\n".encode():
+            pieces = self.pieces(lines)
+            return f"convert_to(E'2\\t' || left(encode(sha256({pieces}), 'hex'), 16) || E'\\n', 'UTF8') || {pieces}"
+        return self.pieces(value)
+
+    def pieces(self, value: bytes) -> str | None:
+        """SQL of a bytea: the value with the clone's parts in place of the template's; None where it has none."""
+        for part in self.parts:
+            for form, sql in part.forms().items():
+                before, found, after = value.partition(form)
+                if found:
+                    sides = [self.pieces(side) or bytes_sql(side) for side in (before, after)]
+                    return f"{sides[0]} || {sql} || {sides[1]}"
+        return None
+
+
+def spread_sequences(session: Session) -> list[Sequence]:
+    """Gives each sequence a range of its own, so that a number in a row says which one it is of."""
+    names = session.ask("SELECT sequencename FROM pg_sequences WHERE schemaname = current_schema() "
+                        "AND data_type = 'bigint'::regtype ORDER BY 1").splitlines()
+    sequences = [Sequence(name, number * NUMBERS_OF_SEQUENCE) for number, name in enumerate(names, start=1)]
+    for sequence in sequences:
+        session.ask(f"SELECT setval('{sequence.name}', {sequence.begin}, false)")
+    return sequences
+
+
+def column_types(session: Session) -> dict[str, dict[str, str]]:
+    """Of all tables, by table and column."""
+    types: dict[str, dict[str, str]] = {}
+    for line in session.ask(
+            "SELECT relname, attname, format_type(atttypid, atttypmod) FROM pg_attribute a JOIN pg_class c "
+            "ON c.oid = attrelid WHERE relnamespace = current_schema()::regnamespace AND relkind IN ('r', 'p') "
+            "AND NOT relispartition AND attnum > 0 AND NOT attisdropped AND attgenerated = '' "
+            "ORDER BY c.oid, attnum").splitlines():
+        table, column, kind = line.split("|")
+        types.setdefault(table, {})[column] = kind
+    return types
+
+
+def rows_of(session: Session, table: str, columns: list[str]) -> list[dict[str, str | None]]:
+    """Values as PostgreSQL writes them."""
+    names, values = ", ".join(f"'{column}'" for column in columns), ", ".join(f"{column}::text" for column in columns)
+    return [json.loads(line) for line in session.ask(
+        f"SELECT json_object(ARRAY[{names}], ARRAY[{values}]) FROM {table}").splitlines()]
+
+
+def purchase_id_bytes(name: str) -> bytes:
+    """What the id of a purchase is a hash of: each part behind its length."""
+    parts = [part.encode() for part in [*PURCHASE_ID_PARTS, f"subs_{name}"]]
+    return b"".join(struct.pack(">I", len(part)) + part for part in parts)
+
+
+def purchase_id(name: str) -> str:
+    digits = hashlib.sha256(purchase_id_bytes(name)).hexdigest()[:32]
+    return "-".join([digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]])
+
+
+def purchase_id_sql(name: str) -> str:
+    """Of the clone's purchase: its name differs from the template's in the nine digits at the end."""
+    hashed = f"sha256({bytes_sql(purchase_id_bytes(name)[:-9])} || convert_to(lpad(n::text, 9, '0'), 'UTF8'))"
+    return f"encode(substring({hashed} FROM 1 FOR 16), 'hex')::uuid::text"
+
+
+def bytes_sql(value: bytes) -> str:
+    return f"'\\x{value.hex()}'::bytea"

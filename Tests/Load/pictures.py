@@ -81,22 +81,46 @@ def nearness(axes, rows: list[dict]) -> None:
 
 
 def growth(report: dict):
-    figure, panels = pyplot.subplots(1, 3, figsize=(11, 3.2), layout="constrained")
-    what = [("stored", "events stored", "µs of processor time an event, fan-out 3", "events"),
-            ("integrations", "integrations, three wanting the event", "µs an event", "events"),
-            ("integrations_all_want", "integrations, all wanting it", "µs a delivery", "deliveries")]
-    for axes, (key, label, unit, per) in zip(panels, what):
+    figure, axes = pyplot.subplot_mosaic("aabbcc;dddeee", figsize=(11, 6.4), layout="constrained")
+    stored = report["growth"]["stored"]
+    over_size(axes["a"], stored, "µs of processor time an event, fan-out 3",
+              {"daemon": ("daemon_us", 1, OURS), "PostgreSQL": ("postgresql_us", 1, SECOND)})
+    over_size(axes["b"], stored, "kB of log an event", {"log": ("wal_bytes", 1000, LIMIT)})
+    over_size(axes["c"], stored, "deliveries/s", {"deliveries": ("per_second", 1, THEIRS)})
+    for panel, key, label, unit, per in (
+            ("d", "integrations", "integrations, three wanting the event", "µs an event", "events"),
+            ("e", "integrations_all_want", "integrations, all wanting it", "µs a delivery", "deliveries")):
         points = report["growth"][key]
-        share = [point["events"] / point[per] for point in points]
         for field, name, colour in (("daemon_us", "daemon", OURS), ("postgresql_us", "PostgreSQL", SECOND)):
-            axes.plot([point["size"] for point in points],
-                      [point[field] * part for point, part in zip(points, share)], "o-", color=colour, label=name)
-        axes.set_xscale("log")
-        axes.set_ylim(bottom=0)
-        axes.set_xlabel(label)
-        axes.set_title(unit, fontsize=9)
-        axes.legend(frameon=False)
+            axes[panel].plot([point["size"] for point in points],
+                             [point[field] * point["events"] / point[per] for point in points], "o-", color=colour,
+                             label=name)
+        finish(axes[panel], label, unit)
     return figure
+
+
+def over_size(axes, points: list[dict], title: str, fields: dict[str, tuple[str, float, str]]) -> None:
+    """A line for each figure, build, time and memory that was measured. `fields`: key, divisor and colour by name."""
+    builds = list(dict.fromkeys(point["build"] for point in points))
+    lines: dict[tuple, list[dict]] = {}
+    for point in points:
+        lines.setdefault((point["build"], point["when"], bool(point["memory_limit"])), []).append(point)
+    for name, (field, divisor, colour) in fields.items():
+        for (build, when, is_limited), line in lines.items():
+            what = [name, when] + ["of twice the memory"] * is_limited + [build] * (len(builds) > 1)
+            axes.plot([point["size"] for point in line], [point[field] / divisor for point in line],
+                      ("s" if is_limited else "o") + ("-" if when == "steady" else ":"), color=colour,
+                      alpha=1 if build == builds[0] else 0.4, label=", ".join(what))
+    finish(axes, "events stored", title)
+    axes.legend(frameon=False, fontsize=6)
+
+
+def finish(axes, label: str, title: str) -> None:
+    axes.set_xscale("log")
+    axes.set_ylim(bottom=0)
+    axes.set_xlabel(label)
+    axes.set_title(title, fontsize=9)
+    axes.legend(frameon=False)
 
 
 if __name__ == "__main__":

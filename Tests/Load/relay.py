@@ -9,7 +9,7 @@ import urllib.request
 
 from cluster import Cluster, Session
 from processes import BenchError, Process, Scratch, wait_until
-from traffic import Nginx
+from traffic import Nginx, Sent
 
 PORT = 9500
 INGEST = f"http://127.0.0.1:{PORT}/ingest/purchasely"
@@ -105,13 +105,15 @@ class Settled:
     deliveries: int
     # From the first event's transaction to the last settling's.
     seconds: float
+    sent: Sent
 
     @property
     def per_second(self) -> float:
         return self.deliveries / self.seconds
 
 
-def settled_since(mark: Mark, session: Session, nginx: Nginx, received_before: int, patience_s: float) -> Settled:
+def settled_since(mark: Mark, session: Session, nginx: Nginx, received_before: int, sent: Sent,
+                  patience_s: float) -> Settled:
     """Waits until nginx has got what the healthy receivers are owed and the daemon has settled it, and counts."""
     healthy_ids = session.ask("SELECT coalesce(string_agg(id::text, ','), '0') FROM integrations "
                               "WHERE name LIKE 'receiver%'")
@@ -128,7 +130,7 @@ def settled_since(mark: Mark, session: Session, nginx: Nginx, received_before: i
     received = nginx.received() - received_before
     if count != owed or received != owed:
         raise BenchError(f"{owed} deliveries were owed, nginx received {received}, {count:.0f} are settled as accepted")
-    return Settled(events, int(count), last - first)
+    return Settled(events, int(count), last - first, sent)
 
 
 def all_delivered(session: Session, nginx: Nginx, received_before: int, fan_out: int, patience_s: float, events: str,

@@ -32,7 +32,7 @@ class Sent:
 
 
 def send(url: str, secret: pathlib.Path, seconds: float, connections: int = 256, threads: int = 2,
-         **options: int) -> Sent:
+         **options: int | str) -> Sent:
     """Webhooks as fast as they are acknowledged, or paced by `options` (webhooks.lua). All must be answered 200: a
     figure with refusals in it would be one of something else."""
     paced = "mean_pause_ms" in options or connections == 1

@@ -1,7 +1,7 @@
 """A database in which so many deliveries wait for a receiver that is dead, as an outage leaves them."""
 
 from bench_context import Bench
-from clones import clone, clone_events, uuid_of
+from clones import TEMPLATE, Template
 from relay import Integration
 
 # Nothing listens there: connections are refused.
@@ -13,17 +13,14 @@ def dead(events: str) -> Integration:
 
 
 def fill(bench: Bench, database: str, count: int) -> None:
-    """The daemon records one real event for the dead receiver; what it wrote is cloned."""
+    """The daemon records one real event for the dead receiver; what it wrote is cloned, without the attempt."""
     bench.cluster.fresh_database(database)
-    with bench.relay(database, [dead('["*"]')]):
-        bench.send(1, connections=1, pause_ms=400)
+    template = Template(bench, database, [dead('["*"]')])
     with bench.cluster.session(database) as session:
-        base = clone_events(session, 0, count, attempts=0)
         # Some are overdue and some wait for their next attempt: six hours of either.
-        clone(session, "deliveries", count, {
-            "id": f"{base['delivery_ids']} + n", "message": f"{base['message_ids']} + n",
-            "purchase": uuid_of("purchase", 0), "attempts": "1", "leased_by": "NULL", "blocked": "false",
-            "due_at": "now() + (random() - 0.5) * interval '12 hours'", "created_at": "now() - interval '12 hours'"})
+        template.clone(session, TEMPLATE + 1, count, without="attempts", changed={"deliveries": {
+            "attempts": "1", "leased_by": "NULL", "blocked": "false",
+            "due_at": "now() + (random() - 0.5) * interval '12 hours'", "created_at": "now() - interval '12 hours'"}})
         # What autovacuum would have done during an outage of hours.
         session.ask("VACUUM (ANALYZE)")
     bench.cluster.checkpoint()

@@ -5,6 +5,9 @@
 --   prepared         so many requests of each thread are made before the clock starts; what is needed beyond that is
 --                    made on the way, for some µs each
 --   purchase_events  events of each purchase, not in a row but with others' between them (1)
+--   renewals         so many of a hundred requests renew a purchase that is picked at random: one of those stored, or
+--                    one that this thread has made (0; not with purchase_events)
+--   stored           so many purchases are stored, from number 1 of the first thread of another run, stored_run, on (0)
 --   pause_ms         each connection rests so long before a request
 --   mean_pause_ms    the same, at random between nothing and twice as long: connections do not fall into step
 --   close            a connection for each request
@@ -47,15 +50,35 @@ local template = [[{"api_version":3,"environment":"PRODUCTION","event_name":"%s"
    .. [["store_transaction_id":"%s","store_original_transaction_id":"%s"}]]
 
 local secret, run, events_each, now_ms, made = nil, nil, 1, 0, 0
+-- Requests that are no renewals.
+local fresh = 0
+local renewals, stored, stored_run = 0, 0, nil
 local head, connection = "", ""
 
-local function make()
-   local block, within = math.floor(made / (interleaved * events_each)), made % (interleaved * events_each)
+local function name_of(purchase) return string.format("%s%x%09d", run, thread_number, purchase) end
+
+-- The name of a purchase, its transaction and what happens to it.
+local function new_event()
+   local block, within = math.floor(fresh / (interleaved * events_each)), fresh % (interleaved * events_each)
    local purchase, step = block * interleaved + within % interleaved, math.floor(within / interleaved)
-   local name = string.format("%s%x%09d", run, thread_number, purchase)
+   fresh = fresh + 1
+   return name_of(purchase), name_of(purchase), event_names[step % #event_names + 1]
+end
+
+local function renewal()
+   local purchase = math.random(stored + fresh)
+   local name = purchase <= stored and string.format("%s0%09d", stored_run, purchase)
+      or name_of(purchase - stored - 1)
+   -- What extends access; SUBSCRIPTION_RENEWED states none.
+   return name, string.format("%sr%x%09d", run, thread_number, made), "ACTIVATE"
+end
+
+local function make()
+   local is_renewal = stored + fresh > 0 and math.random(100) <= renewals
+   local name, transaction, event_name = (is_renewal and renewal or new_event)()
    local at = now_ms + made
-   local body = string.format(template, event_names[step % #event_names + 1], run:sub(1, 8), run:sub(9, 12),
-      thread_number, made, at, at + 2592000000, now_ms, name, name, name, name)
+   local body = string.format(template, event_name, run:sub(1, 8), run:sub(9, 12),
+      thread_number, made, at, at + 2592000000, now_ms, name, name, transaction, name)
    made = made + 1
    local stamp = tostring(math.floor(at / 1000))
    local signed = stamp .. body
@@ -76,15 +99,14 @@ function init(arguments)
    secret = file:read("*a"):gsub("\n$", "")
    file:close()
    run, events_each, now_ms = given.run, tonumber(given.purchase_events or 1), os.time() * 1000
+   renewals, stored, stored_run = tonumber(given.renewals or 0), tonumber(given.stored or 0), given.stored_run
+   math.randomseed(os.time() + thread_number)
    head = "POST " .. wrk.path .. " HTTP/1.1\r\nHost: " .. wrk.headers["Host"]
       .. "\r\nContent-Type: application/json\r\n"
    if given.close then connection = "\r\nConnection: close" end
    local pause, mean = tonumber(given.pause_ms), tonumber(given.mean_pause_ms)
    if pause then delay = function() return pause end end
-   if mean then
-      math.randomseed(os.time() + thread_number)
-      delay = function() return math.random(0, 2 * mean) end
-   end
+   if mean then delay = function() return math.random(0, 2 * mean) end end
    for index = 1, tonumber(given.prepared or 0) do ready[index] = make() end
 end
 
