@@ -69,8 +69,6 @@ enum APIOperation: String, CaseIterable {
 
     /// The scope that a token needs. Judging a receipt stores nothing, so it is a read.
     var scope: APIToken.Scope { method == "GET" || self == .judgeReceipt ? .read : .write }
-
-    var isOfVersion3: Bool { path.hasPrefix("/v3/") }
 }
 
 /// A query parameter.
