@@ -11,8 +11,6 @@ struct SourceText: Sendable {
             bytes.firstRange(of: "\"\"\"".utf8) != nil || bytes.firstRange(of: "'''".utf8) != nil
     }
 
-    var lineCount: Int { lines.count }
-
     /// Withholds these lines from excerpts.
     mutating func withhold(_ numbers: ClosedRange<Int>) {
         for number in numbers where number <= lines.count { withheld.insert(number) }

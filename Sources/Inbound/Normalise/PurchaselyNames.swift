@@ -1,7 +1,7 @@
 internal import Vocabulary
 
-/// What Purchasely's events state (api_version 3, docs.purchasely.com/docs/server-events, /transactional-event), and its
-/// spellings of stores. The names are `StandardTypes`.
+/// What Purchasely's events state (api_version 3, docs.purchasely.com/docs/server-events, /transactional-event), and
+/// its spellings of stores. The names are `StandardTypes`.
 enum PurchaselyNames {
     static let activate = "ACTIVATE"
     static let deactivate = "DEACTIVATE"
