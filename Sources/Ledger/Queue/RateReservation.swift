@@ -31,11 +31,6 @@ package struct ReservedSlots: Sendable {
     package let firstMicroseconds: Int64
     /// Time of the reservation.
     package let nowMicroseconds: Int64
-
-    package init(firstMicroseconds: Int64, nowMicroseconds: Int64) {
-        self.firstMicroseconds = firstMicroseconds
-        self.nowMicroseconds = nowMicroseconds
-    }
 }
 
 enum RateStatements {

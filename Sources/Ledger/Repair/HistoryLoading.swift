@@ -51,14 +51,14 @@ struct HistoryLoading {
     /// Webhooks may have been pruned once the ledger is older than they are kept.
     private mutating func readHorizon(_ kept: Duration, on session: borrowing Session) throws(DatabaseError) {
         guard let age = try session.run(RepairStatements.horizon, ()).first else { return }
-        now = Timestamp(milliseconds: age.now)
+        now = age.now
         let horizon = now.advanced(byMilliseconds: -kept.wholeMilliseconds)
-        if let since = age.since, since < horizon.milliseconds { history.prunedBefore = horizon }
+        if let since = age.since, since < horizon { history.prunedBefore = horizon }
     }
 
     private mutating func readTables(on session: borrowing Session) throws(DatabaseError) {
         for row in try session.run(RepairStatements.entitlements, purchase) {
-            let access = Access(isActive: row.isActive, asOf: Timestamp(milliseconds: row.asOf))
+            let access = Access(isActive: row.isActive, asOf: row.asOf)
             history.entitlements.append(
                 PurchaseHistory.Entitlement(holder: try holder(row.holder), access: access, event: row.event))
         }
@@ -67,15 +67,8 @@ struct HistoryLoading {
             history.transfers.append(
                 PurchaseHistory.Transfer(id: row.id, pair: pair, ordinal: Int(row.ordinal), event: row.event))
         }
-        for row in try session.run(RepairStatements.transactions, purchase) {
-            history.transactions.append(
-                PurchaseHistory.StoreTransaction(
-                    id: row.storeTransactionID, asOfEvent: row.asOfEvent, asOf: Timestamp(milliseconds: row.asOf),
-                    purchasedAt: row.purchasedAt.map { Timestamp(milliseconds: $0) },
-                    effectiveNextRenewalAt: row.effectiveNextRenewalAt.map { Timestamp(milliseconds: $0) }))
-            names.insert(row.storeTransactionID)
-        }
-        names.insert(history.key)
+        history.transactions = try session.run(RepairStatements.transactions, purchase)
+        names.formUnion(history.transactions.map(\.id) + [history.key])
         holders.formUnion(history.entitlements.map(\.holder))
         for transfer in history.transfers { holders.formUnion([transfer.pair.from, transfer.pair.to]) }
     }
@@ -200,7 +193,7 @@ struct HistoryLoading {
         if rows.count == Self.statementsMax { history.isCut = true }
         for row in rows {
             let (from, to) = (try holder(row.from), try holder(row.to))
-            let event = Event.transfer(from, to, in: scope, at: Timestamp(milliseconds: row.at))
+            let event = Event.transfer(from, to, in: scope, at: row.at)
             links.append(
                 PurchaseHistory.Item(row: row.event, key: .ofRow(row.event), event: event, facts: nil, isOwn: false))
         }
@@ -286,9 +279,8 @@ struct HistoryLoading {
     private func webhook(_ row: RepairStatements.WebhookRow) throws(DatabaseError) -> StoredWebhook {
         StoredWebhook(
             row: row.id, key: row.key, scope: history.scope, vendorEventID: row.vendorEventID, name: row.name,
-            holder: try holder(row.holder), occurredAt: Timestamp(milliseconds: row.occurredAt),
-            receivedAt: Timestamp(milliseconds: row.receivedAt), storeTransactionID: row.storeTransactionID,
-            body: row.body)
+            holder: try holder(row.holder), occurredAt: row.occurredAt, receivedAt: row.receivedAt,
+            storeTransactionID: row.storeTransactionID, body: row.body)
     }
 
     private func holder(_ text: String) throws(DatabaseError) -> Holder {

@@ -5,9 +5,9 @@ import Vocabulary
 enum RepairStatements {
     struct Age {
         /// The database's time.
-        let now: Int64
+        let now: Timestamp
         /// Since when the ledger exists.
-        let since: Int64?
+        let since: Timestamp?
     }
 
     struct WebhookRow {
@@ -16,8 +16,8 @@ enum RepairStatements {
         let vendorEventID: String?
         let name: String
         let holder: String
-        let occurredAt: Int64
-        let receivedAt: Int64
+        let occurredAt: Timestamp
+        let receivedAt: Timestamp
         let storeTransactionID: String?
         let body: [UInt8]
     }
@@ -41,7 +41,7 @@ enum RepairStatements {
 
     struct LinkRow {
         let event: Int64
-        let at: Int64
+        let at: Timestamp
         let from: String
         let to: String
     }
@@ -49,7 +49,7 @@ enum RepairStatements {
     struct EntitlementRow {
         let holder: String
         let isActive: Bool
-        let asOf: Int64
+        let asOf: Timestamp
         let event: Int64?
     }
 
@@ -59,14 +59,6 @@ enum RepairStatements {
         let to: String
         let ordinal: Int32
         let event: Int64
-    }
-
-    struct TransactionRow {
-        let storeTransactionID: String
-        let asOfEvent: Identifier
-        let asOf: Int64
-        let purchasedAt: Int64?
-        let effectiveNextRenewalAt: Int64?
     }
 
     static let named = Statement<(String, Identifier?, String?, Int32), Identifier>(
@@ -173,12 +165,12 @@ enum RepairStatements {
         "SELECT id, from_holder, to_holder, ordinal, event FROM transfers WHERE purchase = $1 ORDER BY event, id",
         row: TransferRow.init)
 
-    static let transactions = Statement<Identifier, TransactionRow>(
+    static let transactions = Statement<Identifier, PurchaseHistory.StoreTransaction>(
         "repair_transactions",
         """
         SELECT store_transaction_id, as_of_event, as_of_ms, purchased_at_ms, effective_next_renewal_at_ms
         FROM transactions WHERE purchase = $1
-        """, row: TransactionRow.init)
+        """, row: PurchaseHistory.StoreTransaction.init)
 
     static let write = Statement<(Identifier, [UInt8], String), ()>(
         "repair_write", "UPDATE purchases SET state = $2, kind = $3 WHERE id = $1")
