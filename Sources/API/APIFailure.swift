@@ -52,16 +52,14 @@ struct APIFailure: Error {
 
     /// `{"error": {"type": …, "code": …, "message": …}}`, the same envelope everywhere.
     var answer: HTTPAnswer {
-        var json = JSONWriter()
-        json.object { json in
-            json.key("error")
-            json.object { json in
-                json.member("type", kind.rawValue)
-                json.member("code", code.rawValue)
-                json.member("message", message)
+        let body = JSONWriter.object { json in
+            json.member("error", object: self) { failure, json in
+                json.member("type", failure.kind.rawValue)
+                json.member("code", failure.code.rawValue)
+                json.member("message", failure.message)
             }
         }
-        return .json(status, json.bytes, headers: [("cache-control", "no-store")] + headers)
+        return .json(status, body, headers: [("cache-control", "no-store")] + headers)
     }
 
     static func parameter(_ message: String) -> APIFailure { APIFailure(400, .request, .invalidParameter, message) }

@@ -1,11 +1,11 @@
-package import Vocabulary
+internal import Vocabulary
 
 // Whether a person may have a store's offer, decided from what the store states about their transactions. Pure: the
 // server's clock is passed in, because the device's may be wrong, and nothing is guessed. An algorithm that answers
 // "yes" without a receipt shows offers that the store then refuses; the answer here is `unknown`.
 
 /// A kind of offer.
-package enum Offer: String, Sendable, CaseIterable {
+enum Offer: String, Sendable, CaseIterable {
     /// A free trial or an introductory price: once per subscription group.
     case introductory
     /// For present and former subscribers.
@@ -13,61 +13,37 @@ package enum Offer: String, Sendable, CaseIterable {
 }
 
 /// One transaction of a person, from a receipt or the ledger.
-package struct StoreTransaction: Sendable, Hashable {
-    package let product: String?
+struct StoreTransaction: Sendable, Hashable {
+    let product: String?
     /// The store's own identifier of the subscription group, if it states one.
-    package let group: String?
+    var group: String?
     /// End of the paid period; nil: none or unreadable.
-    package let expiresAt: Timestamp?
+    let expiresAt: Timestamp?
     /// Refunded or revoked.
-    package let isRefunded: Bool
-    package let isTrial: Bool
+    var isRefunded = false
+    var isTrial = false
     /// Bought at an introductory price.
-    package let isIntroductory: Bool
-
-    package init(
-        product: String?, group: String? = nil, expiresAt: Timestamp?, isRefunded: Bool = false, isTrial: Bool = false,
-        isIntroductory: Bool = false
-    ) {
-        self.product = product
-        self.group = group
-        self.expiresAt = expiresAt
-        self.isRefunded = isRefunded
-        self.isTrial = isTrial
-        self.isIntroductory = isIntroductory
-    }
+    var isIntroductory = false
 }
 
 /// The renewal state of one subscription, active or expired: there is one for each that a person ever had.
-package struct PendingRenewal: Sendable, Hashable {
-    package let product: String
-    package let group: String?
+struct PendingRenewal: Sendable, Hashable {
+    let product: String
+    var group: String?
     /// Until then the store lets a person whose payment failed keep access.
-    package let graceExpiresAt: Timestamp?
-
-    package init(product: String, group: String? = nil, graceExpiresAt: Timestamp? = nil) {
-        self.product = product
-        self.group = group
-        self.graceExpiresAt = graceExpiresAt
-    }
+    var graceExpiresAt: Timestamp?
 }
 
-package struct EligibilityQuestion: Sendable, Hashable {
-    package let group: String
+struct EligibilityQuestion: Sendable, Hashable {
+    let group: String
     /// The products configured for the group; empty: the group is not configured.
-    package let products: Set<String>
-    package let offer: Offer
-
-    package init(group: String, products: Set<String>, offer: Offer) {
-        self.group = group
-        self.products = products
-        self.offer = offer
-    }
+    let products: Set<String>
+    let offer: Offer
 }
 
 /// The answer and its reason.
-package struct Eligibility: Sendable, Hashable {
-    package enum Answer: String, Sendable, CaseIterable {
+struct Eligibility: Sendable, Hashable {
+    enum Answer: String, Sendable, CaseIterable {
         case eligible = "ELIGIBLE"
         case notEligible = "NOT_ELIGIBLE"
         /// They have access: let them in, show no offer and check nothing else.
@@ -76,9 +52,9 @@ package struct Eligibility: Sendable, Hashable {
         case unknown = "UNKNOWN"
     }
 
-    package let answer: Answer
+    let answer: Answer
     /// A short sentence for a person, always the same for the same reason.
-    package let reason: String
+    let reason: String
 
     /// Applies the rules in order; the first that applies decides, and the order of the transactions never matters.
     ///
@@ -89,7 +65,7 @@ package struct Eligibility: Sendable, Hashable {
     /// Introductory, after that: any refund, any trial or introductory price, then a paid period that ends after `now`
     /// give NOT_ELIGIBLE; an end exactly at `now` is over. Promotional: ELIGIBLE exactly if the group has a pending
     /// renewal, which represents an active or expired subscription.
-    package static func decide(
+    static func decide(
         _ question: EligibilityQuestion, transactions: [StoreTransaction], renewals: [PendingRenewal], now: Timestamp
     ) -> Eligibility {
         let ofGroup = transactions.filter { question.concerns($0) }
@@ -158,7 +134,7 @@ enum EligibilityReason: Sendable, CaseIterable {
 }
 
 extension Eligibility {
-    fileprivate init(_ answer: Answer, _ reason: String) {
+    init(_ answer: Answer, _ reason: String) {
         self.answer = answer
         self.reason = reason
     }

@@ -19,26 +19,15 @@ extension Backend {
         }
         let now = try clock.now()
         let answers = asked.map { group in
-            guard let held else { return EligibilityAnswer.tooMany }
-            return EligibilityAnswer(decide(group, offer, held, now))
+            held.map { decide(group, offer, $0, now) } ?? .tooMany
         }
-        var json = JSONWriter()
-        if answers.count == 1 {
-            json.object { json in json.write(answers[0]) }
-        } else {
-            json.object { json in
-                json.key("data")
-                json.array { json in
-                    for (group, answer) in zip(asked, answers) {
-                        json.object { json in
-                            json.member("group", group)
-                            json.write(answer)
-                        }
-                    }
-                }
+        if answers.count == 1 { return .object { $0.write(answers[0]) } }
+        return .object { json in
+            json.member("data", objects: zip(asked, answers)) { answered, json in
+                json.member("group", answered.0)
+                json.write(answered.1)
             }
         }
-        return .json(200, json.bytes)
     }
 
     func judgeReceipt(_ call: Call) throws(APIFailure) -> HTTPAnswer {
@@ -50,9 +39,7 @@ extension Backend {
             throw .body("\(error)")
         }
         let answer = reading.decide(products: Set(groups[reading.group] ?? []), now: try clock.now())
-        var json = JSONWriter()
-        json.object { json in json.write(EligibilityAnswer(answer)) }
-        return .json(200, json.bytes)
+        return .object { $0.write(answer) }
     }
 
     /// Decides for one group. One-time purchases and grants of the app's backend are in no group of a store.
@@ -96,27 +83,14 @@ extension StoreTransaction {
     }
 }
 
-private struct EligibilityAnswer {
-    let answer: Eligibility.Answer
-    let reason: String
-
-    init(_ eligibility: Eligibility) {
-        answer = eligibility.answer
-        reason = eligibility.reason
-    }
-
-    private init(answer: Eligibility.Answer, reason: String) {
-        self.answer = answer
-        self.reason = reason
-    }
-
+extension Eligibility {
     /// The transactions beyond the limit might decide.
-    static let tooMany = EligibilityAnswer(
-        answer: .unknown, reason: "There are more than \(HolderLookup.transactionsMax) transactions.")
+    fileprivate static let tooMany = Eligibility(
+        .unknown, "There are more than \(HolderLookup.transactionsMax) transactions.")
 }
 
 extension JSONWriter {
-    fileprivate mutating func write(_ answer: EligibilityAnswer) {
+    fileprivate mutating func write(_ answer: Eligibility) {
         member("eligibility", answer.answer.rawValue)
         member("reason", answer.reason)
     }

@@ -16,21 +16,11 @@ extension Backend {
     }
 
     func readHistory(_ call: Call) async throws(APIFailure) -> HTTPAnswer {
-        let request = try request(call)
-        let page = try await gate.pass { () async throws(LookupFailure) in
-            try await lookup.history(
-                of: request.subject, in: request.scope, after: request.cursor, limit: request.limit)
-        }
-        return .page(page) { $1.write($0) }
+        try await page(call, lookup.history) { $1.write($0) }
     }
 
     func readTransfers(_ call: Call) async throws(APIFailure) -> HTTPAnswer {
-        let request = try request(call)
-        let page = try await gate.pass { () async throws(LookupFailure) in
-            try await lookup.transfers(
-                of: request.subject, in: request.scope, after: request.cursor, limit: request.limit)
-        }
-        return .page(page) { $1.write($0) }
+        try await page(call, lookup.transfers) { $1.write($0) }
     }
 
     func readIdentities(_ call: Call) async throws(APIFailure) -> HTTPAnswer {
@@ -42,6 +32,18 @@ extension Backend {
             try await lookup.identities(of: holder, in: request.scope, after: request.cursor, limit: request.limit)
         }
         return .page(page) { $1.write($0) }
+    }
+
+    private func page<Entry>(
+        _ call: Call,
+        _ find: (LookupSubject, LookupScope, LookupCursor?, Int) async throws(LookupFailure) -> LookupPage<Entry>,
+        _ write: (Entry, inout JSONWriter) -> Void
+    ) async throws(APIFailure) -> HTTPAnswer {
+        let request = try request(call)
+        let page = try await gate.pass { () async throws(LookupFailure) in
+            try await find(request.subject, request.scope, request.cursor, request.limit)
+        }
+        return .page(page, write)
     }
 
     /// The common parameters of the four, read before a turn is taken at the gate.
@@ -63,100 +65,85 @@ private struct HolderRequest: Sendable {
 }
 
 extension HTTPAnswer {
-    /// `{"data": […], "next": …}`.
+    /// 200 with one JSON object.
+    static func object(_ members: (inout JSONWriter) -> Void) -> HTTPAnswer { .json(200, JSONWriter.object(members)) }
+
+    /// `{"data": […], "next": …}`; `write` writes the members of an entry.
     static func page<Entry>(
         _ page: LookupPage<Entry>, _ write: (Entry, inout JSONWriter) -> Void
     ) -> HTTPAnswer {
-        var json = JSONWriter(reservingCapacity: 64 + page.entries.count * 512)
-        json.object { json in
-            json.key("data")
-            json.array { json in
-                for entry in page.entries { write(entry, &json) }
-            }
+        .object { json in
+            json.member("data", objects: page.entries, write)
             json.member("next", page.next?.written)
         }
-        return .json(200, json.bytes)
     }
 }
 
 extension JSONWriter {
     mutating func write(_ held: HeldPurchase) {
         let transaction = held.newestTransaction
-        object { json in
-            json.member("product", held.purchase.product)
-            json.member("plan", held.purchase.plan)
-            json.member("active", held.isActive)
-            json.member("source", held.scope.source)
-            json.member("environment", held.scope.environment)
-            json.member("holder", held.holder)
-            json.member("as_of", held.asOf)
-            json.member("app", held.scope.app)
-            json.member("store", held.purchase.store)
-            json.member("purchase", held.purchase.key)
-            json.member("kind", held.purchase.kind.rawValue)
-            json.member("subscription_id", held.purchase.subscriptionID)
-            json.member("expires_at", transaction?.effectiveNextRenewalAt)
-            json.member("status", transaction?.status)
-            json.member("offer_type", transaction?.offerType)
-            json.member("store_transaction_id", transaction?.storeTransactionID)
-            json.key("cause")
-            guard let cause = held.cause else { return json.null() }
-            json.object { json in
-                json.member("event_id", cause.eventID)
-                json.member("event_name", cause.name)
-                json.member("type", cause.type)
-            }
+        member("product", held.purchase.product)
+        member("plan", held.purchase.plan)
+        member("active", held.isActive)
+        member("source", held.scope.source)
+        member("environment", held.scope.environment)
+        member("holder", held.holder)
+        member("as_of", held.asOf)
+        member("app", held.scope.app)
+        member("store", held.purchase.store)
+        member("purchase", held.purchase.key)
+        member("kind", held.purchase.kind.rawValue)
+        member("subscription_id", held.purchase.subscriptionID)
+        member("expires_at", transaction?.effectiveNextRenewalAt)
+        member("status", transaction?.status)
+        member("offer_type", transaction?.offerType)
+        member("store_transaction_id", transaction?.storeTransactionID)
+        member("cause", object: held.cause) { cause, json in
+            json.member("event_id", cause.eventID)
+            json.member("event_name", cause.name)
+            json.member("type", cause.type)
         }
     }
 
     mutating func write(_ event: PastEvent) {
-        object { json in
-            json.member("event_id", event.eventID)
-            json.member("event_name", event.name)
-            json.member("type", event.type)
-            json.member("source", event.scope.source)
-            json.member("environment", event.scope.environment)
-            json.member("app", event.scope.app)
-            json.member("holder", event.holder)
-            json.member("occurred_at", event.occurredAt)
-            json.member("received_at", event.receivedAt)
-            json.member("purchase", event.purchase)
-            json.member("product", event.product)
-            json.member("store_transaction_id", event.storeTransactionID)
-            json.key("transfers")
-            json.array { json in
-                for transfer in event.transfers { json.write(transfer) }
-            }
-        }
+        member("event_id", event.eventID)
+        member("event_name", event.name)
+        member("type", event.type)
+        member("source", event.scope.source)
+        member("environment", event.scope.environment)
+        member("app", event.scope.app)
+        member("holder", event.holder)
+        member("occurred_at", event.occurredAt)
+        member("received_at", event.receivedAt)
+        member("purchase", event.purchase)
+        member("product", event.product)
+        member("store_transaction_id", event.storeTransactionID)
+        member("transfers", objects: event.transfers) { $1.write($0) }
     }
 
     mutating func write(_ transfer: PassedPurchase) {
-        object { json in
-            json.member("id", transfer.id.transferID)
-            json.member("source", transfer.scope.source)
-            json.member("environment", transfer.scope.environment)
-            json.member("app", transfer.scope.app)
-            json.member("purchase", transfer.purchase)
-            json.member("product", transfer.product)
-            json.member("from", transfer.from)
-            json.member("to", transfer.to)
-            json.member("told_at", transfer.announcedAt)
-            json.member("event_id", transfer.eventID)
-            json.member("occurred_at", transfer.occurredAt)
-        }
+        member("id", transfer.id.transferID)
+        member("source", transfer.scope.source)
+        member("environment", transfer.scope.environment)
+        member("app", transfer.scope.app)
+        member("purchase", transfer.purchase)
+        member("product", transfer.product)
+        member("from", transfer.from)
+        member("to", transfer.to)
+        member("told_at", transfer.announcedAt)
+        member("event_id", transfer.eventID)
+        member("occurred_at", transfer.occurredAt)
     }
 
     mutating func write(_ link: IdentityLink) {
-        object { json in
-            json.member("source", link.scope.source)
-            json.member("environment", link.scope.environment)
-            json.member("app", link.scope.app)
-            json.member("anonymous_user_id", link.anonymousID)
-            json.member("user_id", link.userID)
-            json.member("as_of", link.asOf)
-            json.member("until", link.until)
-            json.member("active", link.isActive)
-        }
+        member("source", link.scope.source)
+        member("environment", link.scope.environment)
+        member("app", link.scope.app)
+        member("anonymous_user_id", link.anonymousID)
+        member("user_id", link.userID)
+        member("as_of", link.asOf)
+        member("until", link.until)
+        member("active", link.isActive)
     }
 
     /// `{"user_id": …}` or `{"anonymous_user_id": …}`.

@@ -58,10 +58,7 @@ extension Backend {
         var statement = BackendStatement(name: .restored, scope: scope, install: install, at: try clock.next())
         statement.change = .restore(install: install, transactions: transactions, strategy: strategy)
         try await record(statement) { json in
-            json.key("transactions")
-            json.array { json in
-                for id in transactions { json.string(id) }
-            }
+            json.member("transactions", strings: transactions)
             json.member("strategy", strategy.rawValue)
         }
         return try await seen(by: install, in: scope)

@@ -1,3 +1,5 @@
+internal import Vocabulary
+
 /// Percent-encoding (RFC 3986 section 2.1), read strictly: the meaning of a stray percent sign or of invalid UTF-8
 /// would have to be guessed, and ids are compared byte by byte.
 enum PercentText {
@@ -23,9 +25,9 @@ enum PercentText {
         while let byte = rest.popFirst() {
             switch byte {
             case UInt8(ascii: "%"):
-                guard let high = rest.popFirst().flatMap(digit), let low = rest.popFirst().flatMap(digit) else {
-                    throw .malformed
-                }
+                guard let high = rest.popFirst().flatMap(Identifier.value(ofHexDigit:)),
+                    let low = rest.popFirst().flatMap(Identifier.value(ofHexDigit:))
+                else { throw .malformed }
                 bytes.append(high << 4 | low)
             case UInt8(ascii: "+") where plusIsSpace: bytes.append(UInt8(ascii: " "))
             default: bytes.append(byte)
@@ -34,14 +36,5 @@ enum PercentText {
         if bytes.contains(0) { throw .nul }
         guard let decoded = String(validating: bytes, as: UTF8.self) else { throw .notUTF8 }
         return decoded
-    }
-
-    private static func digit(_ byte: UInt8) -> UInt8? {
-        switch byte {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0")
-        case UInt8(ascii: "a")...UInt8(ascii: "f"): byte - UInt8(ascii: "a") + 10
-        case UInt8(ascii: "A")...UInt8(ascii: "F"): byte - UInt8(ascii: "A") + 10
-        default: nil
-        }
     }
 }

@@ -27,7 +27,9 @@ struct ReceiptObject {
         guard objects.count <= max else {
             throw fault(key, "has \(objects.count) members; \(max) are allowed")
         }
-        guard Self.isOnly(objects.map(\.range), in: raw) else { throw fault(key, "holds something other than objects") }
+        guard (try? object.elementCount(key)) == objects.count else {
+            throw fault(key, "holds something other than objects")
+        }
         return objects.enumerated().map { ReceiptObject($1, path: "\(path).\(key)[\($0)]") }
     }
 
@@ -73,19 +75,5 @@ struct ReceiptObject {
         guard text.hasSuffix(zone) else { return nil }
         let parts = text.dropLast(zone.count).split(separator: " ", omittingEmptySubsequences: false)
         return parts.count == 2 ? Timestamp(iso8601: "\(parts[0])T\(parts[1])Z") : nil
-    }
-
-    /// Whether the array contains only these objects, separated by commas.
-    private static func isOnly(_ objects: [Range<Int>], in array: ArraySlice<UInt8>) -> Bool {
-        var rest: [UInt8] = []
-        var at = array.startIndex
-        for range in objects {
-            rest += array[at..<range.lowerBound]
-            at = range.upperBound
-        }
-        rest += array[at...]
-        let marks = rest.filter { ![0x20, 0x0A, 0x0D, 0x09].contains($0) }
-        let commas = [UInt8](repeating: UInt8(ascii: ","), count: max(0, objects.count - 1))
-        return marks == [UInt8(ascii: "[")] + commas + [UInt8(ascii: "]")]
     }
 }

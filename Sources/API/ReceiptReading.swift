@@ -1,41 +1,41 @@
 internal import JSONText
-package import Vocabulary
+internal import Vocabulary
 
 // `POST /v1/eligibility`: `{"receipt": {…}, "group": "…", "offer": "…"}`. The receipt is the App Store's answer to a
 // server that has a receipt verified (Apple, "App Store Receipts": `responseBody.Latest_receipt_info` and
 // `responseBody.Pending_renewal_info`), passed on unchanged.
 
 /// Limits of a receipt.
-package enum ReceiptLimits {
+enum ReceiptLimits {
     /// Transactions of one receipt, and also its pending renewals.
-    package static let transactionsMax = 10_000
+    static let transactionsMax = 10_000
 }
 
 /// An invalid member of a request. It never quotes a value, because values are personal data.
-package struct ReceiptFault: Error, Sendable, Hashable, CustomStringConvertible {
+struct ReceiptFault: Error, Sendable, Hashable, CustomStringConvertible {
     /// Path from the top of the body: `receipt.latest_receipt_info[3].product_id`; empty for the body itself.
-    package let path: String
+    let path: String
     /// What is wrong; reads as a continuation of the path.
-    package let problem: String
+    let problem: String
 
-    package var description: String { path.isEmpty ? "the body \(problem)" : "\(path) \(problem)" }
+    var description: String { path.isEmpty ? "the body \(problem)" : "\(path) \(problem)" }
 }
 
 /// A request about a receipt.
-package struct ReceiptReading: Sendable {
-    package struct Receipt: Sendable {
-        package let transactions: [StoreTransaction]
-        package let renewals: [PendingRenewal]
+struct ReceiptReading: Sendable {
+    struct Receipt: Sendable {
+        let transactions: [StoreTransaction]
+        let renewals: [PendingRenewal]
     }
 
-    package let group: String
-    package let offer: Offer
+    let group: String
+    let offer: Offer
     /// A failure concerns only the receipt: the request is valid, and its answer is UNKNOWN.
-    package let receipt: Result<Receipt, ReceiptFault>
+    let receipt: Result<Receipt, ReceiptFault>
 
     /// - Throws: if the request itself cannot be understood: no strict JSON object (with the offset), or `group`,
     ///   `offer` or `receipt` missing or of the wrong type.
-    package static func read(_ body: [UInt8]) throws(ReceiptFault) -> ReceiptReading {
+    static func read(_ body: [UInt8]) throws(ReceiptFault) -> ReceiptReading {
         let top: JSONObject
         do {
             top = try JSONScan.topObject(body, depthMax: Limits.jsonDepthMax)
@@ -58,7 +58,7 @@ package struct ReceiptReading: Sendable {
 
     /// Decides the request.
     /// - Parameter products: the products configured for the group; empty: the group is not configured.
-    package func decide(products: Set<String>, now: Timestamp) -> Eligibility {
+    func decide(products: Set<String>, now: Timestamp) -> Eligibility {
         switch receipt {
         case .success(let receipt):
             Eligibility.decide(

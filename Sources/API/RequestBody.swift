@@ -48,7 +48,7 @@ struct RequestBody {
         let texts = try read { () throws(JSONError) in try object.texts(key) }
         guard !texts.isEmpty else { throw .body("\(key) is missing or empty") }
         guard texts.count <= max else { throw .body("\(key) has more than \(max) elements") }
-        guard let raw = object.raw(key), Self.elements(raw) == texts.count else {
+        guard try read({ () throws(JSONError) in try object.elementCount(key) }) == texts.count else {
             throw .body("\(key) holds something that is neither a string nor an integer")
         }
         for text in texts { try Self.check(text, "an element of \(key)") }
@@ -64,30 +64,5 @@ struct RequestBody {
         guard text.utf8.count <= Limits.identifierBytesMax else {
             throw .body("\(what) is longer than \(Limits.identifierBytesMax) bytes")
         }
-    }
-
-    /// The number of elements of a non-empty array, counted by its commas. Its text was scanned before.
-    private static func elements(_ array: ArraySlice<UInt8>) -> Int {
-        var (count, depth, isInString, isEscaped) = (1, 0, false, false)
-        for byte in array {
-            if isInString {
-                if isEscaped {
-                    isEscaped = false
-                } else if byte == UInt8(ascii: "\\") {
-                    isEscaped = true
-                } else if byte == UInt8(ascii: "\"") {
-                    isInString = false
-                }
-                continue
-            }
-            switch byte {
-            case UInt8(ascii: "\""): isInString = true
-            case UInt8(ascii: "["), UInt8(ascii: "{"): depth += 1
-            case UInt8(ascii: "]"), UInt8(ascii: "}"): depth -= 1
-            case UInt8(ascii: ",") where depth == 1: count += 1
-            default: break
-            }
-        }
-        return count
     }
 }

@@ -26,8 +26,7 @@ struct BackendStatement {
 
     /// - Parameter asked: writes the members of the request.
     func event(id: String, asked: (inout JSONWriter) -> Void) -> Event {
-        var json = JSONWriter()
-        json.object { json in
+        let body = JSONWriter.object { json in
             json.member("event_name", name.rawValue)
             json.member("event_id", id)
             json.member("environment", scope.environment)
@@ -37,7 +36,7 @@ struct BackendStatement {
         return Event(
             scope: scope, vendorEventID: id, name: name.rawValue, type: name.rawValue, holder: .anonymous(install),
             occurredAt: at, purchase: purchase, transaction: transaction, facts: facts, change: change, links: links,
-            body: json.bytes)
+            body: body)
     }
 }
 
@@ -48,7 +47,7 @@ extension Backend {
     func record(
         _ statement: BackendStatement, asked: (inout JSONWriter) -> Void = { _ in }
     ) async throws(APIFailure) -> Bool {
-        let event = statement.event(id: RandomID.uuid(), asked: asked)
+        let event = statement.event(id: Identifier.random().uuid4, asked: asked)
         let answer = await withCheckedContinuation { continuation in
             queue.submit(.event(event)) { continuation.resume(returning: $0) }
         }
@@ -83,30 +82,4 @@ extension Backend {
         }
         return app
     }
-}
-
-/// Unique names that cannot be guessed.
-enum RandomID {
-    private static func bytes() -> [UInt8] {
-        var generator = SystemRandomNumberGenerator()
-        return Identifier(high: generator.next(), low: generator.next()).bytes
-    }
-
-    /// A UUID of version 4 (RFC 9562 section 5.4).
-    static func uuid() -> String {
-        var bytes = bytes()
-        bytes[6] = bytes[6] & 0x0F | 0x40
-        bytes[8] = bytes[8] & 0x3F | 0x80
-        let hex = Identifier.hex(of: bytes)
-        var parts: [Substring] = []
-        var rest = hex[...]
-        for length in [8, 4, 4, 4, 12] {
-            parts.append(rest.prefix(length))
-            rest = rest.dropFirst(length)
-        }
-        return parts.joined(separator: "-")
-    }
-
-    /// 32 hex digits.
-    static func bare() -> String { Identifier.hex(of: bytes()) }
 }

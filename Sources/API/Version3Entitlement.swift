@@ -83,23 +83,18 @@ extension Version3Entitlement.Product {
 }
 
 extension JSONWriter {
+    /// Writes the members of an entitlement.
     mutating func write(_ entitlement: Version3Entitlement) {
-        object { json in
-            json.member("id", entitlement.id)
-            json.member("active", entitlement.isActive)
-            json.member("started", entitlement.started?.wholeSeconds)
-            json.member("expires", entitlement.expires?.wholeSeconds)
-            json.member("source", entitlement.source)
-            json.key("product")
-            guard let product = entitlement.product else { return json.null() }
-            json.object { json in
-                json.member("product_id", product.id)
-                json.key("subscription")
-                guard let subscription = product.subscription else { return json.null() }
-                json.object { json in
-                    json.member("renew_state", subscription.renewState)
-                    json.member("current_period_type", subscription.periodType)
-                }
+        member("id", entitlement.id)
+        member("active", entitlement.isActive)
+        member("started", entitlement.started?.wholeSeconds)
+        member("expires", entitlement.expires?.wholeSeconds)
+        member("source", entitlement.source)
+        member("product", object: entitlement.product) { product, json in
+            json.member("product_id", product.id)
+            json.member("subscription", object: product.subscription) { subscription, json in
+                json.member("renew_state", subscription.renewState)
+                json.member("current_period_type", subscription.periodType)
             }
         }
     }

@@ -15,16 +15,11 @@ extension Backend {
                 of: .install(user.id), in: LookupScope(environment: user.environment, source: view.source.name),
                 after: cursor, limit: limit)
         }
-        var json = JSONWriter()
-        json.object { json in
+        return .object { json in
             json.member("object", "list")
-            json.key("data")
-            json.array { json in
-                for held in page.entries { json.write(Version3Entitlement(held)) }
-            }
+            json.member("data", objects: page.entries) { $1.write(Version3Entitlement($0)) }
             json.member("next", page.next?.written)
         }
-        return .json(200, json.bytes)
     }
 
     /// Grants an entitlement. A second grant while the first lasts changes nothing and keeps the old end.
@@ -75,9 +70,8 @@ extension Backend {
             let body = try RequestBody(body)
             let id = try body.requiredIdentifier("id")
             guard let number = try body.integer("expires") else { throw .body("expires is missing") }
-            guard let until = Timestamp(secondsOrMilliseconds: number), until > now else {
-                throw .body("expires is not in the future")
-            }
+            let until = Timestamp(secondsOrMilliseconds: number)
+            guard until > now, Timestamp.writable.contains(until) else { throw .body("expires is not in the future") }
             return (id, until)
         } catch {
             throw APIFailure(400, .request, .invalidEntitlementData, error.message)
@@ -85,9 +79,7 @@ extension Backend {
     }
 
     private static func answer(_ entitlement: Version3Entitlement) -> HTTPAnswer {
-        var json = JSONWriter()
-        json.write(entitlement)
-        return .json(200, json.bytes)
+        .object { $0.write(entitlement) }
     }
 }
 
@@ -105,7 +97,7 @@ struct Grant {
     }
 
     func granting(
-        to holders: [Holder], at: Timestamp, until: Timestamp, transaction: String = "manual:" + RandomID.bare()
+        to holders: [Holder], at: Timestamp, until: Timestamp, transaction: String = "manual:" + Identifier.random().hex
     ) -> BackendStatement {
         var statement = BackendStatement(name: .entitlementGranted, scope: scope, install: install, at: at)
         statement.purchase = purchase

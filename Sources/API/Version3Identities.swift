@@ -23,7 +23,7 @@ extension Backend {
         guard try await install(identifiedAs: id, in: view, environment: scope.environment) == nil else {
             throw Self.linkedToAnother
         }
-        let user = try await register(RandomID.bare(), in: scope)
+        let user = try await register(Identifier.random().hex, in: scope)
         return try await link(id, to: user, in: view, scope: scope)
     }
 
@@ -73,11 +73,9 @@ extension Backend {
         422, .resource, .identityAlreadyExists, "identity already exists: it's linked to another user")
 
     private static func answer(identity: String, install: String) -> HTTPAnswer {
-        var json = JSONWriter()
-        json.object { json in
+        .object { json in
             json.member("id", identity)
             json.member("user_id", install)
         }
-        return .json(200, json.bytes)
     }
 }

@@ -91,14 +91,12 @@ extension Backend {
 
     private func answer(for install: KnownInstall, in view: Version3Source) async throws(APIFailure) -> HTTPAnswer {
         let identity = try await identity(of: install, in: view)
-        var json = JSONWriter()
-        json.object { json in
+        return .object { json in
             json.member("id", install.id)
             json.member("identity_id", identity.current ?? identity.own)
             json.member("created", install.createdAt.wholeSeconds)
             json.member("environment", Version3Environment.write(install.environment))
         }
-        return .json(200, json.bytes)
     }
 }
 
@@ -107,12 +105,5 @@ extension Timestamp {
     var wholeSeconds: Int64 {
         let (seconds, rest) = milliseconds.quotientAndRemainder(dividingBy: 1_000)
         return rest < 0 ? seconds - 1 : seconds
-    }
-
-    /// Reads seconds or milliseconds since 1970, depending on the magnitude: the vendor's own examples contain both.
-    init?(secondsOrMilliseconds number: Int64) {
-        // The limit is the year 5138 in seconds and 1973 in milliseconds.
-        self.init(milliseconds: number.magnitude < 100_000_000_000 ? number * 1_000 : number)
-        guard Timestamp.writable.contains(self) else { return nil }
     }
 }

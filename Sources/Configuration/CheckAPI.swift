@@ -19,7 +19,7 @@ extension Check {
         of view: TableView, group: String?, taken: inout [String: (group: String?, header: Span, span: Span)]
     ) -> [String] {
         guard let texts = strings("products", of: view) else { return [] }
-        isNotEmpty("products", of: view, "name the products that share one introductory offer")
+        isNotEmpty("products", of: view, ": name the products that share one introductory offer")
         var products: [String] = []
         for text in texts {
             guard text.value.utf8.count <= Limits.identifierBytesMax else {
@@ -90,7 +90,7 @@ extension Check {
 
     private mutating func scopes(of view: TableView) -> Set<APIToken.Scope> {
         guard let texts = strings("scopes", of: view) else { return [] }
-        isNotEmpty("scopes", of: view, "this token would be good for nothing")
+        isNotEmpty("scopes", of: view, ": this token would be good for nothing")
         var scopes: Set<APIToken.Scope> = []
         for text in texts {
             if let scope = APIToken.Scope(rawValue: text.value) {
@@ -102,12 +102,6 @@ extension Check {
             }
         }
         return scopes
-    }
-
-    private mutating func isNotEmpty(_ key: String, of view: TableView, _ consequence: String) {
-        if let entry = view[key], case .array(let members) = entry.node.value, members.isEmpty {
-            report.error("`\(key)` is empty: \(consequence)", at: entry.node.span)
-        }
     }
 
     /// Reports a `source`, or a member of `sources`, that the file does not set up.

@@ -27,7 +27,7 @@ extension Check {
         }
     }
 
-    private mutating func tls(of view: TableView) -> Configuration.TLSFiles? {
+    private mutating func tls(of view: TableView) -> TLSFiles? {
         guard let entry = view["tls"] else { return nil }
         guard let inner = self.view(of: entry.node, Schema.tls) else {
             mismatch(entry, "tls", view)
@@ -38,7 +38,7 @@ extension Check {
         if let certificate { readable(certificate, "certificate") }
         if let key { readable(key, "key", isSecret: true) }
         guard let certificate, let key else { return nil }
-        return Configuration.TLSFiles(certificate: certificate.value, key: key.value)
+        return TLSFiles(certificate: certificate.value, key: key.value)
     }
 
     /// Reads `[database]`. libpq interprets the url; only a password in clear text is noticed here.
@@ -92,7 +92,7 @@ extension Check {
         return Configuration.Journal(detailPerSecond: detail ?? Limits.journalDetailPerSecond)
     }
 
-    mutating func retention(_ view: TableView?) -> Configuration.Retention {
+    mutating func retention(_ view: TableView?) -> Retention {
         let kept = ConfigurationLimits.attemptsKept
         let attempts = view.flatMap { duration("attempts", of: $0, in: kept) }
         let events = view.flatMap { duration("events", of: $0, in: kept) } ?? ConfigurationLimits.eventsKeptDefault
@@ -104,7 +104,7 @@ extension Check {
                 "`events` (\(DurationText.write(events))) must be at least `duplicates` "
                     + "(\(DurationText.write(duplicates))): an event keeps its own identity", at: span)
         }
-        return Configuration.Retention(
+        return Retention(
             attempts: attempts ?? ConfigurationLimits.attemptsKeptDefault, events: events, duplicates: duplicates)
     }
 }

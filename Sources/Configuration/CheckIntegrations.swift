@@ -68,10 +68,7 @@ extension Check {
 
     private mutating func events(of view: TableView) -> [Glob]? {
         guard let texts = strings("events", of: view) else { return nil }
-        if texts.isEmpty, let entry = view["events"], case .array(let members) = entry.node.value, members.isEmpty {
-            report.error(
-                "`events` is empty: this integration would be sent nothing; [\"*\"] means all", at: entry.node.span)
-        }
+        isNotEmpty("events", of: view, ": this integration would be sent nothing; [\"*\"] means all")
         for text in texts {
             guard text.value.unicodeScalars.count <= ConfigurationLimits.patternCharactersMax else {
                 report.error(
@@ -90,18 +87,14 @@ extension Check {
 
     private mutating func environments(of view: TableView) -> [String] {
         let texts = strings("environments", of: view) ?? []
-        if let entry = view["environments"], case .array(let members) = entry.node.value, members.isEmpty {
-            report.error("`environments` is empty; leave it out for all", at: entry.node.span)
-        }
+        isNotEmpty("environments", of: view, "; leave it out for all")
         for text in texts { environmentIsKnown(text) }
         return texts.map(\.value)
     }
 
     private mutating func sources(of view: TableView, known: [String]) -> [String] {
         let texts = strings("sources", of: view) ?? []
-        if let entry = view["sources"], case .array(let members) = entry.node.value, members.isEmpty {
-            report.error("`sources` is empty; leave it out for all", at: entry.node.span)
-        }
+        isNotEmpty("sources", of: view, "; leave it out for all")
         for text in texts { sourceIsKnown(text, among: known) }
         return texts.map(\.value)
     }
@@ -148,29 +141,7 @@ extension Check {
 /// The types that a message can have. Others are passed on as well; a glob that matches none of these is most likely a
 /// mistake.
 enum EventTypes {
-    static let known = standard + own
-
-    /// The v3 names, which mean the same for all sources (Domain.md, "Messages").
-    private static let standard =
-        [
-            "ACTIVATE", "DEACTIVATE",
-            "SUBSCRIPTION_STARTED", "SUBSCRIPTION_RENEWED", "SUBSCRIPTION_REACTIVATED", "SUBSCRIPTION_DEFERRED",
-            "SUBSCRIPTION_CROSSGRADED", "SUBSCRIPTION_DOWNGRADED", "SUBSCRIPTION_UPGRADED",
-            "RENEWAL_DISABLED", "RENEWAL_ENABLED", "RETENTION_MESSAGE_REQUESTED",
-            "SUBSCRIPTION_TERMINATED", "SUBSCRIPTION_EXPIRED", "FAMILY_SHARED_REVOKED",
-            "SUBSCRIPTION_REFUNDED_REVOKED",
-            "GRACE_PERIOD_STARTED", "GRACE_PERIOD_TERMINATED", "ENTERED_BILLING_RETRY",
-            "SUBSCRIPTION_CANCELLED_DURING_GRACE_PERIOD", "SUBSCRIPTION_RECOVERED_FROM_GRACE_PERIOD",
-            "SUBSCRIPTION_RECOVERED_FROM_BILLING_RETRY",
-            "SUBSCRIPTION_WILL_PAUSE", "SUBSCRIPTION_PAUSED", "SUBSCRIPTION_UNPAUSED",
-            "SUBSCRIPTION_CANCELLED_DURING_PAUSE", "SUBSCRIPTION_WILL_NOT_PAUSE",
-            "SUBSCRIPTION_TRANSFERRED", "SUBSCRIPTION_RECEIVED",
-            "ONE_TIME_PURCHASE_TRANSFERRED", "ONE_TIME_PURCHASE_RECEIVED",
-            "TRANSACTION_PROCESSED", "INSTALLMENT_PAID", "INSTALLMENT_REFUNDED", "PURCHASE_VALIDATED",
-        ]
-        + ["TRIAL", "INTRO_OFFER", "PROMO_CODE", "PROMOTIONAL_OFFER"].flatMap { offer in
-            ["STARTED", "CONVERTED", "NOT_CONVERTED"].map { "\(offer)_\($0)" }
-        }
+    static let known = StandardTypes.all + own
 
     /// Types that have no such name and keep their own: of sessions, of the API's writes, and of other events of
     /// platforms.

@@ -92,34 +92,34 @@ extension Check {
     mutating func duration(
         _ text: Located<String>, _ key: String, _ view: TableView, in range: ClosedRange<Duration>
     ) -> Duration? {
-        guard let duration = DurationText.read(text.value) else {
-            report.error(
-                "`\(key)` must be \(view.expected(key)), not \(Quote.value(text.value)); the units are ms, s, m, h and d",
-                at: text.span)
-            return nil
-        }
-        guard range.contains(duration) else {
-            let bounds = "\(DurationText.write(range.lowerBound)) to \(DurationText.write(range.upperBound))"
-            report.error("`\(key)` must be from \(bounds), not \(DurationText.write(duration))", at: text.span)
-            return nil
-        }
-        return duration
+        quantity(
+            text, key, view, in: range, units: "ms, s, m, h and d", read: DurationText.read, write: DurationText.write)
     }
 
     mutating func size(_ key: String, of view: TableView, in range: ClosedRange<Int>) -> Int? {
-        guard let text = string(key, of: view) else { return nil }
-        guard let bytes = SizeText.read(text.value) else {
+        string(key, of: view).flatMap { text in
+            quantity(
+                text, key, view, in: range, units: "B, KiB, MiB and GiB", read: SizeText.read, write: SizeText.write)
+        }
+    }
+
+    private mutating func quantity<Value>(
+        _ text: Located<String>, _ key: String, _ view: TableView, in range: ClosedRange<Value>, units: String,
+        read: (String) -> Value?, write: (Value) -> String
+    ) -> Value? {
+        guard let value = read(text.value) else {
             report.error(
-                "`\(key)` must be \(view.expected(key)), not \(Quote.value(text.value)); the units are B, KiB, MiB and GiB",
+                "`\(key)` must be \(view.expected(key)), not \(Quote.value(text.value)); the units are \(units)",
                 at: text.span)
             return nil
         }
-        guard range.contains(bytes) else {
-            let bounds = "\(SizeText.write(range.lowerBound)) to \(SizeText.write(range.upperBound))"
-            report.error("`\(key)` must be from \(bounds), not \(SizeText.write(bytes))", at: text.span)
+        guard range.contains(value) else {
+            report.error(
+                "`\(key)` must be from \(write(range.lowerBound)) to \(write(range.upperBound)), not \(write(value))",
+                at: text.span)
             return nil
         }
-        return bytes
+        return value
     }
 
     /// One of the words that an enumeration has.
@@ -153,6 +153,13 @@ extension Check {
             return nil
         }
         return members
+    }
+
+    /// - Parameter remark: goes on after "is empty".
+    mutating func isNotEmpty(_ key: String, of view: TableView, _ remark: String) {
+        if let entry = view[key], case .array(let members) = entry.node.value, members.isEmpty {
+            report.error("`\(key)` is empty\(remark)", at: entry.node.span)
+        }
     }
 
     mutating func plain(_ text: String, _ key: String, at span: Span) -> Located<String>? {

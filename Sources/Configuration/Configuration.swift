@@ -12,12 +12,6 @@ package struct Configuration: Sendable {
         package let tls: TLSFiles?
     }
 
-    /// PEM files, each path absolute or relative to the working directory.
-    package struct TLSFiles: Sendable, Hashable {
-        package let certificate: String
-        package let key: String
-    }
-
     package struct Database: Sendable {
         /// Any libpq connection string, a secret because it may hold a password. Nil: the private cluster, or, under
         /// `.check` alone, a secret that could not be read here (`usesPrivateCluster` tells them apart).
@@ -35,13 +29,6 @@ package struct Configuration: Sendable {
     package struct Journal: Sendable, Hashable {
         /// Successes a second that each get an entry.
         package let detailPerSecond: Int
-    }
-
-    /// How long attempts, events and the memory of duplicates stay in the database.
-    package struct Retention: Sendable, Hashable {
-        package let attempts: Duration
-        package let events: Duration
-        package let duplicates: Duration
     }
 
     package let server: Server

@@ -5,12 +5,7 @@ package struct SecretReader: Sendable {
     package struct File: Sendable {
         package let bytes: [UInt8]
         /// Whether anyone on the machine may read it (mode & 0004).
-        package let isReadableByOthers: Bool
-
-        package init(bytes: [UInt8], isReadableByOthers: Bool = false) {
-            self.bytes = bytes
-            self.isReadableByOthers = isReadableByOthers
-        }
+        package var isReadableByOthers = false
     }
 
     package enum Failure: Error, Sendable, Hashable {
@@ -35,17 +30,7 @@ package struct SecretReader: Sendable {
     package let environment: @Sendable (_ name: String) -> String?
     package let readFile: @Sendable (_ path: String, _ bytesMax: Int) -> Result<File, Failure>
     /// Whether the path is there and belongs to the user of this process.
-    package let owns: @Sendable (_ path: String) -> Bool
-
-    package init(
-        environment: @escaping @Sendable (_ name: String) -> String?,
-        readFile: @escaping @Sendable (_ path: String, _ bytesMax: Int) -> Result<File, Failure>,
-        owns: @escaping @Sendable (_ path: String) -> Bool = { _ in false }
-    ) {
-        self.environment = environment
-        self.readFile = readFile
-        self.owns = owns
-    }
+    package var owns: @Sendable (_ path: String) -> Bool = { _ in false }
 
     /// The process's own environment and the file system.
     package static let system = SecretReader(

@@ -5,16 +5,11 @@ package struct Span: Sendable, Hashable {
     package let endLine: Int
     /// After the last character.
     package let endColumn: Int
+}
 
-    package init(line: Int, column: Int, endLine: Int, endColumn: Int) {
-        self.line = line
-        self.column = column
-        self.endLine = endLine
-        self.endColumn = endColumn
-    }
-
+extension Span {
     /// A single character.
-    package init(line: Int, column: Int) {
+    init(line: Int, column: Int) {
         self.init(line: line, column: column, endLine: line, endColumn: column + 1)
     }
 }

@@ -32,7 +32,6 @@ struct ConnectionPool<Connection: AnyObject, Request: AnyObject> {
         self.waitingMax = waitingMax
     }
 
-    var idleCount: Int { idle.count }
     var isDrained: Bool { isClosing && open == 0 && waiting.isEmpty }
 
     mutating func demand(for request: Request) -> Demand {

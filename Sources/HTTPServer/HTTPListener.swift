@@ -2,7 +2,7 @@ package import NIOCore
 import NIOHTTP1
 import NIOPosix
 import NIOSSL
-import Vocabulary
+package import Vocabulary
 
 /// One listener with its connections.
 package final class HTTPListener: Sendable {

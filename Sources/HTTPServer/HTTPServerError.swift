@@ -1,6 +1,6 @@
 import Glibc
 import NIOCore
-import Vocabulary
+package import Vocabulary
 
 /// Why a listener could not be started. Each says what happened, where, and what to do.
 package enum HTTPServerError: Error, Hashable, CustomStringConvertible {

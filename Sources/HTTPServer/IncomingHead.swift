@@ -45,10 +45,4 @@ package struct IncomingRequest: Sendable {
 
     /// Time since `startedAt`.
     package var age: Duration { .nanoseconds((NIODeadline.now() - startedAt).nanoseconds) }
-
-    package init(head: IncomingHead, body: [UInt8], startedAt: NIODeadline) {
-        self.head = head
-        self.body = body
-        self.startedAt = startedAt
-    }
 }

@@ -1,17 +1,8 @@
 import NIOCore
 import NIOSSL
+package import Vocabulary
 
-/// PEM files of a listener that speaks TLS itself.
-package struct TLSFiles: Hashable, Sendable {
-    /// The certificate, followed by those that lead to its root.
-    package let certificate: String
-    package let key: String
-
-    package init(certificate: String, key: String) {
-        self.certificate = certificate
-        self.key = key
-    }
-
+extension TLSFiles {
     /// How long to wait for the close_notify of a client: HTTP has already said that the connection ends.
     private static let goodbyeTimeout: TimeAmount = .seconds(1)
 

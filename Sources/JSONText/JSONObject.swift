@@ -92,6 +92,9 @@ package struct JSONObject: Sendable {
         }
     }
 
+    /// The number of elements of an array, whatever they are; 0 where it is absent or null.
+    package func elementCount(_ key: String) throws(JSONError) -> Int { try elements(key).count }
+
     private func elements(_ key: String) throws(JSONError) -> [Range<Int>] {
         guard let range = present(key) else { return [] }
         guard bytes[range.lowerBound] == UInt8(ascii: "[") else { throw JSONError(.notAnArray, at: range.lowerBound) }

@@ -75,6 +75,26 @@ package struct JSONWriter: Sendable {
         }
     }
 
+    package mutating func member(_ key: String, strings: some Sequence<String>) {
+        self.key(key)
+        array { json in for string in strings { json.string(string) } }
+    }
+
+    /// An object; null where there is no value.
+    package mutating func member<Value>(
+        _ key: String, object value: Value?, _ write: (Value, inout JSONWriter) -> Void
+    ) {
+        self.key(key)
+        if let value { object { write(value, &$0) } } else { null() }
+    }
+
+    /// The bytes of one object.
+    package static func object(_ members: (inout JSONWriter) -> Void) -> [UInt8] {
+        var json = JSONWriter()
+        json.object(members)
+        return json.bytes
+    }
+
     /// `value` as a JSON string with its quotes.
     package static func literal(_ value: String) -> [UInt8] {
         var out = [UInt8]()

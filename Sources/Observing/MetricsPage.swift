@@ -106,28 +106,24 @@ struct MetricsPage {
         out.family("posthouse_database_up", .gauge, "1 while the database answers and can commit.")
         out.sample("posthouse_database_up", [], gauges.databaseIsUp ? 1 : 0)
         let queues = gauges.queues.sorted { $0.integration < $1.integration }
-        out.family("posthouse_deliveries_waiting", .gauge, "Deliveries neither accepted nor dead.")
-        for queue in queues {
-            out.sample("posthouse_deliveries_waiting", [("integration", queue.integration)], queue.waiting)
+        func family(_ name: String, _ help: String, _ value: (Gauges.Queue) -> Int) {
+            out.family(name, .gauge, help)
+            for queue in queues { out.sample(name, [("integration", queue.integration)], value(queue)) }
         }
+        family("posthouse_deliveries_waiting", "Deliveries neither accepted nor dead.", \.waiting)
         out.family("posthouse_oldest_waiting_seconds", .gauge, "Age of the oldest waiting delivery; 0: none waits.")
         for queue in queues {
             let age = queue.oldestWaitingSeconds.flatMap { $0.isFinite ? $0 : nil } ?? 0
             out.sample("posthouse_oldest_waiting_seconds", [("integration", queue.integration)], age)
         }
-        out.family(
-            "posthouse_dead_letters", .gauge,
-            "Deliveries given up; posthouse replay --outcome dead --integration NAME sends them again.")
-        for queue in queues {
-            out.sample("posthouse_dead_letters", [("integration", queue.integration)], queue.deadLetters)
+        family(
+            "posthouse_dead_letters",
+            "Deliveries given up; posthouse replay --outcome dead --integration NAME sends them again.", \.deadLetters)
+        family("posthouse_integration_paused", "1 while the integration is paused; posthouse resume NAME.") {
+            $0.isPaused ? 1 : 0
         }
-        out.family("posthouse_integration_paused", .gauge, "1 while the integration is paused; posthouse resume NAME.")
-        for queue in queues {
-            out.sample("posthouse_integration_paused", [("integration", queue.integration)], queue.isPaused ? 1 : 0)
-        }
-        out.family("posthouse_breaker_open", .gauge, "1 while the integration's circuit breaker is open.")
-        for queue in queues {
-            out.sample("posthouse_breaker_open", [("integration", queue.integration)], queue.breakerIsOpen ? 1 : 0)
+        family("posthouse_breaker_open", "1 while the integration's circuit breaker is open.") {
+            $0.breakerIsOpen ? 1 : 0
         }
     }
 }

@@ -36,13 +36,7 @@ package struct Identifier: Hashable, Comparable, Sendable {
         var low: UInt64 = 0
         var count = 0
         for byte in text.utf8 where byte != UInt8(ascii: "-") {
-            let digit: UInt64
-            switch byte {
-            case UInt8(ascii: "0")...UInt8(ascii: "9"): digit = UInt64(byte - UInt8(ascii: "0"))
-            case UInt8(ascii: "a")...UInt8(ascii: "f"): digit = UInt64(byte - UInt8(ascii: "a") + 10)
-            case UInt8(ascii: "A")...UInt8(ascii: "F"): digit = UInt64(byte - UInt8(ascii: "A") + 10)
-            default: return nil
-            }
+            guard let digit = Self.value(ofHexDigit: byte).map(UInt64.init) else { return nil }
             if count < 16 { high = high << 4 | digit } else { low = low << 4 | digit }
             count += 1
             if count > 32 { return nil }
@@ -64,6 +58,32 @@ package struct Identifier: Hashable, Comparable, Sendable {
 
     package static func < (left: Identifier, right: Identifier) -> Bool {
         left.high == right.high ? left.low < right.low : left.high < right.high
+    }
+
+    /// The value of a hex digit in either case; nil for any other byte.
+    package static func value(ofHexDigit byte: UInt8) -> UInt8? {
+        switch byte {
+        case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0")
+        case UInt8(ascii: "a")...UInt8(ascii: "f"): byte - UInt8(ascii: "a") + 10
+        case UInt8(ascii: "A")...UInt8(ascii: "F"): byte - UInt8(ascii: "A") + 10
+        default: nil
+        }
+    }
+
+    /// 128 random bits, which nobody can guess.
+    package static func random() -> Identifier {
+        var generator = SystemRandomNumberGenerator()
+        return Identifier(high: generator.next(), low: generator.next())
+    }
+
+    /// The text of a UUID of version 4 with these bits (RFC 9562 section 5.4).
+    package var uuid4: String {
+        let hex = Identifier(high: high & ~0xF000 | 0x4000, low: low & ~(3 << 62) | 1 << 63).hex
+        var rest = hex[...]
+        return [8, 4, 4, 4, 12].map { length in
+            defer { rest = rest.dropFirst(length) }
+            return rest.prefix(length)
+        }.joined(separator: "-")
     }
 
     /// Lower-case hex of any bytes.

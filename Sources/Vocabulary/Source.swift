@@ -33,27 +33,15 @@ package struct SourceTraits: Sendable {
     /// Authentication methods of such a source, the default first. `none` is never the default.
     package let authentications: [Source.Authentication]
     /// Policies of ownership, the default first.
-    package let ownerships: [Ownership]
+    package var ownerships = [Ownership.exclusive]
     /// Whether the key `restore` is allowed.
-    package let restores: Bool
+    package var restores = false
     /// Whether the key `merge` is allowed.
-    package let merges: Bool
+    package var merges = false
     /// Whether the key `event_names` is allowed, because the vendor lets its customers name the events.
-    package let renamesEvents: Bool
+    package var renamesEvents = false
     /// Whether its events can name their app, which is part of every key.
-    package let namesApp: Bool
-
-    init(
-        authentications: [Source.Authentication], ownerships: [Ownership] = [.exclusive], restores: Bool = false,
-        merges: Bool = false, renamesEvents: Bool = false, namesApp: Bool = false
-    ) {
-        self.authentications = authentications
-        self.ownerships = ownerships
-        self.restores = restores
-        self.merges = merges
-        self.renamesEvents = renamesEvents
-        self.namesApp = namesApp
-    }
+    package var namesApp = false
 }
 
 /// A configured sender of webhooks: one `[[source]]`, checked.

@@ -4,6 +4,12 @@ package struct Timestamp: Hashable, Comparable, Sendable {
 
     package init(milliseconds: Int64) { self.milliseconds = milliseconds }
 
+    /// Seconds or milliseconds since 1970, by the size of the number: up to this limit seconds (the year 5138), above
+    /// it milliseconds (from March 1973 on).
+    package init(secondsOrMilliseconds number: Int64) {
+        self.init(milliseconds: number.magnitude <= 100_000_000_000 ? number * 1_000 : number)
+    }
+
     package static func < (left: Timestamp, right: Timestamp) -> Bool { left.milliseconds < right.milliseconds }
 
     /// The instants that ISO 8601 writes with a four-digit year: years 0000 to 9999.

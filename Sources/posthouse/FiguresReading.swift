@@ -16,20 +16,7 @@ final class FiguresReading: Sendable {
 
     /// nil: the database failed, or did not answer in time.
     var figures: [QueueFigures]? {
-        get async {
-            let reading = reading()
-            let (answers, answer) = AsyncStream<[QueueFigures]?>.makeStream()
-            let waiting = Task { answer.yield(await reading.value) }
-            let impatient = Task {
-                try await Task.sleep(for: Self.patience)
-                answer.yield(nil)
-            }
-            defer {
-                waiting.cancel()
-                impatient.cancel()
-            }
-            return await answers.first { _ in true } ?? nil
-        }
+        get async { await Patience.value(of: reading(), within: Self.patience) ?? nil }
     }
 
     /// The reading that is under way, or a new one.

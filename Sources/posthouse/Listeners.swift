@@ -8,7 +8,7 @@ struct Listeners {
     let ingest: Listen
     /// nil: the API and the metrics answer on `ingest`.
     let inner: Listen?
-    let tls: HTTPServer.TLSFiles?
+    let tls: TLSFiles?
 
     /// - Parameter inherited: the sockets that the socket unit opened. They take precedence over the configuration and
     ///   must agree with it: a proxy that connects to one address while the daemon serves another would reach nobody.
@@ -29,7 +29,7 @@ struct Listeners {
         }
         ingest = listens[0]
         inner = listens.count > 1 ? listens[1] : nil
-        tls = server.tls.map { HTTPServer.TLSFiles(certificate: $0.certificate, key: $0.key) }
+        tls = server.tls
     }
 
     /// Each listener with the paths that it serves.

@@ -36,7 +36,7 @@ final class OpenListeners: Sendable {
     }
 
     static func open(
-        _ listeners: [(Listen, Role)], tls: HTTPServer.TLSFiles?, handlers: Handlers, group: any EventLoopGroup,
+        _ listeners: [(Listen, Role)], tls: TLSFiles?, handlers: Handlers, group: any EventLoopGroup,
         observe: @escaping Observer
     ) async throws -> OpenListeners {
         var entries: [(HTTPListener, Role, LiveRouter)] = []

@@ -82,7 +82,7 @@ final class Relay: Sendable {
         // Leases that cannot be given back run out by themselves.
         undo.add { [queue] in try? await queue.leave() }
         do {
-            try await Upkeep(pool: pool, retention: Retention(configuration.retention)).preparePartitions()
+            try await Upkeep(pool: pool, retention: configuration.retention).preparePartitions()
         } catch let error as DatabaseError where error.isRetryable {
             observe(.warning("the partitions of the coming days were put off for an hour: \(error)"))
         }
@@ -160,7 +160,7 @@ final class Relay: Sendable {
     private static func keepUp(_ pool: Pool, _ configuration: LiveConfiguration, _ observe: @escaping Observer) async {
         var hour = 24
         while (try? await Task.sleep(for: .seconds(3_600))) != nil {
-            let upkeep = Upkeep(pool: pool, retention: Retention(configuration.current.retention))
+            let upkeep = Upkeep(pool: pool, retention: configuration.current.retention)
             func attempt(_ what: String, _ body: () async throws -> Void) async {
                 do { try await body() } catch { observe(.warning("\(what) was put off for an hour: \(error)")) }
             }

@@ -75,9 +75,3 @@ extension SourceSigning {
         Dictionary(firstOf: sources.map { ($0.name, SourceSigning($0)) })
     }
 }
-
-extension Retention {
-    init(_ configured: Configuration.Retention) {
-        self.init(attempts: configured.attempts, events: configured.events, duplicates: configured.duplicates)
-    }
-}

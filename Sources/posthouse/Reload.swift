@@ -39,9 +39,7 @@ struct Reloader: Sendable {
         let plans = try LanePlan.make(next.integrations, version: Posthouse.version)
         // TLS that only the new file switches on has no listener yet: it is due at the next restart.
         let files = openListeners.speakTLS ? next.server.tls : nil
-        let certificate = try files.map {
-            try HTTPServer.TLSFiles(certificate: $0.certificate, key: $0.key).load()
-        }
+        let certificate = try files.map { try $0.load() }
         try await SourceNames.remember(next.sources.map(\.name), in: pool)
         let routed = try await queue.name(next.integrations)
         return Prepared(

@@ -3,6 +3,7 @@ import HTTPServer
 import Glibc
 import NIOPosix
 import Testing
+import Vocabulary
 
 /// Oracle: what the kernel says of the sockets, seen from a client's side.
 @Suite struct ListenerTests {

@@ -2,6 +2,7 @@ import Foundation
 import HTTPServer
 import NIOPosix
 import Testing
+import Vocabulary
 
 /// Oracle: OpenSSL's own client.
 @Suite struct TLSTests {

@@ -26,7 +26,7 @@ struct OperatorLookupTests {
             let received = try #require(messages.first { $0.type == "SUBSCRIPTION_RECEIVED" })
             let passedOn = try #require(messages.first { $0.type == "DEACTIVATE" })
             func names(_ kind: EventHandle.Kind?, _ id: String) async throws -> [String] {
-                try await StoredEvent.read(.init(handle: EventHandle(kind, id)), from: daemon.pool).map(\.name)
+                try await StoredEvent.read(EventHandle(kind, id), from: daemon.pool).map(\.name)
             }
             func kind(_ id: String) async throws -> EventHandle.Kind? {
                 try await Trace.read(EventHandle(nil, id), from: daemon.pool)?.kind
@@ -63,17 +63,19 @@ struct OperatorLookupTests {
                 (0..<20).map { .sample("E\($0)", purchase: "p\($0)", transaction: "t\($0)") })
             await daemon.record([.sample("MOVED", purchase: "m", source: "moving")])
             try bench.psql("UPDATE events SET received_at = now() - (30 - id) * interval '1 hour'")
-            func names(_ filter: StoredEvent.Filter) async throws -> [String] {
-                try await StoredEvent.read(filter, from: daemon.pool).map(\.name)
+            func names(
+                source: String? = nil, since: Timestamp? = nil, limit: Int32 = 50
+            ) async throws -> [String] {
+                try await StoredEvent.read(source: source, since: since, limit: limit, from: daemon.pool).map(\.name)
             }
-            #expect(try await names(.init(limit: 3)) == ["MOVED", "E19", "E18"])
-            #expect(try await names(.init(source: "moving")) == ["MOVED"])
+            #expect(try await names(limit: 3) == ["MOVED", "E19", "E18"])
+            #expect(try await names(source: "moving") == ["MOVED"])
             let now = try #require(
                 Int64(bench.psql("SELECT (extract(epoch FROM now()) * 1000)::bigint")))
             let since = Timestamp(milliseconds: now - 12 * 3_600_000 - 1_800_000)
             let expected = Int(try bench.psql("SELECT count(*) FROM events WHERE id >= 18")) ?? -1
-            #expect(try await names(.init(since: since)).count == expected && expected > 1)
-            #expect(try await names(.init(source: "shop", since: Timestamp(milliseconds: now))) == [])
+            #expect(try await names(since: since).count == expected && expected > 1)
+            #expect(try await names(source: "shop", since: Timestamp(milliseconds: now)) == [])
         }
     }
 
@@ -92,8 +94,7 @@ struct OperatorLookupTests {
             func list(
                 _ state: ListedDelivery.State, _ integration: String? = nil, since: Timestamp? = nil
             ) async throws -> [ListedDelivery]? {
-                try await ListedDelivery.read(
-                    .init(integration: integration, state: state, since: since), from: daemon.pool)
+                try await ListedDelivery.read(state, of: integration, since: since, from: daemon.pool)
             }
             let dead = try #require(await list(.dead)?.first)
             #expect(dead.type == "E1" && dead.integration == "a" && dead.httpStatus == 400 && dead.failure == "x")

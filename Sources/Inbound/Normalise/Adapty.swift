@@ -7,7 +7,6 @@ package import Vocabulary
 /// A profile belongs to an installation; `customer_user_id` is the app's own id of the user, if the app has set one.
 /// The vendor's page warns that events are not sent in the order of event time; here only event time orders facts.
 package struct Adapty: SourceAdapter {
-    static let tokenHeader = "Authorization"
     /// Bytes of a test request of the console; a longer body is always an event.
     private static let handshakeBytesMax = 4_096
 
@@ -15,15 +14,7 @@ package struct Adapty: SourceAdapter {
 
     package var knownEventNames: [String] { AdaptyNames.all }
 
-    package func authenticate(
-        header: (String) -> String?, body: [UInt8], source: Source, now: Timestamp
-    ) -> Authenticity {
-        switch source.authentication {
-        case .none: .authentic
-        case .token: StaticToken.authenticate(Self.tokenHeader, header: header, source: source)
-        case .signature: .refused(.unsupportedAuthentication)
-        }
-    }
+    package var token: StaticToken? { StaticToken(header: "Authorization") }
 
     /// Answers a test request. The console sends `{}` and expects any JSON; older versions sent a text under
     /// `adapty_check` and expect it back.
@@ -31,9 +22,7 @@ package struct Adapty: SourceAdapter {
         guard body.count <= Self.handshakeBytesMax, let fields = try? BodyFields(body) else { return nil }
         if fields.isEmpty { return Array("{}".utf8) }
         guard !fields.contains("event_type"), let check = try? fields.requiredName("adapty_check") else { return nil }
-        var writer = JSONWriter()
-        writer.object { $0.member("adapty_check_response", check) }
-        return writer.bytes
+        return JSONWriter.object { $0.member("adapty_check_response", check) }
     }
 
     package func normalise(

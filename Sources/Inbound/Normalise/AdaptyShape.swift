@@ -25,17 +25,10 @@ extension Adapty {
         return JSONEdit.apply(changes, to: object)
     }
 
-    package func signatureHeaders(
-        body: [UInt8], unixSeconds: Int64, authentication: Source.Authentication, secret: Secret
-    ) -> [(name: String, value: String)] {
-        authentication == .token ? StaticToken.headers(Self.tokenHeader, secret: secret) : []
-    }
-
     package func sample(_ request: SampleRequest) -> [UInt8] {
         // The invented profile of a known user belongs to that user alone.
         let profile = request.holder.isAnonymous ? request.holder.id : "profile-of-\(request.holder.id)"
-        var writer = JSONWriter(reservingCapacity: 1_536)
-        writer.object { body in
+        return JSONWriter.object { body in
             body.member("profile_id", profile)
             body.member("customer_user_id", request.holder.isAnonymous ? nil : request.holder.id)
             body.member("event_type", request.eventName)
@@ -49,12 +42,10 @@ extension Adapty {
                 writePurchase(of: request, to: &properties)
             }
             body.member("event_api_version", 1)
-            body.key("profiles_sharing_access_level")
-            body.array { _ in }
+            body.member("profiles_sharing_access_level", strings: [])
             body.key("user_attributes")
             body.object { _ in }
         }
-        return writer.bytes
     }
 
     private func writePurchase(of request: SampleRequest, to properties: inout JSONWriter) {

@@ -8,21 +8,11 @@ package import Vocabulary
 /// merges users by the original transaction: the same purchase under another user is a transfer that Posthouse
 /// resolves.
 package struct Apphud: SourceAdapter {
-    static let tokenHeader = "X-Apphud-Token"
-
     package init() {}
 
     package var knownEventNames: [String] { ApphudNames.all }
 
-    package func authenticate(
-        header: (String) -> String?, body: [UInt8], source: Source, now: Timestamp
-    ) -> Authenticity {
-        switch source.authentication {
-        case .none: .authentic
-        case .token: StaticToken.authenticate(Self.tokenHeader, header: header, source: source)
-        case .signature: .refused(.unsupportedAuthentication)
-        }
-    }
+    package var token: StaticToken? { StaticToken(header: "X-Apphud-Token") }
 
     package func normalise(
         _ body: [UInt8], header: (String) -> String?, from source: Source

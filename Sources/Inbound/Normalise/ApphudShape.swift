@@ -27,19 +27,9 @@ extension Apphud {
             ], to: object)
     }
 
-    package func signatureHeaders(
-        body: [UInt8], unixSeconds: Int64, authentication: Source.Authentication, secret: Secret
-    ) -> [(name: String, value: String)] {
-        switch authentication {
-        case .token: StaticToken.headers(Self.tokenHeader, secret: secret)
-        case .signature, .none: []
-        }
-    }
-
     /// The field set of the documented sample. Every user is a known one here, whatever the request names.
     package func sample(_ request: SampleRequest) -> [UInt8] {
-        var writer = JSONWriter(reservingCapacity: 2_048)
-        writer.object { body in
+        return JSONWriter.object { body in
             body.key("app")
             body.object { app in
                 app.member("uid", "89a4b2c1")
@@ -51,7 +41,6 @@ extension Apphud {
             body.key("user")
             body.object { writeUser(of: request, to: &$0) }
         }
-        return writer.bytes
     }
 
     private static let product = "com.example.app.monthly"

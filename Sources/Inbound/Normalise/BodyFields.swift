@@ -73,7 +73,7 @@ struct BodyFields {
         for spelling in spellings {
             let read: Timestamp?
             do {
-                read = try time(spelling)
+                read = try self.read(spelling)
             } catch {
                 throw unreadable(spelling.key, error)
             }
@@ -99,9 +99,15 @@ struct BodyFields {
     /// writable one, so that a period without an end keeps none.
     func time(_ spellings: TimeSpelling...) -> Timestamp? {
         for spelling in spellings {
-            if let read = try? time(spelling) { return read.nearestWritable }
+            if let read = try? read(spelling) { return read.nearestWritable }
         }
         return nil
+    }
+
+    /// Seconds or milliseconds since 1970. Nil if it is absent or 0, which means "never".
+    func epoch(_ key: String) -> Timestamp? {
+        guard let time = time(.epoch(key)), time.milliseconds != 0 else { return nil }
+        return time
     }
 
     /// False if it is absent.
@@ -131,15 +137,11 @@ struct BodyFields {
 
     var isEmpty: Bool { object.count == 0 }
 
-    private func time(_ spelling: TimeSpelling) throws(JSONError) -> Timestamp? {
+    private func read(_ spelling: TimeSpelling) throws(JSONError) -> Timestamp? {
         switch spelling {
         case .milliseconds(let key): try object.integer(key).map { Timestamp(milliseconds: $0) }
         case .iso8601(let key): try object.string(key).flatMap { Timestamp(iso8601: $0) }
-        case .seconds(let key):
-            try object.integer(key).map { seconds in
-                let (milliseconds, overflows) = seconds.multipliedReportingOverflow(by: 1_000)
-                return Timestamp(milliseconds: overflows ? (seconds < 0 ? .min : .max) : milliseconds)
-            }
+        case .epoch(let key): try object.integer(key).map { Timestamp(secondsOrMilliseconds: $0) }
         }
     }
 
@@ -159,19 +161,19 @@ struct BodyFields {
 enum TimeSpelling: CustomStringConvertible {
     /// Milliseconds since 1970.
     case milliseconds(String)
-    /// Seconds since 1970.
-    case seconds(String)
+    /// Seconds since 1970 in one place, milliseconds in another, as in Qonversion's own examples.
+    case epoch(String)
     case iso8601(String)
 
     var key: String {
         switch self {
-        case .milliseconds(let key), .seconds(let key), .iso8601(let key): key
+        case .milliseconds(let key), .epoch(let key), .iso8601(let key): key
         }
     }
 
     var description: String {
         switch self {
-        case .milliseconds(let key), .seconds(let key): key
+        case .milliseconds(let key), .epoch(let key): key
         case .iso8601(let key): "an ISO 8601 \(key)"
         }
     }

@@ -6,17 +6,9 @@ package import Vocabulary
 package struct Purchasely: SourceAdapter {
     package init() {}
 
-    package var knownEventNames: [String] { PurchaselyNames.all }
+    package var knownEventNames: [String] { StandardTypes.all }
 
-    package func authenticate(
-        header: (String) -> String?, body: [UInt8], source: Source, now: Timestamp
-    ) -> Authenticity {
-        switch source.authentication {
-        case .none: .authentic
-        case .signature: PurchaselySignature.authenticate(header: header, body: body, source: source, now: now)
-        case .token: .refused(.unsupportedAuthentication)
-        }
-    }
+    package var signature: (any WebhookSignature.Type)? { PurchaselySignature.self }
 
     package func normalise(
         _ body: [UInt8], header: (String) -> String?, from source: Source

@@ -6,12 +6,10 @@ extension Purchasely {
     /// A transfer about one side. No SUBSCRIPTION_RECEIVED sample is published: it mirrors TRANSFERRED, about the new
     /// holder and naming the old one.
     package func derivedBody(from original: [UInt8], stating transfer: DerivedTransfer) -> [UInt8] {
-        let isReceived = PurchaselyNames.factKind(of: transfer.type) == .received
-        let messageHolder = isReceived ? transfer.to : transfer.from
-        let other = isReceived ? transfer.from : transfer.to
-        let otherField = (isReceived ? "transferred_from_" : "transferred_to_") + other.fieldName
-
-        var changes: [(key: String, change: JSONEdit.Change)] = [
+        let messageHolder = transfer.messageHolder
+        let other = transfer.otherHolder
+        let otherField = transfer.otherPrefix + other.fieldName
+        var changes: DerivedBody.Changes = [
             ("event_name", .string(transfer.type)),
             ("event_id", .string(transfer.eventID)),
         ]
@@ -20,9 +18,7 @@ extension Purchasely {
         }
         changes.append((messageHolder.fieldName, .string(messageHolder.id)))
         changes.append((otherField, .string(other.id)))
-        // The original was readable when it was recorded. If its row has been damaged since, the facts are still sent.
-        let object = (try? JSONScan.topObject(original, depthMax: Limits.jsonDepthMax)) ?? .empty
-        return JSONEdit.apply(changes, to: object)
+        return JSONEdit.apply(changes, to: DerivedBody.object(original))
     }
 
     package func signatureHeaders(
@@ -38,8 +34,7 @@ extension Purchasely {
 
     /// The field set of api_version 3, including prices under their dynamic keys.
     package func sample(_ request: SampleRequest) -> [UInt8] {
-        var writer = JSONWriter(reservingCapacity: 1_536)
-        writer.object { body in
+        return JSONWriter.object { body in
             body.member("api_version", 3)
             body.member("event_name", request.eventName)
             if let eventID = request.eventID { body.member("event_id", eventID) }
@@ -58,7 +53,6 @@ extension Purchasely {
             body.member("device_type", "PHONE")
             body.member("placement", "onboarding")
         }
-        return writer.bytes
     }
 
     private func writePurchase(of request: SampleRequest, to body: inout JSONWriter) {

@@ -8,23 +8,11 @@ package import Vocabulary
 /// `user_id` is an install, which is an anonymous holder here; `identity_id` is the app's own id of a user, the
 /// identity that the install is logged in as. `custom_user_id` is a label for analytics and identifies nobody.
 package struct Qonversion: SourceAdapter {
-    static let tokenHeader = "Authorization"
-    static let scheme = "Basic"
-
     package init() {}
 
     package var knownEventNames: [String] { QonversionNames.all }
 
-    package func authenticate(
-        header: (String) -> String?, body: [UInt8], source: Source, now: Timestamp
-    ) -> Authenticity {
-        switch source.authentication {
-        case .none: .authentic
-        case .token:
-            StaticToken.authenticate(Self.tokenHeader, scheme: Self.scheme, header: header, source: source)
-        case .signature: .refused(.unsupportedAuthentication)
-        }
-    }
+    package var token: StaticToken? { StaticToken(header: "Authorization", scheme: "Basic") }
 
     package func normalise(
         _ body: [UInt8], header: (String) -> String?, from source: Source
@@ -34,7 +22,7 @@ package struct Qonversion: SourceAdapter {
         let defaultName = source.renamedEvents[name] ?? name
         let meaning = QonversionNames.meaning(of: defaultName)
         let parties = try Parties(of: fields, ownership: source.ownership)
-        let occurredAt = try fields.requiredEpoch("created_at", else: "time")
+        let occurredAt = try fields.requiredTime(.epoch("created_at"), .epoch("time"))
         let transaction = try QonversionTransaction(in: fields)
         let purchase = try purchase(in: fields, transaction: transaction, defaultName: defaultName)
         return Event(

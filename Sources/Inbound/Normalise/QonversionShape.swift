@@ -26,21 +26,11 @@ extension Qonversion {
 
     private static func field(of holder: Holder) -> String { holder.isAnonymous ? "user_id" : "identity_id" }
 
-    package func signatureHeaders(
-        body: [UInt8], unixSeconds: Int64, authentication: Source.Authentication, secret: Secret
-    ) -> [(name: String, value: String)] {
-        switch authentication {
-        case .token: [(Self.tokenHeader, StaticToken.value(scheme: Self.scheme, secret: secret))]
-        case .signature, .none: []
-        }
-    }
-
     /// The field set of the documented sample. The counterpart is the other one of install and identity, so that
     /// `--anonymous INSTALL --counterpart-user IDENTITY` is a purchase of a logged-in install.
     package func sample(_ request: SampleRequest) -> [UInt8] {
         let parties = [request.holder, request.counterpart].compactMap { $0 }
-        var writer = JSONWriter(reservingCapacity: 1_024)
-        writer.object { body in
+        return JSONWriter.object { body in
             body.member("event_name", request.eventName)
             body.member("user_id", parties.first(where: \.isAnonymous)?.id ?? "")
             body.member("custom_user_id", "")
@@ -59,7 +49,6 @@ extension Qonversion {
             body.member("platform", "iOS")
             body.member("ip", "192.0.2.1")
         }
-        return writer.bytes
     }
 
     private func writeMoney(to body: inout JSONWriter) {

@@ -6,21 +6,12 @@ package import Vocabulary
 /// `app_user_id` is the id by which the customer was last seen, and `aliases` are all others of the same customer: an
 /// anonymous one among them is known to be the user. TRANSFER names only customers; the ledger finds what they hold.
 package struct RevenueCat: SourceAdapter {
-    static let tokenHeader = "Authorization"
-
     package init() {}
 
     package var knownEventNames: [String] { RevenueCatNames.all }
 
-    package func authenticate(
-        header: (String) -> String?, body: [UInt8], source: Source, now: Timestamp
-    ) -> Authenticity {
-        switch source.authentication {
-        case .none: .authentic
-        case .token: StaticToken.authenticate(Self.tokenHeader, header: header, source: source)
-        case .signature: RevenueCatSignature.authenticate(header: header, body: body, source: source, now: now)
-        }
-    }
+    package var token: StaticToken? { StaticToken(header: "Authorization") }
+    package var signature: (any WebhookSignature.Type)? { RevenueCatSignature.self }
 
     package func normalise(
         _ body: [UInt8], header: (String) -> String?, from source: Source

@@ -30,19 +30,8 @@ extension RevenueCat {
         return fields.compactMap { name, value in value.map { (key: name, change: .string($0)) } }
     }
 
-    package func signatureHeaders(
-        body: [UInt8], unixSeconds: Int64, authentication: Source.Authentication, secret: Secret
-    ) -> [(name: String, value: String)] {
-        switch authentication {
-        case .none: []
-        case .token: StaticToken.headers(Self.tokenHeader, secret: secret)
-        case .signature: RevenueCatSignature.headers(body: body, unixSeconds: unixSeconds, secret: secret)
-        }
-    }
-
     package func sample(_ request: SampleRequest) -> [UInt8] {
-        var writer = JSONWriter(reservingCapacity: 1_536)
-        writer.object { body in
+        return JSONWriter.object { body in
             body.key("event")
             body.object { event in
                 event.member("event_timestamp_ms", request.occurredAt.nearestWritable.milliseconds)
@@ -62,15 +51,13 @@ extension RevenueCat {
             }
             body.member("api_version", "1.0")
         }
-        return writer.bytes
     }
 
     /// Writes a transfer from the counterpart, or an invented customer, to the holder.
     private func writeTransfer(of request: SampleRequest, to event: inout JSONWriter) {
         let from = request.counterpart ?? .anonymous("before-the-transfer")
         for (key, holder) in [("transferred_from", from), ("transferred_to", request.holder)] {
-            event.key(key)
-            event.array { $0.string(RevenueCatNames.id(of: holder)) }
+            event.member(key, strings: [RevenueCatNames.id(of: holder)])
         }
     }
 
@@ -78,8 +65,7 @@ extension RevenueCat {
         let id = RevenueCatNames.id(of: request.holder)
         event.member("app_user_id", id)
         event.member("original_app_user_id", id)
-        event.key("aliases")
-        event.array { $0.string(id) }
+        event.member("aliases", strings: [id])
         event.key("subscriber_attributes")
         event.object { _ in }
     }
@@ -95,8 +81,7 @@ extension RevenueCat {
         event.member("transaction_id", request.storeTransactionID)
         event.member("original_transaction_id", request.purchaseID)
         event.member("is_family_share", false)
-        event.key("entitlement_ids")
-        event.array { $0.string("premium") }
+        event.member("entitlement_ids", strings: ["premium"])
         event.member("presented_offering_id", "default")
         event.member("country_code", "FR")
         event.member("currency", "EUR")

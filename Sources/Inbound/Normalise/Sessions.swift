@@ -30,16 +30,7 @@ package struct Sessions: SourceAdapter {
 
     package var knownEventNames: [String] { SessionsNames.all }
 
-    package func authenticate(
-        header: (String) -> String?, body: [UInt8], source: Source, now: Timestamp
-    ) -> Authenticity {
-        switch source.authentication {
-        case .none: .authentic
-        case .signature:
-            StandardWebhooksSignature.authenticate(header: header, body: body, source: source, now: now)
-        case .token: .refused(.unsupportedAuthentication)
-        }
-    }
+    package var signature: (any WebhookSignature.Type)? { StandardWebhooksSignature.self }
 
     package func normalise(
         _ body: [UInt8], header: (String) -> String?, from source: Source

@@ -75,6 +75,6 @@ extension BodyFields {
     fileprivate func instant(_ key: String) -> Timestamp? {
         if let time = try? requiredTime(.milliseconds(key + "_ms")) { return time }
         if let time = try? requiredTime(.iso8601(key)) { return time }
-        return try? requiredEpoch(key)
+        return try? requiredTime(.epoch(key))
     }
 }

@@ -48,20 +48,10 @@ extension Sessions {
         return fields.compactMap { name, value in value.map { (key: name, change: .string($0)) } }
     }
 
-    package func signatureHeaders(
-        body: [UInt8], unixSeconds: Int64, authentication: Source.Authentication, secret: Secret
-    ) -> [(name: String, value: String)] {
-        switch authentication {
-        case .signature: StandardWebhooksSignature.headers(body: body, unixSeconds: unixSeconds, secret: secret)
-        case .token, .none: []
-        }
-    }
-
     /// A sample body. A session event names holder and counterpart, so that `--anonymous A --counterpart-user U` is a
     /// login of both.
     package func sample(_ request: SampleRequest) -> [UInt8] {
-        var writer = JSONWriter(reservingCapacity: 768)
-        writer.object { body in
+        return JSONWriter.object { body in
             body.member("type", request.eventName)
             body.member("timestamp", request.occurredAt.nearestWritable.iso8601)
             body.key("data")
@@ -75,7 +65,6 @@ extension Sessions {
                 }
             }
         }
-        return writer.bytes
     }
 
     private func writeSession(of request: SampleRequest, to data: inout JSONWriter) {

@@ -50,7 +50,6 @@ enum SharedWords {
         static let none = "NONE"
         static let freeTrial = "FREE_TRIAL"
         static let intro = "INTRO_OFFER"
-        static let promoCode = "PROMO_CODE"
         static let promotional = "PROMOTIONAL_OFFER"
     }
 
@@ -63,6 +62,5 @@ enum SharedWords {
         static let paused = "PAUSED"
         static let deactivated = "DEACTIVATED"
         static let revoked = "REVOKED"
-        static let unpaid = "UNPAID"
     }
 }

@@ -6,17 +6,14 @@ package protocol SourceAdapter: SourceShape {
     /// Every event name that the vendor documents, for `posthouse send`. Other names are passed on, too.
     var knownEventNames: [String] { get }
 
-    /// Whether the webhook comes from `source`.
-    ///
-    /// - Parameter header: looks up a header field by its name, ignoring case.
-    func authenticate(
-        header: (String) -> String?, body: [UInt8], source: Source, now: Timestamp
-    ) -> Authenticity
+    /// The header with a secret, and the signature, by which the vendor's webhooks can prove themselves; nil: none.
+    var token: StaticToken? { get }
+    var signature: (any WebhookSignature.Type)? { get }
 
     /// The event stated by an authentic body, in the vocabulary that all sources share. An error outside the envelope
     /// never costs the event: a field of another type than documented counts as absent.
     ///
-    /// - Parameter header: as for `authenticate`.
+    /// - Parameter header: looks up a header field by its name, ignoring case.
     func normalise(
         _ body: [UInt8], header: (String) -> String?, from source: Source
     ) throws(Unreadable) -> Event
@@ -30,7 +27,35 @@ package protocol SourceAdapter: SourceShape {
 }
 
 extension SourceAdapter {
+    package var token: StaticToken? { nil }
+    package var signature: (any WebhookSignature.Type)? { nil }
+
     package func handshake(_ body: [UInt8]) -> [UInt8]? { nil }
+
+    /// Whether the webhook comes from `source`.
+    ///
+    /// - Parameter header: as for `normalise`.
+    package func authenticate(
+        header: (String) -> String?, body: [UInt8], source: Source, now: Timestamp
+    ) -> Authenticity {
+        let proven: Authenticity? =
+            switch source.authentication {
+            case .none: .authentic
+            case .token: token?.authenticate(header: header, source: source)
+            case .signature: signature?.authenticate(header: header, body: body, source: source, now: now)
+            }
+        return proven ?? .refused(.unsupportedAuthentication)
+    }
+
+    package func signatureHeaders(
+        body: [UInt8], unixSeconds: Int64, authentication: Source.Authentication, secret: Secret
+    ) -> [(name: String, value: String)] {
+        switch authentication {
+        case .none: []
+        case .token: token.map { [$0.header(of: secret)] } ?? []
+        case .signature: signature?.headers(body: body, unixSeconds: unixSeconds, secret: secret) ?? []
+        }
+    }
 }
 
 /// An authentic body without a readable envelope; it is quarantined byte for byte.

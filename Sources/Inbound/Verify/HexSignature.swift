@@ -18,7 +18,7 @@ enum HexSignature {
         bytes.reserveCapacity(digits / 2)
         var high: UInt8?
         for character in text.utf8 {
-            guard let value = value(ofHexDigit: character) else { return nil }
+            guard let value = Identifier.value(ofHexDigit: character) else { return nil }
             if let half = high {
                 bytes.append(half << 4 | value)
                 high = nil
@@ -42,14 +42,5 @@ enum HexSignature {
         hmac.update(data: prefix)
         hmac.update(data: body)
         return hmac.finalize()
-    }
-
-    private static func value(ofHexDigit character: UInt8) -> UInt8? {
-        switch character {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"): character - UInt8(ascii: "0")
-        case UInt8(ascii: "a")...UInt8(ascii: "f"): character - UInt8(ascii: "a") + 10
-        case UInt8(ascii: "A")...UInt8(ascii: "F"): character - UInt8(ascii: "A") + 10
-        default: nil
-        }
     }
 }

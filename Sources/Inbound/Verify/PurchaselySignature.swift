@@ -5,7 +5,7 @@ internal import Vocabulary
 /// `X-PURCHASELY-TIMESTAMP` and the raw body, with nothing between them.
 ///
 /// The older `X-PURCHASELY-SIGNATURE` is ignored, because it does not cover the body.
-enum PurchaselySignature {
+enum PurchaselySignature: WebhookSignature {
     private static let signatureHeader = "X-PURCHASELY-REQUEST-SIGNATURE"
     private static let timestampHeader = "X-PURCHASELY-TIMESTAMP"
 
@@ -24,10 +24,6 @@ enum PurchaselySignature {
         guard let timestamp = SignedTimestamp(written) else { return .refused(.malformedTimestamp) }
         let isSigned = HexSignature.matches(
             anyOf: [signature], prefix: Array(timestamp.text.utf8), body: body, secrets: source.secrets)
-        guard isSigned else { return .refused(.wrongSignature) }
-        if let window = source.freshness, !timestamp.isFresh(now: now, window: window) {
-            return .refused(.staleTimestamp)
-        }
-        return .authentic
+        return timestamp.verdict(isSigned: isSigned, source: source, now: now)
     }
 }

@@ -6,7 +6,7 @@ internal import Vocabulary
 ///
 /// Read strictly: one `t`, one or more `v1` (several while the secret is rotated), nothing around them. Schemes of
 /// another name belong to a later version and are ignored.
-enum RevenueCatSignature {
+enum RevenueCatSignature: WebhookSignature {
     private static let signatureHeader = "X-RevenueCat-Webhook-Signature"
     /// More than a rotation needs; limits the comparisons that one request can cause.
     private static let signaturesMax = 8
@@ -26,11 +26,7 @@ enum RevenueCatSignature {
         guard let timestamp = SignedTimestamp(written) else { return .refused(.malformedTimestamp) }
         let isSigned = HexSignature.matches(
             anyOf: parts.signatures, prefix: prefix(timestamp.text), body: body, secrets: source.secrets)
-        guard isSigned else { return .refused(.wrongSignature) }
-        if let window = source.freshness, !timestamp.isFresh(now: now, window: window) {
-            return .refused(.staleTimestamp)
-        }
-        return .authentic
+        return timestamp.verdict(isSigned: isSigned, source: source, now: now)
     }
 
     private static func prefix(_ timestamp: String) -> [UInt8] { Array(timestamp.utf8) + [UInt8(ascii: ".")] }

@@ -1,4 +1,14 @@
-internal import Vocabulary
+package import Vocabulary
+
+/// A vendor's signature over a body and a time.
+package protocol WebhookSignature {
+    /// The headers that `authenticate` accepts at `unixSeconds`.
+    static func headers(body: [UInt8], unixSeconds: Int64, secret: Secret) -> [(name: String, value: String)]
+
+    static func authenticate(
+        header: (String) -> String?, body: [UInt8], source: Source, now: Timestamp
+    ) -> Authenticity
+}
 
 /// Unix seconds from a header, kept as the signed text, not as a number.
 struct SignedTimestamp {
@@ -16,9 +26,16 @@ struct SignedTimestamp {
         self.text = String(text)
     }
 
-    /// Whether it is within `window` before or after now, because clocks differ either way. Checked only after the
-    /// signature: an unsigned timestamp proves nothing.
-    func isFresh(now: Timestamp, window: Duration) -> Bool {
+    /// The verdict on a webhook of this time. Whether it is fresh is checked only after the signature: an unsigned
+    /// timestamp proves nothing.
+    func verdict(isSigned: Bool, source: Source, now: Timestamp) -> Authenticity {
+        guard isSigned else { return .refused(.wrongSignature) }
+        if let window = source.freshness, !isFresh(now: now, window: window) { return .refused(.staleTimestamp) }
+        return .authentic
+    }
+
+    /// Whether it is within `window` before or after now, because clocks differ either way.
+    private func isFresh(now: Timestamp, window: Duration) -> Bool {
         guard let signedAt = Int64(text) else { return false }
         let difference = Duration.seconds(signedAt) - .milliseconds(now.milliseconds)
         return (difference < .zero ? .zero - difference : difference) <= window

@@ -4,7 +4,7 @@ internal import Vocabulary
 /// Standard Webhooks 1.0, "Signature scheme" (github.com/standard-webhooks/standard-webhooks, spec):
 /// `webhook-signature` contains, separated by spaces, `v1,<base64 of HMAC-SHA256(webhook-id.webhook-timestamp.body)>`
 /// for each key of the sender. Signatures of other versions are ignored.
-enum StandardWebhooksSignature {
+enum StandardWebhooksSignature: WebhookSignature {
     private static let idHeader = "webhook-id"
     private static let timestampHeader = "webhook-timestamp"
     private static let signatureHeader = "webhook-signature"
@@ -41,13 +41,8 @@ enum StandardWebhooksSignature {
         guard let timestamp = SignedTimestamp(written) else { return .refused(.malformedTimestamp) }
         let codes = source.secrets.flatMap(keys).map { code(id: id, timestamp: timestamp.text, body: body, key: $0) }
         // Crypto compares a code with bytes in a time that does not depend on where they differ.
-        guard codes.contains(where: { code in signatures.contains { code == $0 } }) else {
-            return .refused(.wrongSignature)
-        }
-        if let window = source.freshness, !timestamp.isFresh(now: now, window: window) {
-            return .refused(.staleTimestamp)
-        }
-        return .authentic
+        let isSigned = codes.contains { code in signatures.contains { code == $0 } }
+        return timestamp.verdict(isSigned: isSigned, source: source, now: now)
     }
 
     /// The v1 signatures of a header; nil if none can be read.

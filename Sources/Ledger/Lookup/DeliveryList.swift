@@ -25,36 +25,22 @@ package struct ListedDelivery: Sendable {
     package let failure: String?
     package let transaction: String?
 
-    package struct Filter: Sendable {
-        package var integration: String?
-        package var state: State
-        package var since: Timestamp?
-        package var limit: Int32
-
-        package init(
-            integration: String? = nil, state: State, since: Timestamp? = nil, limit: Int32 = 50
-        ) {
-            self.integration = integration
-            self.state = state
-            self.since = since
-            self.limit = limit
-        }
-    }
-
     /// Returns nil if the database knows no such integration.
-    package static func read(_ filter: Filter, from pool: Pool) async throws(DatabaseError) -> [ListedDelivery]? {
+    package static func read(
+        _ state: State, of integration: String? = nil, since: Timestamp? = nil, limit: Int32 = 50, from pool: Pool
+    ) async throws(DatabaseError) -> [ListedDelivery]? {
         try await pool.withSession { session throws(DatabaseError) in
             let names = Dictionary(firstOf: try session.run(Pauses.names, ()))
-            let row = names.first { $0.value == filter.integration }?.key
-            if filter.integration != nil, row == nil { return nil }
+            let row = names.first { $0.value == integration }?.key
+            if integration != nil, row == nil { return nil }
             let statement =
-                switch filter.state {
+                switch state {
                 case .waiting: DeliveryListStatements.waiting
                 case .dead: DeliveryListStatements.dead
                 case .delivered: DeliveryListStatements.delivered
                 }
-            return try session.run(statement, (row, filter.since?.milliseconds ?? .min, filter.limit)).map { row in
-                ListedDelivery(row, state: filter.state, integration: names[row.integration] ?? "")
+            return try session.run(statement, (row, since?.milliseconds ?? .min, limit)).map { row in
+                ListedDelivery(row, state: state, integration: names[row.integration] ?? "")
             }
         }
     }

@@ -18,36 +18,22 @@ package struct StoredEvent: Sendable {
     /// Messages that the event caused, whether or not an integration asks for them.
     package let messages: Int
 
-    package struct Filter: Sendable {
-        package var handle: EventHandle?
-        package var source: String?
-        package var since: Timestamp?
-        package var limit: Int32
-
-        package init(handle: EventHandle? = nil, source: String? = nil, since: Timestamp? = nil, limit: Int32 = 50) {
-            self.handle = handle
-            self.source = source
-            self.since = since
-            self.limit = limit
-        }
-    }
-
     /// Events found by a handle before the rest of the filter is applied, at most.
     private static let handleEventsMax: Int32 = 10_000
 
-    package static func read(_ filter: Filter, from pool: Pool) async throws(DatabaseError) -> [StoredEvent] {
+    package static func read(
+        _ handle: EventHandle? = nil, source: String? = nil, since: Timestamp? = nil, limit: Int32 = 50, from pool: Pool
+    ) async throws(DatabaseError) -> [StoredEvent] {
         try await pool.withSession { session throws(DatabaseError) in
-            let since = filter.since?.milliseconds ?? .min
-            if let handle = filter.handle {
+            let from = since?.milliseconds ?? .min
+            if let handle {
                 guard let found = try handle.find(limit: handleEventsMax, on: session) else { return [] }
-                return try session.run(EventListStatements.of, (found.rows, filter.source, since, filter.limit))
-            } else {
-                let first = try filter.since.map { since throws(DatabaseError) in
-                    try FirstRow.find(since, EventListStatements.bounds, EventListStatements.probe, on: session)
-                }
-                return try session.run(
-                    EventListStatements.newest, (first ?? 0, filter.source, since, filter.limit))
+                return try session.run(EventListStatements.of, (found.rows, source, from, limit))
             }
+            let first = try since.map { since throws(DatabaseError) in
+                try FirstRow.find(since, EventListStatements.bounds, EventListStatements.probe, on: session)
+            }
+            return try session.run(EventListStatements.newest, (first ?? 0, source, from, limit))
         }
     }
 }

@@ -44,16 +44,13 @@ struct OperationalMessage: Sendable {
 
     /// - Parameter named: message keys, which receivers know as `webhook-id`.
     private func body(naming named: [Identifier]) -> [UInt8] {
-        var json = JSONWriter()
-        json.object { json in
+        JSONWriter.object { json in
             json.member("integration", name)
             json.member("reason", reason)
             guard kind == .dead else { return }
             json.member("deliveries", named.count)
-            json.key("messages")
-            json.array { json in named.prefix(Self.messagesNamedMax).forEach { json.string($0.messageID) } }
+            json.member("messages", strings: named.prefix(Self.messagesNamedMax).map(\.messageID))
         }
-        return json.bytes
     }
 
     /// Writes `messages` for the integrations among `routes` that ask for them; if none does, writes nothing.

@@ -12,22 +12,6 @@ package struct StoredWebhook: Sendable {
     package let receivedAt: Timestamp
     package let storeTransactionID: String?
     package let body: [UInt8]
-
-    package init(
-        row: Int64, key: Identifier, scope: Scope, vendorEventID: String?, name: String, holder: Holder,
-        occurredAt: Timestamp, receivedAt: Timestamp, storeTransactionID: String?, body: [UInt8]
-    ) {
-        self.row = row
-        self.key = key
-        self.scope = scope
-        self.vendorEventID = vendorEventID
-        self.name = name
-        self.holder = holder
-        self.occurredAt = occurredAt
-        self.receivedAt = receivedAt
-        self.storeTransactionID = storeTransactionID
-        self.body = body
-    }
 }
 
 /// What a stored body states, by the current rules of its source.

@@ -1,18 +1,5 @@
 package import Postgres
-import Vocabulary
-
-/// How long things are kept: `[retention]`.
-package struct Retention: Sendable {
-    package let attempts: Duration
-    package let events: Duration
-    package let duplicates: Duration
-
-    package init(attempts: Duration, events: Duration, duplicates: Duration) {
-        self.attempts = attempts
-        self.events = events
-        self.duplicates = duplicates
-    }
-}
+package import Vocabulary
 
 /// Keeps the tables bounded: partitions of attempts are made ahead and dropped by the day, the rest is pruned in steps
 /// small enough to disturb nobody.

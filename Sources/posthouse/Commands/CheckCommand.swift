@@ -82,24 +82,13 @@ struct CheckCommand: AsyncParsableCommand {
         json.member("usable", outcome.errors.isEmpty && outcome.configuration != nil)
         json.member("sources", outcome.configuration?.sources.count)
         json.member("integrations", outcome.configuration?.integrations.count)
-        json.key("findings")
-        json.array { json in
-            for finding in outcome.diagnostics {
-                json.object { json in
-                    json.member("severity", finding.severity.rawValue)
-                    json.member("line", finding.span?.line)
-                    json.member("column", finding.span?.column)
-                    json.member("message", finding.message)
-                }
-            }
-            for warning in warnings {
-                json.object { json in
-                    json.member("severity", Diagnostic.Severity.warning.rawValue)
-                    json.member("line", Int?.none)
-                    json.member("column", Int?.none)
-                    json.member("message", warning)
-                }
-            }
+        let findings: [(Diagnostic.Severity, span: Span?, message: String)] =
+            outcome.diagnostics.map { ($0.severity, $0.span, $0.message) } + warnings.map { (.warning, nil, $0) }
+        json.member("findings", objects: findings) { finding, json in
+            json.member("severity", finding.0.rawValue)
+            json.member("line", finding.span?.line)
+            json.member("column", finding.span?.column)
+            json.member("message", finding.message)
         }
     }
 }

@@ -70,7 +70,8 @@ enum Terminal {
         }
     }
 
-    private static func put(_ text: String, _ descriptor: Int32) { put(Array(text.utf8), descriptor) }
+    /// Prints a text without adding an end of line.
+    static func put(_ text: String, _ descriptor: Int32) { put(Array(text.utf8), descriptor) }
 
     private static func put(_ bytes: [UInt8], _ descriptor: Int32) {
         var written = 0

@@ -46,13 +46,14 @@ struct DeliveriesCommand: AsyncParsableCommand {
     }
 
     private func list(_ state: ListedDelivery.State, from pool: Pool) async throws -> [ListedDelivery]? {
-        var filter = ListedDelivery.Filter(integration: integration, state: state, since: since?.time, limit: limit)
-        guard state == .delivered, since == nil else { return try await ListedDelivery.read(filter, from: pool) }
+        func read(since: Timestamp?) async throws -> [ListedDelivery]? {
+            try await ListedDelivery.read(state, of: integration, since: since, limit: limit, from: pool)
+        }
+        guard state == .delivered, since == nil else { return try await read(since: since?.time) }
         let now = ThisProcess.now()
         var found: [ListedDelivery]? = []
         for milliseconds in Self.deliveredMilliseconds {
-            filter.since = now.advanced(byMilliseconds: -milliseconds)
-            found = try await ListedDelivery.read(filter, from: pool)
+            found = try await read(since: now.advanced(byMilliseconds: -milliseconds))
             if found == nil || found?.count == Int(limit) { break }
         }
         return found

@@ -74,8 +74,7 @@ struct EraseCommand: AsyncParsableCommand {
     private func report(_ erasure: Erasure, _ done: Erasure.Tally, left: Erasure.Tally?) {
         if output.json {
             return Terminal.say { json in
-                json.key("holders")
-                json.array { json in for holder in erasure.holders { json.string(holder.storageKey) } }
+                json.member("holders", strings: erasure.holders.map(\.storageKey))
                 json.member("source", source)
                 json.member("dry_run", dryRun)
                 for (name, count) in done.parts { json.member(name, count) }

@@ -19,8 +19,8 @@ struct EventsCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await LedgerCommand.run(file) { _, pool in
-            let filter = StoredEvent.Filter(handle: handles.handle, source: source, since: since?.time, limit: limit)
-            let events = try await StoredEvent.read(filter, from: pool)
+            let events = try await StoredEvent.read(
+                handles.handle, source: source, since: since?.time, limit: limit, from: pool)
             if output.json { return Terminal.say { write(events, into: &$0) } }
             guard !events.isEmpty else { return Terminal.complain("no event matches") }
             Terminal.say(table(events))

@@ -49,9 +49,7 @@ struct OutputOption: ParsableArguments {
 
 extension Terminal {
     static func say(_ members: (inout JSONWriter) -> Void) {
-        var json = JSONWriter()
-        json.object(members)
-        say(String(decoding: json.bytes, as: UTF8.self))
+        say(String(decoding: JSONWriter.object(members), as: UTF8.self))
     }
 }
 

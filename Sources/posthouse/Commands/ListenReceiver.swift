@@ -63,16 +63,17 @@ struct ListenReceiver: IncomingHandler {
                 signature: request.head.first("webhook-signature") ?? "", body: [ByteBuffer(bytes: request.body)],
                 now: ThisProcess.now())
         } catch {
-            Terminal.say(json ? rejected(id, "\(error)") : "REFUSED \(id): \(error)")
+            if json { reject(id, "\(error)") } else { Terminal.say("REFUSED \(id): \(error)") }
             return responder.respond(.text(401, "the signature does not hold: \(error)\n"))
         }
         let isMeant = onPurpose.takesNext()
         let delay = isMeant ? onPurpose.delay : .zero
         let status = isMeant ? onPurpose.status : nil
-        Terminal.say(
-            json
-                ? verified(id, request.body, answered: status ?? 204)
-                : line(id, request.body) + remark(status, delay))
+        if json {
+            accept(id, request.body, answered: status ?? 204)
+        } else {
+            Terminal.say(line(id, request.body) + remark(status, delay))
+        }
         let answer = status.map { HTTPAnswer.text($0, "failed on purpose\n") } ?? HTTPAnswer(status: 204)
         guard delay > .zero else { return responder.respond(answer) }
         _ = NIOSingletons.posixEventLoopGroup.any().scheduleTask(in: TimeAmount(delay)) { responder.respond(answer) }
@@ -85,31 +86,27 @@ struct ListenReceiver: IncomingHandler {
         return late.isEmpty ? "" : ", answered\(late) on purpose"
     }
 
-    private func rejected(_ id: String, _ reason: String) -> String {
-        var writer = JSONWriter()
-        writer.object { writer in
-            writer.member("verified", false)
-            writer.member("webhook_id", id)
-            writer.member("answered", 401)
-            writer.member("reason", reason)
+    private func reject(_ id: String, _ reason: String) {
+        Terminal.say { json in
+            json.member("verified", false)
+            json.member("webhook_id", id)
+            json.member("answered", 401)
+            json.member("reason", reason)
         }
-        return String(decoding: writer.bytes, as: UTF8.self)
     }
 
-    private func verified(_ id: String, _ body: [UInt8], answered status: Int) -> String {
-        var writer = JSONWriter()
-        writer.object { writer in
-            writer.member("verified", true)
-            writer.member("webhook_id", id)
-            writer.member("answered", status)
-            writer.key("body")
+    private func accept(_ id: String, _ body: [UInt8], answered status: Int) {
+        Terminal.say { json in
+            json.member("verified", true)
+            json.member("webhook_id", id)
+            json.member("answered", status)
+            json.key("body")
             if (try? JSONScan.topObject(body, depthMax: Limits.jsonDepthMax)) != nil {
-                writer.raw(body)
+                json.raw(body)
             } else {
-                writer.string(String(decoding: body, as: UTF8.self))
+                json.string(String(decoding: body, as: UTF8.self))
             }
         }
-        return String(decoding: writer.bytes, as: UTF8.self)
     }
 
     /// The line of a message: type, message id, holder, and for a transfer both sides; in either format.

@@ -21,12 +21,12 @@ struct Progress {
         guard Self.isShown, total > 0 else { return }
         let filled = done * Self.barWidth / total
         let bar = String(repeating: "#", count: filled) + String(repeating: ".", count: Self.barWidth - filled)
-        Terminal.put("\r\(what) [\(bar)] \(done) of \(total)")
+        Terminal.put("\r\(what) [\(bar)] \(done) of \(total)", STDERR_FILENO)
     }
 
     /// Removes the bar.
     func finish() {
-        if Self.isShown, total > 0 { Terminal.put("\r\u{1B}[K") }
+        if Self.isShown, total > 0 { Terminal.put("\r\u{1B}[K", STDERR_FILENO) }
     }
 }
 
@@ -34,12 +34,6 @@ extension Terminal {
     /// Shows the current stage in one line that the next one replaces; nil removes it.
     static func showStage(_ text: String?) {
         guard isatty(STDERR_FILENO) == 1 else { return }
-        put("\r\u{1B}[K" + (text ?? ""))
-    }
-
-    /// Writes to standard error without an end of line.
-    fileprivate static func put(_ text: String) {
-        let bytes = Array(text.utf8)
-        _ = bytes.withUnsafeBytes { write(STDERR_FILENO, $0.baseAddress, $0.count) }
+        put("\r\u{1B}[K" + (text ?? ""), STDERR_FILENO)
     }
 }

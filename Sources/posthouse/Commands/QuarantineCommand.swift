@@ -114,8 +114,7 @@ struct RetryQuarantine: AsyncParsableCommand {
                     json.member("id", retried.id)
                     json.member("result", retried.result.word)
                     json.member("explanation", retried.result.explanation)
-                    json.key("too_old_for")
-                    json.array { json in for purchase in retried.result.unmoved { json.string(purchase) } }
+                    json.member("too_old_for", strings: retried.result.unmoved)
                 }
             }
         }
@@ -175,13 +174,11 @@ struct QuarantineRetry {
         case kept(reason: String)
         /// Somebody else has recorded it or thrown it away.
         case vanished
-        /// There is no connection to the database any more: it is not known what became of it.
-        case lost(DatabaseError)
 
         var isGone: Bool {
             switch self {
             case .recorded, .duplicate, .vanished: true
-            case .kept, .lost: false
+            case .kept: false
             }
         }
 
@@ -189,7 +186,7 @@ struct QuarantineRetry {
             switch self {
             case .recorded: "recorded"
             case .duplicate: "duplicate"
-            case .kept, .lost: "kept"
+            case .kept: "kept"
             case .vanished: "vanished"
             }
         }
@@ -204,7 +201,6 @@ struct QuarantineRetry {
             case .duplicate(let trail): "\(trail.name) \(trail.event) of \(trail.source) had been recorded before"
             case .kept(let reason): reason
             case .vanished: "it is not in quarantine any more"
-            case .lost(let error): "\(error)"
             }
         }
 
@@ -218,24 +214,19 @@ struct QuarantineRetry {
     let routes: [RoutedIntegration]
     let pool: Pool
 
-    /// Retries each by itself, until the connection is lost.
+    /// Retries each by itself, until the connection is lost: it is not known what became of the one under way then.
     func run(_ ids: [Int64]) async -> (results: [Retried], lost: DatabaseError?) {
         var results: [Retried] = []
         for id in ids {
-            let result = await run(id)
-            if case .lost(let error) = result { return (results, error) }
-            results.append((id, result))
+            do throws(DatabaseError) {
+                results.append((id, try await release(id)))
+            } catch {
+                if case .commitUnknown = error { return (results, error) }
+                if error.isConnectionLevel { return (results, error) }
+                results.append((id, .kept(reason: "it could not be recorded: \(error)")))
+            }
         }
         return (results, nil)
-    }
-
-    private func run(_ id: Int64) async -> Result {
-        do throws(DatabaseError) {
-            return try await release(id)
-        } catch {
-            if case .commitUnknown = error { return .lost(error) }
-            return error.isConnectionLevel ? .lost(error) : .kept(reason: "it could not be recorded: \(error)")
-        }
     }
 
     private func release(_ id: Int64) async throws(DatabaseError) -> Result {

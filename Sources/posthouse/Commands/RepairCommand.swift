@@ -240,8 +240,7 @@ enum RepairText {
         if case .impossible(let reason) = report.verdict { json.member("explanation", reason) }
         json.member("readable", report.wasReadable)
         json.member("partial", report.isPartial)
-        json.key("missing")
-        json.array { json in for reason in report.missing { json.string(reason.rawValue) } }
+        json.member("missing", strings: report.missing.map(\.rawValue))
         json.member("webhooks", report.webhooks)
         json.member("access", objects: report.access) { change, json in
             json.member("holder", change.holder.storageKey)

@@ -82,15 +82,7 @@ struct SendCommand: AsyncParsableCommand {
             storeTransactionID: transaction ?? "2000000\(now.milliseconds % 1_000_000_000)",
             purchaseID: purchase ?? "subs_\(now.milliseconds)",
             occurredAt: atMs.map { Timestamp(milliseconds: $0) } ?? now,
-            eventID: eventID == "none" ? nil : eventID ?? Self.madeUpEventID(), environment: environment)
-    }
-
-    /// A version 4 UUID, as Purchasely's event ids are.
-    private static func madeUpEventID() -> String {
-        var generator = SystemRandomNumberGenerator()
-        let hex = Array(Identifier(high: generator.next(), low: generator.next()).hex)
-        func part(_ range: Range<Int>) -> String { String(hex[range]) }
-        return "\(part(0..<8))-\(part(8..<12))-4\(part(13..<16))-a\(part(17..<20))-\(part(20..<32))"
+            eventID: eventID == "none" ? nil : eventID ?? Identifier.random().uuid4, environment: environment)
     }
 
     private func post(_ body: [UInt8], _ headers: [(String, String)]) async throws {

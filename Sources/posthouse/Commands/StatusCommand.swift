@@ -150,30 +150,22 @@ enum StatusText {
         json.member("at", status.at)
         json.member("daemons", status.daemons.count)
         json.member("quarantined", status.quarantined)
-        json.key("unserved")
-        json.array { json in for name in unserved(status, configured) { json.string(name) } }
+        json.member("unserved", strings: unserved(status, configured))
         json.member("integrations", objects: shown(status, configured)) { integration, json in
             json.member("name", integration.name)
             json.member("state", state(integration, configured).rawValue)
             json.member("paused_at", integration.pausedAt)
             json.member("pause_reason", integration.pauseReason)
-            json.key("breaker")
-            if let breaker = integration.breaker {
-                json.object { json in
-                    json.member("opened_at", breaker.openedAt)
-                    json.member("reason", breaker.reason)
-                }
-            } else {
-                json.null()
+            json.member("breaker", object: integration.breaker) { breaker, json in
+                json.member("opened_at", breaker.openedAt)
+                json.member("reason", breaker.reason)
             }
             json.member("waiting", integration.waiting)
             json.member("oldest_seconds", integration.oldestSeconds.map { Int($0) })
             json.member("delivered_last_minute", integration.delivered)
             json.member("failed_last_minute", integration.failed)
             json.member("dead_letters", integration.deadLetters)
-            json.key("last_error")
-            guard let error = integration.lastError else { return json.null() }
-            json.object { json in
+            json.member("last_error", object: integration.lastError) { error, json in
                 json.member("at", error.at)
                 json.member("http_status", error.httpStatus)
                 json.member("failure", error.text)
