@@ -86,16 +86,22 @@ package actor PrivateCluster {
         supervisor?.cancel()
         await supervisor?.value
         let (process, observe) = (server.process, launcher.observe)
-        let isClean = await Predecessor.stop(process, within: ClusterLimits.fastStopTimeout) { taken in
+        // One that does not answer will write no checkpoint, however long one waits. Blocks this thread, bounded;
+        // nothing is served any more.
+        let answers = SocketProbe.answers(directory: server.socketDirectory, port: SocketDirectory.port)
+        let limit = answers ? ClusterLimits.fastStopTimeout : ClusterLimits.stuckStopTimeout
+        let isClean = await Predecessor.stop(process, within: limit) { taken in
             observe(
                 .warning(
                     "PostgreSQL (process \(process.pid)) has been stopping for \(taken.components.seconds) s: "
-                        + "it writes a checkpoint, so that the next start has nothing to recover"))
+                        + (answers
+                            ? "it writes a checkpoint, so that the next start has nothing to recover"
+                            : "it did not answer before, and is ended after \(limit)")))
         }
         if !isClean {
             observe(
                 .warning(
-                    "PostgreSQL (process \(process.pid)) wrote no checkpoint in \(ClusterLimits.fastStopTimeout) and "
+                    "PostgreSQL (process \(process.pid)) wrote no checkpoint in \(limit) and "
                         + "was ended without it: the next start replays its log first"))
         }
         lock = nil

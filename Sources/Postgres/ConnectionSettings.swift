@@ -19,6 +19,8 @@ package struct ConnectionSettings: Sendable {
     package let statementTimeout: Duration
     /// Posthouse's own deadline for each answer of the server: the statement time-out plus the margin.
     package let statementDeadline: Duration
+    /// `idle_in_transaction_session_timeout` of the session.
+    package let idleTransactionTimeout: Duration
     private let shown: String
 
     /// - Parameters:
@@ -26,8 +28,10 @@ package struct ConnectionSettings: Sendable {
     ///   - statementTimeout: the server's limit for each statement, in whole milliseconds; zero switches it off.
     ///   - deadlineMargin: how long after that limit Posthouse stops waiting and closes the connection.
     ///     `statement_timeout` limits neither a COMMIT that waits for a standby nor a network failure.
+    ///   - idleTransactionTimeout: how long a transaction may stand open between two statements; nil: `statementDeadline`.
     package init(
-        _ connectionString: String, connectTimeout: Duration, statementTimeout: Duration, deadlineMargin: Duration
+        _ connectionString: String, connectTimeout: Duration, statementTimeout: Duration, deadlineMargin: Duration,
+        idleTransactionTimeout: Duration? = nil
     ) throws(ConnectionStringError) {
         if let mistake = ConnectionStringError.maskedPassword(in: connectionString) { throw mistake }
         let options = try Self.parse(connectionString)
@@ -37,6 +41,7 @@ package struct ConnectionSettings: Sendable {
         self.connectTimeout = connectTimeout
         self.statementTimeout = statementTimeout
         statementDeadline = statementTimeout + deadlineMargin
+        self.idleTransactionTimeout = idleTransactionTimeout ?? statementDeadline
     }
 
     private static func parse(_ text: String) throws(ConnectionStringError) -> [(key: String, value: String)] {

@@ -47,6 +47,12 @@ package struct Session: ~Copyable {
         }
     }
 
+    /// Makes the round trips that may come before a statement, so that the next call sends it at once.
+    package func makeReady<Parameters, Row>(_ statement: Statement<Parameters, Row>) throws(DatabaseError) {
+        try planOutsideTransaction()
+        try prepare(statement)
+    }
+
     /// Prepares a statement and asks the server for the types of its parameters and columns.
     package func describe<Parameters, Row>(
         _ statement: Statement<Parameters, Row>

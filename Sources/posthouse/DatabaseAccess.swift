@@ -9,11 +9,12 @@ import Vocabulary
 /// Connects the daemon and the commands to the configured database.
 enum DatabaseAccess {
     static func settings(
-        _ connectionString: String, statementTimeout: Duration
+        _ connectionString: String, statementTimeout: Duration,
+        idleTransactionTimeout: Duration = Limits.idleTransactionTimeout
     ) throws(ConnectionStringError) -> ConnectionSettings {
         try ConnectionSettings(
             connectionString, connectTimeout: Limits.connectTimeout, statementTimeout: statementTimeout,
-            deadlineMargin: Limits.statementDeadlineMargin)
+            deadlineMargin: Limits.statementDeadlineMargin, idleTransactionTimeout: idleTransactionTimeout)
     }
 
     /// The text of `[database] url`; nil for the private cluster, and under `.check` for a secret that cannot be read.

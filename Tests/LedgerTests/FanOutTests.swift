@@ -49,4 +49,20 @@ struct FanOutTests {
         #expect(plan(3, nil) == [false, false, false])
         #expect(plan(4, nil) == [false, false, false], "nothing is blocked by nothing")
     }
+
+    @Test("Who is sent a message is the same the first time and later, and beyond what is remembered")
+    func remembered() {
+        let all = (0..<60).map { row in
+            route(Int32(row), .named("\(row)", events: row % 3 == 0 ? ["*"] : ["T\(row)*"]))
+        }
+        let table = RouteTable(all)
+        for _ in 0..<2 {
+            for type in (0..<3_000).map({ "T\($0)" }) {
+                let wanted = all.filter {
+                    $0.integration.selects(type: type, source: scope.source, environment: scope.environment)
+                }
+                #expect(table.selecting(type: type, scope: scope).map(\.row) == wanted.map(\.row))
+            }
+        }
+    }
 }

@@ -140,6 +140,7 @@ struct StatementCatalogueTests {
         Entry(EraseStatements.linked),
         Entry(EraseStatements.standIns),
         Entry(EraseStatements.events),
+        Entry(EraseStatements.lockEvents),
         Entry(EraseStatements.messagesOf),
         Entry(EraseStatements.messagesOfOthers),
         Entry(EraseStatements.remember),

@@ -79,6 +79,30 @@ extension FaultTests {
         print("frozen: \(duplicates) duplicates, \(receipts.duplicates(of: last)) at its waking")
     }
 
+    @Test("A daemon that falls silent in the middle of a transaction: the other has its purchase before long")
+    func silentTransaction() throws {
+        let silent = try Relay([])
+        defer { silent.end() }
+        try silent.start(environment: ["POSTHOUSE_FAILPOINT": "record-before-commit:2:hang"])
+        let other = try Relay([], storage: .given(try silent.database.connectionString))
+        defer { other.end() }
+        try other.start()
+        func renewal(_ number: Int) -> Webhook {
+            Webhook("SUBSCRIPTION_RENEWED", .user("u"), purchase: "subs_1", transaction: "t\(number)")
+        }
+        #expect(try silent.source().post(renewal(1)) == 200)
+        Thread.detachNewThread { _ = try? silent.source().post(renewal(2)) }
+        let database = try silent.database
+        #expect(try eventually { try database.count("pg_stat_activity", where: "state = 'idle in transaction'") == 1 })
+        // Each is answered 503 after 8 s; 60 s, the longest that a statement is waited for, would be eight of them.
+        var (status, requests) = (0, 0)
+        while status != 200, requests < 4 {
+            status = try other.source().post(renewal(3))
+            requests += 1
+        }
+        #expect(status == 200, "\(requests) requests")
+    }
+
     /// Load on one daemon alone, until it has more in hand than it can have on the wire.
     private func inHand(of relay: Relay, _ receiver: Receiver, _ prefix: String) throws -> FaultLoad.Tally {
         let load = FaultLoad(prefix, on: [relay.port], connections: 8, pause: 0)

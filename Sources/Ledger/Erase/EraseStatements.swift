@@ -108,6 +108,11 @@ enum EraseStatements {
     static let eventKeys = Statement<[Identifier], ()>(
         "erase_event_keys", "DELETE FROM identities WHERE key = ANY ($1)")
 
+    /// Locks events that are to be deleted: a continued change of holders that announces one has its messages written
+    /// before, or does not find it after.
+    static let lockEvents = Statement<[Int64], ()>(
+        "erase_lock_events", "SELECT FROM events WHERE id = ANY ($1) ORDER BY id FOR UPDATE")
+
     static let deleteEvents = Statement<[Int64], ()>("erase_delete_events", "DELETE FROM events WHERE id = ANY ($1)")
 
     /// The sources in which anything names the holders ($1) or the anonymous ids ($2) in a column.

@@ -134,6 +134,10 @@ package struct Erasure: Sendable {
             guard let last = page.last?.id else { return }
             after = last
             let (forgotten, gone, alone) = try await pool.retriedTransaction { session throws(DatabaseError) in
+                if !isDry {
+                    try Requeue.lock(on: session)
+                    _ = try session.execute(EraseStatements.lockEvents, page.map(\.id))
+                }
                 let messages = try session.run(EraseStatements.messagesOf, page.map(\.id))
                 let forgotten = try forget(messages, of: page.compactMap(\.purchase), on: session)
                 let gone = page.filter { !forgotten.busyEvents.contains($0.id) }

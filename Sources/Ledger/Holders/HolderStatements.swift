@@ -268,7 +268,7 @@ enum HolderStatements {
         "holder_change_cause",
         """
         SELECT key, vendor_event_id, name, type, holder, body, (extract(epoch FROM now()) * 1000)::bigint
-        FROM events WHERE id = $1
+        FROM events WHERE id = $1 FOR KEY SHARE
         """, row: Cause.init)
 
     /// Records the last purchase that a change was applied to; null: it is applied to all.

@@ -19,14 +19,16 @@ extension Queue {
         // After the clock was set back, the lane must not wait for the time by which the row is ahead.
         let farthest = Self.daemonsAhead * max(apart * Int64(count), Limits.rateLookAhead.wholeMicroseconds)
         return try await pool.withSession { session throws(DatabaseError) in
-            // Behind the wait for a connection, which the database does not see.
+            // Behind the wait for a connection and the round trips before the query, which its time does not contain.
+            try session.makeReady(RateStatements.reserve)
             let queriedAt = ContinuousClock.now
             let waits = try session.run(
                 RateStatements.reserve, (integration, notBefore.wholeMicroseconds, apart * Int64(count), farthest))
             guard let wait = waits.first else {
                 throw DatabaseError.protocolViolation(reason: "no slot was reserved")
             }
-            return queriedAt + .microseconds(wait)
+            // A clock that was set meanwhile must not make the lane sleep.
+            return queriedAt + .microseconds(min(wait, notBefore.wholeMicroseconds + farthest))
         }
     }
 }

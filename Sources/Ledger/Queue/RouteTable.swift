@@ -23,7 +23,9 @@ package final class RouteTable: Sendable {
         let environment: String
     }
 
-    /// Selections that are remembered, at most: the types of a vendor's own events are not bounded.
+    /// Integrations of remembered selections, at most, and selections: the types of a vendor's own events are not
+    /// bounded.
+    private static let rememberedMax = 100_000
     private static let selectionsMax = 1_024
 
     package let all: [RoutedIntegration]
@@ -34,7 +36,8 @@ package final class RouteTable: Sendable {
     /// Of those with `confirm`.
     let confirmTimeouts: [Int32: Duration]
     private let byRow: [Int32: RoutedIntegration]
-    private let selections = Mutex<[Selector: [RoutedIntegration]]>([:])
+    /// Each as indexes into `all`.
+    private let selections = Mutex<(known: [Selector: [Int]], remembered: Int)>(([:], 0))
 
     package init(_ all: [RoutedIntegration] = []) {
         self.all = all
@@ -48,16 +51,26 @@ package final class RouteTable: Sendable {
     subscript(row: Int32) -> RoutedIntegration? { byRow[row] }
 
     /// The integrations that a message of this type, source and environment goes to, in the order of `all`.
-    func selecting(type: String, scope: Scope) -> [RoutedIntegration] {
+    func selecting(type: String, scope: Scope) -> some Sequence<RoutedIntegration> {
         let selector = Selector(type: type, source: scope.source, environment: scope.environment)
-        if let known = selections.withLock({ $0[selector] }) { return known }
-        let found = all.filter {
-            $0.integration.selects(type: type, source: scope.source, environment: scope.environment)
+        let indexes = selections.withLock { $0.known[selector] } ?? select(selector)
+        return indexes.lazy.map { [all] in all[$0] }
+    }
+
+    private func select(_ selector: Selector) -> [Int] {
+        let selected = all.indices.filter {
+            all[$0].integration.selects(
+                type: selector.type, source: selector.source, environment: selector.environment)
         }
-        selections.withLock { known in
-            if known.count >= Self.selectionsMax { known.removeAll() }
-            known[selector] = found
+        selections.withLock { selections in
+            if selections.known.count >= Self.selectionsMax
+                || selections.remembered + selected.count > Self.rememberedMax
+            {
+                selections = ([:], 0)
+            }
+            guard selections.known.updateValue(selected, forKey: selector) == nil else { return }
+            selections.remembered += selected.count
         }
-        return found
+        return selected
     }
 }

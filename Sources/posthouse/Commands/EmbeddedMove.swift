@@ -32,7 +32,8 @@ struct EmbeddedMove {
         // Checks only that the url can be read: where there is one, no private cluster is looked for.
         _ = try DatabaseAccess.forCommand(configuration)
         target = try DatabaseAccess.settings(
-            DatabaseAccess.url(configuration) ?? "", statementTimeout: Self.statementTimeout)
+            DatabaseAccess.url(configuration) ?? "", statementTimeout: Self.statementTimeout,
+            idleTransactionTimeout: Self.statementTimeout)
     }
 
     /// Runs the move and ends it in good order on a signal: the server that it started must not stay behind.
@@ -100,7 +101,9 @@ struct EmbeddedMove {
     private func move(
         _ cluster: PrivateCluster, isMarked: Bool, goesOn: @escaping @Sendable () -> Bool
     ) async throws {
-        let source = try DatabaseAccess.settings(cluster.connectionString, statementTimeout: Self.statementTimeout)
+        let source = try DatabaseAccess.settings(
+            cluster.connectionString, statementTimeout: Self.statementTimeout,
+            idleTransactionTimeout: Self.statementTimeout)
         let move = LedgerMove(from: source, to: target)
         let outcome: LedgerMove.Outcome
         var migrated = ""
