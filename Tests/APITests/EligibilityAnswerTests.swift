@@ -9,8 +9,8 @@ import Vocabulary
 struct EligibilityAnswerTests {
     private static let past = at(1_000)
 
-    private func ask(_ bench: APIBench, _ query: String = "user_id=jeff&group=premium") async -> String {
-        await bench.get("/v1/eligibility?" + query).object["eligibility"] as? String ?? "-"
+    private func ask(_ service: TestService, _ query: String = "user_id=jeff&group=premium") async -> String {
+        await service.get("/v1/eligibility?" + query).object["eligibility"] as? String ?? "-"
     }
 
     @Test(
@@ -30,13 +30,13 @@ struct EligibilityAnswerTests {
     func words(
         name: String, status: String, offerType: String, type: String, isRunning: Bool, expected: String
     ) async throws {
-        try await APIBench.run { bench in
-            await bench.record(
+        try await TestService.run { service in
+            await service.record(
                 .stating(
                     type, of: .user("jeff"), until: isRunning ? farAway : Self.past, status: status,
                     offerType: offerType))
-            #expect(await ask(bench) == expected, "\(name)")
-            #expect(await ask(bench, "user_id=other&group=premium") == "ELIGIBLE")
+            #expect(await ask(service) == expected, "\(name)")
+            #expect(await ask(service, "user_id=other&group=premium") == "ELIGIBLE")
         }
     }
 
@@ -62,9 +62,9 @@ struct EligibilityAnswerTests {
 
     @Test("The end of a trial and the offer before say that one was used, where the start never came")
     func endings() async throws {
-        try await APIBench.run { bench in
+        try await TestService.run { service in
             func record(_ user: String, _ type: String, _ body: String? = nil) async {
-                await bench.record(
+                await service.record(
                     .stating(
                         type, of: .user(user), purchase: "p-" + user, until: Self.past, status: "DEACTIVATED",
                         body: body))
@@ -74,26 +74,26 @@ struct EligibilityAnswerTests {
             await record("before", "SUBSCRIPTION_RENEWED", #"{"n":"é\"", "previous_offer_type" : "FREE_TRIAL"}"#)
             await record("none", "SUBSCRIPTION_RENEWED", #"{"previous_offer_type":"NONE","x":"\u00e9"}"#)
             for user in ["converted", "lapsed", "before"] {
-                #expect(await ask(bench, "user_id=\(user)&group=premium") == "NOT_ELIGIBLE", "\(user)")
+                #expect(await ask(service, "user_id=\(user)&group=premium") == "NOT_ELIGIBLE", "\(user)")
             }
-            #expect(await ask(bench, "user_id=none&group=premium") == "ELIGIBLE")
+            #expect(await ask(service, "user_id=none&group=premium") == "ELIGIBLE")
         }
     }
 
     @Test("Other groups, other holders' and one-time purchases, other environments count for nothing")
     func filters() async throws {
-        try await APIBench.run { bench in
+        try await TestService.run { service in
             let jeff = Holder.user("jeff")
-            await bench.record(
+            await service.record(
                 .stating(of: jeff, purchase: "p1", product: "themes", offerType: "FREE_TRIAL"),
                 .stating(of: .user("ann"), purchase: "p2", offerType: "FREE_TRIAL"),
                 .stating(of: jeff, purchase: "p3", offerType: "FREE_TRIAL", isOneTime: true),
                 .stating(of: jeff, environment: "SANDBOX", offerType: "FREE_TRIAL"))
-            #expect(await ask(bench) == "ELIGIBLE")
-            #expect(await ask(bench, "user_id=jeff&group=extras") == "NOT_ELIGIBLE")
-            #expect(await ask(bench, "user_id=jeff&group=premium&environment=SANDBOX") == "NOT_ELIGIBLE")
-            #expect(await ask(bench, "user_id=jeff&group=nobody") == "UNKNOWN")
-            let several = await bench.get("/v1/eligibility?user_id=jeff&group=premium&group=extras&group=nobody")
+            #expect(await ask(service) == "ELIGIBLE")
+            #expect(await ask(service, "user_id=jeff&group=extras") == "NOT_ELIGIBLE")
+            #expect(await ask(service, "user_id=jeff&group=premium&environment=SANDBOX") == "NOT_ELIGIBLE")
+            #expect(await ask(service, "user_id=jeff&group=nobody") == "UNKNOWN")
+            let several = await service.get("/v1/eligibility?user_id=jeff&group=premium&group=extras&group=nobody")
             #expect(several.column("group") == ["premium", "extras", "nobody"])
             #expect(several.column("eligibility") == ["ELIGIBLE", "NOT_ELIGIBLE", "UNKNOWN"])
         }
@@ -101,32 +101,32 @@ struct EligibilityAnswerTests {
 
     @Test("What was transferred away still counts, and an older transaction whose events are gone")
     func past() async throws {
-        try await APIBench.run { bench in
+        try await TestService.run { service in
             let device = Holder.anonymous("device")
-            await bench.record(
+            await service.record(
                 .stating(of: device, at: at(0), transaction: "t1", until: at(100), offerType: "FREE_TRIAL"),
                 .stating(of: device, at: at(100), transaction: "t2", until: at(200)),
                 .stating("DEACTIVATE", of: device, kind: .loss, at: at(150), transaction: "t2", until: at(200)))
-            bench.psql("DELETE FROM events")
-            #expect(await ask(bench, "anonymous_user_id=device&group=premium") == "NOT_ELIGIBLE")
-            #expect(await ask(bench, "install=device&group=premium") == "NOT_ELIGIBLE")
+            service.psql("DELETE FROM events")
+            #expect(await ask(service, "anonymous_user_id=device&group=premium") == "NOT_ELIGIBLE")
+            #expect(await ask(service, "install=device&group=premium") == "NOT_ELIGIBLE")
         }
     }
 
     @Test("A promotional offer is for those who subscribe or once did")
     func promotional() async throws {
-        try await APIBench.run { bench in
-            await bench.record(.stating(of: .user("jeff"), until: Self.past, status: "DEACTIVATED"))
-            #expect(await ask(bench, "user_id=jeff&group=premium&offer=promotional") == "ELIGIBLE")
-            #expect(await ask(bench, "user_id=ann&group=premium&offer=promotional") == "NOT_ELIGIBLE")
+        try await TestService.run { service in
+            await service.record(.stating(of: .user("jeff"), until: Self.past, status: "DEACTIVATED"))
+            #expect(await ask(service, "user_id=jeff&group=premium&offer=promotional") == "ELIGIBLE")
+            #expect(await ask(service, "user_id=ann&group=premium&offer=promotional") == "NOT_ELIGIBLE")
         }
     }
 
     @Test("A receipt is judged as it came; a question that cannot be understood is 400, a receipt UNKNOWN")
     func receipts() async throws {
-        try await APIBench.run { bench in
+        try await TestService.run { service in
             func judge(_ body: String) async -> (Int, String) {
-                let reply = await bench.post("/v1/eligibility", body)
+                let reply = await service.post("/v1/eligibility", body)
                 return (reply.status, reply.object["eligibility"] as? String ?? reply.errorCode)
             }
             let question = #""group":"premium","offer":"introductory""#
@@ -140,7 +140,7 @@ struct EligibilityAnswerTests {
             #expect(await judge("{\(question)}") == (400, "invalid_body"))
             #expect(await judge(#"{"group":"premium","receipt":{}}"#) == (400, "invalid_body"))
             #expect(await judge("") == (400, "invalid_body"))
-            let broken = await bench.post("/v1/eligibility", #"{"group": "premium",, }"#)
+            let broken = await service.post("/v1/eligibility", #"{"group": "premium",, }"#)
             #expect(broken.status == 400 && broken.message.contains("at byte 20"))
         }
     }

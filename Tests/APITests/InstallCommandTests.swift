@@ -10,15 +10,15 @@ import Vocabulary
 struct InstallCommandTests {
     /// An app's backend with its installs.
     private struct World {
-        let bench: APIBench
+        let service: TestService
 
         func sees(_ install: String) async -> String {
-            let seen = await bench.get("/v1/entitlements?active=true&install=" + install)
+            let seen = await service.get("/v1/entitlements?active=true&install=" + install)
             return Set(seen.column("product")).sorted().joined()
         }
 
         func identity(_ id: String) async -> String {
-            Set(await bench.get("/v1/entitlements?active=true&user_id=" + id).column("product")).sorted().joined()
+            Set(await service.get("/v1/entitlements?active=true&user_id=" + id).column("product")).sorted().joined()
         }
 
         /// Answered with what the install sees now.
@@ -33,7 +33,7 @@ struct InstallCommandTests {
         }
 
         private func command(_ install: String, _ name: String, _ body: String) async -> String {
-            let reply = await bench.post("/v1/users/\(install)/\(name)", body)
+            let reply = await service.post("/v1/users/\(install)/\(name)", body)
             #expect(reply.status == 200 && reply.headers["cache-control"] == "no-store")
             #expect(reply.data.allSatisfy { $0["active"] as? Bool == true })
             return Set(reply.column("product")).sorted().joined()
@@ -42,20 +42,20 @@ struct InstallCommandTests {
 
     @Test("1: what an install buys is its own")
     func example1() async throws {
-        try await APIBench.run { bench in
-            let world = World(bench: bench)
-            await bench.record(.bought("X", by: "B"))
+        try await TestService.run { service in
+            let world = World(service: service)
+            await service.record(.bought("X", by: "B"))
             #expect(await [world.sees("A"), world.sees("B")] == ["", "X"])
-            await bench.record(.bought("Y", by: "A"))
+            await service.record(.bought("Y", by: "A"))
             #expect(await [world.sees("A"), world.sees("B")] == ["Y", "X"])
         }
     }
 
     @Test("2: the first identify shares")
     func example2() async throws {
-        try await APIBench.run { bench in
-            let world = World(bench: bench)
-            await bench.record(.bought("X", by: "B"))
+        try await TestService.run { service in
+            let world = World(service: service)
+            await service.record(.bought("X", by: "B"))
             #expect(await world.identify("B", "u1") == "X")
             #expect(await world.identify("A", "u1") == "X")
             #expect(await [world.sees("A"), world.sees("B"), world.identity("u1")] == ["X", "X", "X"])
@@ -64,11 +64,11 @@ struct InstallCommandTests {
 
     @Test("3 and 4: what is bought while logged in is both's; a logout ends the session alone")
     func examples3And4() async throws {
-        try await APIBench.run { bench in
-            let world = World(bench: bench)
-            await bench.record(.bought("X", by: "A"))
+        try await TestService.run { service in
+            let world = World(service: service)
+            await service.record(.bought("X", by: "A"))
             #expect(await world.identify("A", "u1") == "X")
-            await bench.record(.bought("Y", by: "A", as: "u1", at: at(1)))
+            await service.record(.bought("Y", by: "A", as: "u1", at: at(1)))
             #expect(await world.sees("A") == "XY")
             #expect(await world.identify("B", "u1") == "XY")
             #expect(await world.logout("A") == "XY")
@@ -80,11 +80,11 @@ struct InstallCommandTests {
 
     @Test("5: a later identify merges nothing")
     func example5() async throws {
-        try await APIBench.run { bench in
-            let world = World(bench: bench)
-            await bench.record(.bought("X", by: "A"))
+        try await TestService.run { service in
+            let world = World(service: service)
+            await service.record(.bought("X", by: "A"))
             #expect(await world.identify("A", "u1") == "X")
-            await bench.record(.bought("Y", by: "B"))
+            await service.record(.bought("Y", by: "B"))
             #expect(await world.sees("B") == "Y")
             #expect(await world.identify("B", "u1") == "XY")
             #expect(await world.logout("A") == "X")
@@ -94,9 +94,9 @@ struct InstallCommandTests {
 
     @Test("6: a restore transfers to the install and who is logged in on it")
     func example6() async throws {
-        try await APIBench.run { bench in
-            let world = World(bench: bench)
-            await bench.record(.bought("X", by: "A", purchase: "store-account"))
+        try await TestService.run { service in
+            let world = World(service: service)
+            await service.record(.bought("X", by: "A", purchase: "store-account"))
             #expect(await world.identify("A", "u1") == "X")
             #expect(await world.identify("A2", "u1") == "X")
             #expect(await world.logout("A") == "X")
@@ -109,16 +109,16 @@ struct InstallCommandTests {
     @Test("A restore by copy adds a holder; the body's strategy goes before the source's")
     func copies() async throws {
         let sources = [Source.named("shared", ownership: .installAndIdentity, restore: .copy)]
-        try await APIBench.run(sources: sources) { bench in
-            let world = World(bench: bench)
-            await bench.record(.bought("X", by: "A", purchase: "account"))
+        try await TestService.run(sources: sources) { service in
+            let world = World(service: service)
+            await service.record(.bought("X", by: "A", purchase: "account"))
             #expect(await world.restore("B", #""t-account""#) == "X")
             #expect(await world.sees("A") == "X")
-            let reply = await bench.post(
+            let reply = await service.post(
                 "/v1/users/C/restore", #"{"transactions":["t-account",7],"strategy":"transfer"}"#)
             #expect(reply.column("product") == ["X"])
             #expect(await [world.sees("A"), world.sees("B")] == ["", ""])
-            let original = bench.psql(
+            let original = service.psql(
                 "SELECT convert_from(body, 'UTF8') FROM events WHERE name = 'RESTORED' ORDER BY id DESC LIMIT 1")
             #expect(original.hasSuffix(#""install":"C","transactions":["t-account","7"],"strategy":"transfer"}"#))
         }
@@ -126,12 +126,12 @@ struct InstallCommandTests {
 
     @Test("A statement is an event of its own with the database's time, sent like any other")
     func events() async throws {
-        try await APIBench.run { bench in
+        try await TestService.run { service in
             for _ in 0..<3 {
-                _ = await bench.post("/v1/users/A/identify", #"{"identity":"u1"}"#)
-                _ = await bench.post("/v1/users/A/logout")
+                _ = await service.post("/v1/users/A/identify", #"{"identity":"u1"}"#)
+                _ = await service.post("/v1/users/A/logout")
             }
-            let history = await bench.get("/v1/history?anonymous_user_id=A")
+            let history = await service.get("/v1/history?anonymous_user_id=A")
             #expect(
                 history.column("type") == [
                     "LOGGED_OUT", "IDENTIFIED", "LOGGED_OUT", "IDENTIFIED", "LOGGED_OUT", "IDENTIFIED",
@@ -140,16 +140,16 @@ struct InstallCommandTests {
             // However quick one follows another, each is later.
             let times = history.column("occurred_at")
             #expect(times == times.sorted(by: >) && Set(times).count == 6)
-            let off = bench.psql(
+            let off = service.psql(
                 "SELECT max(abs(extract(epoch FROM received_at) * 1000 - occurred_at_ms)) < 5000 FROM events")
             #expect(off == "t")
-            #expect(bench.psql("SELECT count(*) FROM messages") == "6")
+            #expect(service.psql("SELECT count(*) FROM messages") == "6")
         }
     }
 
     @Test("Bodies that cannot be understood change nothing")
     func bodies() async throws {
-        try await APIBench.run { bench in
+        try await TestService.run { service in
             let long = String(repeating: "x", count: 1_025)
             for (command, body) in [
                 ("identify", ""), ("identify", "{}"), ("identify", "[]"), ("identify", #"{"identity":7}"#),
@@ -161,11 +161,11 @@ struct InstallCommandTests {
                 ("restore", #"{"transactions":[""]}"#), ("restore", #"{"transactions":["t"],"strategy":"move"}"#),
                 ("restore", #"{"transactions":["t"],"strategy":7}"#),
             ] {
-                let reply = await bench.post("/v1/users/A/\(command)", body)
+                let reply = await service.post("/v1/users/A/\(command)", body)
                 #expect(reply.status == 400 && reply.errorCode == "invalid_body", "\(command) \(body)")
                 #expect(!reply.message.contains(long))
             }
-            #expect(bench.psql("SELECT count(*) FROM events") == "0")
+            #expect(service.psql("SELECT count(*) FROM events") == "0")
         }
     }
 
@@ -173,33 +173,33 @@ struct InstallCommandTests {
     func sources() async throws {
         let several = ["one", "two"].map { Source.named($0, ownership: .installAndIdentity) }
         let shop = Source.named("shop", app: "app.one")
-        func write(_ bench: APIBench, _ query: String, token: String = APIBench.writer) async -> Reply {
-            await bench.post("/v1/users/A/logout" + query, token: token)
+        func write(_ service: TestService, _ query: String, token: String = TestService.writer) async -> Reply {
+            await service.post("/v1/users/A/logout" + query, token: token)
         }
-        try await APIBench.run(sources: several + [shop]) { bench in
-            let ambiguous = await write(bench, "")
+        try await TestService.run(sources: several + [shop]) { service in
+            let ambiguous = await write(service, "")
             #expect(ambiguous.status == 400 && ambiguous.errorCode == "source_ambiguous")
             #expect(ambiguous.message.contains("one, two") && ambiguous.message.contains("source=NAME"))
-            #expect(await write(bench, "?source=two&environment=SANDBOX").status == 200)
-            #expect(await write(bench, "?source=none").errorCode == "source_not_configured")
-            #expect(await write(bench, "", token: APIBench.bound).status == 200)
-            #expect(await write(bench, "?source=one", token: APIBench.bound).status == 403)
-            let scopes = bench.psql("SELECT source, app, environment FROM events ORDER BY id")
+            #expect(await write(service, "?source=two&environment=SANDBOX").status == 200)
+            #expect(await write(service, "?source=none").errorCode == "source_not_configured")
+            #expect(await write(service, "", token: TestService.bound).status == 200)
+            #expect(await write(service, "?source=one", token: TestService.bound).status == 403)
+            let scopes = service.psql("SELECT source, app, environment FROM events ORDER BY id")
             #expect(scopes == "two||SANDBOX\nshop|app.one|PRODUCTION")
         }
-        try await APIBench.run(sources: [shop]) { bench in
-            let none = await write(bench, "")
+        try await TestService.run(sources: [shop]) { service in
+            let none = await write(service, "")
             #expect(none.status == 404 && none.errorCode == "source_not_configured" && none.errorType == "resource")
         }
     }
 
     @Test("What cannot be recorded is 503 with a wait")
     func unavailable() async throws {
-        try await APIBench.run { bench in
-            bench.queue.close()
-            let reply = await bench.post("/v1/users/A/identify", #"{"identity":"u1"}"#)
+        try await TestService.run { service in
+            service.queue.close()
+            let reply = await service.post("/v1/users/A/identify", #"{"identity":"u1"}"#)
             #expect(reply.status == 503 && reply.headers["retry-after"] == "5" && reply.errorCode == "unavailable")
-            #expect(bench.log.refusals.contains { $0.hasPrefix("503 ") })
+            #expect(service.log.refusals.contains { $0.hasPrefix("503 ") })
         }
     }
 }

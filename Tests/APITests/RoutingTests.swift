@@ -10,7 +10,7 @@ import Vocabulary
 /// the contract.
 @Suite("Requests that are rejected")
 struct RoutingTests {
-    private static func api(_ tokens: [APIToken] = APIBench.tokens, log: Log = Log()) throws -> API {
+    private static func api(_ tokens: [APIToken] = TestService.tokens, log: Log = Log()) throws -> API {
         let settings = try ConnectionSettings(
             "host=/nonexistent dbname=none", connectTimeout: .seconds(1), statementTimeout: .seconds(1),
             deadlineMargin: .seconds(1))
@@ -18,7 +18,7 @@ struct RoutingTests {
             settings, size: 1, waiting: Pool.Waiting(waitersMax: 1, limit: .milliseconds(10)),
             backoff: .seconds(1)...(.seconds(1)))
         return API(
-            tokens: tokens, sources: APIBench.sources, subscriptionGroups: APIBench.groups,
+            tokens: tokens, sources: TestService.sources, subscriptionGroups: TestService.groups,
             lookup: HolderLookup(pool: pool), queue: RecordQueue(), bodyBytesMax: 1_000, now: { at(0) },
             observe: { log.note($0) })
     }
@@ -38,26 +38,26 @@ struct RoutingTests {
         let log = Log()
         let api = try Self.api(log: log)
         let refused: [[(String, String)]] = [
-            [], [("authorization", "")], [("authorization", "Bearer ")], [("authorization", APIBench.reader)],
-            [("authorization", "Basic " + APIBench.reader)], Self.bearer(APIBench.reader + "x"),
-            Self.bearer(String(APIBench.reader.dropLast())), Self.bearer(APIBench.reader.uppercased()),
-            Self.bearer(APIBench.reader) + Self.bearer(APIBench.reader),
+            [], [("authorization", "")], [("authorization", "Bearer ")], [("authorization", TestService.reader)],
+            [("authorization", "Basic " + TestService.reader)], Self.bearer(TestService.reader + "x"),
+            Self.bearer(String(TestService.reader.dropLast())), Self.bearer(TestService.reader.uppercased()),
+            Self.bearer(TestService.reader) + Self.bearer(TestService.reader),
         ]
         for headers in refused {
             let reply = await api.reply("GET", target, headers: headers)
             #expect(reply.status == 401 && reply.headers["www-authenticate"]?.hasPrefix("Bearer") == true)
             #expect(reply.errorCode == (target.hasPrefix("/v3") ? "control_unauthorized" : "unauthorized"))
-            #expect(!String(decoding: reply.body, as: UTF8.self).contains(APIBench.reader))
+            #expect(!String(decoding: reply.body, as: UTF8.self).contains(TestService.reader))
         }
-        #expect(log.refusals.count == refused.count && log.refusals.allSatisfy { !$0.contains(APIBench.reader) })
+        #expect(log.refusals.count == refused.count && log.refusals.allSatisfy { !$0.contains(TestService.reader) })
         // Nobody may, where no token is configured.
-        #expect(await (try Self.api([])).reply("GET", target, headers: Self.bearer(APIBench.reader)).status == 401)
+        #expect(await (try Self.api([])).reply("GET", target, headers: Self.bearer(TestService.reader)).status == 401)
     }
 
     @Test("The scheme is read in any case")
     func scheme() async throws {
         for field in ["bearer ", "BEARER ", "Bearer   "] {
-            let headers = [("authorization", field + APIBench.reader)]
+            let headers = [("authorization", field + TestService.reader)]
             #expect(await (try Self.api()).reply("GET", "/v1/openapi.json", headers: headers).status == 200)
         }
     }
@@ -91,7 +91,7 @@ struct RoutingTests {
             "/v1/users//identify", "/v3/users/", "/v3/users/a/", "/v3/users/a/b", "/v3/users/a/entitlements/b/c",
         ])
     func unknown(path: String) async throws {
-        let reply = await (try Self.api()).reply("GET", path, headers: Self.bearer(APIBench.writer))
+        let reply = await (try Self.api()).reply("GET", path, headers: Self.bearer(TestService.writer))
         #expect(reply.status == 404 && reply.errorCode == "not_found" && reply.errorType == "request")
     }
 
@@ -103,7 +103,7 @@ struct RoutingTests {
             ("PATCH", "/v3/users/a", "GET, HEAD, POST"), ("OPTIONS", "/v3/users/a/entitlements/b", "DELETE"),
             ("DELETE", "/v1/eligibility", "GET, HEAD, POST"),
         ] {
-            let reply = await api.reply(method, path, headers: Self.bearer(APIBench.writer))
+            let reply = await api.reply(method, path, headers: Self.bearer(TestService.writer))
             #expect(reply.status == 405 && reply.headers["allow"] == allowed, "\(method) \(path)")
             #expect(reply.errorCode == "method_not_allowed")
         }
@@ -111,7 +111,7 @@ struct RoutingTests {
 
     @Test("A body that is too long by its own word")
     func tooLong() async throws {
-        let headers = Self.bearer(APIBench.writer) + [("content-length", "1001")]
+        let headers = Self.bearer(TestService.writer) + [("content-length", "1001")]
         let reply = await (try Self.api()).reply("POST", "/v1/eligibility", headers: headers)
         #expect(reply.status == 413 && reply.errorCode == "body_too_large" && reply.message.contains("1000"))
     }
@@ -133,7 +133,7 @@ struct RoutingTests {
     func databaseAway() async throws {
         let log = Log()
         let reply = await (try Self.api(log: log)).reply(
-            "GET", "/v1/entitlements?user_id=a", headers: Self.bearer(APIBench.reader))
+            "GET", "/v1/entitlements?user_id=a", headers: Self.bearer(TestService.reader))
         #expect(reply.status == 503 && reply.headers["retry-after"] == "1" && reply.errorCode == "unavailable")
         #expect(log.refusals.count == 1 && log.refusals[0].hasPrefix("503 "))
     }

@@ -8,15 +8,15 @@ import Vocabulary
 struct Version3PageTests {
     @Test("Active ones come first, then the others, in pages without gaps or repeats")
     func pages() async throws {
-        try await APIBench.run { bench in
+        try await TestService.run { service in
             let install = Holder.anonymous("A")
             /// Bought, and ended where it is not active.
             func record(_ number: Int, _ product: String, isActive: Bool) async {
                 let purchase = "p\(number)"
-                await bench.record(
+                await service.record(
                     .stating(of: install, purchase: purchase, product: product, source: "shared"))
                 guard !isActive else { return }
-                await bench.record(
+                await service.record(
                     .stating(
                         of: install, kind: .loss, at: at(1), purchase: purchase, product: product, source: "shared",
                         until: at(1)))
@@ -24,7 +24,7 @@ struct Version3PageTests {
             for number in 0..<25 { await record(number, "product\(number)", isActive: number % 5 == 4) }
             // Three purchases of one product: the one that is held counts, however the purchases are ordered.
             for number in 100..<103 { await record(number, "twice", isActive: number == 101) }
-            let whole = await bench.get("/v3/users/A/entitlements")
+            let whole = await service.get("/v3/users/A/entitlements")
             #expect(whole.status == 200 && whole.next == nil && whole.data.count == 26)
             let active = ["product14", "product19", "product24", "product4", "product9", "twice"]
             #expect(whole.column("id").prefix(6).sorted() == active)
@@ -32,7 +32,7 @@ struct Version3PageTests {
             for limit in [1, 4, 6, 25, 26, 1_000] {
                 var (ids, query): ([String], String?) = ([], "")
                 while let cursor = query {
-                    let page = await bench.get("/v3/users/A/entitlements?limit=\(limit)\(cursor)")
+                    let page = await service.get("/v3/users/A/entitlements?limit=\(limit)\(cursor)")
                     #expect(page.status == 200 && page.data.count <= limit)
                     ids += page.column("id")
                     query = page.next.map { "&cursor=" + $0 }
@@ -41,7 +41,7 @@ struct Version3PageTests {
                 #expect(ids == whole.column("id"), "\(limit)")
             }
             for query in ["limit=0", "limit=1001", "cursor=x", "active=true"] {
-                #expect(await bench.get("/v3/users/A/entitlements?" + query).status == 400, "\(query)")
+                #expect(await service.get("/v3/users/A/entitlements?" + query).status == 400, "\(query)")
             }
         }
     }

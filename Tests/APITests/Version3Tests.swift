@@ -9,151 +9,151 @@ import Vocabulary
 struct Version3Tests {
     @Test("A user is made once and found in its environment")
     func users() async throws {
-        try await APIBench.run { bench in
-            #expect(await bench.get("/v3/users/A").status == 404)
-            let made = await bench.post("/v3/users/A", #"{"environment":"sandbox","more":[1]}"#)
+        try await TestService.run { service in
+            #expect(await service.get("/v3/users/A").status == 404)
+            let made = await service.post("/v3/users/A", #"{"environment":"sandbox","more":[1]}"#)
             #expect(made.status == 200 && made.object["id"] as? String == "A" && made.object["identity_id"] is NSNull)
             #expect(made.object["environment"] as? String == "sandbox")
-            let now = Int64(bench.psql("SELECT extract(epoch FROM now())::bigint")) ?? 0
+            let now = Int64(service.psql("SELECT extract(epoch FROM now())::bigint")) ?? 0
             #expect(abs((made.object["created"] as? Int64 ?? 0) - now) < 60)
-            let again = await bench.post("/v3/users/A", #"{"environment":"sandbox"}"#)
+            let again = await service.post("/v3/users/A", #"{"environment":"sandbox"}"#)
             #expect(again.status == 422 && again.errorCode == "user_already_exists" && again.errorType == "resource")
             #expect(again.message == "User with given uid already exists")
             // Without an environment it is found wherever it is.
-            #expect(await bench.get("/v3/users/A").object["environment"] as? String == "sandbox")
-            #expect(await bench.get("/v3/users/A?environment=prod").status == 404)
-            #expect(await bench.post("/v3/users/B").object["environment"] as? String == "prod")
-            #expect(await bench.post("/v3/users/C", #"{"environment":"test"}"#).status == 400)
-            #expect(await bench.get("/v3/users/A?environment=test").status == 400)
-            let reported = bench.psql("SELECT name, holder, environment FROM events ORDER BY id")
+            #expect(await service.get("/v3/users/A").object["environment"] as? String == "sandbox")
+            #expect(await service.get("/v3/users/A?environment=prod").status == 404)
+            #expect(await service.post("/v3/users/B").object["environment"] as? String == "prod")
+            #expect(await service.post("/v3/users/C", #"{"environment":"test"}"#).status == 400)
+            #expect(await service.get("/v3/users/A?environment=test").status == 400)
+            let reported = service.psql("SELECT name, holder, environment FROM events ORDER BY id")
             #expect(reported == "USER_CREATED|anon:A|SANDBOX\nUSER_CREATED|anon:B|PRODUCTION")
         }
     }
 
     @Test("An install that only webhooks named is a user, too; one of another source is not")
     func knownByWebhooks() async throws {
-        try await APIBench.run { bench in
-            await bench.record(.bought("X", by: "A"), .stating(of: .anonymous("B")))
-            #expect(await bench.get("/v3/users/A").status == 200)
-            #expect(await bench.get("/v3/users/B").status == 404)
-            bench.psql("DELETE FROM events")
-            #expect(await bench.get("/v3/users/A").object["environment"] as? String == "prod")
+        try await TestService.run { service in
+            await service.record(.bought("X", by: "A"), .stating(of: .anonymous("B")))
+            #expect(await service.get("/v3/users/A").status == 200)
+            #expect(await service.get("/v3/users/B").status == 404)
+            service.psql("DELETE FROM events")
+            #expect(await service.get("/v3/users/A").object["environment"] as? String == "prod")
         }
     }
 
     @Test("Identities: made, found, refused")
     func identities() async throws {
-        try await APIBench.run { bench in
-            #expect(await bench.get("/v3/identities/u1").status == 404)
-            let unknown = await bench.post("/v3/identities/u1", #"{"user_id":"A"}"#)
+        try await TestService.run { service in
+            #expect(await service.get("/v3/identities/u1").status == 404)
+            let unknown = await service.post("/v3/identities/u1", #"{"user_id":"A"}"#)
             #expect(
                 unknown.status == 400 && unknown.errorCode == "user_not_found" && unknown.message == "user not found")
-            for user in ["A", "B"] { _ = await bench.post("/v3/users/" + user) }
-            let linked = await bench.post("/v3/identities/u1", #"{"user_id":"A"}"#)
+            for user in ["A", "B"] { _ = await service.post("/v3/users/" + user) }
+            let linked = await service.post("/v3/identities/u1", #"{"user_id":"A"}"#)
             #expect(linked.status == 200 && linked.object as? [String: String] == ["id": "u1", "user_id": "A"])
-            #expect(await bench.get("/v3/identities/u1").object["user_id"] as? String == "A")
-            #expect(await bench.get("/v3/users/A").object["identity_id"] as? String == "u1")
+            #expect(await service.get("/v3/identities/u1").object["user_id"] as? String == "A")
+            #expect(await service.get("/v3/users/A").object["identity_id"] as? String == "u1")
             // Asked again it is the same; nothing is sent twice.
-            #expect(await bench.post("/v3/identities/u1", #"{"user_id":"A"}"#).status == 200)
-            #expect(bench.psql("SELECT count(*) FROM events WHERE name = 'IDENTIFIED'") == "1")
-            let other = await bench.post("/v3/identities/u1", #"{"user_id":"B"}"#)
+            #expect(await service.post("/v3/identities/u1", #"{"user_id":"A"}"#).status == 200)
+            #expect(service.psql("SELECT count(*) FROM events WHERE name = 'IDENTIFIED'") == "1")
+            let other = await service.post("/v3/identities/u1", #"{"user_id":"B"}"#)
             #expect(other.status == 422 && other.errorCode == "identity_already_exists")
             #expect(other.message == "identity already exists: it's linked to another user")
-            let second = await bench.post("/v3/identities/u2", #"{"user_id":"A"}"#)
+            let second = await service.post("/v3/identities/u2", #"{"user_id":"A"}"#)
             #expect(second.status == 422 && second.errorCode == "user_already_has_identity")
             #expect(second.message == "user already has identity")
             // A session is no new link: the identity stays its first install's, and theirs.
-            _ = await bench.post("/v1/users/A/logout")
-            #expect(await bench.get("/v3/users/A").object["identity_id"] as? String == "u1")
-            #expect(await bench.get("/v3/identities/u1").object["user_id"] as? String == "A")
+            _ = await service.post("/v1/users/A/logout")
+            #expect(await service.get("/v3/users/A").object["identity_id"] as? String == "u1")
+            #expect(await service.get("/v3/identities/u1").object["user_id"] as? String == "A")
         }
     }
 
     @Test("An identity without a user makes one")
     func identityWithoutUser() async throws {
-        try await APIBench.run { bench in
+        try await TestService.run { service in
             for body in ["", "{}", #"{"user_id":null}"#] {
                 let id = "u\(body.utf8.count)"
-                let made = await bench.post("/v3/identities/\(id)?environment=sandbox", body)
+                let made = await service.post("/v3/identities/\(id)?environment=sandbox", body)
                 let user = made.object["user_id"] as? String ?? ""
                 #expect(made.status == 200 && user.utf8.count == 32)
-                let found = await bench.get("/v3/users/" + user)
+                let found = await service.get("/v3/users/" + user)
                 #expect(
                     found.object["identity_id"] as? String == id && found.object["environment"] as? String == "sandbox")
             }
-            #expect(await bench.post("/v3/identities/u0?environment=sandbox").errorCode == "identity_already_exists")
+            #expect(await service.post("/v3/identities/u0?environment=sandbox").errorCode == "identity_already_exists")
         }
     }
 
     @Test("Ids come percent-encoded, and go as they are")
     func encoding() async throws {
-        try await APIBench.run { bench in
-            let made = await bench.post("/v3/users/a%2Fb%20%C3%A9%3F")
+        try await TestService.run { service in
+            let made = await service.post("/v3/users/a%2Fb%20%C3%A9%3F")
             #expect(made.object["id"] as? String == "a/b é?")
-            #expect(await bench.get("/v3/users/a%2fb%20%c3%a9%3f").status == 200)
+            #expect(await service.get("/v3/users/a%2fb%20%c3%a9%3f").status == 200)
         }
     }
 
     @Test("A grant, a second one that keeps the old end, a revocation, a new grant")
     func grants() async throws {
-        try await APIBench.run { bench in
+        try await TestService.run { service in
             let path = "/v3/users/A/entitlements"
             let body = #"{"id":"plus","expires":4102444800}"#
-            #expect(await bench.get(path).status == 404)
-            #expect(await bench.post(path, body).status == 404)
-            _ = await bench.post("/v3/users/A")
-            #expect(await bench.get(path).object["object"] as? String == "list")
-            let granted = await bench.post(path, body)
+            #expect(await service.get(path).status == 404)
+            #expect(await service.post(path, body).status == 404)
+            _ = await service.post("/v3/users/A")
+            #expect(await service.get(path).object["object"] as? String == "list")
+            let granted = await service.post(path, body)
             #expect(granted.status == 200 && granted.object["active"] as? Bool == true)
             #expect(
                 granted.object["expires"] as? Int == 4_102_444_800 && granted.object["source"] as? String == "manual")
             #expect(granted.object["product"] is NSNull)
-            let second = await bench.post(path, #"{"id":"plus","expires":4202444800000}"#)
+            let second = await service.post(path, #"{"id":"plus","expires":4202444800000}"#)
             #expect(second.status == 200 && second.object["expires"] as? Int == 4_102_444_800)
-            #expect(await bench.get(path).column("id") == ["plus"])
-            #expect(await bench.get("/v1/entitlements?install=A&active=true").column("store") == ["MANUAL"])
-            let revoked = await bench.send("DELETE", path + "/plus")
+            #expect(await service.get(path).column("id") == ["plus"])
+            #expect(await service.get("/v1/entitlements?install=A&active=true").column("store") == ["MANUAL"])
+            let revoked = await service.send("DELETE", path + "/plus")
             #expect(revoked.status == 200 && revoked.object["active"] as? Bool == false)
-            #expect(await bench.send("DELETE", path + "/plus").status == 200)
-            #expect(await bench.send("DELETE", path + "/never").status == 200)
-            #expect(await bench.get(path).column("active") == ["0"])
-            let anew = await bench.post(path, #"{"id":"plus","expires":4202444800000}"#)
+            #expect(await service.send("DELETE", path + "/plus").status == 200)
+            #expect(await service.send("DELETE", path + "/never").status == 200)
+            #expect(await service.get(path).column("active") == ["0"])
+            let anew = await service.post(path, #"{"id":"plus","expires":4202444800000}"#)
             #expect(anew.object["expires"] as? Int == 4_202_444_800 && anew.object["active"] as? Bool == true)
             let names = "ENTITLEMENT_GRANTED\nENTITLEMENT_REVOKED\nENTITLEMENT_GRANTED"
-            #expect(bench.psql("SELECT name FROM events WHERE name LIKE 'ENT%' ORDER BY id") == names)
+            #expect(service.psql("SELECT name FROM events WHERE name LIKE 'ENT%' ORDER BY id") == names)
         }
     }
 
     @Test("A grant ends by its own time: nobody else could say so")
     func grantsEnd() async throws {
-        try await APIBench.run { bench in
-            _ = await bench.post("/v3/users/A")
-            _ = await bench.post("/v3/users/A/entitlements", #"{"id":"plus","expires":4102444800}"#)
-            bench.psql("UPDATE transactions SET effective_next_renewal_at_ms = 1704067200000")
-            #expect(await bench.get("/v3/users/A/entitlements").column("active") == ["0"])
-            #expect(await bench.get("/v1/entitlements?install=A&active=true").data.isEmpty)
-            let anew = await bench.post("/v3/users/A/entitlements", #"{"id":"plus","expires":4202444800}"#)
+        try await TestService.run { service in
+            _ = await service.post("/v3/users/A")
+            _ = await service.post("/v3/users/A/entitlements", #"{"id":"plus","expires":4102444800}"#)
+            service.psql("UPDATE transactions SET effective_next_renewal_at_ms = 1704067200000")
+            #expect(await service.get("/v3/users/A/entitlements").column("active") == ["0"])
+            #expect(await service.get("/v1/entitlements?install=A&active=true").data.isEmpty)
+            let anew = await service.post("/v3/users/A/entitlements", #"{"id":"plus","expires":4202444800}"#)
             #expect(anew.object["active"] as? Bool == true && anew.object["expires"] as? Int == 4_202_444_800)
         }
     }
 
     @Test("What is granted to one install is no other's, but is its identity's")
     func grantsAreKeptApart() async throws {
-        try await APIBench.run { bench in
-            for user in ["A", "B", "C"] { _ = await bench.post("/v3/users/" + user) }
-            _ = await bench.post("/v1/users/A/identify", #"{"identity":"u1"}"#)
+        try await TestService.run { service in
+            for user in ["A", "B", "C"] { _ = await service.post("/v3/users/" + user) }
+            _ = await service.post("/v1/users/A/identify", #"{"identity":"u1"}"#)
             for user in ["A", "B"] {
-                _ = await bench.post("/v3/users/\(user)/entitlements", #"{"id":"plus","expires":4102444800}"#)
+                _ = await service.post("/v3/users/\(user)/entitlements", #"{"id":"plus","expires":4102444800}"#)
             }
-            _ = await bench.post("/v1/users/C/identify", #"{"identity":"u1"}"#)
+            _ = await service.post("/v1/users/C/identify", #"{"identity":"u1"}"#)
             func active(_ user: String) async -> [String] {
-                await bench.get("/v3/users/\(user)/entitlements").column("active")
+                await service.get("/v3/users/\(user)/entitlements").column("active")
             }
             #expect(await active("A") == ["1"])
             #expect(await active("B") == ["1"])
             #expect(await active("C") == ["1"])
-            #expect(bench.psql("SELECT count(*) FROM transfers") == "0")
-            _ = await bench.send("DELETE", "/v3/users/A/entitlements/plus")
+            #expect(service.psql("SELECT count(*) FROM transfers") == "0")
+            _ = await service.send("DELETE", "/v3/users/A/entitlements/plus")
             #expect(await active("A") == ["0"])
             #expect(await active("B") == ["1"])
             #expect(await active("C") == ["0"])
@@ -162,15 +162,15 @@ struct Version3Tests {
 
     @Test("A grant that cannot be understood")
     func invalidGrants() async throws {
-        try await APIBench.run { bench in
-            _ = await bench.post("/v3/users/A")
+        try await TestService.run { service in
+            _ = await service.post("/v3/users/A")
             for body in [
                 "", "{}", #"{"id":"plus"}"#, #"{"expires":4102444800}"#, #"{"id":"","expires":4102444800}"#,
                 #"{"id":7,"expires":4102444800}"#, #"{"id":"plus","expires":"soon"}"#, #"{"id":"plus","expires":1.5}"#,
                 #"{"id":"plus","expires":1704067200}"#, #"{"id":"plus","expires":-9223372036854775808}"#,
                 #"{"id":"plus","expires":9223372036854775807}"#,
             ] {
-                let reply = await bench.post("/v3/users/A/entitlements", body)
+                let reply = await service.post("/v3/users/A/entitlements", body)
                 #expect(reply.status == 400 && reply.errorCode == "invalid_entitlement_data", "\(body)")
             }
         }
@@ -178,7 +178,7 @@ struct Version3Tests {
 
     @Test("Bought entitlements in version 3's words, each id once")
     func bought() async throws {
-        try await APIBench.run { bench in
+        try await TestService.run { service in
             let install = Holder.anonymous("A")
             func event(
                 _ purchase: String, _ product: String, _ status: String?, _ offer: String, isOneTime: Bool = false,
@@ -188,13 +188,13 @@ struct Version3Tests {
                     of: install, kind: kind, purchase: purchase, product: product, source: "shared", until: until,
                     status: status, offerType: offer, isOneTime: isOneTime)
             }
-            await bench.record(
+            await service.record(
                 event("p1", "trial", "AUTO_RENEWING", "FREE_TRIAL"),
                 event("p2", "intro", "IN_GRACE_PERIOD", "INTRO_OFFER"),
                 event("p3", "plain", "AUTO_RENEWING_CANCELED", "NONE"),
                 event("p4", "themes", nil, "NONE", isOneTime: true, until: nil),
                 event("p5", "plain", "DEACTIVATED", "NONE", until: at(5), kind: .loss))
-            let list = await bench.get("/v3/users/A/entitlements").data
+            let list = await service.get("/v3/users/A/entitlements").data
             let words = list.map { entry -> String in
                 let product = entry["product"] as? [String: Any]
                 let subscription = product?["subscription"] as? [String: String]

@@ -8,8 +8,8 @@ import Vocabulary
 /// servers on a machine that other tests share.
 @Suite(.serialized, .timeLimit(.minutes(5))) struct LifeTests {
     @Test func startsStopsAndStartsAgain() async throws {
-        try await Workbench.with { bench in
-            let first = try await bench.start()
+        try await TestPlace.with { place in
+            let first = try await place.start()
             let settings = """
                 SELECT current_setting('fsync') || current_setting('synchronous_commit') ||
                 current_setting('full_page_writes') || current_setting('data_checksums') ||
@@ -20,29 +20,29 @@ import Vocabulary
             #expect(try query(first, settings) == "onononon[]UTF8C100posthouseposthouselz4")
             _ = try query(first, "CREATE TABLE kept (n int); INSERT INTO kept VALUES (42)")
             let pid = try await pid(of: first)
-            #expect(ServerProcesses.isServer(pid, on: bench.data))
+            #expect(ServerProcesses.isServer(pid, on: place.data))
             // Nothing of the daemon's environment, which may hold secrets, and neither HOME nor NOTIFY_SOCKET.
             let environment = try String(contentsOfFile: "/proc/\(pid)/environ", encoding: .utf8)
             #expect(!environment.contains("HOME="))
             await first.stop()
             #expect(await first.state == .stopped)
-            #expect(ServerProcesses.all(on: bench.data).isEmpty)
+            #expect(ServerProcesses.all(on: place.data).isEmpty)
 
-            let second = try await bench.start()
+            let second = try await place.start()
             #expect(!second.wasTakenOver)
             #expect(second.connectionString == first.connectionString)
             #expect(try query(second, "SELECT n FROM kept") == "42")
             await second.stop()
-            #expect(bench.observed.all.filter { $0.hasPrefix("clusterStarted") }.count == 2)
-            #expect(bench.observed.all.filter { $0 == "clusterStopped" }.count == 2)
-            #expect(!bench.observed.all.contains { $0.hasPrefix("warning") })
+            #expect(place.observed.all.filter { $0.hasPrefix("clusterStarted") }.count == 2)
+            #expect(place.observed.all.filter { $0 == "clusterStopped" }.count == 2)
+            #expect(!place.observed.all.contains { $0.hasPrefix("warning") })
         }
     }
 
     @Test("The daemon's role owns its database and is no superuser; commands that need one have another role")
     func roles() async throws {
-        try await Workbench.with { bench in
-            let cluster = try await bench.start()
+        try await TestPlace.with { place in
+            let cluster = try await place.start()
             try expectOrdinaryRole(cluster)
             _ = try query(cluster, "CREATE TABLE own (n int)")
             await cluster.stop()
@@ -51,9 +51,9 @@ import Vocabulary
 
     @Test("A cluster of an earlier version, whose superuser the daemon was, gets an ordinary role for it at its start")
     func separatedRoles() async throws {
-        try await Workbench.with { bench in
-            let (paths, account) = try await ClusterPaths.prepare(bench.directory)
-            let binaries = try await Binaries.find(for: nil, clusterDirectory: paths.data, in: bench.hostEnvironment)
+        try await TestPlace.with { place in
+            let (paths, account) = try await ClusterPaths.prepare(place.directory)
+            let binaries = try await Binaries.find(for: nil, clusterDirectory: paths.data, in: place.hostEnvironment)
             try await Tool.output(
                 of: binaries.initdb,
                 ["-D", paths.data, "-U", Settings.role, "--auth-local=trust", "--auth-host=reject"], as: account)
@@ -73,7 +73,7 @@ import Vocabulary
             try await run(Roles.separation.split(separator: "\n")[0] + "\n", in: "posthouse")
 
             for _ in 0..<2 {
-                let cluster = try await bench.start()
+                let cluster = try await place.start()
                 try expectOrdinaryRole(cluster)
                 #expect(try query(cluster, "SELECT n FROM kept") == "42")
                 let owned =
@@ -82,7 +82,7 @@ import Vocabulary
                 _ = try query(cluster, "ALTER TABLE kept ADD m int; ALTER TABLE kept DROP m; SELECT nextval('loose')")
                 await cluster.stop()
             }
-            #expect(!bench.observed.all.contains { $0.hasPrefix("warning") })
+            #expect(!place.observed.all.contains { $0.hasPrefix("warning") })
         }
     }
 
@@ -96,33 +96,33 @@ import Vocabulary
     }
 
     @Test func takesOverTheServerOfADeadDaemon() async throws {
-        try await Workbench.with { bench in
-            var cluster: PrivateCluster? = try await bench.start()
+        try await TestPlace.with { place in
+            var cluster: PrivateCluster? = try await place.start()
             let before = try await pid(of: #require(cluster))
             // Dropping it without a stop closes the lock and leaves the server, just as the death of the process does.
             cluster = nil
-            var other = bench.hostEnvironment
+            var other = place.hostEnvironment
             other.runtimeDirectory = nil
-            let heir = try await bench.start(other)
+            let heir = try await place.start(other)
             #expect(heir.wasTakenOver)
             #expect(try await pid(of: heir) == before)
-            #expect(heir.connectionString.contains(bench.sockets))
+            #expect(heir.connectionString.contains(place.sockets))
             #expect(try query(heir, "SELECT 1") == "1")
-            #expect(bench.observed.all.last == "clusterStarted(directory: \"\(bench.data)\", takenOver: true)")
+            #expect(place.observed.all.last == "clusterStarted(directory: \"\(place.data)\", takenOver: true)")
 
             // It is supervised like one of its own, and comes back under the same connection string.
             kill(before, SIGKILL)
-            _ = await bench.observed.next { if case .warning = $0 { true } else { false } }
-            _ = await bench.observed.next { if case .clusterStarted = $0 { true } else { false } }
+            _ = await place.observed.next { if case .warning = $0 { true } else { false } }
+            _ = await place.observed.next { if case .clusterStarted = $0 { true } else { false } }
             #expect(try query(heir, "SELECT 1") == "1")
             await heir.stop()
-            #expect(ServerProcesses.all(on: bench.data).isEmpty)
+            #expect(ServerProcesses.all(on: place.data).isEmpty)
         }
     }
 
     @Test func startsAKilledServerAgainAndLosesNothing() async throws {
-        try await Workbench.with { bench in
-            let cluster = try await bench.start()
+        try await TestPlace.with { place in
+            let cluster = try await place.start()
             let before = try await pid(of: cluster)
             _ = try query(cluster, "CREATE TABLE kept (n int)")
             _ = try query(cluster, "INSERT INTO kept VALUES (7)")
@@ -136,8 +136,8 @@ import Vocabulary
                 try await Task.sleep(for: .milliseconds(5))
             }
             kill(before, SIGKILL)
-            _ = await bench.observed.next { if case .warning = $0 { true } else { false } }
-            _ = await bench.observed.next { if case .clusterStarted = $0 { true } else { false } }
+            _ = await place.observed.next { if case .warning = $0 { true } else { false } }
+            _ = await place.observed.next { if case .clusterStarted = $0 { true } else { false } }
             busy.waitUntilExit()
             #expect(try await pid(of: cluster) != before)
             #expect(try query(cluster, "SELECT n FROM kept") == "7")
@@ -147,17 +147,17 @@ import Vocabulary
 
     @Test("A stop waits for a long checkpoint and says so; the next start has nothing to recover")
     func longCheckpoint() async throws {
-        try await Workbench.with { bench in
-            let cluster = try await bench.start()
+        try await TestPlace.with { place in
+            let cluster = try await place.start()
             _ = try query(cluster, "CREATE TABLE kept (n int)")
             let checkpointer = try #require(
-                ServerProcesses.all(on: bench.data).map(\.pid).first { pid in
+                ServerProcesses.all(on: place.data).map(\.pid).first { pid in
                     let title = try? String(contentsOfFile: "/proc/\(pid)/cmdline", encoding: .utf8)
                     return title?.contains("checkpointer") ?? false
                 })
             kill(checkpointer, SIGSTOP)
             let stop = Task { await cluster.stop() }
-            let said = await bench.observed.next {
+            let said = await place.observed.next {
                 switch $0 {
                 case .warning, .clusterStopped: true
                 default: false
@@ -166,7 +166,7 @@ import Vocabulary
             kill(checkpointer, SIGCONT)
             await stop.value
             #expect(String(describing: said).contains("has been stopping for"))
-            #expect(try state(of: bench.data) == "shut down")
+            #expect(try state(of: place.data) == "shut down")
         }
     }
 
@@ -179,10 +179,10 @@ import Vocabulary
     }
 
     @Test func aSecondOwnerIsRefused() async throws {
-        try await Workbench.with { bench in
-            let cluster = try await bench.start()
-            let error = try await bench.refusal()
-            #expect(error == .inUse(directory: bench.data, holder: "process \(getpid())"))
+        try await TestPlace.with { place in
+            let cluster = try await place.start()
+            let error = try await place.refusal()
+            #expect(error == .inUse(directory: place.data, holder: "process \(getpid())"))
             #expect("\(error)".contains("another posthouse"))
             #expect(try query(cluster, "SELECT 1") == "1")
             await cluster.stop()
@@ -190,13 +190,13 @@ import Vocabulary
     }
 
     @Test func aServerWithoutItsSocketIsStartedAgain() async throws {
-        try await Workbench.with { bench in
-            var cluster: PrivateCluster? = try await bench.start()
+        try await TestPlace.with { place in
+            var cluster: PrivateCluster? = try await place.start()
             let before = try await pid(of: #require(cluster))
             cluster = nil
-            try FileManager.default.removeItem(atPath: bench.sockets)
-            try FileManager.default.createDirectory(atPath: bench.sockets, withIntermediateDirectories: false)
-            let heir = try await bench.start()
+            try FileManager.default.removeItem(atPath: place.sockets)
+            try FileManager.default.createDirectory(atPath: place.sockets, withIntermediateDirectories: false)
+            let heir = try await place.start()
             #expect(!heir.wasTakenOver)
             #expect(try await pid(of: heir) != before)
             #expect(try query(heir, "SELECT 1") == "1")
@@ -206,13 +206,13 @@ import Vocabulary
 
     /// PostgreSQL alone refuses here: kill(2) answers for a zombie, and for any other process of the same user.
     @Test func aZombieInTheLockFileDoesNotHinderTheStart() async throws {
-        try await Workbench.with { bench in
-            await (try bench.start()).stop()
+        try await TestPlace.with { place in
+            await (try place.start()).stop()
             let zombie = try makeZombie()
             defer { var status: Int32 = 0; waitpid(zombie, &status, 0) }
-            let lock = "\(zombie)\n\(bench.data)\n1700000000\n5432\n\(bench.sockets)\n\n0 0\nready   \n"
-            try lock.write(toFile: PostmasterFile.path(in: bench.data), atomically: false, encoding: .utf8)
-            let cluster = try await bench.start()
+            let lock = "\(zombie)\n\(place.data)\n1700000000\n5432\n\(place.sockets)\n\n0 0\nready   \n"
+            try lock.write(toFile: PostmasterFile.path(in: place.data), atomically: false, encoding: .utf8)
+            let cluster = try await place.start()
             #expect(!cluster.wasTakenOver)
             #expect(try query(cluster, "SELECT 1") == "1")
             await cluster.stop()

@@ -6,10 +6,10 @@ import Testing
 /// What a private cluster remembers of having been moved. Oracle: the file itself.
 @Suite struct MoveMarkTests {
     @Test func writtenReadReplacedRemoved() throws {
-        let bench = try Workbench()
-        defer { try? FileManager.default.removeItem(atPath: bench.root) }
-        let directory = bench.directory
-        try FileManager.default.createDirectory(atPath: bench.data, withIntermediateDirectories: true)
+        let place = try TestPlace()
+        defer { try? FileManager.default.removeItem(atPath: place.root) }
+        let directory = place.directory
+        try FileManager.default.createDirectory(atPath: place.data, withIntermediateDirectories: true)
         #expect(ClusterMove.read(in: directory) == nil)
         let moving = ClusterMove(.moving, at: "2026-11-21T18:00:00.000Z", to: "host=/run/a b dbname=c")
         try moving.write(in: directory)
@@ -27,10 +27,10 @@ import Testing
     /// Nobody serves on a cluster of which it is not known whether it was moved.
     @Test(arguments: ["", "moved", "gone 1 2\n", "moved 2026-11-21T18:00:00.000Z\n"])
     func unreadable(text: String) throws {
-        let bench = try Workbench()
-        defer { try? FileManager.default.removeItem(atPath: bench.root) }
-        try FileManager.default.createDirectory(atPath: bench.data, withIntermediateDirectories: true)
-        try text.write(toFile: ClusterMove.path(in: bench.directory), atomically: false, encoding: .utf8)
-        #expect(ClusterMove.read(in: bench.directory)?.stage == .moving)
+        let place = try TestPlace()
+        defer { try? FileManager.default.removeItem(atPath: place.root) }
+        try FileManager.default.createDirectory(atPath: place.data, withIntermediateDirectories: true)
+        try text.write(toFile: ClusterMove.path(in: place.directory), atomically: false, encoding: .utf8)
+        #expect(ClusterMove.read(in: place.directory)?.stage == .moving)
     }
 }

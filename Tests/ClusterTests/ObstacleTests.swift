@@ -9,47 +9,47 @@ import Vocabulary
     private static var isRoot: Bool { geteuid() == 0 }
 
     @Test func aClusterOfAnotherVersionIsNamed() async throws {
-        try await Workbench.with { bench in
-            await (try bench.start()).stop()
-            let file = bench.data + "/PG_VERSION"
+        try await TestPlace.with { place in
+            await (try place.start()).stop()
+            let file = place.data + "/PG_VERSION"
             try "99\n".write(toFile: file, atomically: false, encoding: .utf8)
-            let newer = try await bench.refusal()
+            let newer = try await place.refusal()
             #expect("\(newer)".contains("apt install postgresql-99"))
-            #expect("\(newer)".contains(bench.data))
+            #expect("\(newer)".contains(place.data))
             try "14\n".write(toFile: file, atomically: false, encoding: .utf8)
-            let refused = try await bench.refusal()
-            #expect(refused == .versionTooOld(directory: bench.data, version: 14))
+            let refused = try await place.refusal()
+            #expect(refused == .versionTooOld(directory: place.data, version: 14))
         }
     }
 
     @Test func withoutBinariesTheErrorSaysWhatToInstall() async throws {
-        try await Workbench.with { bench in
-            var bare = bench.hostEnvironment
-            bare.versionsDirectory = bench.root + "/none"
-            bare.path = bench.root
-            let error = try await bench.refusal(bare)
+        try await TestPlace.with { place in
+            var bare = place.hostEnvironment
+            bare.versionsDirectory = place.root + "/none"
+            bare.path = place.root
+            let error = try await place.refusal(bare)
             #expect("\(error)".contains("apt install postgresql"))
-            #expect(!FileManager.default.fileExists(atPath: bench.data))
+            #expect(!FileManager.default.fileExists(atPath: place.data))
         }
     }
 
     @Test func binariesOnThePathServeToo() async throws {
-        try await Workbench.with { bench in
-            let found = try await Binaries.find(for: nil, clusterDirectory: bench.data, in: bench.hostEnvironment)
-            var bare = bench.hostEnvironment
-            bare.versionsDirectory = bench.root + "/none"
-            bare.path = bench.root + ":" + found.directory
-            let onPath = try await Binaries.find(for: nil, clusterDirectory: bench.data, in: bare)
+        try await TestPlace.with { place in
+            let found = try await Binaries.find(for: nil, clusterDirectory: place.data, in: place.hostEnvironment)
+            var bare = place.hostEnvironment
+            bare.versionsDirectory = place.root + "/none"
+            bare.path = place.root + ":" + found.directory
+            let onPath = try await Binaries.find(for: nil, clusterDirectory: place.data, in: bare)
             #expect(onPath == found)
         }
     }
 
     @Test(.enabled(if: isRoot)) func anUnsearchableParentIsNamed() async throws {
-        try await Workbench.with { bench in
-            let closed = bench.root + "/closed"
+        try await TestPlace.with { place in
+            let closed = place.root + "/closed"
             try FileManager.default.createDirectory(atPath: closed, withIntermediateDirectories: false)
             chmod(closed, 0o700)
-            let error = try await bench.refusal(directory: closed + "/deeper/state")
+            let error = try await place.refusal(directory: closed + "/deeper/state")
             guard case .unsearchable(let directory, _) = error else {
                 Issue.record("\(error)")
                 return
@@ -60,36 +60,36 @@ import Vocabulary
 
     /// What `mktemp -d` makes as root: empty and closed, so it is handed over; with other things in it, it is not.
     @Test(.enabled(if: isRoot)) func aClosedDirectoryOfRootIsHandedOverOnlyWhenItHoldsNothingElse() async throws {
-        try await Workbench.with { bench in
-            try FileManager.default.createDirectory(atPath: bench.directory, withIntermediateDirectories: false)
-            chmod(bench.directory, 0o700)
-            try Data().write(to: URL(fileURLWithPath: bench.directory + "/keys"))
-            let error = try await bench.refusal()
-            #expect("\(error)".contains("may not pass through \(bench.directory)"))
-            try FileManager.default.removeItem(atPath: bench.directory + "/keys")
-            let cluster = try await bench.start()
+        try await TestPlace.with { place in
+            try FileManager.default.createDirectory(atPath: place.directory, withIntermediateDirectories: false)
+            chmod(place.directory, 0o700)
+            try Data().write(to: URL(fileURLWithPath: place.directory + "/keys"))
+            let error = try await place.refusal()
+            #expect("\(error)".contains("may not pass through \(place.directory)"))
+            try FileManager.default.removeItem(atPath: place.directory + "/keys")
+            let cluster = try await place.start()
             #expect(try query(cluster, "SELECT 1") == "1")
             await cluster.stop()
         }
     }
 
     @Test func foreignThingsInThePlaceAreLeftAlone() async throws {
-        try await Workbench.with { bench in
-            try FileManager.default.createDirectory(atPath: bench.data, withIntermediateDirectories: true)
-            if Self.isRoot { chmod(bench.directory, 0o755) }
-            let refused = try await bench.refusal()
-            #expect(refused == .notACluster(directory: bench.data))
-            try FileManager.default.removeItem(atPath: bench.data)
-            try "15\n".write(toFile: bench.directory + "/PG_VERSION", atomically: true, encoding: .utf8)
-            let itself = try await bench.refusal()
-            #expect(itself == .foreignDataDirectory(directory: bench.directory))
+        try await TestPlace.with { place in
+            try FileManager.default.createDirectory(atPath: place.data, withIntermediateDirectories: true)
+            if Self.isRoot { chmod(place.directory, 0o755) }
+            let refused = try await place.refusal()
+            #expect(refused == .notACluster(directory: place.data))
+            try FileManager.default.removeItem(atPath: place.data)
+            try "15\n".write(toFile: place.directory + "/PG_VERSION", atomically: true, encoding: .utf8)
+            let itself = try await place.refusal()
+            #expect(itself == .foreignDataDirectory(directory: place.directory))
         }
     }
 
     @Test func aPathThatPostgreSQLCannotTakeIsRefused() async throws {
-        try await Workbench.with { bench in
-            let long = bench.root + String(repeating: "/" + String(repeating: "d", count: 200), count: 5)
-            guard case .pathTooLong = try await bench.refusal(directory: long) else {
+        try await TestPlace.with { place in
+            let long = place.root + String(repeating: "/" + String(repeating: "d", count: 200), count: 5)
+            guard case .pathTooLong = try await place.refusal(directory: long) else {
                 Issue.record("not refused for its length")
                 return
             }
@@ -98,26 +98,26 @@ import Vocabulary
 
     /// sun_path takes 107 bytes; the data directory's length must not matter for it.
     @Test func longPathsStillGetAShortSocket() async throws {
-        try await Workbench.with { bench in
-            var long = bench.hostEnvironment
-            long.runtimeDirectory = bench.root + "/" + String(repeating: "r", count: 100)
-            let directory = bench.root + "/" + String(repeating: "d", count: 150)
-            let cluster = try await bench.start(long, directory: directory)
+        try await TestPlace.with { place in
+            var long = place.hostEnvironment
+            long.runtimeDirectory = place.root + "/" + String(repeating: "r", count: 100)
+            let directory = place.root + "/" + String(repeating: "d", count: 150)
+            let cluster = try await place.start(long, directory: directory)
             #expect(try query(cluster, "SELECT 1") == "1")
             await cluster.stop()
         }
     }
 
     @Test func aSocketDirectoryThatAnotherMadeIsNotUsed() throws {
-        let bench = try Workbench()
-        defer { try? FileManager.default.removeItem(atPath: bench.root) }
-        let account = try Account.choose(clusterOwner: nil, directory: bench.data)
-        var only = bench.hostEnvironment
+        let place = try TestPlace()
+        defer { try? FileManager.default.removeItem(atPath: place.root) }
+        let account = try Account.choose(clusterOwner: nil, directory: place.data)
+        var only = place.hostEnvironment
         only.runtimeDirectory = nil
-        let paths = ClusterPaths(directory: bench.directory)
+        let paths = ClusterPaths(directory: place.directory)
         let name = try #require(SocketDirectory.candidates(for: paths, account: account, in: only).last)
         // A link to a directory of the right owner and mode, as an attacker in /tmp would set it.
-        let target = bench.root + "/target"
+        let target = place.root + "/target"
         try FileManager.default.createDirectory(atPath: target, withIntermediateDirectories: false)
         chmod(target, 0o700)
         chown(target, account.userID, account.groupID)
@@ -134,55 +134,55 @@ import Vocabulary
 
     /// The initdb of this test is killed in the middle of its work, like all of a machine that loses power.
     @Test func aKilledInitialisationLeavesNothing() async throws {
-        try await Workbench.with { bench in
-            let real = try await Binaries.find(for: nil, clusterDirectory: bench.data, in: bench.hostEnvironment)
-            let fake = try bench.fakeVersion(
+        try await TestPlace.with { place in
+            let real = try await Binaries.find(for: nil, clusterDirectory: place.data, in: place.hostEnvironment)
+            let fake = try place.fakeVersion(
                 // Its own children first: they would go on writing for a moment.
                 "\(real.directory)/initdb \"$@\" & sleep 0.4; pkill -9 -P $!; kill -9 $!; kill -9 $$",
                 postgres: real.postgres)
-            guard case .initialisationFailed = try await bench.refusal(fake) else {
+            guard case .initialisationFailed = try await place.refusal(fake) else {
                 Issue.record("expected a failed initialisation")
                 return
             }
-            #expect(try FileManager.default.contentsOfDirectory(atPath: bench.directory) == ["cluster.lock"])
+            #expect(try FileManager.default.contentsOfDirectory(atPath: place.directory) == ["cluster.lock"])
             // What a daemon leaves that is killed with its initdb.
-            let left = bench.directory + "/cluster.new-abcdef/base"
+            let left = place.directory + "/cluster.new-abcdef/base"
             try FileManager.default.createDirectory(atPath: left, withIntermediateDirectories: true)
-            let account = try Account.choose(clusterOwner: nil, directory: bench.data)
-            for path in [left, bench.directory + "/cluster.new-abcdef"] { chown(path, account.userID, account.groupID) }
-            let cluster = try await bench.start()
+            let account = try Account.choose(clusterOwner: nil, directory: place.data)
+            for path in [left, place.directory + "/cluster.new-abcdef"] { chown(path, account.userID, account.groupID) }
+            let cluster = try await place.start()
             #expect(try query(cluster, "SELECT 1") == "1")
-            #expect(!FileManager.default.fileExists(atPath: bench.directory + "/cluster.new-abcdef"))
+            #expect(!FileManager.default.fileExists(atPath: place.directory + "/cluster.new-abcdef"))
             await cluster.stop()
         }
     }
 
     @Test func aCancelledStartLeavesNothing() async throws {
-        try await Workbench.with { bench in
-            let mark = bench.root + "/begun"
+        try await TestPlace.with { place in
+            let mark = place.root + "/begun"
             try Data().write(to: URL(fileURLWithPath: mark))
             chmod(mark, 0o666)
-            let fake = try bench.fakeVersion("echo begun > \(mark); exec sleep 600", postgres: "/bin/true")
-            let start = Task { try await bench.start(fake) }
+            let fake = try place.fakeVersion("echo begun > \(mark); exec sleep 600", postgres: "/bin/true")
+            let start = Task { try await place.start(fake) }
             while try Data(contentsOf: URL(fileURLWithPath: mark)).isEmpty {
                 try await Task.sleep(for: .milliseconds(10))
             }
             start.cancel()
             await #expect(throws: ClusterError.cancelled) { try await start.value }
-            #expect(try FileManager.default.contentsOfDirectory(atPath: bench.directory) == ["cluster.lock"])
+            #expect(try FileManager.default.contentsOfDirectory(atPath: place.directory) == ["cluster.lock"])
         }
     }
 
     /// The end of the server's own log explains a start that failed.
     @Test func aFailedStartQuotesTheLog() async throws {
-        try await Workbench.with { bench in
-            await (try bench.start()).stop()
-            let conf = bench.data + "/postgresql.conf"
+        try await TestPlace.with { place in
+            await (try place.start()).stop()
+            let conf = place.data + "/postgresql.conf"
             let handle = try #require(FileHandle(forWritingAtPath: conf))
             try handle.seekToEnd()
             try handle.write(contentsOf: Data("\nno_such_setting = 1\n".utf8))
             try handle.close()
-            let error = try await bench.refusal()
+            let error = try await place.refusal()
             #expect("\(error)".contains("no_such_setting"))
         }
     }
@@ -191,14 +191,14 @@ import Vocabulary
     private static var canMount: Bool { isRoot && (try? shell("/usr/bin/unshare", ["-m", "true"]).code) == 0 }
 
     @Test(.enabled(if: canMount)) func aFullDiskIsNamed() async throws {
-        try await Workbench.with { bench in
-            try FileManager.default.createDirectory(atPath: bench.directory, withIntermediateDirectories: false)
+        try await TestPlace.with { place in
+            try FileManager.default.createDirectory(atPath: place.directory, withIntermediateDirectories: false)
             let mounted = try shell(
-                "/bin/mount", ["-t", "tmpfs", "-o", "size=16m,mode=0755", "tmpfs", bench.directory])
+                "/bin/mount", ["-t", "tmpfs", "-o", "size=16m,mode=0755", "tmpfs", place.directory])
             try #require(mounted.code == 0, "\(mounted.output)")
-            let error = try await bench.refusal()
-            try shell("/bin/umount", ["-l", bench.directory])
-            #expect(error == .diskFull(directory: bench.directory))
+            let error = try await place.refusal()
+            try shell("/bin/umount", ["-l", place.directory])
+            #expect(error == .diskFull(directory: place.directory))
         }
     }
 
@@ -206,15 +206,15 @@ import Vocabulary
     /// as that user, from a copy of the test program that it can reach.
     @Test func worksAsAnOrdinaryUser() async throws {
         guard Self.isRoot else {
-            try await Workbench.with { bench in
-                let cluster = try await bench.start()
+            try await TestPlace.with { place in
+                let cluster = try await place.start()
                 #expect(try query(cluster, "SELECT current_user") == "posthouse")
                 await cluster.stop()
             }
             return
         }
-        try await Workbench.with { bench in
-            let copy = bench.root + "/tests"
+        try await TestPlace.with { place in
+            let copy = place.root + "/tests"
             try FileManager.default.copyItem(atPath: "/proc/self/exe", toPath: copy)
             chmod(copy, 0o755)
             let anew = ["--testing-library", "swift-testing", "--filter", "worksAsAnOrdinaryUser"]
@@ -225,7 +225,7 @@ import Vocabulary
     }
 }
 
-extension Workbench {
+extension TestPlace {
     /// A host environment with one PostgreSQL 15 whose initdb is this shell script.
     func fakeVersion(_ initdb: String, postgres: String) throws -> HostEnvironment {
         let bin = root + "/versions/15/bin"

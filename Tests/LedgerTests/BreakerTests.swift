@@ -9,18 +9,18 @@ import Vocabulary
 struct BreakerTests {
     @Test("Opened once, seen by all, closed once")
     func openAndClosed() async throws {
-        try await Bench.run { bench in
-            let (one, other) = (try await bench.daemon([.named("all")]), try await bench.daemon())
+        try await TestLedger.run { ledger in
+            let (one, other) = (try await ledger.daemon([.named("all")]), try await ledger.daemon())
             let row = one.row("all")
             #expect(try await one.queue.readBreakers().isEmpty)
             #expect(try await one.queue.openBreaker(row, reason: "answered 503"))
             #expect(try await !other.queue.openBreaker(row, reason: "answered 500"), "another was first")
-            #expect(try bench.psql("SELECT reason FROM breakers") == "answered 503")
+            #expect(try ledger.psql("SELECT reason FROM breakers") == "answered 503")
             #expect(try await other.queue.readBreakers() == [row: false])
             let figures = try await QueueFigures.read(from: other.pool)
             #expect(figures.map { $0.hasOpenBreaker(among: ["all"]) } == [true])
             #expect(figures.map { $0.hasOpenBreaker(among: []) } == [false], "of one that is configured no more")
-            try bench.psql("UPDATE breakers SET opened_at = now() - interval '90 seconds'")
+            try ledger.psql("UPDATE breakers SET opened_at = now() - interval '90 seconds'")
             let after = try #require(try await other.queue.closeBreaker(row))
             #expect(after >= .seconds(90) && after < .seconds(150))
             #expect(try await one.queue.closeBreaker(row) == nil)
@@ -30,20 +30,20 @@ struct BreakerTests {
 
     @Test("A probe is one daemon's; the next is due an interval later, or when that one cannot last any longer")
     func probes() async throws {
-        try await Bench.run { bench in
-            let (one, other) = (try await bench.daemon([.named("all")]), try await bench.daemon())
+        try await TestLedger.run { ledger in
+            let (one, other) = (try await ledger.daemon([.named("all")]), try await ledger.daemon())
             let row = one.row("all")
             #expect(try await one.queue.openBreaker(row, reason: "answered 503"))
             func claim(_ daemon: Daemon) async throws -> Bool {
                 try await daemon.queue.claimProbe(row, lasting: .seconds(15))
             }
             func left() throws -> Double {
-                let text = try bench.psql("SELECT extract(epoch FROM next_probe_at - now()) FROM breakers")
+                let text = try ledger.psql("SELECT extract(epoch FROM next_probe_at - now()) FROM breakers")
                 return try #require(Double(text))
             }
             #expect(try await !claim(one), "five seconds after it opened")
             #expect((0...5).contains(try left()))
-            try bench.psql("UPDATE breakers SET next_probe_at = now()")
+            try ledger.psql("UPDATE breakers SET next_probe_at = now()")
             #expect(try await one.queue.readBreakers() == [row: true])
             #expect(try await claim(one))
             #expect(try await !claim(other))
@@ -52,7 +52,7 @@ struct BreakerTests {
             #expect((5.1...15).contains(try left()), "it is not the other's to end")
             try await one.queue.endProbe(row)
             #expect((0...5).contains(try left()))
-            try bench.psql("UPDATE breakers SET probed_by = \(one.lease), probed_at = now() - interval '1 minute'")
+            try ledger.psql("UPDATE breakers SET probed_by = \(one.lease), probed_at = now() - interval '1 minute'")
             try await one.queue.endProbe(row)
             #expect(try left() <= 0, "it took longer than the interval")
             #expect(try await claim(other))
@@ -61,15 +61,15 @@ struct BreakerTests {
 
     @Test("A daemon that dies while it probes: the next probe is another's as soon as its lease has ended")
     func diedProbing() async throws {
-        try await Bench.run { bench in
-            let (dead, other) = (try await bench.daemon([.named("all")]), try await bench.daemon())
+        try await TestLedger.run { ledger in
+            let (dead, other) = (try await ledger.daemon([.named("all")]), try await ledger.daemon())
             let row = dead.row("all")
             #expect(try await dead.queue.openBreaker(row, reason: "answered 503"))
-            try bench.psql("UPDATE breakers SET next_probe_at = now()")
+            try ledger.psql("UPDATE breakers SET next_probe_at = now()")
             #expect(try await dead.queue.claimProbe(row, lasting: .seconds(120)))
             #expect(try await other.queue.readBreakers() == [row: false])
             #expect(try await !other.queue.claimProbe(row, lasting: .seconds(15)), "it may still be answered")
-            try bench.expire(dead)
+            try ledger.expire(dead)
             try await other.queue.endExpiredLeases()
             #expect(try await other.queue.readBreakers() == [row: true])
             #expect(try await other.queue.claimProbe(row, lasting: .seconds(15)))
@@ -84,12 +84,12 @@ struct BreakerTests {
 
     @Test("Two who ask for one probe at once: one gets it")
     func race() async throws {
-        try await Bench.run { bench in
-            let (one, other) = (try await bench.daemon([.named("all")]), try await bench.daemon())
+        try await TestLedger.run { ledger in
+            let (one, other) = (try await ledger.daemon([.named("all")]), try await ledger.daemon())
             let row = one.row("all")
             #expect(try await one.queue.openBreaker(row, reason: "answered 503"))
             for _ in 0..<20 {
-                try bench.psql("UPDATE breakers SET next_probe_at = now()")
+                try ledger.psql("UPDATE breakers SET next_probe_at = now()")
                 async let first = one.queue.claimProbe(row, lasting: .seconds(1))
                 async let second = other.queue.claimProbe(row, lasting: .seconds(1))
                 let granted = [try await first, try await second]
@@ -100,12 +100,12 @@ struct BreakerTests {
 
     @Test("A failed probe leaves its delivery as it was, behind what is due, and its attempt in the history")
     func keptDelivery() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("all")])
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
             daemon.open("all")
             await daemon.record([.sample(purchase: "subs_1"), .sample(purchase: "subs_2")])
             let handed = daemon.inbox.take()
-            try bench.psql("UPDATE deliveries SET attempts = 2")
+            try ledger.psql("UPDATE deliveries SET attempts = 2")
             let probe = Delivery(
                 id: handed[0].id, lease: handed[0].lease, integration: handed[0].integration,
                 message: handed[0].message, attemptsMade: 2,
@@ -116,16 +116,16 @@ struct BreakerTests {
                     delivery: probe, verdict: .kept(after: .zero), httpStatus: 503, latencyMilliseconds: 3,
                     failure: "answered 503")
             ])
-            #expect(try bench.psql("SELECT attempts, leased_by IS NULL FROM deliveries ORDER BY id") == "2|t\n2|t")
-            #expect(try bench.psql("SELECT attempt, outcome, http_status FROM attempts") == "3|retry|503")
+            #expect(try ledger.psql("SELECT attempts, leased_by IS NULL FROM deliveries ORDER BY id") == "2|t\n2|t")
+            #expect(try ledger.psql("SELECT attempt, outcome, http_status FROM attempts") == "3|retry|503")
             #expect(try await daemon.claimAll("all").map(\.id) == [handed[1].id, handed[0].id])
         }
     }
 
     @Test("Slots of two daemons never meet, and lie an interval apart")
     func slots() async throws {
-        try await Bench.run { bench in
-            let (one, other) = (try await bench.daemon([.named("all")]), try await bench.daemon())
+        try await TestLedger.run { ledger in
+            let (one, other) = (try await ledger.daemon([.named("all")]), try await ledger.daemon())
             let row = one.row("all")
             let interval = Duration.milliseconds(400)
             func reserve(_ daemon: Daemon, _ count: Int, notBefore: Duration = .zero) async throws -> Duration {
@@ -141,19 +141,19 @@ struct BreakerTests {
             let far = try await reserve(other, 1, notBefore: .seconds(60))
             #expect((Duration.seconds(55)...(.seconds(90))).contains(far), "later, because it asked for it")
             // The clock of the database was a day ahead.
-            try bench.psql("UPDATE rate_slots SET next_at = now() + interval '1 day'")
+            try ledger.psql("UPDATE rate_slots SET next_at = now() + interval '1 day'")
             #expect(try await reserve(one, 1) <= .seconds(13))
-            try bench.psql("UPDATE rate_slots SET next_at = now() - interval '1 day'")
+            try ledger.psql("UPDATE rate_slots SET next_at = now() - interval '1 day'")
             #expect(try await reserve(one, 1) == .zero, "what nobody used is gone")
         }
     }
 
     @Test("Slots that many reserve at once are each one's own")
     func slotRace() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("all")])
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
             let row = daemon.row("all")
-            let began = try bench.psql("SELECT now()")
+            let began = try ledger.psql("SELECT now()")
             try await withThrowingTaskGroup { group in
                 for _ in 0..<30 {
                     group.addTask {
@@ -164,7 +164,7 @@ struct BreakerTests {
                 try await group.waitForAll()
             }
             // Two that shared a slot would have moved the row's time less.
-            let moved = try bench.psql("SELECT next_at - '\(began)' >= interval '30 s' FROM rate_slots")
+            let moved = try ledger.psql("SELECT next_at - '\(began)' >= interval '30 s' FROM rate_slots")
             #expect(moved == "t")
         }
     }

@@ -100,8 +100,8 @@ struct ConfirmationsTests {
 
     @Test("Only ACTIVATE and DEACTIVATE wait, for all messages that they caused for who confirms; the batch does not")
     func recorded() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([
                 .named("confirming", confirmTimeout: .seconds(600)), .named("other"),
             ])
             daemon.open("confirming", "other")
@@ -112,7 +112,7 @@ struct ConfirmationsTests {
             let webhooks = login.map { Event.stating($0) } + [.sample("SUBSCRIPTION_RENEWED", at: seconds(90))]
             #expect(await daemon.record(webhooks) == [.stored], "the renewal; the batch has ended")
             #expect(book.count == 3)
-            let rows = try bench.psql(
+            let rows = try ledger.psql(
                 """
                 SELECT d.id, d.blocked FROM deliveries d JOIN messages m ON m.id = d.message
                 JOIN events e ON e.id = m.event
@@ -131,8 +131,8 @@ struct ConfirmationsTests {
 
     @Test("What another daemon has delivered is noticed")
     func elsewhere() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("confirming", confirmTimeout: .seconds(600))])
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("confirming", confirmTimeout: .seconds(600))])
             await daemon.record([.stating(login[0])])
             let book = daemon.dispatchBuffer.confirmations
             #expect(book.count == 1)
@@ -140,7 +140,7 @@ struct ConfirmationsTests {
             book.answer(
                 KeyHash.event(.stating(login[0])), by: .now + .seconds(600), { answer.finish() })
             let running = Task { await book.run { try? await daemon.queue.unsettled($0) } }
-            try bench.psql("DELETE FROM deliveries")
+            try ledger.psql("DELETE FROM deliveries")
             for await _ in answered {}
             #expect(book.count == 0)
             running.cancel()

@@ -41,14 +41,14 @@ struct CopyTests {
 
     private func contents(copiedFrom: Int) async throws -> [String: String] {
         var contents: [String: String] = [:]
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon(
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon(
                 [.named("all"), .named("loose", order: .none)], copiedEventsMin: copiedFrom)
             daemon.open("all")
             let answers = await daemon.record(Self.events)
             #expect(answers.allSatisfy { $0 == .stored })
             for (table, columns) in Self.tables {
-                contents[table] = try bench.psql("SELECT \(columns) FROM \(table) ORDER BY 1, 2")
+                contents[table] = try ledger.psql("SELECT \(columns) FROM \(table) ORDER BY 1, 2")
             }
         }
         return contents
@@ -66,16 +66,16 @@ struct CopyTests {
     @Test(
         "A row that was there already: the batch is run again and checks, nothing is sent twice", arguments: [1, .max])
     func thereAlready(copiedFrom: Int) async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("all", order: .none)], copiedEventsMin: copiedFrom)
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all", order: .none)], copiedEventsMin: copiedFrom)
             daemon.open("all")
             await daemon.record([.sample("A", vendorEventID: "evt-1")])
             // As after the event key's retention: the event comes once more, its message is known.
-            try bench.psql("DELETE FROM identities")
+            try ledger.psql("DELETE FROM identities")
             let again = [Event.sample("A", vendorEventID: "evt-1"), .sample("B", vendorEventID: "evt-2")]
             #expect(await daemon.record(again) == [.stored, .stored])
             #expect(daemon.inbox.take().map(\.message.type) == ["A", "B"])
-            #expect(try bench.psql("SELECT type, count(*) FROM messages GROUP BY 1 ORDER BY 1") == "A|1\nB|1")
+            #expect(try ledger.psql("SELECT type, count(*) FROM messages GROUP BY 1 ORDER BY 1") == "A|1\nB|1")
             #expect(daemon.log.warnings == [])
         }
     }

@@ -71,8 +71,8 @@ struct EraseRaceTests {
         arguments: ["holders", "purchases"], Late.allCases)
     func between(stage: String, late: Late) async throws {
         for source in ["moving", "shared"] {
-            try await Bench.run { bench in
-                let daemon = try await bench.daemon([.named("a")])
+            try await TestLedger.run { ledger in
+                let daemon = try await ledger.daemon([.named("a")])
                 for event in Self.history(source) { await daemon.record([event]) }
                 // What it announces where nobody is erased.
                 let expected = late == .ofAnotherPurchase && source == "moving" ? 1 : 0
@@ -83,7 +83,7 @@ struct EraseRaceTests {
                 let names = announced.flatMap { [$0.from.id, $0.to.id] }
                 #expect(!names.contains { $0.hasPrefix("erased") }, "\(source): \(names)")
                 #expect(try await erasure.proof.run(in: daemon.pool) { _ in }.total == 0)
-                let active = try bench.psql(
+                let active = try ledger.psql(
                     """
                     SELECT string_agg(holder, ' ' ORDER BY holder) FROM entitlements e
                     JOIN purchases p ON p.id = e.purchase
@@ -97,22 +97,22 @@ struct EraseRaceTests {
 
     @Test("An erasure that waits for a purchase holds no event key, which a webhook of that purchase would wait for")
     func order() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon()
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
             await daemon.record([Self.activate(Self.jeff, at: 0, source: "moving")])
             // As of an event that announces nothing.
-            try bench.psql("DELETE FROM messages")
+            try ledger.psql("DELETE FROM messages")
             let erasure = try await Erasure.start(Self.jeff, source: nil, isDry: false, in: daemon.pool)
-            try await bench.holding { session throws(DatabaseError) in
+            try await ledger.holding { session throws(DatabaseError) in
                 try session.script("SELECT FROM purchases FOR UPDATE")
             } _: { [pool = daemon.pool] in
                 _ = try await erasure.run(in: pool) { _ in }
             } meanwhile: {
-                let free = try bench.psql(
+                let free = try ledger.psql(
                     "SELECT count(*) FROM (SELECT FROM identities FOR UPDATE SKIP LOCKED) AS free")
                 #expect(free == "1")
             }
-            #expect(try bench.psql("SELECT count(*) FROM identities") == "0")
+            #expect(try ledger.psql("SELECT count(*) FROM identities") == "0")
         }
     }
 }

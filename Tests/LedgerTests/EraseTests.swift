@@ -14,8 +14,8 @@ struct EraseTests {
     private static let bob = Holder.user("bob")
 
     /// The columns in which either id is.
-    private func places(_ bench: Bench) throws -> Set<String> {
-        let columns = try bench.psql(
+    private func places(_ ledger: TestLedger) throws -> Set<String> {
+        let columns = try ledger.psql(
             """
             SELECT c.table_name || '.' || c.column_name || '.' || c.data_type FROM information_schema.columns c
             JOIN information_schema.tables t USING (table_schema, table_name)
@@ -29,7 +29,7 @@ struct EraseTests {
             let hits = [Self.jeff, Self.device].map { "\(text) LIKE '%\($0.id)%'" }.joined(separator: " OR ")
             return "SELECT '\(column[0]).\(column[1])' WHERE EXISTS (SELECT FROM \(column[0]) WHERE \(hits))"
         }
-        return Set(try bench.psql(searches.joined(separator: " UNION ALL ")).split(separator: "\n").map(String.init))
+        return Set(try ledger.psql(searches.joined(separator: " UNION ALL ")).split(separator: "\n").map(String.init))
     }
 
     /// A life: a purchase of the person's own, one that went from ann by way of the person to bob, a move from ann to
@@ -58,8 +58,8 @@ struct EraseTests {
 
     private static let kept = QuarantinedBody(source: "shop", reason: "odd", body: Array("user=jeff-9f3c!".utf8))
 
-    private func live(_ bench: Bench) async throws -> Daemon {
-        let daemon = try await bench.daemon([.named("a"), .named("b"), .named("watch", events: ["posthouse.*"])])
+    private func live(_ ledger: TestLedger) async throws -> Daemon {
+        let daemon = try await ledger.daemon([.named("a"), .named("b"), .named("watch", events: ["posthouse.*"])])
         daemon.open("a")
         for event in Self.events { await daemon.record([event]) }
         await daemon.record([
@@ -84,7 +84,7 @@ struct EraseTests {
             daemon.inbox.put(settled.unblocked)
         }
         // Those whose turn never comes in this test.
-        try bench.psql(
+        try ledger.psql(
             """
             DELETE FROM quarantine WHERE body = 'jeff-9f3c7';
             UPDATE integrations SET paused_at = now(), pause_reason = 'gone: jeff-9f3c' WHERE name = 'b';
@@ -104,9 +104,9 @@ struct EraseTests {
 
     @Test("Found in every place before, in none after; others keep what is theirs; late duplicates are duplicates")
     func everywhere() async throws {
-        try await Bench.run { bench in
-            let daemon = try await live(bench)
-            let before = try places(bench)
+        try await TestLedger.run { ledger in
+            let daemon = try await live(ledger)
+            let before = try places(ledger)
             for place in [
                 "events.holder", "events.body", "purchases.state", "entitlements.holder", "transfers.from_holder",
                 "transfers.to_holder", "holder_links.anonymous_user_id", "holder_links.user_id", "messages.envelope",
@@ -114,11 +114,11 @@ struct EraseTests {
                 "holder_changes.target", "install_identities.identity", "install_identities.install",
                 "installs.install", "integrations.pause_reason", "breakers.reason",
             ] { #expect(before.contains(place), "\(place)") }
-            #expect(try bench.psql("SELECT count(*) > 0 FROM events WHERE type = 'posthouse.integration.dead'") == "t")
+            #expect(try ledger.psql("SELECT count(*) > 0 FROM events WHERE type = 'posthouse.integration.dead'") == "t")
             let dry = try await erase(daemon, isDry: true)
-            #expect(try places(bench) == before)
+            #expect(try places(ledger) == before)
             let done = try await erase(daemon)
-            #expect(try places(bench) == [])
+            #expect(try places(ledger) == [])
             #expect(done.inHand == 0 && done.quarantined == 1 && done.events == 5 && dry.events == 5)
             #expect(dry.messages == done.messages && dry.deliveries == done.deliveries && done.deliveries > 0)
             #expect(dry.purchases == done.purchases && done.purchases == 2 && dry.mentions == done.mentions)
@@ -131,31 +131,32 @@ struct EraseTests {
 
             // Others keep what is theirs.
             #expect(
-                try bench.psql("SELECT string_agg(holder, ' ' ORDER BY id) FROM events WHERE source <> 'posthouse'")
+                try ledger.psql("SELECT string_agg(holder, ' ' ORDER BY id) FROM events WHERE source <> 'posthouse'")
                     == "user:ann user:bob user:bob user:ann")
             #expect(
-                try bench.psql("SELECT convert_from(body, 'UTF8') FROM events WHERE name = 'NOTE'")
+                try ledger.psql("SELECT convert_from(body, 'UTF8') FROM events WHERE name = 'NOTE'")
                     == #"{"friend":"erased","text":"{\"friend\":\"erased\"}","size":3}"#)
-            #expect(try bench.psql("SELECT string_agg(key, ' ' ORDER BY key) FROM purchases") == "subs_2 subs_3")
+            #expect(try ledger.psql("SELECT string_agg(key, ' ' ORDER BY key) FROM purchases") == "subs_2 subs_3")
             let active =
                 "SELECT string_agg(p.key || ':' || holder, ' ') FROM entitlements JOIN purchases p ON p.id = purchase WHERE active"
-            #expect(try bench.psql(active) == "subs_2:user:bob")
+            #expect(try ledger.psql(active) == "subs_2:user:bob")
             #expect(
-                try bench.psql("SELECT count(*) FROM deliveries WHERE message NOT IN (SELECT id FROM messages)") == "0")
+                try ledger.psql("SELECT count(*) FROM deliveries WHERE message NOT IN (SELECT id FROM messages)") == "0"
+            )
             #expect(
-                try bench.psql("SELECT count(*) FROM dead_letters WHERE message NOT IN (SELECT id FROM messages)")
+                try ledger.psql("SELECT count(*) FROM dead_letters WHERE message NOT IN (SELECT id FROM messages)")
                     == "0")
 
             // Late duplicates: nothing is stored, nothing is announced.
             let counts =
                 "SELECT (SELECT count(*) FROM events), (SELECT count(*) FROM messages), (SELECT count(*) FROM quarantine)"
-            let stored = try bench.psql(counts)
+            let stored = try ledger.psql(counts)
             for event in Self.events { await daemon.record([event]) }
             #expect(await daemon.record([.quarantine(Self.kept)]).count == 1)
             #expect(daemon.log.recorded(duplicate: true).count == Self.events.count)
-            #expect(try bench.psql(counts) == stored)
-            #expect(try places(bench) == [])
-            #expect(try bench.psql("SELECT count(*) FROM erased_events") == "6")
+            #expect(try ledger.psql(counts) == stored)
+            #expect(try places(ledger) == [])
+            #expect(try ledger.psql("SELECT count(*) FROM erased_events") == "6")
 
             // Bob's purchase goes on, and nothing passes anew.
             let transfers = daemon.log.transfers.count
@@ -165,7 +166,7 @@ struct EraseTests {
                 )
             ])
             #expect(daemon.log.transfers.count == transfers && daemon.log.warnings == [])
-            #expect(try bench.psql(active) == "subs_2:user:bob")
+            #expect(try ledger.psql(active) == "subs_2:user:bob")
         }
     }
 
@@ -173,8 +174,8 @@ struct EraseTests {
         "Erased, named again by a late webhook, erased again: the purchase stays readable",
         arguments: ["shop", "shared"])
     func twice(source: String) async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("a")])
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("a")])
             func record(_ holder: Holder, at: Int64) async {
                 let fact = Fact.activate(holder, seconds(at), until: seconds(100_000))
                 await daemon.record([
@@ -191,7 +192,7 @@ struct EraseTests {
                 _ = try await erasure.run(in: daemon.pool) { _ in }
                 #expect(try await erasure.proof.run(in: daemon.pool) { _ in }.total == 0)
             }
-            #expect(try places(bench) == [])
+            #expect(try places(ledger) == [])
             #expect(
                 await daemon.record([
                     .stating(
@@ -199,7 +200,7 @@ struct EraseTests {
                         transaction: "tx_2",
                         source: source)
                 ]) == [.stored])
-            let active = try bench.psql(
+            let active = try ledger.psql(
                 """
                 SELECT string_agg(holder, ' ' ORDER BY holder) FROM entitlements
                 WHERE active AND holder LIKE 'user:%'
@@ -246,8 +247,8 @@ struct EraseTests {
 
     @Test("An install's id does not survive inside a key")
     func insideKeys() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("a")])
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("a")])
             daemon.open("a")
             let key = "manual:\(Self.device.id.utf8.count):\(Self.device.id):pro"
             for (holder, at) in [(Self.device, 0), (Self.bob, 10)] {
@@ -257,14 +258,14 @@ struct EraseTests {
                         source: "shared")
                 ])
             }
-            #expect(try places(bench).isSuperset(of: ["purchases.key", "messages.envelope"]))
+            #expect(try places(ledger).isSuperset(of: ["purchases.key", "messages.envelope"]))
             _ = daemon.inbox.take()
-            try bench.psql("DELETE FROM deliveries")
+            try ledger.psql("DELETE FROM deliveries")
             let erasure = try await Erasure.start(Self.device, source: nil, isDry: false, in: daemon.pool)
             let dry = try await erasure.proof.run(in: daemon.pool) { _ in }
             let done = try await erasure.run(in: daemon.pool) { _ in }
             #expect(dry.purchases == 1 && done.purchases == 1 && dry.mentions == done.mentions)
-            let left = try places(bench)
+            let left = try places(ledger)
             #expect(left == [])
             #expect(try await erasure.proof.run(in: daemon.pool) { _ in }.total == 0)
             // A later grant is of the same purchase.
@@ -273,14 +274,14 @@ struct EraseTests {
                     .deactivate(Self.bob, seconds(20)), purchase: key, kind: .oneTime, transaction: "m1",
                     source: "shared")
             ])
-            #expect(try bench.psql("SELECT count(*) FROM purchases") == "1")
+            #expect(try ledger.psql("SELECT count(*) FROM purchases") == "1")
         }
     }
 
     @Test("A newer version's lines that name the person stop the erasure with what to do; others are kept")
     func newerLines() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("a")])
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("a")])
             for (holder, at) in [(Self.jeff, 0), (Self.bob, 100)] {
                 await daemon.record([
                     .stating(
@@ -289,39 +290,39 @@ struct EraseTests {
                 ])
             }
             func add(_ lines: String) throws {
-                let hex = try bench.psql("SELECT encode(state, 'hex') FROM purchases")
+                let hex = try ledger.psql("SELECT encode(state, 'hex') FROM purchases")
                 let bytes = stride(from: 0, to: hex.utf8.count, by: 2).compactMap { offset in
                     UInt8(hex.dropFirst(offset).prefix(2), radix: 16)
                 }
                 var state = try PurchaseState(bytes: bytes)
                 state.unknownLines = Array(lines.utf8)
                 let text = state.bytes.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
-                try bench.psql("UPDATE purchases SET state = '\\x\(text)'")
+                try ledger.psql("UPDATE purchases SET state = '\\x\(text)'")
             }
             let erasure = try await Erasure.start(Self.jeff, source: nil, isDry: false, in: daemon.pool)
             try add("seen\t7\tuser:bob\nseen\t8\tuser:jeff-9f3c\n")
-            let state = try bench.psql("SELECT state FROM purchases")
+            let state = try ledger.psql("SELECT state FROM purchases")
             let rows = "SELECT (SELECT count(*) FROM transfers), (SELECT count(*) FROM entitlements)"
-            let before = try bench.psql(rows)
+            let before = try ledger.psql(rows)
             let error = await #expect(throws: DatabaseError.self) {
                 _ = try await erasure.run(in: daemon.pool) { _ in }
             }
             #expect("\(try #require(error))".contains("newer version"), "\(String(describing: error))")
-            #expect(try bench.psql("SELECT state FROM purchases") == state && bench.psql(rows) == before)
+            #expect(try ledger.psql("SELECT state FROM purchases") == state && ledger.psql(rows) == before)
             await #expect(throws: DatabaseError.self) { _ = try await erasure.proof.run(in: daemon.pool) { _ in } }
             // Lines of others: nobody knows what they mean, so they stay.
             try add("seen\t7\tuser:bob\nseen\t8\tuser:jeff-9f3c7\n")
             _ = try await erasure.run(in: daemon.pool) { _ in }
             #expect(try await erasure.proof.run(in: daemon.pool) { _ in }.total == 0)
-            let left = try bench.psql("SELECT convert_from(state, 'UTF8') FROM purchases")
+            let left = try ledger.psql("SELECT convert_from(state, 'UTF8') FROM purchases")
             #expect(left.hasSuffix("seen\t7\tuser:bob\nseen\t8\tuser:jeff-9f3c7"), "\(left)")
         }
     }
 
     @Test("What a daemon has in hand ends first; what it blocked for others is unblocked")
     func inHand() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("a")])
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("a")])
             daemon.open("a")
             await daemon.record([
                 .stating(
@@ -335,40 +336,40 @@ struct EraseTests {
             let erasure = try await Erasure.start(Self.jeff, source: nil, isDry: false, in: daemon.pool)
             let tally = try await erasure.run(in: daemon.pool) { _ in }
             #expect(tally.inHand == 1 && tally.events == 0)
-            #expect(try bench.psql("SELECT count(*) FROM events") == "2")
+            #expect(try ledger.psql("SELECT count(*) FROM events") == "2")
             // It fails and waits: now it is given up, and bob's own message is next.
             _ = try await daemon.queue.settle([first.settled(.retry(after: .seconds(60)), status: 500)])
             #expect(try await erasure.run(in: daemon.pool) { _ in }.inHand == 0)
             #expect(try await erasure.proof.run(in: daemon.pool) { _ in }.total == 0)
             let next = try await daemon.claimAll("a")
             #expect(next.map(\.message.type) == ["ACTIVATE"])
-            #expect(try bench.psql("SELECT count(*) FROM deliveries WHERE blocked") == "0")
+            #expect(try ledger.psql("SELECT count(*) FROM deliveries WHERE blocked") == "0")
         }
     }
 
     @Test("Cut short after the anonymous ids' own rows, it is finished by running it again", arguments: ["quarantine"])
     func interrupted(table: String) async throws {
-        try await Bench.run { bench in
-            let daemon = try await live(bench)
-            try bench.psql(
+        try await TestLedger.run { ledger in
+            let daemon = try await live(ledger)
+            try ledger.psql(
                 """
                 CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'cut short'; END $$;
                 CREATE TRIGGER fail BEFORE DELETE ON \(table) FOR EACH ROW EXECUTE FUNCTION fail()
                 """)
             await #expect(throws: DatabaseError.self) { _ = try await erase(daemon) }
             #expect(
-                try bench.psql("SELECT count(*) FROM entitlements WHERE holder = '\(Self.device.storageKey)'") == "0")
-            try bench.psql("DROP TRIGGER fail ON \(table)")
+                try ledger.psql("SELECT count(*) FROM entitlements WHERE holder = '\(Self.device.storageKey)'") == "0")
+            try ledger.psql("DROP TRIGGER fail ON \(table)")
             // As somebody who knows the user's id alone: `erase` expects both.
             _ = try await erase(daemon)
-            #expect(try places(bench) == [])
+            #expect(try places(ledger) == [])
         }
     }
 
     @Test("An id that is a number is found where others' webhooks have it as one")
     func number() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("a")])
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("a")])
             let person = Holder.user("88123457")
             await daemon.record([
                 .sample("HERS", holder: person, purchase: nil, transaction: nil),
@@ -379,7 +380,7 @@ struct EraseTests {
             let erasure = try await Erasure.start(person, source: nil, isDry: false, in: daemon.pool)
             #expect(try await erasure.run(in: daemon.pool) { _ in }.mentions == 1)
             #expect(
-                try bench.psql("SELECT convert_from(body, 'UTF8') FROM events")
+                try ledger.psql("SELECT convert_from(body, 'UTF8') FROM events")
                     == #"{"inviter_user_id": 0,"paid_at":88123457}"#)
             #expect(try await erasure.proof.run(in: daemon.pool) { _ in }.total == 0)
         }
@@ -387,14 +388,14 @@ struct EraseTests {
 
     @Test("One source's person is not another's")
     func ofOneSource() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("a")])
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("a")])
             await daemon.record(["shop", "moving"].map { .sample("E", holder: Self.jeff, purchase: "p", source: $0) })
             let erasure = try await Erasure.start(Self.jeff, source: "shop", isDry: false, in: daemon.pool)
             #expect(try await erasure.run(in: daemon.pool) { _ in }.events == 1)
             #expect(try await erasure.proof.run(in: daemon.pool) { _ in }.total == 0)
-            #expect(try bench.psql("SELECT string_agg(source, ' ') FROM events") == "moving")
-            #expect(try bench.psql("SELECT string_agg(source, ' ') FROM purchases") == "moving")
+            #expect(try ledger.psql("SELECT string_agg(source, ' ') FROM events") == "moving")
+            #expect(try ledger.psql("SELECT string_agg(source, ' ') FROM purchases") == "moving")
         }
     }
 

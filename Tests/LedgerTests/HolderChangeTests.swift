@@ -21,8 +21,8 @@ struct HolderChangeTests {
         _ events: [@Sendable (String) -> Event], _ expected: (transfers: String?, active: String),
         where isPlayed: ([Int]) -> Bool = { _ in true }, sourceLocation: SourceLocation = #_sourceLocation
     ) async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("all")])
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
             var orders: [(environment: String, order: [Int])] = []
             for (index, order) in permutations(Array(events.indices)).filter(isPlayed).enumerated() {
                 for isBatch in [false, true] {
@@ -38,14 +38,14 @@ struct HolderChangeTests {
             }
             #expect(daemon.log.warnings == [], sourceLocation: sourceLocation)
             let transfers = try byEnvironment(
-                bench,
+                ledger,
                 """
                 SELECT p.environment, string_agg(p.key || ':' || substr(from_holder, 6) || '>' || substr(to_holder, 6)
                     || ordinal, ' ' ORDER BY p.key, from_holder, to_holder, ordinal)
                 FROM transfers t JOIN purchases p ON p.id = t.purchase GROUP BY 1
                 """)
             let active = try byEnvironment(
-                bench,
+                ledger,
                 """
                 SELECT p.environment, string_agg(p.key || ':' || substr(holder, 6), ' ' ORDER BY p.key, holder)
                 FROM entitlements e JOIN purchases p ON p.id = e.purchase WHERE active GROUP BY 1
@@ -60,7 +60,7 @@ struct HolderChangeTests {
                     active[environment] ?? "" == expected.active, "\(environment) \(order)",
                     sourceLocation: sourceLocation)
             }
-            let announced = try bench.psql(
+            let announced = try ledger.psql(
                 """
                 SELECT count(*) FROM transfers t
                 WHERE 2 <> (SELECT count(*) FROM messages m WHERE m.transfer = t.id)
@@ -70,8 +70,8 @@ struct HolderChangeTests {
     }
 
     /// Of all orders at once: a psql for each would be most of this suite's work.
-    private func byEnvironment(_ bench: Bench, _ sql: String) throws -> [String: String] {
-        let rows = try bench.psql(sql).split(separator: "\n").map { $0.split(separator: "|", maxSplits: 1) }
+    private func byEnvironment(_ ledger: TestLedger, _ sql: String) throws -> [String: String] {
+        let rows = try ledger.psql(sql).split(separator: "\n").map { $0.split(separator: "|", maxSplits: 1) }
         return Dictionary(uniqueKeysWithValues: rows.map { (String($0[0]), String($0[1])) })
     }
 
@@ -287,19 +287,19 @@ struct HolderChangeTests {
 
     @Test("A transfer names the purchase's newest transaction though its events are pruned; a damaged one is left out")
     func newestTransaction() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon()
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
             let bought = [
                 gain(Self.a, "s1", at: 50, transaction: "second")("E"),
                 gain(Self.a, "s1", at: 0, transaction: "first")("E"),
                 gain(Self.a, "s2", at: 0)("E"),
             ]
             await daemon.record(bought)
-            try bench.psql("DELETE FROM events")
-            try bench.psql(#"UPDATE purchases SET state = '\xff' WHERE key = 's2'"#)
+            try ledger.psql("DELETE FROM events")
+            try ledger.psql(#"UPDATE purchases SET state = '\xff' WHERE key = 's2'"#)
             let moved = change(.move(from: [Self.a], to: Self.b, isNative: true), at: 100)("E")
             #expect(await daemon.record([moved]) == [.stored])
-            #expect(try bench.psql("SELECT store_transaction_id FROM transfers") == "second")
+            #expect(try ledger.psql("SELECT store_transaction_id FROM transfers") == "second")
             #expect(daemon.log.warnings.count == 1)
             #expect(daemon.log.warnings.first?.hasPrefix("the stored state of purchase ") == true)
         }
@@ -325,9 +325,9 @@ struct HolderChangeTests {
 
     @Test("Two daemons at once: a purchase and the transfer of its holder never miss each other")
     func concurrent() async throws {
-        try await Bench.run { bench in
-            let first = try await bench.daemon()
-            let second = try await bench.daemon()
+        try await TestLedger.run { ledger in
+            let first = try await ledger.daemon()
+            let second = try await ledger.daemon()
             for round in 0..<40 {
                 let environment = "round\(round)"
                 let bought = gain(Self.a, "s1", at: 0)(environment)
@@ -336,16 +336,16 @@ struct HolderChangeTests {
                 async let two = second.record([moved])
                 #expect(await one + two == [.stored, .stored])
             }
-            #expect(try bench.psql("SELECT count(*) FROM transfers") == "40")
+            #expect(try ledger.psql("SELECT count(*) FROM transfers") == "40")
             let active = "SELECT count(*), count(DISTINCT holder), max(holder) FROM entitlements WHERE active"
-            #expect(try bench.psql(active) == "40|1|user:b")
+            #expect(try ledger.psql(active) == "40|1|user:b")
         }
     }
 
     @Test("A session's end, a logout: whom later messages name")
     func links() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("all")])
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
             daemon.open("all")
             func link(_ user: String?, at: Int64, until: Int64? = nil) -> Event {
                 Event(

@@ -57,18 +57,18 @@ struct HolderContinuationTests {
             "kind = 'no such kind'", "target = 'nobody'", "second_target = 'nobody'",
         ])
     func unreadable(damage: String) async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon(changePurchasesMax: 2)
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon(changePurchasesMax: 2)
             try await Self.begin(daemon)
-            let row = try bench.psql("SELECT min(id) FROM holder_changes")
-            try bench.psql("UPDATE holder_changes SET \(damage) WHERE id = \(row)")
+            let row = try ledger.psql("SELECT min(id) FROM holder_changes")
+            try ledger.psql("UPDATE holder_changes SET \(damage) WHERE id = \(row)")
             let recorder = daemon.recorder(RecordQueue())
             await Self.finish(recorder)
             // Of others, and of the holder that it is about.
             #expect(await daemon.record([Self.gain(.user("e"), "e0")]) == [.stored])
             #expect(await daemon.record([Self.gain(Self.a, "a9", at: 50)]) == [.stored])
-            #expect(try bench.psql("SELECT count(*) FROM quarantine") == "0")
-            #expect(try bench.psql(Self.active) == "user:a:4 user:b:2 user:d:5 user:e:1")
+            #expect(try ledger.psql("SELECT count(*) FROM quarantine") == "0")
+            #expect(try ledger.psql(Self.active) == "user:a:4 user:b:2 user:d:5 user:e:1")
             await Self.finish(recorder)
             // Once by each of three recorders: the continuation's, and one for each batch.
             let announced = daemon.log.warnings
@@ -76,39 +76,39 @@ struct HolderContinuationTests {
                 announced.count == 3
                     && announced.allSatisfy { $0.hasPrefix("row \(row) of holder_changes cannot be read") })
             // Mended as the warning says.
-            try bench.psql(
+            try ledger.psql(
                 """
                 UPDATE holder_changes SET kind = 'native', target = 'user:b', second_target = NULL,
                     applied_through = '00000000-0000-0000-0000-000000000000' WHERE id = \(row)
                 """)
             await Self.finish(daemon.recorder(RecordQueue()))
-            #expect(try bench.psql(Self.active) == "user:b:6 user:d:5 user:e:1")
+            #expect(try ledger.psql(Self.active) == "user:b:6 user:d:5 user:e:1")
             #expect(daemon.log.warnings == announced)
         }
     }
 
     @Test("What is stated of a holder counts for every source, whatever its own webhooks can state")
     func anySource() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon()
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
             #expect(await daemon.record([Self.move(Self.a, Self.b, source: "shop")]) == [.stored])
             let bought = Event.sample(at: seconds(0), fact: .activate(Self.a, seconds(0), until: seconds(1_000_000)))
             #expect(await daemon.record([bought]) == [.stored])
-            #expect(try bench.psql(Self.active) == "user:b:1")
+            #expect(try ledger.psql(Self.active) == "user:b:1")
         }
     }
 
     @Test("A step that runs into a time-out waits for the next round; the changes after it do not")
     func timeout() async throws {
-        try await Bench.run { bench in
+        try await TestLedger.run { ledger in
             let settings = try ConnectionSettings(
-                bench.connectionString, connectTimeout: .seconds(10), statementTimeout: .seconds(3),
+                ledger.connectionString, connectTimeout: .seconds(10), statementTimeout: .seconds(3),
                 deadlineMargin: .seconds(10))
-            let daemon = try await bench.daemon(changePurchasesMax: 2, settings: settings)
+            let daemon = try await ledger.daemon(changePurchasesMax: 2, settings: settings)
             try await Self.begin(daemon)
             let recorder = daemon.recorder(RecordQueue())
             let isOver = Mutex(false)
-            try await bench.holding(
+            try await ledger.holding(
                 { session throws(DatabaseError) in
                     try session.script("SELECT FROM purchases WHERE key LIKE 'a%' FOR UPDATE")
                 },
@@ -119,46 +119,46 @@ struct HolderContinuationTests {
                 meanwhile: {
                     while !isOver.withLock({ $0 }) { try await Task.sleep(for: .milliseconds(20)) }
                 })
-            #expect(try bench.psql(Self.active) == "user:a:3 user:b:2 user:d:5")
+            #expect(try ledger.psql(Self.active) == "user:a:3 user:b:2 user:d:5")
             #expect(daemon.log.warnings.count == 1)
             #expect(daemon.log.warnings.first?.contains("is applied further later") == true)
             #expect(await !recorder.continueChange(), "not in the same round")
             recorder.unfinished.beginRound()
             await Self.finish(recorder)
-            #expect(try bench.psql(Self.active) == "user:b:5 user:d:5")
+            #expect(try ledger.psql(Self.active) == "user:b:5 user:d:5")
         }
     }
 
     @Test("A step that waits for a source holds no change of it, which an erasure would wait for")
     func order() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon(changePurchasesMax: 2)
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon(changePurchasesMax: 2)
             try await Self.begin(daemon)
             let recorder = daemon.recorder(RecordQueue())
-            try await bench.holding { session throws(DatabaseError) in
+            try await ledger.holding { session throws(DatabaseError) in
                 _ = try session.run(HolderStatements.lock, KeyHash.lock(ofSource: Self.scope.source))
             } _: {
                 await Self.finish(recorder)
             } meanwhile: {
-                let free = try bench.psql(
+                let free = try ledger.psql(
                     "SELECT count(*) FROM (SELECT FROM holder_changes FOR UPDATE SKIP LOCKED) AS free")
                 #expect(free == "2")
             }
-            #expect(try bench.psql(Self.active) == "user:b:5 user:d:5")
+            #expect(try ledger.psql(Self.active) == "user:b:5 user:d:5")
         }
     }
 
     @Test("A step that finds one of its messages there already is run again with care, as a batch is")
     func careful() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("all")], copiedEventsMin: 500, changePurchasesMax: 2)
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")], copiedEventsMin: 500, changePurchasesMax: 2)
             try await Self.begin(daemon)
             for index in 0..<5 {
                 guard let purchase = Self.gain(Self.a, "a\(index)").purchase else { continue }
                 let transfer = KeyHash.transfer(
                     purchase: KeyHash.purchase(purchase, in: Self.scope), from: Self.a, to: Self.b, ordinal: 1)
                 let key = KeyHash.message(ofTransfer: transfer, type: "SUBSCRIPTION_RECEIVED")
-                try bench.psql(
+                try ledger.psql(
                     """
                     INSERT INTO messages (id, key, event, type, envelope)
                     SELECT -1 - \(index), '\(key.hex)', min(id), 'SUBSCRIPTION_RECEIVED', '' FROM events
@@ -167,9 +167,9 @@ struct HolderContinuationTests {
             }
             await Self.finish(daemon.recorder(RecordQueue()))
             #expect(daemon.log.warnings == [])
-            #expect(try bench.psql(Self.active) == "user:b:5 user:d:5")
-            #expect(try bench.psql("SELECT count(*) FROM messages WHERE id < 0") == "3")
-            #expect(try bench.psql("SELECT count(*) FROM deliveries WHERE message < 0") == "0", "announced before")
+            #expect(try ledger.psql(Self.active) == "user:b:5 user:d:5")
+            #expect(try ledger.psql("SELECT count(*) FROM messages WHERE id < 0") == "3")
+            #expect(try ledger.psql("SELECT count(*) FROM deliveries WHERE message < 0") == "0", "announced before")
         }
     }
 }

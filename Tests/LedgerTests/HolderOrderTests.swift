@@ -11,8 +11,8 @@ struct HolderOrderTests {
     func loginOfReceiver() async throws {
         let (old, device, user) = (Holder.user("old"), Holder.anonymous("device"), Holder.user("new"))
         let until = seconds(100_000)
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("all")])
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
             for (index, order) in permutations([0, 1]).enumerated() {
                 let scope = Scope(source: "moving", app: "app.one", environment: "order\(index)")
                 let login = Event(
@@ -23,7 +23,7 @@ struct HolderOrderTests {
                     "SUBSCRIPTION_TRANSFERRED", holder: old, at: seconds(100), source: "moving",
                     environment: scope.environment, fact: .transferred(old, to: device, seconds(100), until: until))
                 for place in order { await daemon.record([[native, login][place]]) }
-                let active = try bench.psql(
+                let active = try ledger.psql(
                     """
                     SELECT string_agg(holder, ' ') FROM entitlements e JOIN purchases p ON p.id = e.purchase
                     WHERE active AND environment = 'order\(index)'
@@ -39,8 +39,8 @@ struct HolderOrderTests {
         let gains: [(Holder, String, Int64)] = [
             (anonymous, "p1", 0), (.user("a"), "p1", 250), (anonymous, "p2", 200), (.user("b"), "p2", 300),
         ]
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("all")])
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
             for (index, order) in permutations(Array(gains.indices)).enumerated() {
                 for place in order {
                     let (holder, purchase, at) = gains[place]
@@ -49,7 +49,7 @@ struct HolderOrderTests {
                         environment: "order\(index)", fact: .activate(holder, seconds(at), until: seconds(100_000)))
                     await daemon.record([event])
                 }
-                let link = try bench.psql(
+                let link = try ledger.psql(
                     "SELECT user_id || ' ' || as_of_ms FROM holder_links WHERE environment = 'order\(index)'")
                 #expect(link == "b \(seconds(300).milliseconds)", "\(order)")
             }

@@ -12,27 +12,27 @@ struct LeaseTests {
 
     @Test("Settled under a lost lease: nothing changes, the attempt is history")
     func lostLease() async throws {
-        try await Bench.run { bench in
-            let (frozen, other) = (try await bench.daemon([.named("all")]), try await bench.daemon([.named("all")]))
+        try await TestLedger.run { ledger in
+            let (frozen, other) = (try await ledger.daemon([.named("all")]), try await ledger.daemon([.named("all")]))
             frozen.open("all")
             await frozen.record([
                 .sample("A", purchase: "subs_1"), .sample("B", purchase: "subs_2"), .sample("C", purchase: "subs_2"),
             ])
             let held = frozen.inbox.take()
-            try bench.expire(frozen)
+            try ledger.expire(frozen)
             try await other.queue.endExpiredLeases()
             #expect(other.log.reclaimed == [2])
-            #expect(try bench.psql(Self.leases) == "0|3")
-            let before = try bench.psql("SELECT * FROM deliveries ORDER BY id")
+            #expect(try ledger.psql(Self.leases) == "0|3")
+            let before = try ledger.psql("SELECT * FROM deliveries ORDER BY id")
             let settled = try await frozen.queue.settle([
                 held[0].settled(.dead(reason: "x")), held[1].settled(.accepted),
             ])
             #expect(settled.unblocked.isEmpty)
             #expect(try await frozen.queue.settle([held[0].settled(.retry(after: .seconds(60)))]).unblocked.isEmpty)
-            #expect(try bench.psql("SELECT * FROM deliveries ORDER BY id") == before)
-            #expect(try bench.psql("SELECT count(*) FROM dead_letters") == "0")
+            #expect(try ledger.psql("SELECT * FROM deliveries ORDER BY id") == before)
+            #expect(try ledger.psql("SELECT count(*) FROM dead_letters") == "0")
             #expect(
-                try bench.psql("SELECT string_agg(outcome, ' ' ORDER BY outcome) FROM attempts")
+                try ledger.psql("SELECT string_agg(outcome, ' ' ORDER BY outcome) FROM attempts")
                     == "accepted dead retry")
             // It wakes up, learns it, and works on under another id.
             let old = frozen.lease
@@ -46,12 +46,12 @@ struct LeaseTests {
 
     @Test("An attempt of a lost lease settles nothing of the next one, in one batch with an attempt of that")
     func twoLeases() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("all")])
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
             daemon.open("all")
             await daemon.record((1...3).map { .sample("E\($0)", purchase: "subs_\($0)") })
             let before = daemon.inbox.take()
-            try bench.psql("DELETE FROM daemons")
+            try ledger.psql("DELETE FROM daemons")
             #expect(try await !daemon.queue.keepAlive())
             let after = try await daemon.claimAll("all")
             #expect(after.map(\.id) == before.map(\.id) && after.map(\.lease) != before.map(\.lease))
@@ -61,55 +61,55 @@ struct LeaseTests {
                 before[2].settled(.accepted), after[2].settled(.retry(after: .seconds(60))),
             ])
             #expect(
-                try bench.psql("SELECT attempts, leased_by FROM deliveries ORDER BY id")
+                try ledger.psql("SELECT attempts, leased_by FROM deliveries ORDER BY id")
                     == "0|\(daemon.lease)\n0|\(daemon.lease)\n1|")
             #expect(daemon.dispatchBuffer.heldCount == 2, "still to be settled")
             #expect(try await daemon.queue.sweep(suspects: []) == [])
             try await daemon.queue.release([before[0]])
-            #expect(try bench.psql(Self.leases) == "2|3", "given back under the lease that it was taken under")
+            #expect(try ledger.psql(Self.leases) == "2|3", "given back under the lease that it was taken under")
             _ = try await daemon.queue.settle(after.prefix(2).map { $0.settled(.accepted) })
-            #expect(try bench.psql(Self.leases) == "0|1")
+            #expect(try ledger.psql(Self.leases) == "0|1")
         }
     }
 
     @Test("A lease ends by the database's time alone, whatever another daemon says of its process scope and process")
     func byTimeAlone() async throws {
-        try await Bench.run { bench in
+        try await TestLedger.run { ledger in
             var daemons: [Daemon] = []
-            for _ in 1...3 { daemons.append(try await bench.daemon([.named("all")])) }
+            for _ in 1...3 { daemons.append(try await ledger.daemon([.named("all")])) }
             for (index, daemon) in daemons.enumerated() {
                 daemon.open("all")
                 await daemon.record([.sample(purchase: "subs_\(index)")])
             }
             #expect(
-                try bench.psql("SELECT count(DISTINCT place) FROM daemons") == "3", "no older daemon's process scope")
+                try ledger.psql("SELECT count(DISTINCT place) FROM daemons") == "3", "no older daemon's process scope")
             // As a daemon of the version before registers, on this machine or another.
-            try bench.psql(
+            try ledger.psql(
                 """
                 INSERT INTO daemons (place, process_id, process_started, version, expires_at)
                 VALUES ('unknown ', 1, 0, 'older', now() + interval '15 seconds')
                 """)
             try await daemons[0].queue.endExpiredLeases()
-            #expect(try bench.psql("SELECT count(*) FROM daemons") == "4")
-            try bench.expire(daemons[1])
-            try bench.psql("UPDATE daemons SET expires_at = now() - interval '1 second' WHERE version = 'older'")
+            #expect(try ledger.psql("SELECT count(*) FROM daemons") == "4")
+            try ledger.expire(daemons[1])
+            try ledger.psql("UPDATE daemons SET expires_at = now() - interval '1 second' WHERE version = 'older'")
             try await daemons[0].queue.endExpiredLeases()
-            #expect(try bench.psql("SELECT count(*) FROM daemons") == "2")
+            #expect(try ledger.psql("SELECT count(*) FROM daemons") == "2")
             #expect(daemons[0].log.reclaimed == [1])
-            #expect(try bench.psql(Self.leases) == "2|3")
+            #expect(try ledger.psql(Self.leases) == "2|3")
         }
     }
 
     @Test("A daemon ends nobody's lease before all had the time to reach a database that was away, and never its own")
     func grace() async throws {
-        try await Bench.run { bench in
-            let (one, other) = (try await bench.daemon(), try await bench.daemon())
-            try bench.psql("UPDATE daemons SET expires_at = now() - interval '1 minute'")
+        try await TestLedger.run { ledger in
+            let (one, other) = (try await ledger.daemon(), try await ledger.daemon())
+            try ledger.psql("UPDATE daemons SET expires_at = now() - interval '1 minute'")
             #expect(!one.registration.mayExpireOthers, "it has only just reached the database")
             try await one.queue.expireLeases()
-            #expect(try bench.psql("SELECT count(*) FROM daemons") == "2")
+            #expect(try ledger.psql("SELECT count(*) FROM daemons") == "2")
             try await one.queue.endExpiredLeases()
-            #expect(try bench.psql("SELECT id FROM daemons") == "\(one.lease)", "its own it renews")
+            #expect(try ledger.psql("SELECT id FROM daemons") == "\(one.lease)", "its own it renews")
             #expect(try await one.queue.keepAlive())
             #expect(try await !other.queue.keepAlive())
         }
@@ -160,9 +160,9 @@ struct LeaseTests {
 
     @Test("A lease that is renewed between being seen and being ended stays")
     func renewedMeanwhile() async throws {
-        try await Bench.run { bench in
-            let (one, other) = (try await bench.daemon(), try await bench.daemon())
-            try bench.psql("UPDATE daemons SET expires_at = now() - interval '1 minute' WHERE id = \(other.lease)")
+        try await TestLedger.run { ledger in
+            let (one, other) = (try await ledger.daemon(), try await ledger.daemon())
+            try ledger.psql("UPDATE daemons SET expires_at = now() - interval '1 minute' WHERE id = \(other.lease)")
             let seen = try await one.pool.withSession { session throws(DatabaseError) in
                 try session.run(QueueStatements.otherLeases, one.lease)
             }
@@ -172,42 +172,42 @@ struct LeaseTests {
                 try session.run(QueueStatements.expire, (seen.map(\.daemon), seen.map(\.end)))
             }
             #expect(ended.isEmpty)
-            #expect(try bench.psql("SELECT count(*) FROM daemons") == "2")
+            #expect(try ledger.psql("SELECT count(*) FROM daemons") == "2")
         }
     }
 
     @Test("What is unblocked is leased under the lease of that moment, not under one that was lost in the wait")
     func successorsOfALostLease() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("all")])
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
             daemon.open("all")
             await daemon.record([.sample("A"), .sample("B")])
             let held = daemon.inbox.take()
             let old = daemon.lease
-            let settled = try await bench.holding(
+            let settled = try await ledger.holding(
                 { session throws(DatabaseError) in try session.script("SELECT FROM deliveries FOR UPDATE") },
                 { try await daemon.queue.settle([held[0].settled(.accepted)]) },
                 meanwhile: {
-                    try bench.psql("DELETE FROM daemons")
+                    try ledger.psql("DELETE FROM daemons")
                     #expect(try await !daemon.registration.renew())
                     try await daemon.registration.register()
                 })
             #expect(daemon.lease > old)
             #expect(settled.unblocked.map(\.lease) == [daemon.lease])
-            #expect(try bench.psql("SELECT leased_by FROM deliveries") == "\(daemon.lease)")
+            #expect(try ledger.psql("SELECT leased_by FROM deliveries") == "\(daemon.lease)")
         }
     }
 
     @Test("What the lease was lost for on its way to the lane leaves its slots and is held no more")
     func slotsOfALostLease() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("all")], slotsPerLane: 4)
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")], slotsPerLane: 4)
             daemon.open("all")
             let recorder = daemon.recorder(RecordQueue())
             let delivery = Delivery.sample(1, integration: daemon.row("all"), bytes: 100, lease: daemon.lease)
             #expect(daemon.dispatchBuffer.reserve(daemon.row("all"), upTo: 1, bytesEach: 100) == 1)
             daemon.dispatchBuffer.hold([1], under: delivery.lease)
-            try bench.psql("DELETE FROM daemons")
+            try ledger.psql("DELETE FROM daemons")
             #expect(try await !daemon.registration.renew())
             recorder.dispatch([delivery])
             #expect(daemon.inbox.take().isEmpty && daemon.dispatchBuffer.heldCount == 0)
@@ -218,20 +218,20 @@ struct LeaseTests {
 
     @Test("A successor takes over at once from the daemon that had its predecessor's key, and from no other")
     func predecessor() async throws {
-        try await Bench.run { bench in
+        try await TestLedger.run { ledger in
             func key(_ token: String) -> Identifier {
                 KeyHash.daemon(machine: [UInt8](repeating: 7, count: 16), device: 1, inode: 2, token: token)
             }
-            let dead = try await bench.daemon([.named("all")], key: key("a"))
-            let (living, keyless) = (try await bench.daemon(key: key("b")), try await bench.daemon())
+            let dead = try await ledger.daemon([.named("all")], key: key("a"))
+            let (living, keyless) = (try await ledger.daemon(key: key("b")), try await ledger.daemon())
             dead.open("all")
             await dead.record([.sample("A")])
-            let successor = try await bench.daemon([.named("all")], key: key("c"))
+            let successor = try await ledger.daemon([.named("all")], key: key("c"))
             try await successor.queue.takeOver(fromPredecessor: key("elsewhere"))
-            #expect(try bench.psql("SELECT count(*) FROM daemons") == "4")
+            #expect(try ledger.psql("SELECT count(*) FROM daemons") == "4")
             try await successor.queue.takeOver(fromPredecessor: key("a"))
             #expect(
-                try bench.psql("SELECT string_agg(id::text, ' ' ORDER BY id) FROM daemons")
+                try ledger.psql("SELECT string_agg(id::text, ' ' ORDER BY id) FROM daemons")
                     == [living, keyless, successor].map { "\($0.lease)" }.joined(separator: " "))
             #expect(successor.log.reclaimed == [1])
             successor.open("all")
@@ -241,18 +241,18 @@ struct LeaseTests {
 
     @Test("A leaked lease is given back at the second look, one that is held never")
     func sweep() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("all")])
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
             await daemon.record([.sample("LEAKED", purchase: "subs_1")])
-            try bench.psql("UPDATE deliveries SET leased_by = \(daemon.lease)")
+            try ledger.psql("UPDATE deliveries SET leased_by = \(daemon.lease)")
             daemon.open("all")
             await daemon.record([.sample("HELD", purchase: "subs_2")])
-            let leaked = Int64(try bench.psql("SELECT min(id) FROM deliveries")) ?? 0
+            let leaked = Int64(try ledger.psql("SELECT min(id) FROM deliveries")) ?? 0
             let suspects = try await daemon.queue.sweep(suspects: [])
             #expect(suspects == [leaked])
-            #expect(try bench.psql(Self.leases) == "2|2")
+            #expect(try ledger.psql(Self.leases) == "2|2")
             #expect(try await daemon.queue.sweep(suspects: suspects) == [])
-            #expect(try bench.psql("SELECT id FROM deliveries WHERE leased_by IS NULL") == "\(leaked)")
+            #expect(try ledger.psql("SELECT id FROM deliveries WHERE leased_by IS NULL") == "\(leaked)")
             #expect(daemon.log.reclaimed == [1])
             #expect(try await daemon.queue.sweep(suspects: []) == [])
             #expect(daemon.log.reclaimed == [1], "nothing left to reclaim")
@@ -261,30 +261,30 @@ struct LeaseTests {
 
     @Test("A sweep takes over leases of nobody, and unblocks what is blocked by nothing")
     func mended() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("all")])
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
             await daemon.record([.sample("A"), .sample("B"), .sample("C", purchase: "subs_2")])
-            try bench.psql("UPDATE deliveries SET leased_by = 4711 WHERE NOT blocked")
-            try bench.psql("DELETE FROM deliveries WHERE id = (SELECT min(id) FROM deliveries)")
+            try ledger.psql("UPDATE deliveries SET leased_by = 4711 WHERE NOT blocked")
+            try ledger.psql("DELETE FROM deliveries WHERE id = (SELECT min(id) FROM deliveries)")
             #expect(try await daemon.queue.sweep(suspects: []) == [])
-            #expect(try bench.psql("SELECT count(*) FROM deliveries WHERE leased_by IS NULL AND NOT blocked") == "2")
+            #expect(try ledger.psql("SELECT count(*) FROM deliveries WHERE leased_by IS NULL AND NOT blocked") == "2")
             #expect(daemon.log.reclaimed == [1] && daemon.log.warnings.count == 1)
         }
     }
 
     @Test("Given back: free for anybody, and not held, even if the lease is lost meanwhile")
     func release() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("all")])
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
             daemon.open("all")
             await daemon.record((0..<3).map { .sample(purchase: "subs_\($0)") })
             let handed = daemon.inbox.take()
             try await daemon.queue.release(Array(handed.prefix(2)))
-            #expect(try bench.psql(Self.leases) == "1|3")
+            #expect(try ledger.psql(Self.leases) == "1|3")
             #expect(daemon.dispatchBuffer.heldCount == 1)
-            try bench.psql("UPDATE deliveries SET leased_by = 4711 WHERE leased_by IS NOT NULL")
+            try ledger.psql("UPDATE deliveries SET leased_by = 4711 WHERE leased_by IS NOT NULL")
             try await daemon.queue.release(Array(handed.suffix(1)))
-            #expect(try bench.psql(Self.leases) == "1|3", "another's lease is left alone")
+            #expect(try ledger.psql(Self.leases) == "1|3", "another's lease is left alone")
             #expect(daemon.dispatchBuffer.heldCount == 0)
         }
     }
@@ -292,8 +292,8 @@ struct LeaseTests {
     @Test("What the database did not answer for is held no more, so that the sweep can give it back")
     func releaseUnanswered() async throws {
         let cluster = try TestCluster()
-        try await Bench.run(on: cluster) { bench in
-            let daemon = try await bench.daemon([.named("all")])
+        try await TestLedger.run(on: cluster) { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
             daemon.open("all")
             await daemon.record((0..<4).map { .sample("E\($0)", purchase: "subs_\($0 / 2)") })
             let handed = daemon.inbox.take()
@@ -323,63 +323,63 @@ struct LeaseTests {
 
     @Test("Leaving gives everything back and registers nothing anew")
     func leave() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("all")])
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
             daemon.open("all")
             await daemon.record((0..<3).map { .sample(purchase: "subs_\($0)") })
             #expect(daemon.registration.mayStart)
             try await daemon.queue.leave()
-            #expect(try bench.psql(Self.leases) == "0|3")
+            #expect(try ledger.psql(Self.leases) == "0|3")
             #expect(daemon.dispatchBuffer.heldCount == 0 && !daemon.registration.mayStart)
             #expect(await daemon.record([.sample("LATE")]) == [.unavailable])
             await #expect(throws: RegistrationLost.self) { try await daemon.registration.register() }
-            #expect(try bench.psql("SELECT count(*) FROM daemons") == "0")
-            #expect(try bench.psql("SELECT count(*) FROM events") == "3")
+            #expect(try ledger.psql("SELECT count(*) FROM daemons") == "0")
+            #expect(try ledger.psql("SELECT count(*) FROM events") == "3")
         }
     }
 
     @Test("While a daemon of an older version lives, purchases are written in the form that it reads")
     func olderDaemon() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("all")])
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
             let form = "SELECT substr(convert_from(state, 'UTF8'), 1, 1) FROM purchases WHERE key = 'subs_1'"
-            try bench.psql("INSERT INTO daemons (version, expires_at) VALUES ('0.1.0', now() + interval '1 hour')")
+            try ledger.psql("INSERT INTO daemons (version, expires_at) VALUES ('0.1.0', now() + interval '1 hour')")
             #expect(try await daemon.registration.renew())
             await daemon.record([.sample(purchase: "subs_1")])
-            #expect(try bench.psql(form) == "1")
+            #expect(try ledger.psql(form) == "1")
             // Out of reach for a while: it may come back and read on.
-            try bench.psql("UPDATE daemons SET expires_at = now() - interval '1 s' WHERE version = '0.1.0'")
+            try ledger.psql("UPDATE daemons SET expires_at = now() - interval '1 s' WHERE version = '0.1.0'")
             #expect(try await daemon.registration.renew())
             await daemon.record([.sample("PAUSE", purchase: "subs_1")])
-            #expect(try bench.psql(form) == "1")
-            try bench.psql("DELETE FROM daemons WHERE version = '0.1.0'")
+            #expect(try ledger.psql(form) == "1")
+            try ledger.psql("DELETE FROM daemons WHERE version = '0.1.0'")
             #expect(try await daemon.registration.renew())
             await daemon.record([.sample("RENEW", purchase: "subs_1")])
-            #expect(try bench.psql(form) == "2")
+            #expect(try ledger.psql(form) == "2")
         }
     }
 
     @Test("A daemon that asks twice at once registers once")
     func registersOnce() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon()
-            try bench.psql("DELETE FROM daemons")
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
+            try ledger.psql("DELETE FROM daemons")
             #expect(try await !daemon.registration.renew())
             #expect(throws: RegistrationLost.self) { try daemon.registration.current() }
             async let one = daemon.registration.register()
             async let other = daemon.registration.register()
             let ids = try await [one, other]
             #expect(ids[0] == ids[1])
-            #expect(try bench.psql("SELECT count(*) FROM daemons") == "1")
+            #expect(try ledger.psql("SELECT count(*) FROM daemons") == "1")
         }
     }
 
     @Test("A hint reaches who listens")
     func wakeUps() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("all")])
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
             let (woken, wake) = AsyncStream<Void>.makeStream()
-            let wakeUps = WakeUps(settings: try Bench.settings(bench.connectionString))
+            let wakeUps = WakeUps(settings: try TestLedger.settings(ledger.connectionString))
             let listening = Task { await wakeUps.run { wake.yield() } }
             // Listening begins in its own time: hints until one is heard.
             let hinting = Task {

@@ -62,11 +62,11 @@ struct LookupBoundsTests {
     }
 
     private func plan<Parameters, Row>(
-        of statement: Statement<Parameters, Row>, _ parameters: String, _ bench: Bench
+        of statement: Statement<Parameters, Row>, _ parameters: String, _ ledger: TestLedger
     ) throws -> Plan {
         let types = statement.parameterOIDs.map { "\($0)::regtype::text" }.joined(separator: " || ', ' || ")
-        let declared = try bench.psql("SELECT \(types)")
-        let text = try bench.psql(
+        let declared = try ledger.psql("SELECT \(types)")
+        let text = try ledger.psql(
             """
             SET plan_cache_mode = force_custom_plan;
             PREPARE s (\(declared)) AS \(statement.sql);
@@ -82,49 +82,49 @@ struct LookupBoundsTests {
 
     @Test("What a holder has now is found without the transactions and events of what it no longer has")
     func activeOnes() async throws {
-        try await Bench.run { bench in
-            try bench.psql(Self.thousands)
+        try await TestLedger.run { ledger in
+            try ledger.psql(Self.thousands)
             let active = try plan(
-                of: HolderEntitlementStatements.page, "\(Self.who), true, \(Self.least), 101", bench)
+                of: HolderEntitlementStatements.page, "\(Self.who), true, \(Self.least), 101", ledger)
             #expect(active.rows == 1 && active.read(of: ["transactions", "events"]) <= 10)
             let page = try plan(
-                of: HolderEntitlementStatements.page, "\(Self.who), NULL, \(Self.least), 11", bench)
+                of: HolderEntitlementStatements.page, "\(Self.who), NULL, \(Self.least), 11", ledger)
             #expect(page.rows == 11 && page.read(of: ["transactions", "events"]) <= 100)
             let products = try plan(
-                of: HolderEntitlementStatements.products, "\(Self.who), -1, \(Self.least), 11", bench)
+                of: HolderEntitlementStatements.products, "\(Self.who), -1, \(Self.least), 11", ledger)
             #expect(products.rows == 11)
         }
     }
 
     @Test("A history shows a part of what one login moved; the transfers come in pages")
     func history() async throws {
-        try await Bench.run { bench in
-            try bench.psql(Self.thousands)
-            let events = try plan(of: HolderHistoryStatements.events, "\(Self.who), 9000000, 11", bench)
+        try await TestLedger.run { ledger in
+            try ledger.psql(Self.thousands)
+            let events = try plan(of: HolderHistoryStatements.events, "\(Self.who), 9000000, 11", ledger)
             #expect(events.rows == 11 && events.read(of: ["events", "transfers"]) <= 200)
             let moved = try plan(
-                of: HolderHistoryStatements.transfersOf, "ARRAY[999, 1000], ARRAY['user:u'], 100", bench)
+                of: HolderHistoryStatements.transfersOf, "ARRAY[999, 1000], ARRAY['user:u'], 100", ledger)
             #expect(moved.rows == 100)
             let page = try plan(
-                of: HolderHistoryStatements.transfers, "\(Self.who), 9000000, \(Self.greatest), 11", bench)
+                of: HolderHistoryStatements.transfers, "\(Self.who), 9000000, \(Self.greatest), 11", ledger)
             #expect(page.rows == 11)
         }
     }
 
     @Test("A transaction's newest webhooks are found without the others")
     func transaction() async throws {
-        try await Bench.run { bench in
-            try bench.psql(Self.thousands)
-            let found = try plan(of: EventHandleStatements.byTransaction, "'t1', 10", bench)
+        try await TestLedger.run { ledger in
+            try ledger.psql(Self.thousands)
+            let found = try plan(of: EventHandleStatements.byTransaction, "'t1', 10", ledger)
             #expect(found.rows == 10 && found.read(of: ["events", "transfers", "transactions"]) <= 100)
         }
     }
 
     @Test("A trace of a login that moved a thousand shows a part, and says so")
     func trace() async throws {
-        try await Bench.run { bench in
-            try bench.psql(Self.thousands)
-            let daemon = try await bench.daemon()
+        try await TestLedger.run { ledger in
+            try ledger.psql(Self.thousands)
+            let daemon = try await ledger.daemon()
             let trace = try #require(try await Trace.read(EventHandle(.user, "u"), from: daemon.pool))
             #expect(trace.isCut && trace.webhooks.count == Int(Trace.webhooksMax))
             let messages = trace.webhooks.flatMap(\.messages)
@@ -133,24 +133,24 @@ struct LookupBoundsTests {
             let dead = messages.flatMap(\.deliveries).count { if case .dead = $0.state { true } else { false } }
             #expect(dead == 1_000)
             let waiting = try plan(
-                of: TraceStatements.waiting, "ARRAY[1, 2, 3]", bench)
+                of: TraceStatements.waiting, "ARRAY[1, 2, 3]", ledger)
             #expect(waiting.rows == 3 && waiting.read(of: ["deliveries"]) <= 20)
         }
     }
 
     @Test("The first identify of an identity with a thousand installs reads two of them into memory")
     func installs() async throws {
-        try await Bench.run { bench in
-            try bench.psql(Self.thousands)
+        try await TestLedger.run { ledger in
+            try ledger.psql(Self.thousands)
             let keys = "ARRAY['u'], ARRAY['shop'], ARRAY[''], ARRAY['PRODUCTION']"
-            let identity = try plan(of: HolderStatements.identities, keys, bench)
+            let identity = try plan(of: HolderStatements.identities, keys, ledger)
             #expect(identity.rows == 1 && identity.read(of: ["entitlements", "events"]) <= 20)
-            try bench.psql(
+            try ledger.psql(
                 """
                 INSERT INTO install_identities (source, app, environment, identity, install, event)
                 VALUES ('shop', '', 'PRODUCTION', 'u', '1', 1)
                 """)
-            let known = try plan(of: HolderStatements.identities, keys, bench)
+            let known = try plan(of: HolderStatements.identities, keys, ledger)
             #expect(known.rows == 1 && known.read(of: ["entitlements", "events", "holder_links"]) <= 20)
         }
     }

@@ -52,8 +52,8 @@ struct LookupHoldersTests {
 
     @Test("The server's types are the declared ones")
     func types() async throws {
-        let bench = try await Bench()
-        let connection = try await bench.connect()
+        let ledger = try await TestLedger()
+        let connection = try await ledger.connect()
         for entry in Self.catalogue {
             let described = try await connection.withSession(entry.describe)
             #expect(described.parameterOIDs == entry.parameterOIDs, "\(entry.name)")
@@ -64,12 +64,12 @@ struct LookupHoldersTests {
 
     @Test("Every look-up is answered from indexes")
     func plans() async throws {
-        try await Bench.run { bench in
-            try bench.psql(Self.manyRows)
+        try await TestLedger.run { ledger in
+            try ledger.psql(Self.manyRows)
             for entry in Self.catalogue {
                 let types = entry.parameterOIDs.map { "\($0)::regtype::text" }.joined(separator: " || ', ' || ")
-                let declared = try bench.psql("SELECT \(types)")
-                let plan = try bench.psql(
+                let declared = try ledger.psql("SELECT \(types)")
+                let plan = try ledger.psql(
                     """
                     SET plan_cache_mode = force_custom_plan;
                     PREPARE s (\(declared)) AS \(entry.sql);
@@ -103,16 +103,16 @@ struct LookupHoldersTests {
 
     @Test("The newest transaction is the latest purchased, not the latest received")
     func newestTransaction() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon()
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
             let lookup = HolderLookup(pool: daemon.pool)
             await daemon.record([
                 .stating(.activate(user, seconds(0), until: seconds(100)), transaction: "first"),
                 .stating(.activate(user, seconds(50), until: seconds(200)), transaction: "second"),
                 .sample("RESTATED", at: seconds(90), transaction: "first"),
             ])
-            try bench.psql("UPDATE transactions SET purchased_at_ms = 5 WHERE store_transaction_id = 'first'")
-            try bench.psql("UPDATE transactions SET purchased_at_ms = 6 WHERE store_transaction_id = 'second'")
+            try ledger.psql("UPDATE transactions SET purchased_at_ms = 5 WHERE store_transaction_id = 'first'")
+            try ledger.psql("UPDATE transactions SET purchased_at_ms = 6 WHERE store_transaction_id = 'second'")
             let scope = LookupScope(environment: "PRODUCTION", source: nil)
             let held = try await lookup.entitlements(of: .holder(user), in: scope).entries
             #expect(held.map(\.newestTransaction?.storeTransactionID) == ["second"])
@@ -123,8 +123,8 @@ struct LookupHoldersTests {
 
     @Test("Ids are compared byte by byte")
     func bytes() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon()
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
             let lookup = HolderLookup(pool: daemon.pool)
             let composed = Holder.user("\u{E9}")
             let decomposed = Holder.user("e\u{301}")
@@ -137,8 +137,8 @@ struct LookupHoldersTests {
 
     @Test("A name is registered once in its scope, whoever comes first, and not where webhooks named it")
     func registering() async throws {
-        try await Bench.run { bench in
-            let (one, two) = (try await bench.daemon(), try await bench.daemon())
+        try await TestLedger.run { ledger in
+            let (one, two) = (try await ledger.daemon(), try await ledger.daemon())
             let lookup = HolderLookup(pool: one.pool)
             @Sendable func registration(_ install: String, environment: String = "PRODUCTION") -> Event {
                 Event(
@@ -157,7 +157,7 @@ struct LookupHoldersTests {
                 registration("B"), .sample(holder: .anonymous("C"), at: seconds(1), app: ""), registration("D"),
             ]
             #expect(await one.record(mixed) == [.refused, .stored, .stored])
-            #expect(try bench.psql("SELECT count(*) FROM events WHERE name = 'USER_CREATED'") == "3")
+            #expect(try ledger.psql("SELECT count(*) FROM events WHERE name = 'USER_CREATED'") == "3")
             let known = try await lookup.install("A", of: "shop", app: "", environment: nil)
             #expect(known?.environment == "PRODUCTION")
             #expect(try await lookup.install("A", of: "shop", app: "other", environment: nil) == nil)

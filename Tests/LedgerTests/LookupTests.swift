@@ -10,8 +10,8 @@ import Vocabulary
 struct LookupTests {
     @Test("The whole way of a transaction")
     func trace() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("a", order: .none), .named("b")])
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("a", order: .none), .named("b")])
             daemon.open("a", "b")
             await daemon.record(login.map { .stating($0) } + [.sample(purchase: "other", transaction: "tx_2")])
             let handed = daemon.inbox.take().filter { $0.message.transaction == "tx_1" }
@@ -56,13 +56,13 @@ struct LookupTests {
 
     @Test("What waits, by integration")
     func figures() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("a"), .named("b"), .named("idle", events: ["NONE"])])
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("a"), .named("b"), .named("idle", events: ["NONE"])])
             daemon.open("a")
             await daemon.record((0..<3).map { .sample(purchase: "subs_\($0)") })
             _ = try await daemon.queue.settle([daemon.inbox.take()[0].settled(.dead(reason: "x"))])
             _ = try await Pauses.set("b", isPaused: true, routes: [], in: daemon.pool)
-            try bench.psql(
+            try ledger.psql(
                 "UPDATE deliveries SET created_at = now() - interval '90 seconds' WHERE integration = \(daemon.row("b"))"
             )
             let figures = try await QueueFigures.read(from: daemon.pool)
@@ -70,14 +70,14 @@ struct LookupTests {
             #expect(figures.map(\.deadLetters) == [1, 0, 0] && figures.map(\.isPaused) == [false, true, false])
             #expect((90...150).contains(figures[1].oldestSeconds ?? 0) && figures[2].oldestSeconds == nil)
             #expect(try await LedgerContents.read(from: daemon.pool) == .init(hasHistory: true, unsettledDeliveries: 5))
-            let empty = try await Bench(isMigrated: false)
+            let empty = try await TestLedger(isMigrated: false)
             let pool = Pool(
-                try Bench.settings(empty.connectionString), size: 1,
+                try TestLedger.settings(empty.connectionString), size: 1,
                 waiting: Pool.Waiting(waitersMax: 1, limit: .seconds(10)), backoff: .seconds(1)...(.seconds(1)))
             pool.start()
             let nothing = LedgerContents(hasHistory: false, unsettledDeliveries: 0)
             #expect(try await LedgerContents.read(from: pool) == nothing)
-            let migrated = try await Bench()
+            let migrated = try await TestLedger()
             #expect(try await LedgerContents.read(from: migrated.daemon([]).pool) == nothing)
             await pool.close()
         }

@@ -9,8 +9,8 @@ import Testing
 struct MigratorTests {
     private let newest = Int(Migration.all.last?.version ?? 0)
 
-    private func migrate(_ bench: Bench) async throws -> Result<(from: Int, to: Int), MigrationError> {
-        let connection = try await bench.connect()
+    private func migrate(_ ledger: TestLedger) async throws -> Result<(from: Int, to: Int), MigrationError> {
+        let connection = try await ledger.connect()
         let result = try await connection.withSession { session throws(DatabaseError) in
             try Migrator.migrate(on: session)
         }
@@ -18,8 +18,8 @@ struct MigratorTests {
         return result
     }
 
-    private func shape(_ bench: Bench) throws -> String {
-        try bench.psql(
+    private func shape(_ ledger: TestLedger) throws -> String {
+        try ledger.psql(
             """
             SELECT 'column', table_name, column_name, data_type, is_nullable FROM information_schema.columns
             WHERE table_schema = 'public'
@@ -31,34 +31,34 @@ struct MigratorTests {
 
     @Test("From nothing, and then no change")
     func twice() async throws {
-        let bench = try await Bench(isMigrated: false)
-        let first = try await migrate(bench).get()
+        let ledger = try await TestLedger(isMigrated: false)
+        let first = try await migrate(ledger).get()
         #expect(first.from == 0 && first.to == newest)
-        let before = try shape(bench)
-        let second = try await migrate(bench).get()
+        let before = try shape(ledger)
+        let second = try await migrate(ledger).get()
         #expect(second.from == newest && second.to == newest)
-        #expect(try shape(bench) == before)
+        #expect(try shape(ledger) == before)
     }
 
     /// By a locale's rules an update of the operating system may break them.
     @Test("Whatever text an index holds is compared by its bytes")
     func collations() async throws {
-        let bench = try await Bench()
+        let ledger = try await TestLedger()
         let others = """
             SELECT i.indexrelid::regclass, a.attname
             FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)
             JOIN pg_class t ON t.oid = i.indrelid AND t.relnamespace = 'public'::regnamespace
             JOIN pg_collation c ON c.oid = a.attcollation WHERE c.collname <> 'C'
             """
-        #expect(try bench.psql(others) == "")
-        #expect(try bench.psql("SELECT count(*) > 10 FROM pg_index WHERE 950 = ANY (indcollation)") == "t")
+        #expect(try ledger.psql(others) == "")
+        #expect(try ledger.psql("SELECT count(*) > 10 FROM pg_index WHERE 950 = ANY (indcollation)") == "t")
     }
 
     @Test("Daemons that start at once take turns")
     func atOnce() async throws {
-        let bench = try await Bench(isMigrated: false)
+        let ledger = try await TestLedger(isMigrated: false)
         let starts = try await withThrowingTaskGroup(of: Int.self) { group in
-            for _ in 0..<4 { group.addTask { try await migrate(bench).get().from } }
+            for _ in 0..<4 { group.addTask { try await migrate(ledger).get().from } }
             return try await group.reduce(into: []) { $0.append($1) }
         }
         #expect(starts.sorted() == [0, newest, newest, newest])
@@ -66,11 +66,11 @@ struct MigratorTests {
 
     @Test("A migration of another daemon is waited for longer than a statement may take")
     func patience() async throws {
-        let bench = try await Bench(isMigrated: false)
+        let ledger = try await TestLedger(isMigrated: false)
         let impatient = try ConnectionSettings(
-            bench.connectionString, connectTimeout: .seconds(10), statementTimeout: .milliseconds(500),
+            ledger.connectionString, connectTimeout: .seconds(10), statementTimeout: .milliseconds(500),
             deadlineMargin: .seconds(20))
-        let newest = try await bench.holding { session throws(DatabaseError) in
+        let newest = try await ledger.holding { session throws(DatabaseError) in
             try Migrator.holdStarts(on: session)
         } _: {
             let connection = try await Connection.open(impatient)
@@ -97,39 +97,39 @@ struct MigratorTests {
 
     @Test("A migration that was applied in another form is refused, and nothing is touched")
     func changed() async throws {
-        let bench = try await Bench()
-        try bench.psql(#"UPDATE schema_migrations SET checksum = '\x00' WHERE version = 1"#)
-        let before = try shape(bench)
-        guard case .failure(.changed(version: 1, name: "ledger")) = try await migrate(bench) else {
+        let ledger = try await TestLedger()
+        try ledger.psql(#"UPDATE schema_migrations SET checksum = '\x00' WHERE version = 1"#)
+        let before = try shape(ledger)
+        guard case .failure(.changed(version: 1, name: "ledger")) = try await migrate(ledger) else {
             Issue.record("a changed migration went through")
             return
         }
-        #expect(try shape(bench) == before)
+        #expect(try shape(ledger) == before)
     }
 
     @Test("A database of a newer program is refused, and nothing is touched")
     func newer() async throws {
-        let bench = try await Bench()
-        try bench.psql(#"INSERT INTO schema_migrations VALUES (99, 'of tomorrow', '\x00')"#)
-        let before = try shape(bench)
-        let result = try await migrate(bench)
+        let ledger = try await TestLedger()
+        try ledger.psql(#"INSERT INTO schema_migrations VALUES (99, 'of tomorrow', '\x00')"#)
+        let before = try shape(ledger)
+        let result = try await migrate(ledger)
         guard case .failure(.newer(database: 99, program: Int32(newest))) = result else {
             Issue.record("a newer database went through")
             return
         }
-        #expect(try shape(bench) == before)
+        #expect(try shape(ledger) == before)
     }
 
     @Test("A migration that fails leaves nothing behind")
     func failing() async throws {
-        let bench = try await Bench(isMigrated: false)
-        try bench.psql("CREATE TABLE purchases (mine integer)")
-        guard case .failure(.failed(version: 1, name: "ledger", _)) = try await migrate(bench) else {
+        let ledger = try await TestLedger(isMigrated: false)
+        try ledger.psql("CREATE TABLE purchases (mine integer)")
+        guard case .failure(.failed(version: 1, name: "ledger", _)) = try await migrate(ledger) else {
             Issue.record("it did not fail")
             return
         }
         #expect(
-            try bench.psql("SELECT string_agg(tablename, ',') FROM pg_tables WHERE schemaname = 'public'")
+            try ledger.psql("SELECT string_agg(tablename, ',') FROM pg_tables WHERE schemaname = 'public'")
                 == "purchases")
     }
 
@@ -137,17 +137,17 @@ struct MigratorTests {
     func durability(setting: String) async throws {
         // The shared cluster runs without fsync; one of its own shows the other.
         let cluster = setting == "fsync" ? try TestCluster.shared : try TestCluster(durable: true)
-        let bench = try await Bench(on: cluster, isMigrated: false)
+        let ledger = try await TestLedger(on: cluster, isMigrated: false)
         if setting == "synchronous_commit" {
-            let connection = try await bench.connect()
+            let connection = try await ledger.connect()
             let fine = try await connection.withSession { session throws(DatabaseError) in
                 try Durability.refusal(on: session).map { "\($0)" }
             }
             #expect(fine == nil)
             await connection.close()
-            try bench.psql("ALTER DATABASE \(bench.database) SET synchronous_commit = off")
+            try ledger.psql("ALTER DATABASE \(ledger.database) SET synchronous_commit = off")
         }
-        let connection = try await bench.connect()
+        let connection = try await ledger.connect()
         let refusal = try await connection.withSession { session throws(DatabaseError) in
             try Durability.refusal(on: session)
         }

@@ -11,8 +11,10 @@ struct MoveTests {
     /// A target must keep what it acknowledges.
     private static let durable = Result { try TestCluster(durable: true) }
 
-    private func move(_ source: Bench, _ target: Bench) throws -> LedgerMove {
-        LedgerMove(from: try Bench.settings(source.connectionString), to: try Bench.settings(target.connectionString))
+    private func move(_ source: TestLedger, _ target: TestLedger) throws -> LedgerMove {
+        LedgerMove(
+            from: try TestLedger.settings(source.connectionString), to: try TestLedger.settings(target.connectionString)
+        )
     }
 
     private func run(_ move: LedgerMove, isMarked: Bool = false) async throws -> LedgerMove.Outcome {
@@ -30,7 +32,7 @@ struct MoveTests {
 
     @Test("Into a bare database: partitions of days long past, sequences, the salt; new rows find their place")
     func bare() async throws {
-        try await Bench.run { source in
+        try await TestLedger.run { source in
             let daemon = try await source.daemon([.named("all")])
             daemon.open("all")
             await daemon.record((1...3).map { .sample(purchase: "subs_\($0)", transaction: "tx_\($0)") })
@@ -44,7 +46,7 @@ struct MoveTests {
                 SELECT setval('event_ids', 70000)
                 """)
             try await daemon.queue.leave()
-            let target = try await Bench(on: Self.durable.get(), isMigrated: false)
+            let target = try await TestLedger(on: Self.durable.get(), isMigrated: false)
             let move = try move(source, target)
             guard case .moved(let tables) = try await run(move) else {
                 Issue.record("not moved")
@@ -70,11 +72,11 @@ struct MoveTests {
 
     @Test("A target that holds this ledger is the end of a move; one that holds it changed, or another, is refused")
     func examined() async throws {
-        try await Bench.run { source in
+        try await TestLedger.run { source in
             let daemon = try await source.daemon([.named("all")])
             await daemon.record([.sample()])
             try await daemon.queue.leave()
-            let target = try await Bench(on: Self.durable.get())
+            let target = try await TestLedger(on: Self.durable.get())
             let move = try move(source, target)
             _ = try await run(move)
             guard case .found(_, let at) = try await run(move) else {
@@ -107,8 +109,8 @@ struct MoveTests {
 
     @Test("A table of somebody else's, a daemon with a lease, a locked table, a mark that fails: nothing changes")
     func refused() async throws {
-        try await Bench.run { source in
-            let target = try await Bench(on: Self.durable.get())
+        try await TestLedger.run { source in
+            let target = try await TestLedger(on: Self.durable.get())
             let move = try move(source, target)
             try source.psql("CREATE TABLE \"Notes\" (n integer)")
             let unknown = try await failure(move)

@@ -10,8 +10,8 @@ import Vocabulary
 struct OperatorLookupTests {
     @Test("An event is found by everything that it is known by")
     func handles() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("a", order: .none)])
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("a", order: .none)])
             daemon.open("a")
             await daemon.record(login.map { .stating($0) })
             await daemon.record([
@@ -49,7 +49,7 @@ struct OperatorLookupTests {
                 #expect(try await kind(id) == expected, "\(id)")
             }
             // The event key may be forgotten before the event is.
-            try bench.psql("DELETE FROM identities")
+            try ledger.psql("DELETE FROM identities")
             #expect(try await names(.event, "vendor-1") == ["NAMED", "NAMED"])
             #expect(try await names(nil, passedOn.eventID) == ["DEACTIVATE"])
         }
@@ -57,12 +57,12 @@ struct OperatorLookupTests {
 
     @Test("Events by source and time, the newest first, cut at the limit")
     func events() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([])
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([])
             await daemon.record(
                 (0..<20).map { .sample("E\($0)", purchase: "p\($0)", transaction: "t\($0)") })
             await daemon.record([.sample("MOVED", purchase: "m", source: "moving")])
-            try bench.psql("UPDATE events SET received_at = now() - (30 - id) * interval '1 hour'")
+            try ledger.psql("UPDATE events SET received_at = now() - (30 - id) * interval '1 hour'")
             func names(
                 source: String? = nil, since: Timestamp? = nil, limit: Int32 = 50
             ) async throws -> [String] {
@@ -71,9 +71,9 @@ struct OperatorLookupTests {
             #expect(try await names(limit: 3) == ["MOVED", "E19", "E18"])
             #expect(try await names(source: "moving") == ["MOVED"])
             let now = try #require(
-                Int64(bench.psql("SELECT (extract(epoch FROM now()) * 1000)::bigint")))
+                Int64(ledger.psql("SELECT (extract(epoch FROM now()) * 1000)::bigint")))
             let since = Timestamp(milliseconds: now - 12 * 3_600_000 - 1_800_000)
-            let expected = Int(try bench.psql("SELECT count(*) FROM events WHERE id >= 18")) ?? -1
+            let expected = Int(try ledger.psql("SELECT count(*) FROM events WHERE id >= 18")) ?? -1
             #expect(try await names(since: since).count == expected && expected > 1)
             #expect(try await names(source: "shop", since: Timestamp(milliseconds: now)) == [])
         }
@@ -81,8 +81,8 @@ struct OperatorLookupTests {
 
     @Test("Deliveries by state and integration")
     func deliveries() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("a"), .named("b")])
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("a"), .named("b")])
             daemon.open("a", "b")
             await daemon.record(
                 (0..<3).map { .sample("E\($0)", purchase: "p\($0)", transaction: "t\($0)") })
@@ -111,8 +111,8 @@ struct OperatorLookupTests {
 
     @Test("How each integration is doing")
     func status() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("a"), .named("b")])
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("a"), .named("b")])
             daemon.open("a")
             await daemon.record((0..<3).map { .sample(purchase: "p\($0)", transaction: "t\($0)") })
             let made = daemon.inbox.take()
@@ -130,9 +130,9 @@ struct OperatorLookupTests {
             #expect(a.lastError?.text == "second" && a.lastError?.httpStatus == 503 && a.pausedAt == nil)
             #expect(b.waiting == 3 && b.pauseReason == "paused by hand" && b.pausedAt != nil && b.lastError == nil)
             #expect(a.breaker == nil)
-            try bench.psql(
+            try ledger.psql(
                 "INSERT INTO breakers (integration, reason, next_probe_at) VALUES (\(daemon.row("a")), 'why', now())")
-            try bench.psql("UPDATE attempts SET at = at - interval '2 minutes'")
+            try ledger.psql("UPDATE attempts SET at = at - interval '2 minutes'")
             let later = try await LedgerStatus.read(from: daemon.pool).integrations[0]
             #expect(later.delivered == 0 && later.failed == 0 && later.lastError?.text == "second")
             #expect(later.breaker?.reason == "why")
@@ -141,8 +141,8 @@ struct OperatorLookupTests {
 
     @Test("What is read from quarantine is recorded as if it had just come, once, and leaves")
     func quarantine() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("a")])
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("a")])
             await daemon.record([
                 .quarantine(QuarantinedBody(source: "shop", reason: "odd", body: Array("{1}".utf8))),
                 .quarantine(QuarantinedBody(source: "shop", reason: "odd", body: Array("{2}".utf8))),
@@ -166,9 +166,9 @@ struct OperatorLookupTests {
                 Issue.record("recorded twice")
                 return
             }
-            #expect(try bench.psql("SELECT count(*) FROM quarantine") == "0")
-            #expect(try bench.psql("SELECT count(*) FROM events") == "1")
-            #expect(try bench.psql("SELECT count(*) FROM deliveries WHERE leased_by IS NULL") == "1")
+            #expect(try ledger.psql("SELECT count(*) FROM quarantine") == "0")
+            #expect(try ledger.psql("SELECT count(*) FROM events") == "1")
+            #expect(try ledger.psql("SELECT count(*) FROM deliveries WHERE leased_by IS NULL") == "1")
             #expect(try await Quarantine.body(rows[0].id, in: daemon.pool) == nil)
         }
     }

@@ -18,8 +18,8 @@ struct OrderTests {
 
     @Test("The second waits until the first is settled, and comes leased and in order")
     func oneByOne() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("all")])
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
             daemon.open("all")
             await daemon.record((0..<4).map { .sample("EVENT_\($0)") } + [.sample("ELSE", purchase: "subs_2")])
             let free = daemon.inbox.take()
@@ -36,25 +36,25 @@ struct OrderTests {
                 #expect(settled.unblocked.map(\.message.type) == ["EVENT_\(index)"])
                 head = try #require(settled.unblocked.first)
                 #expect(head.attemptsMade == 0)
-                #expect(try bench.psql("SELECT leased_by FROM deliveries WHERE id = \(head.id)") == "\(daemon.lease)")
+                #expect(try ledger.psql("SELECT leased_by FROM deliveries WHERE id = \(head.id)") == "\(daemon.lease)")
             }
             let last = try await daemon.queue.settle([head.settled(.accepted)])
             #expect(last.unblocked.isEmpty)
-            #expect(try bench.psql("SELECT count(*) FROM deliveries") == "1")
+            #expect(try ledger.psql("SELECT count(*) FROM deliveries") == "1")
         }
     }
 
     @Test("Where the lane has no slot, what is unblocked is left in the table for a claim")
     func noSlot() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("all")])
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
             daemon.open("all")
             await daemon.record([.sample("A"), .sample("B")])
             let head = try #require(daemon.inbox.take().first)
             daemon.dispatchBuffer.close(daemon.row("all"))
             let settled = try await daemon.queue.settle([head.settled(.accepted)])
             #expect(settled.unblocked.isEmpty)
-            #expect(try bench.psql("SELECT blocked, leased_by IS NULL FROM deliveries") == "f|t")
+            #expect(try ledger.psql("SELECT blocked, leased_by IS NULL FROM deliveries") == "f|t")
             daemon.open("all")
             #expect(try await daemon.claimAll("all").map(\.message.type) == ["B"])
         }
@@ -62,27 +62,27 @@ struct OrderTests {
 
     @Test("An integration without order: nothing is blocked, nothing is unblocked")
     func unordered() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("all", order: .none)])
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all", order: .none)])
             daemon.open("all")
             await daemon.record((0..<3).map { .sample("EVENT_\($0)") })
             let handed = daemon.inbox.take()
             #expect(handed.map(\.message.type) == ["EVENT_0", "EVENT_1", "EVENT_2"])
             #expect(try await daemon.queue.settle(handed.map { $0.settled(.accepted) }).unblocked.isEmpty)
-            #expect(try bench.psql("SELECT count(*) FROM deliveries") == "0")
+            #expect(try ledger.psql("SELECT count(*) FROM deliveries") == "0")
         }
     }
 
     @Test("Settled between the look at what is before it and the commit: the commit unblocks it")
     func settledMeanwhile() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("all")])
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
             daemon.open("all")
             await daemon.record([.sample("A")])
             let head = try #require(daemon.inbox.take().first)
             daemon.dispatchBuffer.release(head.integration, 1)
             // Holds the batch up where it writes its events: it has found A in the table by then.
-            let (blocker, gate) = (try await bench.connect(), Gate())
+            let (blocker, gate) = (try await ledger.connect(), Gate())
             async let holding: Void = blocker.withSession { session throws(DatabaseError) in
                 try session.transaction { session throws(DatabaseError) in
                     try session.script("LOCK TABLE events IN SHARE MODE")
@@ -93,28 +93,28 @@ struct OrderTests {
             await gate.opened()
             async let answers = daemon.record([.sample("B")])
             let waits = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'events'::regclass"
-            while try bench.psql(waits) != "1" { try await Task.sleep(for: .milliseconds(10)) }
+            while try ledger.psql(waits) != "1" { try await Task.sleep(for: .milliseconds(10)) }
             #expect(try await daemon.queue.settle([head.settled(.accepted)]).unblocked.isEmpty, "B is not there yet")
             gate.close()
             try await holding
             #expect(await answers == [.stored])
             await blocker.close()
             #expect(daemon.inbox.take().map(\.message.type) == ["B"])
-            #expect(try bench.psql("SELECT blocked, leased_by FROM deliveries") == "f|\(daemon.lease)")
+            #expect(try ledger.psql("SELECT blocked, leased_by FROM deliveries") == "f|\(daemon.lease)")
         }
     }
 
     @Test("One that died between settling a head and the look at its successor: whoever ends its lease looks")
     func diedMeanwhile() async throws {
-        try await Bench.run { bench in
-            let dead = try await bench.daemon([.named("all")])
-            let living = try await bench.daemon([.named("all")])
+        try await TestLedger.run { ledger in
+            let dead = try await ledger.daemon([.named("all")])
+            let living = try await ledger.daemon([.named("all")])
             dead.open("all")
             await dead.record([.sample("A"), .sample("B")])
             let head = try #require(dead.inbox.take().first)
-            try bench.psql("DELETE FROM deliveries WHERE id = \(head.id)")
-            #expect(try bench.psql("SELECT blocked FROM deliveries") == "t")
-            try bench.expire(dead)
+            try ledger.psql("DELETE FROM deliveries WHERE id = \(head.id)")
+            #expect(try ledger.psql("SELECT blocked FROM deliveries") == "t")
+            try ledger.expire(dead)
             try await living.queue.endExpiredLeases()
             living.open("all")
             #expect(try await living.claimAll("all").map(\.message.type) == ["B"])
@@ -124,15 +124,15 @@ struct OrderTests {
     /// To wait would be a deadlock wherever the other waits for a row that is settled here.
     @Test("What somebody unblocks and leases at the same moment stays with the one who was first; nobody waits for it")
     func unblockedTwice() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("all")])
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
             daemon.open("all")
             await daemon.record([.sample("A"), .sample("B")])
             let head = try #require(daemon.inbox.take().first)
-            try bench.psql("DELETE FROM deliveries WHERE id = \(head.id)")
+            try ledger.psql("DELETE FROM deliveries WHERE id = \(head.id)")
             let orderingKey = FanOut.OrderingKey(
                 purchase: try #require(head.message.purchase), integration: head.integration)
-            let (first, second, gate) = (try await bench.connect(), try await bench.connect(), Gate())
+            let (first, second, gate) = (try await ledger.connect(), try await ledger.connect(), Gate())
             async let unblocking: Void = first.withSession { session throws(DatabaseError) in
                 try session.transaction { session throws(DatabaseError) in
                     try session.script("UPDATE deliveries SET blocked = false, leased_by = 77")
@@ -148,15 +148,15 @@ struct OrderTests {
             try await unblocking
             await first.close()
             await second.close()
-            #expect(try bench.psql("SELECT blocked, leased_by FROM deliveries") == "f|77")
+            #expect(try ledger.psql("SELECT blocked, leased_by FROM deliveries") == "f|77")
         }
     }
 
     @Test("Settling and recording the same purchases at once: nothing is left behind, nothing overtakes")
     func race() async throws {
-        try await Bench.run { bench in
-            let settler = try await bench.daemon([.named("a"), .named("b")])
-            let recorder = try await bench.daemon([.named("a"), .named("b")])
+        try await TestLedger.run { ledger in
+            let settler = try await ledger.daemon([.named("a"), .named("b")])
+            let recorder = try await ledger.daemon([.named("a"), .named("b")])
             settler.open("a", "b")
             let purchases = (0..<12).map { "subs_\($0)" }
             func events(_ round: Int) -> [Event] {
@@ -189,7 +189,7 @@ struct OrderTests {
             #expect(settler.log.warnings + recorder.log.warnings == [])
             #expect(delivered.count == purchases.count * 2)
             for (orderingKey, rounds) in delivered { #expect(rounds == Array(0..<rounds.count), "\(orderingKey)") }
-            let deadlocks = try bench.psql("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
+            let deadlocks = try ledger.psql("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
             #expect(deadlocks == "0")
         }
     }

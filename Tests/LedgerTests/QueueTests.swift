@@ -10,11 +10,11 @@ import Vocabulary
 struct QueueTests {
     @Test("A claim takes what is due and free, oldest first, with all that a request needs")
     func due() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("all"), .named("other")])
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all"), .named("other")])
             await daemon.record((0..<6).map { .sample("EVENT_\($0)", purchase: "subs_\($0)", vendorEventID: "e\($0)") })
             let row = daemon.row("all")
-            try bench.psql(
+            try ledger.psql(
                 """
                 UPDATE deliveries d SET due_at = now() + interval '1 hour' FROM messages m
                     WHERE m.id = d.message AND m.type = 'EVENT_1';
@@ -29,7 +29,7 @@ struct QueueTests {
             let claimed = try await daemon.claimAll("all")
             #expect(claimed.map(\.message.type) == ["EVENT_5", "EVENT_0", "EVENT_4"])
             #expect(claimed.map(\.attemptsMade) == [3, 0, 0] && claimed.allSatisfy { $0.integration == row })
-            #expect(try bench.psql("SELECT count(*) FROM deliveries WHERE leased_by = \(daemon.lease)") == "3")
+            #expect(try ledger.psql("SELECT count(*) FROM deliveries WHERE leased_by = \(daemon.lease)") == "3")
             let message = try #require(claimed.last).message
             let event = Event.sample("EVENT_4", purchase: "subs_4", vendorEventID: "e4")
             #expect(message.id == KeyHash.message(passingOn: KeyHash.event(event)).messageID)
@@ -43,8 +43,8 @@ struct QueueTests {
 
     @Test("A message that was recorded and one that was claimed are the same, derived ones too")
     func sameMessage() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("all", order: .none)])
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all", order: .none)])
             daemon.open("all")
             await daemon.record(login.map { .stating($0) })
             let handed = daemon.inbox.take()
@@ -66,10 +66,10 @@ struct QueueTests {
 
     @Test("The walk over many batches misses nothing and takes nothing twice, due times equal or not")
     func cursor() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("all")])
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
             await daemon.record((0..<450).map { .sample(purchase: "subs_\($0)") })
-            try bench.psql("UPDATE deliveries SET due_at = due_at - id % 5 * interval '1 microsecond'")
+            try ledger.psql("UPDATE deliveries SET due_at = due_at - id % 5 * interval '1 microsecond'")
             daemon.open("all")
             let claimed = try await daemon.claimAll("all", step: 100)
             #expect(claimed.count == 450 && Set(claimed.map(\.id)).count == 450)
@@ -79,8 +79,8 @@ struct QueueTests {
 
     @Test("A lane full of reservations claims nothing, and says so without an end being reached")
     func noSlots() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("all")], slotsPerLane: 2)
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")], slotsPerLane: 2)
             await daemon.record((0..<5).map { .sample(purchase: "subs_\($0)") })
             daemon.open("all")
             var cursor = ClaimCursor()
@@ -96,8 +96,8 @@ struct QueueTests {
 
     @Test("A claim takes as many as fit in bytes, at least one, and leaves the rest as it was")
     func byBytes() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("all")], bytesPerLane: 10_000)
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")], bytesPerLane: 10_000)
             let body = String(repeating: "x", count: 4_000)
             await daemon.record((0..<5).map { .sample(purchase: "subs_\($0)", body: body) })
             daemon.open("all")
@@ -108,7 +108,7 @@ struct QueueTests {
                     daemon.row("all"), upTo: 256, cursor: &cursor)
                 claimed.append(deliveries.map(\.id))
                 #expect(
-                    try bench.psql("SELECT count(*) FROM deliveries WHERE leased_by IS NOT NULL")
+                    try ledger.psql("SELECT count(*) FROM deliveries WHERE leased_by IS NOT NULL")
                         == "\(claimed.joined().count)")
                 let bytes = deliveries.reduce(0) { $0 + $1.message.bytes }
                 #expect(bytes <= 10_000)
@@ -122,9 +122,9 @@ struct QueueTests {
 
     @Test("Two daemons at one lane share it out, and neither waits for the other's locks")
     func skipLocked() async throws {
-        try await Bench.run { bench in
-            let left = try await bench.daemon([.named("all")])
-            let right = try await bench.daemon([.named("all")])
+        try await TestLedger.run { ledger in
+            let left = try await ledger.daemon([.named("all")])
+            let right = try await ledger.daemon([.named("all")])
             await left.record((0..<400).map { .sample(purchase: "subs_\($0)") })
             left.open("all")
             right.open("all")
@@ -136,9 +136,9 @@ struct QueueTests {
             let rest = try await left.claimAll("all").map(\.id)
             #expect(Set(mine + yours + rest).count == 400)
 
-            try bench.psql("UPDATE deliveries SET leased_by = NULL")
-            let blocker = try await bench.connect()
-            let lowest = Int64(try bench.psql("SELECT min(id) FROM deliveries")) ?? 0
+            try ledger.psql("UPDATE deliveries SET leased_by = NULL")
+            let blocker = try await ledger.connect()
+            let lowest = Int64(try ledger.psql("SELECT min(id) FROM deliveries")) ?? 0
             let gate = Gate()
             async let holding: Void = blocker.withSession { session throws(DatabaseError) in
                 try session.transaction { session throws(DatabaseError) in
@@ -159,8 +159,8 @@ struct QueueTests {
 
     @Test("Accepted, retry, dead and paused, in the tables")
     func outcomes() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("all"), .named("gone")])
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all"), .named("gone")])
             daemon.open("all", "gone")
             await daemon.record((0..<4).map { .sample("EVENT_\($0)", purchase: "subs_\($0)") })
             let deliveries = daemon.inbox.take().filter { $0.integration == daemon.row("all") }
@@ -174,7 +174,7 @@ struct QueueTests {
             ])
             #expect(settled.unblocked.isEmpty && settled.paused.map(\.integration) == [daemon.row("all")])
             #expect(
-                try bench.psql(
+                try ledger.psql(
                     "SELECT attempt, outcome, http_status, latency_ms, failure FROM attempts ORDER BY delivery") == """
                         1|accepted|204|12|
                         1|retry|500|12|answered 500
@@ -182,14 +182,14 @@ struct QueueTests {
                         1|paused|410|12|answered 410
                         """)
             #expect(
-                try bench.psql(
+                try ledger.psql(
                     """
                     SELECT m.type, d.attempts, d.leased_by IS NULL, round(extract(epoch FROM d.due_at - now()) / 100)
                     FROM deliveries d JOIN messages m ON m.id = d.message WHERE integration = \(daemon.row("all"))
                     ORDER BY 1
                     """) == "EVENT_1|1|t|3\nEVENT_3|0|t|0")
             #expect(
-                try bench.psql(
+                try ledger.psql(
                     """
                     SELECT m.type, l.attempts, l.reason, l.http_status, l.purchase = v.purchase, l.created_at = m.created_at
                     FROM dead_letters l JOIN messages m ON m.id = l.message JOIN events v ON v.id = m.event
@@ -207,8 +207,8 @@ struct QueueTests {
 
     @Test("Pausing and resuming by hand")
     func pauses() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("all"), .named("other")])
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all"), .named("other")])
             func change(_ name: String, _ isPaused: Bool) async throws -> String {
                 switch try await Pauses.set(name, isPaused: isPaused, routes: [], in: daemon.pool) {
                 case .changed: "changed"

@@ -12,8 +12,8 @@ import Vocabulary
 struct RecorderTests {
     @Test("An event that PostgreSQL refuses fails alone: quarantined byte for byte, the others stored")
     func oneBadEvent() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("all")])
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
             daemon.open("all")
             // The first with a NUL, which no text column takes; the second with a key that no index row takes.
             let bad = [
@@ -23,15 +23,15 @@ struct RecorderTests {
             let good = (0..<6).map { Event.sample(purchase: "subs_\($0)") }
             let answers = await daemon.record(good.prefix(3) + bad + good.suffix(3))
             #expect(answers == Array(repeating: .stored, count: 8))
-            #expect(try bench.psql("SELECT count(*) FROM events") == "6")
+            #expect(try ledger.psql("SELECT count(*) FROM events") == "6")
             #expect(
-                try bench.psql("SELECT convert_from(body, 'UTF8') FROM quarantine ORDER BY 1") == "bad one\nbad two")
+                try ledger.psql("SELECT convert_from(body, 'UTF8') FROM quarantine ORDER BY 1") == "bad one\nbad two")
             let quarantined = daemon.log.all { if case .quarantined(_, _, let reason) = $0 { reason } else { nil } }
             #expect(quarantined.count == 2 && quarantined.allSatisfy { $0.hasPrefix("the database cannot store it") })
             // What the failed batch had reserved was given back: every delivery has its slot.
             #expect(daemon.inbox.take().count == 6 && daemon.dispatchBuffer.heldCount == 6)
             #expect(await daemon.record([bad[0]]) == [.stored])
-            #expect(try bench.psql("SELECT count(*) FROM quarantine") == "2")
+            #expect(try ledger.psql("SELECT count(*) FROM quarantine") == "2")
         }
     }
 
@@ -45,42 +45,42 @@ struct RecorderTests {
         "Webhooks of a purchase whose state cannot be read wait in quarantine until it is repaired, others are recorded"
     )
     func unreadableState() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon()
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
             await daemon.record([.sample("A", purchase: "subs_1"), .sample("A", purchase: "subs_2")])
-            let state = try bench.psql("SELECT encode(state, 'hex') FROM purchases WHERE key = 'subs_1'")
-            try bench.psql(#"UPDATE purchases SET state = '\xff' WHERE key = 'subs_1'"#)
+            let state = try ledger.psql("SELECT encode(state, 'hex') FROM purchases WHERE key = 'subs_1'")
+            try ledger.psql(#"UPDATE purchases SET state = '\xff' WHERE key = 'subs_1'"#)
             let late = Event.sample("B", purchase: "subs_1", body: "late")
             let batch = [late] + (0..<20).map { Event.sample("B\($0)", purchase: "subs_2") }
             #expect(await daemon.record(batch) == Array(repeating: .stored, count: 21))
             // One transaction took all of them.
-            #expect(try bench.psql("SELECT count(DISTINCT xmin::text) FROM events WHERE name LIKE 'B%'") == "1")
-            #expect(try bench.psql("SELECT count(*) FROM events") == "22")
+            #expect(try ledger.psql("SELECT count(DISTINCT xmin::text) FROM events WHERE name LIKE 'B%'") == "1")
+            #expect(try ledger.psql("SELECT count(*) FROM events") == "22")
             let kept = "SELECT count(*), min(convert_from(body, 'UTF8')), min(reason) FROM quarantine"
-            #expect(try bench.psql(kept).hasPrefix("1|late|the stored state of its purchase subs_1 cannot be read"))
+            #expect(try ledger.psql(kept).hasPrefix("1|late|the stored state of its purchase subs_1 cannot be read"))
             #expect(await daemon.record([late]) == [.stored])
-            #expect(try bench.psql(kept).hasPrefix("1|"))
+            #expect(try ledger.psql(kept).hasPrefix("1|"))
 
             let row = try #require(try await Quarantine.list(in: daemon.pool).first)
             let still = try await Quarantine.release(row.id, as: late, routes: [], rules: [:], in: daemon.pool)
             guard case .kept = still else { throw DatabaseError.protocolViolation(reason: "\(still)") }
-            #expect(try bench.psql(kept).hasPrefix("1|"))
-            try bench.psql(#"UPDATE purchases SET state = '\x\#(state)' WHERE key = 'subs_1'"#)
+            #expect(try ledger.psql(kept).hasPrefix("1|"))
+            try ledger.psql(#"UPDATE purchases SET state = '\x\#(state)' WHERE key = 'subs_1'"#)
             let outcome = try await Quarantine.release(row.id, as: late, routes: [], rules: [:], in: daemon.pool)
             guard case .recorded = outcome else { throw DatabaseError.protocolViolation(reason: "\(outcome)") }
-            #expect(try bench.psql("SELECT count(*) FROM quarantine") == "0")
-            #expect(try bench.psql("SELECT count(*) FROM events") == "23")
+            #expect(try ledger.psql("SELECT count(*) FROM quarantine") == "0")
+            #expect(try ledger.psql("SELECT count(*) FROM events") == "23")
         }
     }
 
     @Test("An event that always runs into a time-out is answered 503 alone; the others of its batch are recorded")
     func slowEvent() async throws {
-        try await Bench.run { bench in
+        try await TestLedger.run { ledger in
             let settings = try ConnectionSettings(
-                bench.connectionString, connectTimeout: .seconds(10), statementTimeout: .milliseconds(500),
+                ledger.connectionString, connectTimeout: .seconds(10), statementTimeout: .milliseconds(500),
                 deadlineMargin: .seconds(10))
-            let daemon = try await bench.daemon(settings: settings)
-            try bench.psql(
+            let daemon = try await ledger.daemon(settings: settings)
+            try ledger.psql(
                 """
                 CREATE FUNCTION stall() RETURNS trigger LANGUAGE plpgsql AS $$
                 BEGIN IF NEW.name = 'SLOW' THEN PERFORM pg_sleep(3600); END IF; RETURN NEW; END $$;
@@ -89,14 +89,14 @@ struct RecorderTests {
             let batch = (0..<8).map { Event.sample($0 == 5 ? "SLOW" : "GOOD\($0)", purchase: "subs_\($0)") }
             let answers = await daemon.record(batch)
             #expect(answers == (0..<8).map { $0 == 5 ? .unavailable : .stored })
-            #expect(try bench.psql("SELECT count(*) FROM events") == "7")
+            #expect(try ledger.psql("SELECT count(*) FROM events") == "7")
         }
     }
 
     @Test("Quarantine keeps one row for each body of a source")
     func quarantine() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon()
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
             func item(_ source: String, _ body: String) -> RecordQueue.Item {
                 .quarantine(QuarantinedBody(source: source, reason: "no event name", body: Array(body.utf8)))
             }
@@ -105,7 +105,7 @@ struct RecorderTests {
             ])
             #expect(answers == Array(repeating: .stored, count: 4))
             #expect(
-                try bench.psql("SELECT source, convert_from(body, 'UTF8'), reason FROM quarantine ORDER BY 1, 2")
+                try ledger.psql("SELECT source, convert_from(body, 'UTF8'), reason FROM quarantine ORDER BY 1, 2")
                     == "kiosk|x|no event name\nshop|x|no event name\nshop|y|no event name")
         }
     }
@@ -174,8 +174,8 @@ struct RecorderTests {
     @Test("A duplicate, too, is acknowledged when a synchronous standby has what it repeats", arguments: [1, .max])
     func duplicateWaits(copiedFrom: Int) async throws {
         let cluster = try TestCluster()
-        try await Bench.run(on: cluster) { bench in
-            let daemon = try await bench.daemon([.named("all")], copiedEventsMin: copiedFrom)
+        try await TestLedger.run(on: cluster) { ledger in
+            let daemon = try await ledger.daemon([.named("all")], copiedEventsMin: copiedFrom)
             let events = [
                 Event.sample("LOGIN", purchase: nil, transaction: nil, vendorEventID: "evt-1", product: nil),
                 .sample("ACTIVATE", purchase: "subs_1"),
@@ -183,33 +183,33 @@ struct RecorderTests {
             #expect(await daemon.record(events) == [.stored, .stored])
             for event in events {
                 // There is none: every commit that wrote something waits.
-                try await require(standby: "absent", of: bench)
+                try await require(standby: "absent", of: ledger)
                 let isAnswered = Mutex(false)
                 let repeated = Task {
                     defer { isAnswered.withLock { $0 = true } }
                     return await daemon.record([event])
                 }
                 let waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
-                while try bench.psql(waiting) == "0", !isAnswered.withLock({ $0 }) {
+                while try ledger.psql(waiting) == "0", !isAnswered.withLock({ $0 }) {
                     try await Task.sleep(for: .milliseconds(5))
                 }
                 #expect(!isAnswered.withLock { $0 }, "\(event.name) was acknowledged before it was safe")
-                try await require(standby: "", of: bench)
+                try await require(standby: "", of: ledger)
                 #expect(await repeated.value == [.stored])
             }
         }
     }
 
-    private func require(standby: String, of bench: Bench) async throws {
-        try bench.psql("ALTER SYSTEM SET synchronous_standby_names = '\(standby)'")
-        try bench.psql("SELECT pg_reload_conf()")
-        while try bench.psql("SHOW synchronous_standby_names") != standby {
+    private func require(standby: String, of ledger: TestLedger) async throws {
+        try ledger.psql("ALTER SYSTEM SET synchronous_standby_names = '\(standby)'")
+        try ledger.psql("SELECT pg_reload_conf()")
+        while try ledger.psql("SHOW synchronous_standby_names") != standby {
             try await Task.sleep(for: .milliseconds(5))
         }
         // It is the checkpointer that notifies the others, before it begins what it is asked for.
-        try bench.psql("CHECKPOINT")
+        try ledger.psql("CHECKPOINT")
         // The first number drawn after it is written down, the next ones are not.
-        try bench.psql(
+        try ledger.psql(
             """
             SET synchronous_commit = local;
             SELECT nextval('event_ids'), nextval('message_ids'), nextval('delivery_ids')
@@ -219,8 +219,8 @@ struct RecorderTests {
     @Test("The database gone: answered 503; there again: stored")
     func outage() async throws {
         let cluster = try TestCluster()
-        try await Bench.run(on: cluster) { bench in
-            let daemon = try await bench.daemon([.named("all")])
+        try await TestLedger.run(on: cluster) { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
             #expect(await daemon.record([.sample("A")]) == [.stored])
             try cluster.stop(mode: "immediate")
             let body = QuarantinedBody(source: "shop", reason: "x", body: [1])
@@ -231,15 +231,15 @@ struct RecorderTests {
             var states = daemon.poolStates.makeAsyncIterator()
             while let state = await states.next() { if case .recovered = state { break } }
             #expect(await daemon.record([.sample("B")]) == [.stored])
-            #expect(try bench.psql("SELECT string_agg(name, ',' ORDER BY id) FROM events") == "A,B")
+            #expect(try ledger.psql("SELECT string_agg(name, ',' ORDER BY id) FROM events") == "A,B")
         }
     }
 
     @Test("Two daemons that meet on the same new purchases: one purchase, the whole truth, again and again")
     func race() async throws {
-        try await Bench.run { bench in
-            let left = try await bench.daemon([.named("all")])
-            let right = try await bench.daemon([.named("all")])
+        try await TestLedger.run { ledger in
+            let left = try await ledger.daemon([.named("all")])
+            let right = try await ledger.daemon([.named("all")])
             let rounds = 40
             let together = login + [Fact.transferred(anonymous, to: user, seconds(100), until: seconds(10_000))]
             for round in 0..<rounds {
@@ -256,18 +256,18 @@ struct RecorderTests {
                 #expect(answers.allSatisfy { $0 == .stored })
             }
             #expect(left.log.warnings + right.log.warnings == [])
-            #expect(try bench.psql("SELECT count(*) FROM purchases") == "\(rounds * 3)")
-            #expect(try bench.psql("SELECT count(*) FROM events") == "\(rounds * 3 * 4)")
+            #expect(try ledger.psql("SELECT count(*) FROM purchases") == "\(rounds * 3)")
+            #expect(try ledger.psql("SELECT count(*) FROM events") == "\(rounds * 3 * 4)")
             // The same state that any order gives, byte for byte.
             let truth = Identifier.hex(of: Playback(together).state.bytes)
-            #expect(try bench.psql("SELECT DISTINCT encode(state, 'hex') FROM purchases") == truth)
+            #expect(try ledger.psql("SELECT DISTINCT encode(state, 'hex') FROM purchases") == truth)
             #expect(
-                try bench.psql("SELECT count(*), count(DISTINCT purchase) FROM transfers")
+                try ledger.psql("SELECT count(*), count(DISTINCT purchase) FROM transfers")
                     == "\(rounds * 3)|\(rounds * 3)")
-            #expect(try bench.psql("SELECT count(*) FROM entitlements WHERE active AND holder <> 'user:jeff'") == "0")
+            #expect(try ledger.psql("SELECT count(*) FROM entitlements WHERE active AND holder <> 'user:jeff'") == "0")
             // Of each ordering key exactly the first delivery is unblocked.
             #expect(
-                try bench.psql(
+                try ledger.psql(
                     """
                     SELECT count(*) FROM deliveries d WHERE blocked = (id = (
                         SELECT min(id) FROM deliveries e WHERE e.purchase = d.purchase AND e.integration = d.integration))
@@ -283,8 +283,8 @@ struct RecorderTests {
                 .transferred(anonymous, to: user, seconds(100), until: until),
                 .received(user, from: anonymous, seconds(100), until: until),
             ]
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("all")])
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
             let orders = permutations(facts)
             // Each order is an app of its own; one place of every order is one batch.
             for place in facts.indices {
@@ -310,7 +310,7 @@ struct RecorderTests {
                 SELECT encode(p.state, 'hex')
                 """
                 .components(separatedBy: "--").map { "(\($0))" }.joined(separator: ", ")
-            let distinct = try bench.psql("SELECT count(*), \(columns) FROM purchases p GROUP BY 2, 3, 4, 5, 6, 7, 8")
+            let distinct = try ledger.psql("SELECT count(*), \(columns) FROM purchases p GROUP BY 2, 3, 4, 5, 6, 7, 8")
             #expect(distinct.split(separator: "\n").count == 1, "\(distinct)")
             #expect(distinct.hasPrefix("120|\(anonymous.storageKey)false"))
             #expect(
@@ -322,16 +322,16 @@ struct RecorderTests {
 
     @Test("Batches of 500, and more than one of them")
     func wide() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("a"), .named("b", order: .none)])
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("a"), .named("b", order: .none)])
             let events = (0..<1_300).map {
                 Event.sample("EVENT_\($0 / 130)", purchase: "subs_\($0 % 130)", transaction: "tx_\($0 % 130)")
             }
             let answers = await daemon.record(events)
             #expect(answers.count == 1_300 && answers.allSatisfy { $0 == .stored })
-            #expect(try bench.psql("SELECT count(*) FROM events") == "1300")
-            #expect(try bench.psql("SELECT count(*), count(DISTINCT purchase) FROM deliveries") == "2600|130")
-            #expect(try bench.psql("SELECT count(*) FROM deliveries WHERE NOT blocked") == "\(130 + 1_300)")
+            #expect(try ledger.psql("SELECT count(*) FROM events") == "1300")
+            #expect(try ledger.psql("SELECT count(*), count(DISTINCT purchase) FROM deliveries") == "2600|130")
+            #expect(try ledger.psql("SELECT count(*) FROM deliveries WHERE NOT blocked") == "\(130 + 1_300)")
             #expect(daemon.log.warnings == [])
         }
     }

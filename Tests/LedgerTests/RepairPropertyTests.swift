@@ -62,28 +62,28 @@ struct RepairPropertyTests {
 
     @Test("A rebuilt state is the state that the webhooks gave one by one", arguments: ["shop", "moving", "shared"])
     func equal(source: String) async throws {
-        try await Bench.run { bench in
+        try await TestLedger.run { ledger in
             var dice = Dice(state: 71 + UInt64(source.utf8.count))
-            let daemon = try await bench.daemon([.named("all")])
+            let daemon = try await ledger.daemon([.named("all")])
             let readings = Readings()
             for number in 0..<Self.histories {
                 let events = Self.history(source, "history\(number)", &dice)
-                await bench.record(events, by: daemon, readings)
+                await ledger.record(events, by: daemon, readings)
             }
-            let before = try bench.picture()
-            let messages = try bench.psql("SELECT count(*) FROM messages")
-            for report in try await bench.repairAll(readings, by: daemon) {
+            let before = try ledger.picture()
+            let messages = try ledger.psql("SELECT count(*) FROM messages")
+            for report in try await ledger.repairAll(readings, by: daemon) {
                 #expect(report.verdict == .sound && report.transfers.isEmpty, "\(report)")
             }
-            #expect(try bench.picture() == before)
+            #expect(try ledger.picture() == before)
 
-            try bench.damage()
-            for report in try await bench.repairAll(readings, by: daemon) {
+            try ledger.damage()
+            for report in try await ledger.repairAll(readings, by: daemon) {
                 #expect(report.verdict == .rebuilt && !report.isPartial && report.transfers.isEmpty, "\(report)")
                 #expect(report.access.isEmpty, "\(report)")
             }
-            #expect(try bench.picture() == before)
-            #expect(try bench.psql("SELECT count(*) FROM messages") == messages)
+            #expect(try ledger.picture() == before)
+            #expect(try ledger.psql("SELECT count(*) FROM messages") == messages)
             #expect(daemon.log.warnings == [])
         }
     }
@@ -92,20 +92,20 @@ struct RepairPropertyTests {
         "So it is after the rows of holder_changes are pruned: statements are read back from their webhooks",
         arguments: ["moving", "shared"])
     func prunedChanges(source: String) async throws {
-        try await Bench.run { bench in
+        try await TestLedger.run { ledger in
             var dice = Dice(state: 5 + UInt64(source.utf8.count))
-            let daemon = try await bench.daemon([.named("all")])
+            let daemon = try await ledger.daemon([.named("all")])
             let readings = Readings()
             for number in 0..<Self.histories {
-                await bench.record(Self.history(source, "history\(number)", &dice), by: daemon, readings)
+                await ledger.record(Self.history(source, "history\(number)", &dice), by: daemon, readings)
             }
-            let before = try bench.settledPicture()
-            try bench.forgetChanges()
-            try bench.damage()
-            for report in try await bench.repairAll(readings, by: daemon) {
+            let before = try ledger.settledPicture()
+            try ledger.forgetChanges()
+            try ledger.damage()
+            for report in try await ledger.repairAll(readings, by: daemon) {
                 #expect(report.verdict == .rebuilt && !report.isPartial && report.access.isEmpty, "\(report)")
             }
-            #expect(try bench.settledPicture() == before)
+            #expect(try ledger.settledPicture() == before)
         }
     }
 }

@@ -12,23 +12,23 @@ struct RepairTests {
 
     @Test("Damaged, quarantined, repaired, tried again: as if nothing had been damaged")
     func wholeWay() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("all")])
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
             let readings = Readings()
-            await bench.record(login.dropLast().map { .stating($0) }, by: daemon, readings)
-            let before = try bench.picture()
-            try bench.damage()
+            await ledger.record(login.dropLast().map { .stating($0) }, by: daemon, readings)
+            let before = try ledger.picture()
+            try ledger.damage()
             let late = Event.stating(login[2])
             #expect(await daemon.record([late]) == [.stored])
             readings.remember([late])
-            let reason = try bench.psql("SELECT reason FROM quarantine")
+            let reason = try ledger.psql("SELECT reason FROM quarantine")
             #expect(reason.contains("posthouse repair"), "\(reason)")
 
-            let report = try await bench.repair("subs_1", readings, by: daemon)
+            let report = try await ledger.repair("subs_1", readings, by: daemon)
             #expect(report.verdict == .rebuilt && !report.wasReadable && !report.isPartial, "\(report)")
             #expect(report.webhooks == 2 && report.transfers.isEmpty && report.access.isEmpty, "\(report)")
-            #expect(try bench.picture() == before)
-            #expect(report.waiting.map(String.init) == [try bench.psql("SELECT id FROM quarantine")])
+            #expect(try ledger.picture() == before)
+            #expect(report.waiting.map(String.init) == [try ledger.psql("SELECT id FROM quarantine")])
 
             let row = try #require(report.waiting.first)
             let outcome = try await Quarantine.release(
@@ -37,73 +37,73 @@ struct RepairTests {
                 throw DatabaseError.protocolViolation(reason: "\(outcome)")
             }
             #expect(trail.messages == 3)
-            #expect(try bench.psql("SELECT count(*) FROM transfers") == "1")
-            #expect(try bench.psql("SELECT holder FROM entitlements WHERE active") == "user:jeff")
-            let again = try await bench.repair("tx_1", readings, by: daemon)
+            #expect(try ledger.psql("SELECT count(*) FROM transfers") == "1")
+            #expect(try ledger.psql("SELECT holder FROM entitlements WHERE active") == "user:jeff")
+            let again = try await ledger.repair("tx_1", readings, by: daemon)
             #expect(again.verdict == .sound && again.waiting.isEmpty && again.webhooks == 3, "\(again)")
         }
     }
 
     @Test("A dry run says the same and changes nothing")
     func dryRun() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon()
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
             let readings = Readings()
-            await bench.record(login.map { .stating($0) }, by: daemon, readings)
-            try bench.psql("UPDATE entitlements SET active = false")
-            try bench.damage()
-            let damaged = try bench.psql("SELECT xmin, state FROM purchases")
-            let dry = try await bench.repair("subs_1", readings, isDry: true, by: daemon)
+            await ledger.record(login.map { .stating($0) }, by: daemon, readings)
+            try ledger.psql("UPDATE entitlements SET active = false")
+            try ledger.damage()
+            let damaged = try ledger.psql("SELECT xmin, state FROM purchases")
+            let dry = try await ledger.repair("subs_1", readings, isDry: true, by: daemon)
             #expect(dry.verdict == .rebuilt)
             #expect(dry.access == [.init(holder: user, before: false, after: true)])
-            #expect(try bench.psql("SELECT xmin, state FROM purchases") == damaged)
-            #expect(try bench.psql("SELECT count(*) FROM entitlements WHERE active") == "0")
-            let real = try await bench.repair("subs_1", readings, by: daemon)
+            #expect(try ledger.psql("SELECT xmin, state FROM purchases") == damaged)
+            #expect(try ledger.psql("SELECT count(*) FROM entitlements WHERE active") == "0")
+            let real = try await ledger.repair("subs_1", readings, by: daemon)
             #expect(real.access == dry.access && real.verdict == dry.verdict)
-            #expect(try bench.psql("SELECT holder FROM entitlements WHERE active") == "user:jeff")
+            #expect(try ledger.psql("SELECT holder FROM entitlements WHERE active") == "user:jeff")
         }
     }
 
     @Test("A transfer that was never announced is listed, counted, and not announced")
     func neverAnnounced() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("all")])
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
             let readings = Readings()
-            await bench.record(login.map { .stating($0) }, by: daemon, readings)
-            let lost = try bench.psql("SELECT 'trf_' || replace(id::text, '-', '') FROM transfers")
-            try bench.psql("DELETE FROM transfers")
-            let messages = try bench.psql("SELECT count(*) FROM messages")
-            let sound = try await bench.repair("subs_1", readings, by: daemon)
+            await ledger.record(login.map { .stating($0) }, by: daemon, readings)
+            let lost = try ledger.psql("SELECT 'trf_' || replace(id::text, '-', '') FROM transfers")
+            try ledger.psql("DELETE FROM transfers")
+            let messages = try ledger.psql("SELECT count(*) FROM messages")
+            let sound = try await ledger.repair("subs_1", readings, by: daemon)
             #expect(sound.verdict == .sound)
-            try bench.damage()
-            let report = try await bench.repair("subs_1", readings, by: daemon)
+            try ledger.damage()
+            let report = try await ledger.repair("subs_1", readings, by: daemon)
             for report in [sound, report] {
                 #expect(report.transfers == [.init(id: lost, from: anonymous, to: user, ordinal: 1)])
             }
             #expect(report.verdict == .rebuilt && !report.isPartial)
             // The next webhook of the pair announces nothing: the number counts it.
             await daemon.record([.stating(.received(user, from: anonymous, seconds(101), until: seconds(10_000)))])
-            #expect(try bench.psql("SELECT count(*) FROM messages") == messages)
-            #expect(try bench.psql("SELECT count(*) FROM transfers") == "0")
+            #expect(try ledger.psql("SELECT count(*) FROM messages") == messages)
+            #expect(try ledger.psql("SELECT count(*) FROM transfers") == "0")
         }
     }
 
     @Test("A change that left a damaged purchase out is applied by its repair, and its transfer is listed")
     func leftOut() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon()
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
             let readings = Readings()
             let gain = Event.sample(
                 "ACTIVATE", holder: Self.device, source: "moving",
                 fact: .activate(Self.device, seconds(0), until: seconds(10_000)))
-            await bench.record([gain], by: daemon, readings)
-            try bench.damage()
+            await ledger.record([gain], by: daemon, readings)
+            try ledger.damage()
             let moved = Event.change(
                 .move(from: [Self.device], to: user, isNative: false), by: user, at: 100, source: "moving")
-            await bench.record([moved], by: daemon, readings)
+            await ledger.record([moved], by: daemon, readings)
             let warning = try #require(daemon.log.warnings.first)
             #expect(warning.contains("posthouse repair"))
-            let report = try await bench.repair("subs_1", readings, by: daemon)
+            let report = try await ledger.repair("subs_1", readings, by: daemon)
             #expect(report.verdict == .rebuilt && !report.isPartial, "\(report)")
             #expect(report.transfers.map(\.to) == [user])
             #expect(
@@ -111,7 +111,7 @@ struct RepairTests {
                     .init(holder: Self.device, before: true, after: false),
                     .init(holder: user, before: nil, after: true),
                 ])
-            #expect(try bench.psql("SELECT holder FROM entitlements WHERE active") == "user:jeff")
+            #expect(try ledger.psql("SELECT holder FROM entitlements WHERE active") == "user:jeff")
         }
     }
 
@@ -119,8 +119,8 @@ struct RepairTests {
         "Who a restoring install was by another purchase's webhook is known again once its row is pruned",
         arguments: ["moving", "shared"])
     func linkedElsewhere(source: String) async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon()
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
             let readings = Readings()
             let (old, install) = (Holder.user("old"), Holder.anonymous("new-device"))
             let elsewhere = Event.stating(
@@ -130,7 +130,7 @@ struct RepairTests {
                 occurredAt: seconds(10), purchase: elsewhere.purchase, transaction: elsewhere.transaction,
                 facts: elsewhere.facts, links: [HolderLink(anonymousID: install.id, userID: user.id)],
                 body: elsewhere.body)
-            await bench.record(
+            await ledger.record(
                 [
                     .stating(
                         .activate(old, seconds(0), until: seconds(10_000)), purchase: "p1", transaction: "t1",
@@ -140,48 +140,48 @@ struct RepairTests {
                         .restore(install: install.id, transactions: ["t1"], strategy: .transfer), by: install, at: 100,
                         source: source),
                 ], by: daemon, readings)
-            let before = try bench.picture()
+            let before = try ledger.picture()
             #expect(before.contains("user:jeff"))
-            try bench.forgetChanges()
-            try bench.damage("key = 'p1'")
-            let report = try await bench.repair("p1", readings, by: daemon)
+            try ledger.forgetChanges()
+            try ledger.damage("key = 'p1'")
+            let report = try await ledger.repair("p1", readings, by: daemon)
             #expect(report.verdict == .rebuilt && !report.isPartial && report.transfers.isEmpty, "\(report)")
-            #expect(try bench.picture() == before)
+            #expect(try ledger.picture() == before)
         }
     }
 
     @Test("Webhooks are missing: a readable state stays; a damaged one keeps access and ordinals")
     func partial() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("all")])
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
             let readings = Readings()
             let until = seconds(100_000)
-            await bench.record(login.map { .stating($0) }, by: daemon, readings)
-            await bench.record(
+            await ledger.record(login.map { .stating($0) }, by: daemon, readings)
+            await ledger.record(
                 [.stating(.transferred(user, to: otherUser, seconds(200), until: until))], by: daemon, readings)
-            let before = try bench.picture()
-            try bench.psql("DELETE FROM events WHERE name IN ('ACTIVATE', 'DEACTIVATE')")
-            let kept = try await bench.repair("subs_1", readings, by: daemon)
+            let before = try ledger.picture()
+            try ledger.psql("DELETE FROM events WHERE name IN ('ACTIVATE', 'DEACTIVATE')")
+            let kept = try await ledger.repair("subs_1", readings, by: daemon)
             #expect(kept.verdict == .kept && kept.missing.contains(.state), "\(kept)")
             #expect(kept.missing.contains(.transfers))
-            #expect(try bench.picture() == before)
+            #expect(try ledger.picture() == before)
 
-            try bench.damage()
+            try ledger.damage()
             let access = "SELECT holder, active FROM entitlements ORDER BY holder"
-            let held = try bench.psql(access)
-            let report = try await bench.repair("subs_1", readings, by: daemon)
+            let held = try ledger.psql(access)
+            let report = try await ledger.repair("subs_1", readings, by: daemon)
             #expect(report.verdict == .rebuilt && report.isPartial && report.transfers.isEmpty, "\(report)")
             #expect(report.missing.contains(.transfers) && report.missing.contains(.entitlements))
-            #expect(try bench.psql(access) == held)
+            #expect(try ledger.psql(access) == held)
             // What was announced is not announced again; what is new has the next number.
             let transfers = "SELECT from_holder, to_holder, max(ordinal) FROM transfers GROUP BY 1, 2 ORDER BY 1, 2"
-            let announced = try bench.psql(transfers)
+            let announced = try ledger.psql(transfers)
             await daemon.record([.stating(.received(otherUser, from: user, seconds(200), until: until))])
-            #expect(try bench.psql(transfers) == announced)
+            #expect(try ledger.psql(transfers) == announced)
             await daemon.record([.stating(.activate(user, seconds(900), until: until))])
             await daemon.record([.stating(.activate(otherUser, seconds(1_900), until: until))])
-            #expect(try bench.psql(transfers).contains("user:jeff|user:toto|2"))
-            #expect(try bench.psql("SELECT holder FROM entitlements WHERE active") == "user:toto")
+            #expect(try ledger.psql(transfers).contains("user:jeff|user:toto|2"))
+            #expect(try ledger.psql("SELECT holder FROM entitlements WHERE active") == "user:toto")
         }
     }
 
@@ -189,8 +189,8 @@ struct RepairTests {
         "Nothing but the tables is left: who had access has it, whoever had none has none",
         arguments: ["shop", "shared"])
     func nothingLeft(source: String) async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon()
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
             let readings = Readings()
             let end = seconds(10_000)
             let events: [Event] = [
@@ -201,64 +201,64 @@ struct RepairTests {
                 .stating(.deactivate(user, seconds(70), until: end), purchase: "off", source: source),
                 .stating(.activate(user, seconds(0), until: nil), purchase: "once", kind: .oneTime, source: source),
             ]
-            await bench.record(events, by: daemon, readings)
+            await ledger.record(events, by: daemon, readings)
             let access = "SELECT purchase, holder, active, as_of_ms FROM entitlements ORDER BY 1, 2"
-            let before = try bench.psql(access)
-            try bench.psql("DELETE FROM events")
-            try bench.damage()
-            let reports = try await bench.repairAll(readings, by: daemon)
+            let before = try ledger.psql(access)
+            try ledger.psql("DELETE FROM events")
+            try ledger.damage()
+            let reports = try await ledger.repairAll(readings, by: daemon)
             #expect(reports.count == 3 && reports.allSatisfy { $0.isPartial && $0.missing.contains(.webhooks) })
-            #expect(try bench.psql(access) == before)
-            #expect(try bench.psql("SELECT kind FROM purchases WHERE key = 'once'") == "one_time")
+            #expect(try ledger.psql(access) == before)
+            #expect(try ledger.psql("SELECT kind FROM purchases WHERE key = 'once'") == "one_time")
             // The states can be read, and the next webhooks go on from them.
-            #expect(try await bench.repairAll(readings, by: daemon).allSatisfy { $0.verdict == .kept })
+            #expect(try await ledger.repairAll(readings, by: daemon).allSatisfy { $0.verdict == .kept })
             await daemon.record([.stating(.activate(user, seconds(500), until: end), purchase: "off", source: source)])
             let active = """
                 SELECT holder FROM entitlements e JOIN purchases p ON p.id = e.purchase WHERE p.key = 'off' AND active
                 """
-            #expect(try bench.psql(active) == "user:jeff")
+            #expect(try ledger.psql(active) == "user:jeff")
         }
     }
 
     @Test("A state that says otherwise than all of its webhooks is replaced; others are not written")
     func different() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon()
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
             let readings = Readings()
             let end = seconds(10_000)
-            await bench.record(
+            await ledger.record(
                 ["p1", "p2", "p3"].map { .stating(.activate(user, seconds(0), until: end), purchase: $0) }, by: daemon,
                 readings)
-            let before = try bench.picture()
-            try bench.psql(
+            let before = try ledger.picture()
+            try ledger.psql(
                 """
                 UPDATE purchases
                 SET state = convert_to(
                     regexp_replace(replace(convert_from(state, 'UTF8'), E'\\ton\\t', E'\\toff\\t'), '^2[^\n]*', '1'), 'UTF8')
                 WHERE key = 'p2'
                 """)
-            try bench.damage("key = 'p3'")
-            let untouched = try bench.psql("SELECT xmin FROM purchases WHERE key = 'p1'")
-            let dry = try await bench.repairAll(readings, isDry: true, by: daemon)
-            let real = try await bench.repairAll(readings, by: daemon)
+            try ledger.damage("key = 'p3'")
+            let untouched = try ledger.psql("SELECT xmin FROM purchases WHERE key = 'p1'")
+            let dry = try await ledger.repairAll(readings, isDry: true, by: daemon)
+            let real = try await ledger.repairAll(readings, by: daemon)
             for reports in [dry, real] {
                 let found = Dictionary(uniqueKeysWithValues: reports.map { ($0.key, $0) })
                 #expect(found["p1"]?.verdict == .sound && found["p2"]?.verdict == .rebuilt)
                 #expect(found["p2"]?.wasReadable == true && found["p3"]?.wasReadable == false)
             }
-            #expect(try bench.picture() == before)
-            #expect(try bench.psql("SELECT xmin FROM purchases WHERE key = 'p1'") == untouched)
-            #expect(try await bench.repairAll(readings, by: daemon).allSatisfy { $0.verdict == .sound })
+            #expect(try ledger.picture() == before)
+            #expect(try ledger.psql("SELECT xmin FROM purchases WHERE key = 'p1'") == untouched)
+            #expect(try await ledger.repairAll(readings, by: daemon).allSatisfy { $0.verdict == .sound })
         }
     }
 
     @Test("A webhook that cannot be read any more is missing; a source without rules cannot be checked")
     func unreadable() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon()
-            await bench.record([.stating(login[0])], by: daemon, Readings())
-            try bench.damage()
-            let report = try await bench.repair("subs_1", Readings(), isDry: true, by: daemon)
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
+            await ledger.record([.stating(login[0])], by: daemon, Readings())
+            try ledger.damage()
+            let report = try await ledger.repair("subs_1", Readings(), isDry: true, by: daemon)
             #expect(report.isPartial && report.missing.contains(.unreadable), "\(report)")
             let nobody = Repair(rules: [:], eventsKept: .seconds(1)) { _ in nil }
             let id = try await Repair.page(after: nil, source: "shop", in: daemon.pool)[0]
@@ -266,14 +266,14 @@ struct RepairTests {
             guard case .impossible = refused?.verdict else {
                 throw DatabaseError.protocolViolation(reason: "\(report)")
             }
-            #expect(try bench.psql("SELECT encode(state, 'hex') FROM purchases") == "ff")
+            #expect(try ledger.psql("SELECT encode(state, 'hex') FROM purchases") == "ff")
         }
     }
 
     @Test("A purchase is found by its key, a transaction and the relay's own id, in one source")
     func named() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon()
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
             await daemon.record([.sample(), .sample(source: "kiosk"), .sample(purchase: "other", transaction: "tx_2")])
             func count(_ name: String, _ source: String? = nil) async throws -> Int {
                 try await Repair.named(name, source: source, in: daemon.pool).count
@@ -292,18 +292,18 @@ struct RepairTests {
 
     @Test("While the repair runs, a webhook of the purchase waits for it")
     func locks() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon()
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
             let readings = Readings()
-            await bench.record([.stating(login[0])], by: daemon, readings)
-            try bench.damage()
+            await ledger.record([.stating(login[0])], by: daemon, readings)
+            try ledger.damage()
             let id = try await Repair.named("subs_1", source: nil, in: daemon.pool)[0]
             let repair = readings.repair
-            let answers = try await bench.holding(
+            let answers = try await ledger.holding(
                 { session throws(DatabaseError) in _ = try repair.run(id, isDry: false, on: session) },
                 { await daemon.record([.stating(login[1])]) })
             #expect(answers == [.stored])
-            #expect(try bench.psql("SELECT (SELECT count(*) FROM quarantine), count(*) FROM events") == "0|2")
+            #expect(try ledger.psql("SELECT (SELECT count(*) FROM quarantine), count(*) FROM events") == "0|2")
         }
     }
 }

@@ -21,8 +21,8 @@ struct ReplayTests {
 
     @Test("Dead and delivered messages come again under their own ids, as often as one likes; dead letters leave")
     func again() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("a"), .named("b")])
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("a"), .named("b")])
             daemon.open("a", "b")
             await daemon.record([
                 .sample("ONE", purchase: "p1", transaction: "t1"), .sample("TWO", purchase: "p2", transaction: "t2"),
@@ -32,8 +32,8 @@ struct ReplayTests {
                 first.map { $0.settled($0.message.type == "ONE" ? .dead(reason: "x") : .accepted) })
             let both = [daemon.row("a"), daemon.row("b")]
             #expect(try await replay(daemon, .init(integrations: both, isDead: true)) == (2, 2))
-            #expect(try bench.psql("SELECT count(*) FROM dead_letters") == "0")
-            #expect(try bench.psql("SELECT count(*) FROM deliveries WHERE leased_by IS NULL AND NOT blocked") == "2")
+            #expect(try ledger.psql("SELECT count(*) FROM dead_letters") == "0")
+            #expect(try ledger.psql("SELECT count(*) FROM deliveries WHERE leased_by IS NULL AND NOT blocked") == "2")
             // What waits already is left out.
             #expect(try await replay(daemon, .init(integrations: both, event: Glob("ONE"))) == (0, 0))
             #expect(try await replay(daemon, .init(integrations: [daemon.row("a")], isDead: false)) == (1, 1))
@@ -55,14 +55,14 @@ struct ReplayTests {
 
     @Test("Type, time and message narrow it down")
     func filters() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("a", order: .none)])
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("a", order: .none)])
             daemon.open("a")
             let types = ["SUB_ONE", "SUB_TWO", "SUBXTHREE", "OTHER%"]
             await daemon.record(types.map { .sample($0, purchase: $0, transaction: $0) })
             let made = daemon.inbox.take()
             _ = try await daemon.queue.settle(made.map { $0.settled(.accepted) })
-            try bench.psql(
+            try ledger.psql(
                 """
                 UPDATE attempts SET at = timestamptz '2026-01-01' FROM messages m
                 WHERE m.id = message AND m.type = 'SUB_TWO'
@@ -85,8 +85,8 @@ struct ReplayTests {
 
     @Test("Of one purchase one after the other, also after what waits; in steps of many")
     func order() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("a"), .named("free", order: .none)])
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("a"), .named("free", order: .none)])
             daemon.open("a", "free")
             await daemon.record((0..<3).map { .sample("E\($0)", transaction: "t\($0)") })
             var settled = 0
@@ -101,14 +101,14 @@ struct ReplayTests {
             await daemon.record([.sample("E3", transaction: "t3")])
             let both = [daemon.row("a"), daemon.row("free")]
             #expect(try await replay(daemon, .init(integrations: both)) == (6, 6))
-            let blocked = try bench.psql(
+            let blocked = try ledger.psql(
                 """
                 SELECT string_agg(m.type || d.blocked::int || (d.leased_by IS NOT NULL)::int, ',' ORDER BY d.id)
                 FROM deliveries d JOIN messages m ON m.id = d.message WHERE integration = \(daemon.row("a"))
                 """)
             #expect(blocked == "E301,E010,E110,E210")
             #expect(
-                try bench.psql("SELECT count(*) FROM deliveries WHERE blocked AND integration = \(daemon.row("free"))")
+                try ledger.psql("SELECT count(*) FROM deliveries WHERE blocked AND integration = \(daemon.row("free"))")
                     == "0")
             let head = daemon.inbox.take().filter { $0.integration == daemon.row("a") }
             let next = try await daemon.queue.settle(head.map { $0.settled(.accepted) }).unblocked
@@ -118,8 +118,8 @@ struct ReplayTests {
 
     @Test("More than a step: all of them, each once, in the order of recording")
     func steps() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("a", order: .none)])
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("a", order: .none)])
             let count = Int(Requeue.stepMax) * 2 + 7
             for start in stride(from: 0, to: count, by: 400) {
                 await daemon.record(
@@ -133,11 +133,11 @@ struct ReplayTests {
                 if step.isDone { break }
             }
             #expect(discarded == count)
-            #expect(try bench.psql("SELECT count(*), min(reason) FROM dead_letters") == "\(count)|discarded by hand")
+            #expect(try ledger.psql("SELECT count(*), min(reason) FROM dead_letters") == "\(count)|discarded by hand")
             #expect(try await replay(daemon, .init(integrations: [daemon.row("a")])) == (count, count))
-            #expect(try bench.psql("SELECT count(*) FROM dead_letters") == "0")
+            #expect(try ledger.psql("SELECT count(*) FROM dead_letters") == "0")
             #expect(
-                try bench.psql(
+                try ledger.psql(
                     """
                     SELECT count(DISTINCT message), bool_and(ok)
                     FROM (SELECT message, message > lag(message, 1, 0::bigint) OVER (ORDER BY id) AS ok
@@ -148,19 +148,19 @@ struct ReplayTests {
 
     @Test("A new integration gets what it asks for of the past, once, in order; others get nothing")
     func backfill() async throws {
-        try await Bench.run { bench in
+        try await TestLedger.run { ledger in
             let old = Integration.named("old")
-            let before = try await bench.daemon([old])
+            let before = try await ledger.daemon([old])
             before.open("old")
             await before.record([
                 .sample("WANTED_1", transaction: "t1"), .sample("OTHER", transaction: "t2"),
                 .sample("WANTED_2", transaction: "t3"), .sample("WANTED_3", purchase: nil, transaction: nil),
                 .sample("WANTED_4", purchase: "sandbox", transaction: "t5", environment: "SANDBOX"),
             ])
-            try bench.psql(
+            try ledger.psql(
                 "UPDATE messages SET created_at = now() - interval '2 days' WHERE type IN ('WANTED_1', 'OTHER')")
             let new = Integration.named("new", events: ["WANTED*"], environments: ["PRODUCTION"])
-            let daemon = try await bench.daemon([old, new])
+            let daemon = try await ledger.daemon([old, new])
             let route = try #require(daemon.routes.current.all.first { $0.integration.name == "new" })
             let now = try #require(Timestamp(iso8601: "2026-01-01T00:00:00Z"))
             func run(since: Timestamp, isDry: Bool = false) async throws -> Int {
@@ -172,10 +172,10 @@ struct ReplayTests {
             }
             let yesterday = try Timestamp(
                 milliseconds: #require(
-                    Int64(bench.psql("SELECT (extract(epoch FROM now()) * 1000)::bigint - 86400000"))))
+                    Int64(ledger.psql("SELECT (extract(epoch FROM now()) * 1000)::bigint - 86400000"))))
             #expect(try await run(since: yesterday, isDry: true) == 2)
             #expect(try await run(since: now, isDry: true) == 3)
-            #expect(try bench.psql("SELECT count(*) FROM deliveries WHERE integration = \(route.row)") == "0")
+            #expect(try ledger.psql("SELECT count(*) FROM deliveries WHERE integration = \(route.row)") == "0")
             #expect(try await run(since: yesterday) == 2)
             #expect(try await run(since: now) == 1)
             #expect(try await run(since: now) == 0)

@@ -8,9 +8,9 @@ import Vocabulary
 /// Oracle: psql, which plays the other operator while a lock of that operator's is waited for.
 @Suite("Requeueing beside others, and discarding", .serialized, .timeLimit(.minutes(5)))
 struct RequeueTests {
-    private func milliseconds(_ bench: Bench, _ expression: String) throws -> Timestamp {
+    private func milliseconds(_ ledger: TestLedger, _ expression: String) throws -> Timestamp {
         Timestamp(
-            milliseconds: try #require(Int64(bench.psql("SELECT (extract(epoch FROM \(expression)) * 1000)::bigint"))))
+            milliseconds: try #require(Int64(ledger.psql("SELECT (extract(epoch FROM \(expression)) * 1000)::bigint"))))
     }
 
     /// All of it.
@@ -22,43 +22,43 @@ struct RequeueTests {
 
     @Test("Dead letters that another operator replays, and that are delivered meanwhile, are replayed once")
     func replayedElsewhere() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("a")])
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("a")])
             daemon.open("a")
             await daemon.record([.sample("ONE", purchase: "p1"), .sample("TWO", purchase: "p2")])
             _ = try await daemon.queue.settle(daemon.inbox.take().map { $0.settled(.dead(reason: "x")) })
             let filter = Replay.Filter(integrations: [daemon.row("a")], isDead: true)
             let replay = try #require(await Replay.start(filter, routes: daemon.routes.current.all, in: daemon.pool))
-            let queued = try await bench.holding { session throws(DatabaseError) in
+            let queued = try await ledger.holding { session throws(DatabaseError) in
                 try Requeue.lock(on: session)
             } _: { [pool = daemon.pool] in
                 var replay = replay
                 return try await replay.step(in: pool).queued
             } meanwhile: {
-                try bench.psql("DELETE FROM dead_letters WHERE delivery = (SELECT min(delivery) FROM dead_letters)")
+                try ledger.psql("DELETE FROM dead_letters WHERE delivery = (SELECT min(delivery) FROM dead_letters)")
             }
             #expect(queued == 1)
             #expect(
-                try bench.psql("SELECT m.type FROM deliveries d JOIN messages m ON m.id = d.message") == "TWO")
+                try ledger.psql("SELECT m.type FROM deliveries d JOIN messages m ON m.id = d.message") == "TWO")
         }
     }
 
     @Test("What another backfill put into the queue, and what has left it since, is not put there again")
     func backfilledElsewhere() async throws {
-        try await Bench.run { bench in
-            let before = try await bench.daemon([])
+        try await TestLedger.run { ledger in
+            let before = try await ledger.daemon([])
             await before.record((0..<3).map { .sample("E\($0)", purchase: $0 == 0 ? nil : "p\($0)", transaction: nil) })
-            let daemon = try await bench.daemon([.named("new")])
+            let daemon = try await ledger.daemon([.named("new")])
             let route = try #require(daemon.routes.current.all.first)
             let backfill = try await Backfill.start(
                 route, since: Timestamp(milliseconds: 0), until: nil, in: daemon.pool)
-            let queued = try await bench.holding { session throws(DatabaseError) in
+            let queued = try await ledger.holding { session throws(DatabaseError) in
                 try Requeue.lock(on: session)
             } _: { [pool = daemon.pool] in
                 var backfill = backfill
                 return try await backfill.step(isDry: false, in: pool)
             } meanwhile: {
-                try bench.psql(
+                try ledger.psql(
                     """
                     INSERT INTO deliveries (id, message, integration)
                     SELECT nextval('delivery_ids'), id, \(route.row) FROM messages WHERE type = 'E0';
@@ -68,7 +68,7 @@ struct RequeueTests {
             }
             #expect(queued == 1)
             #expect(
-                try bench.psql(
+                try ledger.psql(
                     "SELECT string_agg(m.type, ' ' ORDER BY d.id) FROM deliveries d JOIN messages m ON m.id = d.message"
                 )
                     == "E0 E2")
@@ -77,12 +77,12 @@ struct RequeueTests {
 
     @Test("Messages are not deleted while a replay is about to put them into the queue again")
     func deletions() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("a")])
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("a")])
             daemon.open("a")
             await daemon.record([.sample("OLD", purchase: "p1"), .sample("HERS", holder: .user("ann"), purchase: nil)])
             _ = try await daemon.queue.settle(daemon.inbox.take().map { $0.settled(.accepted) })
-            try bench.psql("UPDATE events SET received_at = now() - interval '31 days' WHERE type = 'OLD'")
+            try ledger.psql("UPDATE events SET received_at = now() - interval '31 days' WHERE type = 'OLD'")
             let day = Duration.seconds(86_400)
             let upkeep = Upkeep(
                 pool: daemon.pool, retention: Retention(attempts: day * 30, events: day * 30, duplicates: day * 30))
@@ -91,38 +91,38 @@ struct RequeueTests {
                 { try await upkeep.prune() }, { [pool = daemon.pool] in _ = try await erasure.run(in: pool) { _ in } },
             ]
             for (number, work) in work.enumerated() {
-                try await bench.holding { session throws(DatabaseError) in
+                try await ledger.holding { session throws(DatabaseError) in
                     try Requeue.lock(on: session)
                 } _: {
                     try await work()
                 } meanwhile: {
-                    let left = try bench.psql("SELECT count(*) FROM messages")
+                    let left = try ledger.psql("SELECT count(*) FROM messages")
                     #expect(left == "\(2 - number)")
                 }
-                #expect(try bench.psql("SELECT count(*) FROM messages") == "\(1 - number)")
+                #expect(try ledger.psql("SELECT count(*) FROM messages") == "\(1 - number)")
             }
         }
     }
 
     @Test("A backfill reaches back as far as it is known what the integration has had, and no further")
     func knownFrom() async throws {
-        try await Bench.run { bench in
-            let before = try await bench.daemon([])
+        try await TestLedger.run { ledger in
+            let before = try await ledger.daemon([])
             await before.record([.sample("OLD", purchase: "p1"), .sample("YOUNG", purchase: "p2")])
-            try bench.psql("UPDATE messages SET created_at = now() - interval '60 days' WHERE type = 'OLD'")
-            let daemon = try await bench.daemon([.named("new"), .named("old"), .named("older")])
-            let today = Int32(try bench.psql("SELECT (now() AT TIME ZONE 'UTC')::date - date '1970-01-01'")) ?? 0
+            try ledger.psql("UPDATE messages SET created_at = now() - interval '60 days' WHERE type = 'OLD'")
+            let daemon = try await ledger.daemon([.named("new"), .named("old"), .named("older")])
+            let today = Int32(try ledger.psql("SELECT (now() AT TIME ZONE 'UTC')::date - date '1970-01-01'")) ?? 0
             try await daemon.pool.withSession { session throws(DatabaseError) in
                 try session.transaction { session throws(DatabaseError) in
                     try Upkeep.makePartitions([today - 30, today], on: session)
                 }
             }
-            try bench.psql(
+            try ledger.psql(
                 """
                 UPDATE integrations SET created_at = now() - interval '31 days' WHERE name = 'old';
                 UPDATE integrations SET created_at = '-infinity' WHERE name = 'older'
                 """)
-            let start = try milliseconds(bench, "(now() AT TIME ZONE 'UTC')::date - 29")
+            let start = try milliseconds(ledger, "(now() AT TIME ZONE 'UTC')::date - 29")
             for (name, isKnown) in [("new", true), ("old", false), ("older", false)] {
                 let route = try #require(daemon.routes.current.all.first { $0.integration.name == name })
                 let backfill = try await Backfill.start(
@@ -135,14 +135,14 @@ struct RequeueTests {
 
     @Test("A backfill looks at nothing that is younger than it was asked for")
     func until() async throws {
-        try await Bench.run { bench in
-            let before = try await bench.daemon([])
+        try await TestLedger.run { ledger in
+            let before = try await ledger.daemon([])
             await before.record((0..<9).map { .sample("E\($0)", purchase: "p\($0)") })
-            try bench.psql(
+            try ledger.psql(
                 "UPDATE messages SET created_at = now() - interval '2 days' WHERE type IN ('E0', 'E1', 'E2')")
-            let daemon = try await bench.daemon([.named("new")])
+            let daemon = try await ledger.daemon([.named("new")])
             let route = try #require(daemon.routes.current.all.first)
-            let yesterday = try milliseconds(bench, "now() - interval '1 day'")
+            let yesterday = try milliseconds(ledger, "now() - interval '1 day'")
             let backfill = try await Backfill.start(
                 route, since: Timestamp(milliseconds: 0), until: yesterday, in: daemon.pool)
             #expect((3...4).contains(backfill.left))
@@ -152,8 +152,8 @@ struct RequeueTests {
 
     @Test("Discarding leaves what a daemon has in hand and what comes later, which goes on")
     func discard() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("a")])
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("a")])
             daemon.open("a")
             await daemon.record((0..<3).map { .sample("E\($0)", transaction: "t\($0)") })
             let waiting = try await Discard.look(daemon.row("a"), in: daemon.pool)
@@ -182,17 +182,17 @@ struct RequeueTests {
 
     @Test("Nothing is discarded that blocks what a webhook is just being recorded for")
     func discardBesideRecording() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("a")])
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("a")])
             await daemon.record([.sample("E0", transaction: "t0")])
             let row = daemon.row("a")
-            let discarded = try await bench.holding { session throws(DatabaseError) in
+            let discarded = try await ledger.holding { session throws(DatabaseError) in
                 try session.script("SELECT FROM purchases FOR UPDATE")
             } _: { [pool = daemon.pool] in
                 var cursor: Int64 = 0
                 return try await Discard.step(row, from: &cursor, upTo: .max, in: pool).discarded
             } meanwhile: {
-                let left = try bench.psql("SELECT count(*) FROM deliveries")
+                let left = try ledger.psql("SELECT count(*) FROM deliveries")
                 #expect(left == "1")
             }
             #expect(discarded == 1)
@@ -201,29 +201,29 @@ struct RequeueTests {
 
     @Test("A delivery whose message is gone leaves the queue, and its successor is delivered")
     func orphans() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("a")], slotsPerLane: 2)
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("a")], slotsPerLane: 2)
             await daemon.record((0..<2).map { .sample("E\($0)", transaction: "t\($0)") })
             await daemon.record([.sample("FREE", purchase: nil, transaction: nil)])
-            try bench.psql("DELETE FROM messages WHERE type IN ('E0', 'FREE')")
+            try ledger.psql("DELETE FROM messages WHERE type IN ('E0', 'FREE')")
             daemon.open("a")
             #expect(try await daemon.claimAll("a").isEmpty)
             #expect(daemon.log.warnings.count == 1 && daemon.dispatchBuffer.heldCount == 0)
             let claimed = try await daemon.claimAll("a")
             #expect(claimed.map(\.message.type) == ["E1"])
-            #expect(try bench.psql("SELECT count(*) FROM deliveries") == "1")
+            #expect(try ledger.psql("SELECT count(*) FROM deliveries") == "1")
             #expect(daemon.dispatchBuffer.reserve(daemon.row("a"), upTo: 9) == 2, "no slot is lost")
         }
     }
 
     @Test("A step of a command that is ended by a deadlock with a settlement is run again")
     func deadlocks() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("a")])
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("a")])
             daemon.open("a")
             await daemon.record([.sample()])
             // As if the first attempt of each step met a settlement.
-            try bench.psql(
+            try ledger.psql(
                 """
                 CREATE SEQUENCE attempted;
                 CREATE FUNCTION collide() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
@@ -232,7 +232,7 @@ struct RequeueTests {
                 END $$
                 """)
             func collide(_ table: String, _ events: String) throws {
-                try bench.psql(
+                try ledger.psql(
                     """
                     DROP TRIGGER IF EXISTS collide ON deliveries;
                     CREATE TRIGGER collide BEFORE \(events) ON \(table) FOR EACH ROW EXECUTE FUNCTION collide()
@@ -250,14 +250,14 @@ struct RequeueTests {
             let discarded = try await Discard.step(daemon.row("a"), from: &cursor, upTo: waiting.last, in: daemon.pool)
             #expect(discarded.discarded == 1)
 
-            try bench.psql("DELETE FROM dead_letters")
+            try ledger.psql("DELETE FROM dead_letters")
             try collide("deliveries", "INSERT")
             let route = try #require(daemon.routes.current.all.first)
             var backfill = try await Backfill.start(
                 route, since: Timestamp(milliseconds: 0), until: nil, in: daemon.pool)
-            try bench.psql("DELETE FROM attempts")
+            try ledger.psql("DELETE FROM attempts")
             #expect(try await backfill.step(isDry: false, in: daemon.pool) == 1)
-            #expect(try bench.psql("SELECT last_value FROM attempted") == "6")
+            #expect(try ledger.psql("SELECT last_value FROM attempted") == "6")
         }
     }
 }

@@ -19,12 +19,12 @@ struct SettleRefusalTests {
         "A trigger that raises on any of the tables is a refusal, and changes nothing; when it goes all is written",
         arguments: ["attempts", "deliveries", "dead_letters"])
     func triggers(table: String) async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("all")])
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
             daemon.open("all")
             await daemon.record((1...2).map { .sample("E\($0)", purchase: "subs_\($0)") })
             let held = daemon.inbox.take()
-            try bench.psql(
+            try ledger.psql(
                 """
                 CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'no'; END $$;
                 CREATE TRIGGER refuse BEFORE INSERT OR UPDATE OR DELETE ON \(table)
@@ -36,11 +36,11 @@ struct SettleRefusalTests {
                 return
             }
             #expect(reason.contains("P0001"))
-            #expect(try bench.psql("SELECT count(*) FROM deliveries WHERE leased_by = \(daemon.lease)") == "2")
-            try bench.psql("DROP TRIGGER refuse ON \(table)")
+            #expect(try ledger.psql("SELECT count(*) FROM deliveries WHERE leased_by = \(daemon.lease)") == "2")
+            try ledger.psql("DROP TRIGGER refuse ON \(table)")
             #expect(await Self.failure(of: daemon, batch) == nil)
             #expect(
-                try bench.psql(
+                try ledger.psql(
                     "SELECT (SELECT count(*) FROM deliveries), (SELECT count(*) FROM dead_letters), count(*) FROM attempts"
                 ) == "0|1|2")
         }
@@ -48,14 +48,16 @@ struct SettleRefusalTests {
 
     @Test("A lock that somebody holds too long is a time-out, no refusal")
     func timedOut() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("all")])
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
             daemon.open("all")
             await daemon.record([.sample("A")])
             let held = daemon.inbox.take()
-            try bench.psql("ALTER DATABASE \(bench.database) SET lock_timeout = '100ms'")
-            let impatient = try await bench.daemon([.named("all")])
-            let failure = try await bench.holdingRow { await Self.failure(of: impatient, [held[0].settled(.accepted)]) }
+            try ledger.psql("ALTER DATABASE \(ledger.database) SET lock_timeout = '100ms'")
+            let impatient = try await ledger.daemon([.named("all")])
+            let failure = try await ledger.holdingRow {
+                await Self.failure(of: impatient, [held[0].settled(.accepted)])
+            }
             guard case .timedOut = failure else {
                 Issue.record("\(String(describing: failure))")
                 return
@@ -65,8 +67,8 @@ struct SettleRefusalTests {
 
     @Test("Text that the database's encoding does not have is written without what it lacks; NUL never comes so far")
     func encoding() async throws {
-        try await Bench.run(encoding: "WIN1252") { bench in
-            let daemon = try await bench.daemon([.named("all")])
+        try await TestLedger.run(encoding: "WIN1252") { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
             daemon.open("all")
             await daemon.record([.sample("A"), .sample("B", purchase: "subs_2")])
             let held = daemon.inbox.take()
@@ -75,16 +77,16 @@ struct SettleRefusalTests {
                 held[1].settled(.paused(reason: "gone ☃"), status: 410, failure: "gone ☃"),
             ])
             #expect(
-                try bench.psql("SELECT failure FROM attempts ORDER BY delivery") == "answered 400: ? snowman\ngone ?")
-            #expect(try bench.psql("SELECT reason FROM dead_letters") == "answered 400: ? snowman")
+                try ledger.psql("SELECT failure FROM attempts ORDER BY delivery") == "answered 400: ? snowman\ngone ?")
+            #expect(try ledger.psql("SELECT reason FROM dead_letters") == "answered 400: ? snowman")
         }
     }
 
     @Test("A server whose default isolation is stricter: settles and claims that meet wait for each other as ever")
     func isolation() async throws {
-        try await Bench.run { bench in
-            try bench.psql("ALTER DATABASE \(bench.database) SET default_transaction_isolation = 'serializable'")
-            let daemon = try await bench.daemon([.named("all")])
+        try await TestLedger.run { ledger in
+            try ledger.psql("ALTER DATABASE \(ledger.database) SET default_transaction_isolation = 'serializable'")
+            let daemon = try await ledger.daemon([.named("all")])
             let levels = try await daemon.pool.withSession { session throws(DatabaseError) in
                 let level = Statement<(), String>("test_level", "SELECT current_setting('transaction_isolation')")
                 let alone = try session.run(level, ())
@@ -96,7 +98,7 @@ struct SettleRefusalTests {
             await daemon.record([.sample("A"), .sample("B")])
             let head = try #require(daemon.inbox.take().first)
             // Another transaction changes the row meanwhile: read committed looks again, others are refused.
-            let settled = try await bench.holding(
+            let settled = try await ledger.holding(
                 { session throws(DatabaseError) in
                     try session.script("UPDATE deliveries SET due_at = due_at + interval '1 second'")
                 }, { try await daemon.queue.settle([head.settled(.accepted)]) })
@@ -106,8 +108,8 @@ struct SettleRefusalTests {
 
     @Test("A settled delivery of an integration that was removed unblocks the next of its purchase")
     func removed() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("all")])
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
             daemon.open("all")
             await daemon.record([.sample("A"), .sample("B")])
             let head = try #require(daemon.inbox.take().first)
@@ -116,7 +118,7 @@ struct SettleRefusalTests {
             _ = try await daemon.queue.route([])
             let settled = try await daemon.queue.settle([head.settled(.accepted)])
             #expect(settled.unblocked.isEmpty, "it has no lane")
-            #expect(try bench.psql("SELECT blocked, leased_by IS NULL FROM deliveries") == "f|t")
+            #expect(try ledger.psql("SELECT blocked, leased_by IS NULL FROM deliveries") == "f|t")
             // Back: it is there to be claimed, without a sweep.
             _ = try await daemon.queue.route([.named("all")])
             daemon.open("all")
@@ -126,7 +128,7 @@ struct SettleRefusalTests {
     }
 }
 
-extension Bench {
+extension TestLedger {
     /// Runs `body` while another session has locked all deliveries.
     fileprivate func holdingRow<Value: Sendable>(_ body: @escaping @Sendable () async -> Value) async throws -> Value {
         let (holder, gate) = (try await connect(), Gate())

@@ -182,8 +182,8 @@ struct StatementCatalogueTests {
 
     @Test("The server's types are the declared ones")
     func types() async throws {
-        let bench = try await Bench()
-        let connection = try await bench.connect()
+        let ledger = try await TestLedger()
+        let connection = try await ledger.connect()
         for entry in Self.catalogue {
             let described = try await connection.withSession(entry.describe)
             #expect(described.parameterOIDs == entry.parameterOIDs, "\(entry.name)")
@@ -220,9 +220,9 @@ struct StatementCatalogueTests {
             #expect(text.matches(of: /=\s*Table</).count == text.matches(of: declaration).count)
         }
         #expect(declared == Set(Self.tables.map(\.name)))
-        try await Bench.run { bench in
+        try await TestLedger.run { ledger in
             for table in Self.tables {
-                let types = try bench.psql(
+                let types = try ledger.psql(
                     "SELECT attname, atttypid FROM pg_attribute WHERE attrelid = '\(table.name)'::regclass")
                 let columns = types.split(separator: "\n").map { $0.split(separator: "|").map(String.init) }
                 let found = Dictionary(uniqueKeysWithValues: columns.map { ($0[0], UInt32($0[1])) })

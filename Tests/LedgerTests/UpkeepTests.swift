@@ -23,68 +23,68 @@ struct UpkeepTests {
 
     @Test("Today and the coming days have a partition; made once, by however many at once")
     func prepare() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("all")])
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
             let upkeep = upkeep(daemon)
             try await withThrowingTaskGroup(of: Void.self) { group in
                 for _ in 0..<3 { group.addTask { try await upkeep.preparePartitions() } }
                 try await group.waitForAll()
             }
-            #expect(try bench.psql(Self.partitions) == "0,1,2,3")
+            #expect(try ledger.psql(Self.partitions) == "0,1,2,3")
             try await upkeep.preparePartitions()
-            #expect(try bench.psql(Self.partitions) == "0,1,2,3")
+            #expect(try ledger.psql(Self.partitions) == "0,1,2,3")
             daemon.open("all")
             await daemon.record([.sample()])
             _ = try await daemon.queue.settle(daemon.inbox.take().map { $0.settled(.accepted) })
-            #expect(try bench.psql("SELECT count(*) FROM attempts") == "1")
-            #expect(try bench.psql("SELECT count(*) FROM attempts_default") == "0")
+            #expect(try ledger.psql("SELECT count(*) FROM attempts") == "1")
+            #expect(try ledger.psql("SELECT count(*) FROM attempts_default") == "0")
         }
     }
 
     @Test("What came while its day had no partition moves into it")
     func strays() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon()
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
             let insert = """
                 INSERT INTO attempts (at, delivery, message, integration, attempt, outcome, latency_ms)
                 SELECT now() + i * interval '1 day', i, 1, 1, 1, 'accepted', 5 FROM generate_series(-40, 5) AS i
                 """
-            try bench.psql(insert)
+            try ledger.psql(insert)
             try await upkeep(daemon).preparePartitions()
-            #expect(try bench.psql("SELECT count(*) FROM attempts") == "46")
-            #expect(try bench.psql("SELECT count(*) FROM attempts_default") == "42")
-            #expect(try bench.psql(Self.partitions) == "0,1,2,3")
+            #expect(try ledger.psql("SELECT count(*) FROM attempts") == "46")
+            #expect(try ledger.psql("SELECT count(*) FROM attempts_default") == "42")
+            #expect(try ledger.psql(Self.partitions) == "0,1,2,3")
             try await upkeep(daemon).prune()
-            #expect(try bench.psql("SELECT min(delivery), count(*) FROM attempts") == "-30|36")
+            #expect(try ledger.psql("SELECT min(delivery), count(*) FROM attempts") == "-30|36")
         }
     }
 
     @Test("Days past their time are dropped, and no others")
     func drop() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon()
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
             for day in [-40, -31, -30, -1] {
-                let date = try bench.psql("SELECT (now() AT TIME ZONE 'UTC')::date + (\(day))")
-                let next = try bench.psql("SELECT (now() AT TIME ZONE 'UTC')::date + (\(day + 1))")
-                try bench.psql(
+                let date = try ledger.psql("SELECT (now() AT TIME ZONE 'UTC')::date + (\(day))")
+                let next = try ledger.psql("SELECT (now() AT TIME ZONE 'UTC')::date + (\(day + 1))")
+                try ledger.psql(
                     """
                     CREATE TABLE attempts_\(date.filter { $0 != "-" }) PARTITION OF attempts
                     FOR VALUES FROM ('\(date) 00:00:00+00') TO ('\(next) 00:00:00+00')
                     """)
             }
             try await upkeep(daemon).prune()
-            #expect(try bench.psql(Self.partitions) == "-30,-1")
+            #expect(try ledger.psql(Self.partitions) == "-30,-1")
         }
     }
 
     @Test("Who reads attempts for long holds up neither those who settle nor the rest of the upkeep")
     func longReader() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("all")])
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
             daemon.open("all")
             await daemon.record([.sample()])
             let delivery = try #require(daemon.inbox.take().first)
-            try bench.psql(
+            try ledger.psql(
                 """
                 CREATE TABLE attempts_20200101 PARTITION OF attempts
                 FOR VALUES FROM ('2020-01-01 00:00:00+00') TO ('2020-01-02 00:00:00+00');
@@ -92,7 +92,7 @@ struct UpkeepTests {
                 VALUES (99, 'x', now() - interval '25 hours'), (98, 'x', now())
                 """)
             let upkeep = upkeep(daemon)
-            let failures = try await bench.holding { session throws(DatabaseError) in
+            let failures = try await ledger.holding { session throws(DatabaseError) in
                 try session.script("SELECT count(*) FROM attempts")
             } _: {
                 var failures: [String] = []
@@ -107,33 +107,33 @@ struct UpkeepTests {
                 return failures
             } meanwhile: {
                 // It reads on until the others are done, which they must be without it.
-                while try bench.psql("SELECT count(*) FROM deliveries") == "1" {
+                while try ledger.psql("SELECT count(*) FROM deliveries") == "1" {
                     try await Task.sleep(for: .milliseconds(20))
                 }
             }
             #expect(failures == ["55P03", "55P03"])
-            #expect(try bench.psql("SELECT integration FROM breakers") == "98", "the rest was done")
+            #expect(try ledger.psql("SELECT integration FROM breakers") == "98", "the rest was done")
             try await upkeep.preparePartitions()
             try await upkeep.prune()
-            #expect(try bench.psql(Self.partitions) == "0,1,2,3")
+            #expect(try ledger.psql(Self.partitions) == "0,1,2,3")
         }
     }
 
     @Test("Where everything is past its time the newest event goes, too")
     func pruneAll() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon()
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
             await daemon.record((0..<3).map { .sample("E\($0)", purchase: "p\($0)") })
-            try bench.psql("UPDATE events SET received_at = now() - interval '31 days'")
+            try ledger.psql("UPDATE events SET received_at = now() - interval '31 days'")
             try await upkeep(daemon).prune()
-            #expect(try bench.psql("SELECT count(*) FROM events") == "0")
+            #expect(try ledger.psql("SELECT count(*) FROM events") == "0")
         }
     }
 
     @Test("Events past their time go with their messages, unless something of them is still to do or was given up")
     func prune() async throws {
-        try await Bench.run { bench in
-            let daemon = try await bench.daemon([.named("all")])
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
             daemon.open("all")
             await daemon.record(["DONE", "WAITS", "DEAD", "YOUNG"].map { .sample($0, purchase: $0, transaction: $0) })
             let deliveries = daemon.inbox.take()
@@ -146,21 +146,21 @@ struct UpkeepTests {
             ])
             try await upkeep(daemon).prune()
             try await upkeep(daemon).pruneEventKeys()
-            #expect(try bench.psql("SELECT count(*) FROM events") == "4")
-            #expect(try bench.psql("SELECT count(*) FROM identities") == "4")
-            try bench.psql("UPDATE events SET received_at = now() - interval '31 days' WHERE type <> 'YOUNG'")
-            try bench.psql(
+            #expect(try ledger.psql("SELECT count(*) FROM events") == "4")
+            #expect(try ledger.psql("SELECT count(*) FROM identities") == "4")
+            try ledger.psql("UPDATE events SET received_at = now() - interval '31 days' WHERE type <> 'YOUNG'")
+            try ledger.psql(
                 """
                 UPDATE identities i SET received_at = now() - interval '31 days' FROM events e
                 WHERE e.id = i.event AND e.type <> 'YOUNG'
                 """)
             try await upkeep(daemon).prune()
             try await upkeep(daemon).pruneEventKeys()
-            #expect(try bench.psql("SELECT string_agg(type, ',' ORDER BY type) FROM events") == "DEAD,WAITS,YOUNG")
-            #expect(try bench.psql("SELECT string_agg(type, ',' ORDER BY type) FROM messages") == "DEAD,WAITS,YOUNG")
-            #expect(try bench.psql("SELECT count(*) FROM identities") == "1")
+            #expect(try ledger.psql("SELECT string_agg(type, ',' ORDER BY type) FROM events") == "DEAD,WAITS,YOUNG")
+            #expect(try ledger.psql("SELECT string_agg(type, ',' ORDER BY type) FROM messages") == "DEAD,WAITS,YOUNG")
+            #expect(try ledger.psql("SELECT count(*) FROM identities") == "1")
             // The ledger is no history: purchases, transactions and entitlements stay.
-            #expect(try bench.psql("SELECT count(*) FROM purchases") == "4")
+            #expect(try ledger.psql("SELECT count(*) FROM purchases") == "4")
         }
     }
 }

@@ -48,9 +48,9 @@ struct YearTests {
 
     @Test("Every table of history stays at its retention, and what the ledger must remember is there")
     func year() async throws {
-        try await Bench.run { bench in
-            try bench.psql(Self.moveClock)
-            let daemon = try await bench.daemon([.named("all")])
+        try await TestLedger.run { ledger in
+            try ledger.psql(Self.moveClock)
+            let daemon = try await ledger.daemon([.named("all")])
             daemon.open("all")
             let day = Duration.seconds(86_400)
             let upkeep = Upkeep(
@@ -60,11 +60,11 @@ struct YearTests {
             var bytesAtHalf = 0
             for number in 1...365 {
                 try await Self.pass(number, daemon, upkeep)
-                if number % 30 == 0 { try bench.psql("VACUUM events, identities, messages, deliveries") }
-                if number == 180 { bytesAtHalf = try #require(Int(try bench.psql(Self.bytes))) }
+                if number % 30 == 0 { try ledger.psql("VACUUM events, identities, messages, deliveries") }
+                if number == 180 { bytesAtHalf = try #require(Int(try ledger.psql(Self.bytes))) }
             }
-            try Self.expectBounded(bench)
-            let bytes = try #require(Int(try bench.psql(Self.bytes)))
+            try Self.expectBounded(ledger)
+            let bytes = try #require(Int(try ledger.psql(Self.bytes)))
             #expect(bytes < bytesAtHalf * 5 / 4, "\(bytesAtHalf) bytes after half a year, \(bytes) after a year")
             #expect(daemon.log.warnings == [])
         }
@@ -94,8 +94,10 @@ struct YearTests {
         try await upkeep.pruneEventKeys()
     }
 
-    private static func expectBounded(_ bench: Bench) throws {
-        func count(_ table: String) throws -> Int { try #require(Int(try bench.psql("SELECT count(*) FROM \(table)"))) }
+    private static func expectBounded(_ ledger: TestLedger) throws {
+        func count(_ table: String) throws -> Int {
+            try #require(Int(try ledger.psql("SELECT count(*) FROM \(table)")))
+        }
         // A dead letter keeps its event.
         let dead = 365 / 30
         #expect(try count("dead_letters") == dead)

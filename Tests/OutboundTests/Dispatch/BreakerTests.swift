@@ -13,7 +13,7 @@ struct BreakerTests {
     static let failing = EndpointHealth.failing("answered 503")
 
     /// A breaker with a clock that the test turns.
-    final class Bench {
+    final class ClockedBreaker {
         var breaker: Breaker
         var now = BreakerTests.start
 
@@ -66,41 +66,41 @@ struct BreakerTests {
 
     @Test("Ten failures in a row open it, nine do not; what opened it is published")
     func opens() {
-        let bench = Bench()
-        bench.attempts(Self.failing, times: 9)
-        #expect(!bench.breaker.isOpen && bench.action() == nil)
-        bench.attempts(Self.failing)
-        #expect(bench.breaker.isOpen && !bench.breaker.admits)
+        let clocked = ClockedBreaker()
+        clocked.attempts(Self.failing, times: 9)
+        #expect(!clocked.breaker.isOpen && clocked.action() == nil)
+        clocked.attempts(Self.failing)
+        #expect(clocked.breaker.isOpen && !clocked.breaker.admits)
         let reason = "10 of the last 10 attempts failed, the last one: answered 503"
-        #expect(bench.action() == .publishOpened(reason: reason))
+        #expect(clocked.action() == .publishOpened(reason: reason))
     }
 
     @Test("Half of the newest twenty open it, fewer do not; it opens on a failure", arguments: [9, 10])
     func share(failures: Int) {
-        let bench = Bench()
-        bench.attempts(.alive, times: 1_000)
-        bench.attempts(Self.failing, .alive, times: 8)
-        bench.attempts(Self.failing, .alive, times: failures - 8)
+        let clocked = ClockedBreaker()
+        clocked.attempts(.alive, times: 1_000)
+        clocked.attempts(Self.failing, .alive, times: 8)
+        clocked.attempts(Self.failing, .alive, times: failures - 8)
         // The tenth failure of a row of alternating ones makes ten of twenty.
-        #expect(bench.breaker.isOpen == (failures == 10))
+        #expect(clocked.breaker.isOpen == (failures == 10))
     }
 
     @Test("What ended half a minute ago says nothing: rare messages that fail by themselves hold up no others")
     func memory() {
-        let bench = Bench()
-        bench.attempts(Self.failing, times: 100, apart: .seconds(4))
-        #expect(!bench.breaker.isOpen)
-        bench.attempts(Self.failing, times: 10, apart: .seconds(3))
-        #expect(bench.breaker.isOpen)
+        let clocked = ClockedBreaker()
+        clocked.attempts(Self.failing, times: 100, apart: .seconds(4))
+        #expect(!clocked.breaker.isOpen)
+        clocked.attempts(Self.failing, times: 10, apart: .seconds(3))
+        #expect(clocked.breaker.isOpen)
     }
 
     @Test("Attempts that this daemon gave up, or could not make, say nothing")
     func silent() {
-        let bench = Bench()
-        bench.attempts(.none, times: 100)
-        bench.attempts(Self.failing, times: 9)
-        bench.attempts(.none, times: 100)
-        #expect(!bench.breaker.isOpen)
+        let clocked = ClockedBreaker()
+        clocked.attempts(.none, times: 100)
+        clocked.attempts(Self.failing, times: 9)
+        clocked.attempts(.none, times: 100)
+        #expect(!clocked.breaker.isOpen)
     }
 
     @Test("A schedule that is over before the first probe would come is kept to: no breaker")
@@ -109,56 +109,56 @@ struct BreakerTests {
             ([.milliseconds(100), .milliseconds(100)], false), ([], false), ([.milliseconds(4_999)], false),
             ([.seconds(2), .seconds(3)], true),
         ] as [([Duration], Bool)] {
-            let bench = Bench(gaps: gaps)
-            bench.attempts(Self.failing, times: 200)
-            #expect(bench.breaker.isOpen == opens, "\(gaps)")
+            let clocked = ClockedBreaker(gaps: gaps)
+            clocked.attempts(Self.failing, times: 200)
+            #expect(clocked.breaker.isOpen == opens, "\(gaps)")
         }
         for (giveUpAfter, opens) in [(Duration.milliseconds(4_999), false), (.seconds(5), true)] {
-            let bench = Bench(giveUpAfter: giveUpAfter)
-            bench.attempts(Self.failing, times: 200)
-            #expect(bench.breaker.isOpen == opens, "given up after \(giveUpAfter)")
+            let clocked = ClockedBreaker(giveUpAfter: giveUpAfter)
+            clocked.attempts(Self.failing, times: 200)
+            #expect(clocked.breaker.isOpen == opens, "given up after \(giveUpAfter)")
         }
         // It was longer when the breaker opened: nobody else will close it.
-        let bench = Bench(gaps: [])
-        bench.poll(SharedBreaker(isProbeDue: false))
-        #expect(!bench.breaker.isOpen && bench.publish() == .publishClosed)
+        let clocked = ClockedBreaker(gaps: [])
+        clocked.poll(SharedBreaker(isProbeDue: false))
+        #expect(!clocked.breaker.isOpen && clocked.publish() == .publishClosed)
     }
 
     @Test("Open it asks for a probe when one is due, once, and sends one only")
     func probes() throws {
-        let bench = Bench()
-        bench.attempts(Self.failing, times: 10)
-        _ = bench.publish()
-        #expect(bench.action() == nil)
-        bench.poll(SharedBreaker(isProbeDue: false))
-        #expect(bench.action() == nil && !bench.breaker.admits)
-        bench.poll(SharedBreaker(isProbeDue: true))
-        #expect(bench.action(hasWaiting: false) == nil)
-        #expect(bench.action() == .requestProbe && bench.action() == nil)
-        bench.breaker.done(isGranted: false, at: bench.now)
-        #expect(!bench.breaker.admits && bench.action() == nil, "another daemon was first")
+        let clocked = ClockedBreaker()
+        clocked.attempts(Self.failing, times: 10)
+        _ = clocked.publish()
+        #expect(clocked.action() == nil)
+        clocked.poll(SharedBreaker(isProbeDue: false))
+        #expect(clocked.action() == nil && !clocked.breaker.admits)
+        clocked.poll(SharedBreaker(isProbeDue: true))
+        #expect(clocked.action(hasWaiting: false) == nil)
+        #expect(clocked.action() == .requestProbe && clocked.action() == nil)
+        clocked.breaker.done(isGranted: false, at: clocked.now)
+        #expect(!clocked.breaker.admits && clocked.action() == nil, "another daemon was first")
 
-        let probe = try #require(bench.probe())
-        #expect(probe.isProbe && !bench.breaker.admits)
-        bench.poll(SharedBreaker(isProbeDue: true))
-        #expect(bench.action() == nil, "one is under way")
-        bench.breaker.ended(probe, Self.failing, at: bench.now)
-        #expect(bench.breaker.isOpen && !bench.breaker.admits && bench.publish() == .publishProbeFailed)
-        #expect(bench.action() == nil)
+        let probe = try #require(clocked.probe())
+        #expect(probe.isProbe && !clocked.breaker.admits)
+        clocked.poll(SharedBreaker(isProbeDue: true))
+        #expect(clocked.action() == nil, "one is under way")
+        clocked.breaker.ended(probe, Self.failing, at: clocked.now)
+        #expect(clocked.breaker.isOpen && !clocked.breaker.admits && clocked.publish() == .publishProbeFailed)
+        #expect(clocked.action() == nil)
     }
 
     @Test("A probe that is answered closes it for all; recovery doubles from one attempt at once")
     func recovers() throws {
-        let bench = Bench(concurrency: 6)
-        bench.attempts(Self.failing, times: 10)
-        _ = bench.publish()
-        try bench.recover()
-        #expect(!bench.breaker.isOpen && bench.publish() == .publishClosed)
+        let clocked = ClockedBreaker(concurrency: 6)
+        clocked.attempts(Self.failing, times: 10)
+        _ = clocked.publish()
+        try clocked.recover()
+        #expect(!clocked.breaker.isOpen && clocked.publish() == .publishClosed)
         var rounds: [Int] = []
         for _ in 0..<5 {
             var round: [Breaker.Pass] = []
-            while bench.breaker.admits, round.count < 6 { round.append(bench.breaker.start()) }
-            for pass in round { bench.breaker.ended(pass, .alive, at: bench.now) }
+            while clocked.breaker.admits, round.count < 6 { round.append(clocked.breaker.start()) }
+            for pass in round { clocked.breaker.ended(pass, .alive, at: clocked.now) }
             rounds.append(round.count)
         }
         #expect(rounds == [1, 2, 4, 6, 6])
@@ -166,45 +166,45 @@ struct BreakerTests {
 
     @Test("A failure while it recovers halves what may be under way; ten open it again")
     func relapse() throws {
-        let bench = Bench()
-        bench.attempts(Self.failing, times: 10)
-        _ = bench.publish()
-        try bench.recover()
-        _ = bench.publish()
-        bench.attempts(.alive, times: 7)
-        let eight = (0..<8).map { _ in bench.breaker.start() }
-        #expect(!bench.breaker.admits)
-        bench.breaker.ended(eight[0], Self.failing, at: bench.now)
-        #expect(!bench.breaker.admits, "four may be under way, seven are")
-        for pass in eight.dropFirst() { bench.breaker.ended(pass, Self.failing, at: bench.now) }
-        #expect(bench.breaker.isOpen)
+        let clocked = ClockedBreaker()
+        clocked.attempts(Self.failing, times: 10)
+        _ = clocked.publish()
+        try clocked.recover()
+        _ = clocked.publish()
+        clocked.attempts(.alive, times: 7)
+        let eight = (0..<8).map { _ in clocked.breaker.start() }
+        #expect(!clocked.breaker.admits)
+        clocked.breaker.ended(eight[0], Self.failing, at: clocked.now)
+        #expect(!clocked.breaker.admits, "four may be under way, seven are")
+        for pass in eight.dropFirst() { clocked.breaker.ended(pass, Self.failing, at: clocked.now) }
+        #expect(clocked.breaker.isOpen)
     }
 
     @Test("What began before it opened or closed says nothing afterwards, and holds no place of the recovery")
     func stale() throws {
-        let bench = Bench(concurrency: 64)
-        let old = (0..<64).map { _ in bench.breaker.start() }
-        for pass in old.prefix(10) { bench.breaker.ended(pass, Self.failing, at: bench.now) }
-        #expect(bench.breaker.isOpen)
-        _ = bench.publish()
-        bench.breaker.ended(old[10], .alive, at: bench.now)
-        #expect(bench.breaker.isOpen, "the probe decides")
-        try bench.recover()
-        _ = bench.publish()
-        #expect(bench.breaker.admits)
-        for pass in old.dropFirst(11) { bench.breaker.ended(pass, Self.failing, at: bench.now) }
-        #expect(!bench.breaker.isOpen && bench.breaker.admits)
+        let clocked = ClockedBreaker(concurrency: 64)
+        let old = (0..<64).map { _ in clocked.breaker.start() }
+        for pass in old.prefix(10) { clocked.breaker.ended(pass, Self.failing, at: clocked.now) }
+        #expect(clocked.breaker.isOpen)
+        _ = clocked.publish()
+        clocked.breaker.ended(old[10], .alive, at: clocked.now)
+        #expect(clocked.breaker.isOpen, "the probe decides")
+        try clocked.recover()
+        _ = clocked.publish()
+        #expect(clocked.breaker.admits)
+        for pass in old.dropFirst(11) { clocked.breaker.ended(pass, Self.failing, at: clocked.now) }
+        #expect(!clocked.breaker.isOpen && clocked.breaker.admits)
     }
 
     @Test("It applies what the other daemons published")
     func appliesWhatIsPublished() {
-        let bench = Bench()
-        bench.poll(SharedBreaker(isProbeDue: false))
-        #expect(bench.breaker.isOpen && !bench.breaker.admits && bench.action() == nil)
-        bench.poll(nil)
-        #expect(!bench.breaker.isOpen && bench.action() == nil)
-        _ = bench.breaker.start()
-        #expect(!bench.breaker.admits, "it recovers here, too")
+        let clocked = ClockedBreaker()
+        clocked.poll(SharedBreaker(isProbeDue: false))
+        #expect(clocked.breaker.isOpen && !clocked.breaker.admits && clocked.action() == nil)
+        clocked.poll(nil)
+        #expect(!clocked.breaker.isOpen && clocked.action() == nil)
+        _ = clocked.breaker.start()
+        #expect(!clocked.breaker.admits, "it recovers here, too")
     }
 
     @Test("Only what says something of the receiver as a whole counts")

@@ -8,7 +8,7 @@ import Vocabulary
 @testable import Ledger
 
 /// A migrated database of its own on the shared cluster, and as many daemons on it as a test wants.
-final class Bench: Sendable {
+final class TestLedger: Sendable {
     let connectionString: String
     let database: String
     private let cluster: TestCluster
@@ -34,12 +34,12 @@ final class Bench: Sendable {
 
     /// Runs `body` and closes every pool, however it ends.
     static func run(
-        on cluster: TestCluster? = nil, encoding: String? = nil, _ body: (Bench) async throws -> Void
+        on cluster: TestCluster? = nil, encoding: String? = nil, _ body: (TestLedger) async throws -> Void
     ) async throws {
-        let bench = try await Bench(on: cluster, encoding: encoding)
+        let ledger = try await TestLedger(on: cluster, encoding: encoding)
         let result: Result<Void, any Error>
-        do { result = .success(try await body(bench)) } catch { result = .failure(error) }
-        for daemon in bench.daemons.withLock({ $0 }) { await daemon.pool.close() }
+        do { result = .success(try await body(ledger)) } catch { result = .failure(error) }
+        for daemon in ledger.daemons.withLock({ $0 }) { await daemon.pool.close() }
         try result.get()
     }
 

@@ -19,7 +19,7 @@ final class Readings: Sendable {
     }
 }
 
-extension Bench {
+extension TestLedger {
     /// Records events one by one and remembers them for repairs.
     func record(_ events: [Event], by daemon: Daemon, _ readings: Readings) async {
         readings.remember(events)

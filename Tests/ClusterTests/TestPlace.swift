@@ -6,7 +6,7 @@ import Vocabulary
 @testable import Cluster
 
 /// A directory of its own for one test, reachable for the user who runs the server, and gone afterwards.
-final class Workbench: Sendable {
+final class TestPlace: Sendable {
     let root: String
     let observed = Observed()
 
@@ -54,15 +54,15 @@ final class Workbench: Sendable {
     }
 
     /// Runs `body` and cleans up after it, however it ends.
-    static func with(_ body: (Workbench) async throws -> Void) async throws {
-        let bench = try Workbench()
+    static func with(_ body: (TestPlace) async throws -> Void) async throws {
+        let place = try TestPlace()
         do {
-            try await body(bench)
+            try await body(place)
         } catch {
-            await bench.cleanUp()
+            await place.cleanUp()
             throw error
         }
-        await bench.cleanUp()
+        await place.cleanUp()
     }
 }
 

@@ -10,7 +10,7 @@ import Vocabulary
 
 /// A migrated database of its own, a recorder at work on it, and the API before both: requests go in as the HTTP server
 /// would hand them over, webhooks as their sources' files would.
-final class APIBench: Sendable {
+final class TestService: Sendable {
     static let reader = "reader-0123456789abcdef"
     static let writer = "writer-0123456789abcdef"
     static let bound = "bound-to-shop-0123456789"
@@ -73,14 +73,14 @@ final class APIBench: Sendable {
 
     /// Runs `body` and ends everything, however it ends.
     static func run(
-        sources: [Source] = sources, groups: [SubscriptionGroup] = groups, _ body: (APIBench) async throws -> Void
+        sources: [Source] = sources, groups: [SubscriptionGroup] = groups, _ body: (TestService) async throws -> Void
     ) async throws {
-        let bench = try await APIBench(sources: sources, groups: groups)
+        let service = try await TestService(sources: sources, groups: groups)
         let result: Result<Void, any Error>
-        do { result = .success(try await body(bench)) } catch { result = .failure(error) }
-        bench.queue.close()
-        await bench.recording.value
-        await bench.pool.close()
+        do { result = .success(try await body(service)) } catch { result = .failure(error) }
+        service.queue.close()
+        await service.recording.value
+        await service.pool.close()
         try result.get()
     }
 
