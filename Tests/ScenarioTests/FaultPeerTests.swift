@@ -1,6 +1,7 @@
 import Foundation
 import TestSupport
 import Testing
+import Vocabulary
 
 /// Two daemons on one database.
 extension FaultTests {
@@ -83,11 +84,12 @@ extension FaultTests {
     func silentTransaction() throws {
         let silent = try Relay([])
         defer { silent.end() }
-        try silent.start(environment: ["POSTHOUSE_FAILPOINT": "record-before-commit:2:hang"])
+        try silent.launch(environment: ["POSTHOUSE_FAILPOINT": "record-before-commit:2:hang"])
+        #expect(eventually { (try? silent.get("/readyz").status) == 200 })
         let other = try Relay([], storage: .given(try silent.database.connectionString))
         defer { other.end() }
         try other.start()
-        func renewal(_ number: Int) -> Webhook {
+        @Sendable func renewal(_ number: Int) -> Webhook {
             Webhook("SUBSCRIPTION_RENEWED", .user("u"), purchase: "subs_1", transaction: "t\(number)")
         }
         #expect(try silent.source().post(renewal(1)) == 200)
