@@ -28,7 +28,8 @@ package struct ConnectionSettings: Sendable {
     ///   - statementTimeout: the server's limit for each statement, in whole milliseconds; zero switches it off.
     ///   - deadlineMargin: how long after that limit Posthouse stops waiting and closes the connection.
     ///     `statement_timeout` limits neither a COMMIT that waits for a standby nor a network failure.
-    ///   - idleTransactionTimeout: how long a transaction may stand open between two statements; nil: `statementDeadline`.
+    ///   - idleTransactionTimeout: how long a transaction may stand open between two statements; nil:
+    ///     `statementDeadline`.
     package init(
         _ connectionString: String, connectTimeout: Duration, statementTimeout: Duration, deadlineMargin: Duration,
         idleTransactionTimeout: Duration? = nil

@@ -63,11 +63,11 @@ extension Wire {
     private func prepareSession() throws(DatabaseError) {
         // The idle limit keeps a transaction that this process leaves open from holding its locks for long: it may be
         // frozen, or on a host without power, which the server does not notice. A generic plan made while a table was
-        // small (a sequential scan) would stay while the table grows; planning anew costs some 50 µs per statement, and
-        // our statements are few and wide. A single statement is a transaction, too, and must be READ COMMITTED like
-        // those that begin with BEGIN. A warning at COMMIT must arrive whatever client_min_messages the role or database
-        // sets. JIT compilation costs more than any of our statements takes and depends on the planner's cost estimate,
-        // which is 10^10 for a disabled plan.
+        // small (a sequential scan) would stay while the table grows; planning anew costs some 50 µs per statement,
+        // and our statements are few and wide. A single statement is a transaction, too, and must be READ COMMITTED
+        // like those that begin with BEGIN. A warning at COMMIT must arrive whatever client_min_messages the role or
+        // database sets. JIT compilation costs more than any of our statements takes and depends on the planner's cost
+        // estimate, which is 10^10 for a disabled plan.
         let sql = """
             SET statement_timeout = \(milliseconds(settings.statementTimeout));
             SET idle_in_transaction_session_timeout = \(max(1, milliseconds(settings.idleTransactionTimeout)));

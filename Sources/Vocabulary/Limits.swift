@@ -74,8 +74,8 @@ package enum Limits {
     /// A daemon that has not renewed its lease for this long, by the database's time, is dead: its deliveries are
     /// reclaimed.
     package static let leaseDuration: Duration = .seconds(15)
-    /// How long a transaction may stand open between two of its statements. A host that has lost its power or its network
-    /// holds the locks of its purchases for so long, and its deliveries are then nobody's, too.
+    /// How long a transaction may stand open between two of its statements. A host that has lost its power or its
+    /// network holds the locks of its purchases for so long, and its deliveries are then nobody's, too.
     package static let idleTransactionTimeout = leaseDuration
     /// How often a daemon renews its lease.
     package static let leaseRenewal: Duration = .seconds(4)

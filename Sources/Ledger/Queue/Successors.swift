@@ -33,8 +33,8 @@ struct Successors {
                     QueueStatements.unblockNext, (keys.map(\.integration), keys.map(\.purchase), leases)
                 ).filter { $0.lease != nil }
                 let deliveries = try self.deliveries(rows, on: session)
-                // Before the commit, so that a sweep in between does not take them for leaked. One without its message is
-                // not held: the sweep gives it back, and a claim removes it.
+                // Before the commit, so that a sweep in between does not take them for leaked. One without its message
+                // is not held: the sweep gives it back, and a claim removes it.
                 held = deliveries.map(\.id)
                 if let lease { dispatchBuffer.hold(held, under: lease) }
                 return deliveries
