@@ -95,6 +95,7 @@ import Testing
         try cluster.kill()
         var failures = 0
         while pool.isReachable || failures == 0 {
+            try Task.checkCancellation()
             if await databaseError({
                 try await pool.withSession { session throws(DatabaseError) in try session.script("SELECT 1") }
             })

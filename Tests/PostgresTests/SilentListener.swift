@@ -23,4 +23,25 @@ final class SilentListener {
     }
 
     deinit { close(descriptor) }
+
+    /// Ends every connection to here.
+    func stop() { shutdown(descriptor, Int32(SHUT_RDWR)) }
+
+    /// This process's end of a connection to here; waits for the first.
+    func client() async throws -> Int32 {
+        while true {
+            let open = try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").compactMap { Int32($0) }
+            if let client = open.first(where: isClient) { return client }
+            try await Task.sleep(for: .milliseconds(5))
+        }
+    }
+
+    private func isClient(_ descriptor: Int32) -> Bool {
+        var address = sockaddr_in()
+        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+        let code = withUnsafeMutablePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { getpeername(descriptor, $0, &length) }
+        }
+        return code == 0 && address.sin_family == AF_INET && address.sin_port == UInt16(port).bigEndian
+    }
 }

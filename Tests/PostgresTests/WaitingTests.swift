@@ -1,3 +1,4 @@
+import Foundation
 import Postgres
 import TestSupport
 import Testing
@@ -62,6 +63,24 @@ import Testing
         let error = await databaseError { _ = try await Connection.open(settings) }
         guard case .connectFailed(let reason) = error else { Issue.record("\(String(describing: error))"); return }
         #expect(reason.contains("did not answer within"))
+    }
+
+    @Test(
+        "Over TCP the kernel waits 10 s for the server to acknowledge what was sent, or as long as the string says",
+        arguments: [("", 10_000), ("tcp_user_timeout=3000", 3_000)])
+    func userTimeout(option: String, expected: UInt32) async throws {
+        let listener = try SilentListener()
+        let settings = try ConnectionSettings(
+            "host=127.0.0.1 port=\(listener.port) dbname=x \(option)", connectTimeout: .seconds(60),
+            statementTimeout: .seconds(1), deadlineMargin: .seconds(1))
+        async let refused = databaseError { _ = try await Connection.open(settings) }
+        let client = try await listener.client()
+        var milliseconds: UInt32 = 0
+        var length = socklen_t(MemoryLayout<UInt32>.size)
+        #expect(getsockopt(client, Int32(IPPROTO_TCP), TCP_USER_TIMEOUT, &milliseconds, &length) == 0)
+        #expect(milliseconds == expected)
+        listener.stop()
+        #expect(await refused != nil)
     }
 
     @Test("Of several hosts the next one is tried, the silent one included") func severalHosts() async throws {

@@ -123,6 +123,55 @@ import Vocabulary
         #expect(backend.count == 1)
     }
 
+    @Test("Another daemon delivers: the answer waits for that, but not for one that is killed, and nothing is lost")
+    func otherDaemon() throws {
+        let (own, other) = (try Receiver(), try Receiver())
+        let settings = ["confirm": "true", "confirm_timeout": #""7s""#]
+        let first = try Relay.running([.init("backend", own, settings)])
+        defer { first.end() }
+        let database = try first.database
+        let second = try Relay.running(
+            [.init("backend", other, settings)], storage: .given(database.connectionString))
+        defer { second.end() }
+        let answers = Monitor<[(status: Int, seconds: Double, acceptedByOwn: Int, acceptedByOther: Int)]>([])
+        /// Posts to the first what the second delivers: it is blocked by what the second has in hand, and whoever
+        /// settles that goes on with it. Returns once it is at the second's receiver.
+        func activate(_ purchase: String, _ reply: Reply) throws {
+            let gate = Monitor(false)
+            other.answer { request in
+                if request.type == "ACTIVATE" { return reply }
+                _ = gate.wait(30) { $0 }
+                return .ok
+            }
+            let seen = other.count
+            #expect(try second.source().post(Webhook("SUBSCRIPTION_RENEWED", .user("u"), purchase: purchase)) == 200)
+            #expect(other.wait { $0.count == seen + 1 })
+            Thread.detachNewThread {
+                let answer = try? Self.post(Webhook("ACTIVATE", .user("u"), purchase: purchase), to: first)
+                let (byOwn, byOther) = (own.accepted.count, other.accepted.count)
+                answers.change { $0.append((answer?.status ?? 0, answer?.seconds ?? 0, byOwn, byOther)) }
+            }
+            #expect(try eventually { try database.count("deliveries", where: "blocked") == 1 })
+            gate.change { $0 = true }
+            #expect(other.wait { $0.count == seen + 2 })
+        }
+        try activate("subs_1", .ok)
+        #expect(answers.wait(30) { $0.count == 1 })
+        let delivered = try #require(answers.current.first)
+        #expect(delivered.status == 200 && delivered.acceptedByOther == 2 && delivered.seconds < 7, "\(delivered)")
+
+        try activate("subs_2", .hang)
+        second.kill()
+        #expect(answers.wait(30) { $0.count == 2 })
+        let left = try #require(answers.current.last)
+        // Before the first takes over, which is after the lease of the second: 11 s at the least.
+        #expect([200, 503].contains(left.status) && left.acceptedByOwn == 0, "\(left)")
+        #expect(own.waitForAccepted(1))
+        #expect(own.accepted.map(\.id) == other.received.suffix(1).map(\.id))
+        #expect(try database.drained())
+        #expect(own.count == 1 && other.accepted.count == 3)
+    }
+
     @Test("Without `confirm` nobody waits; other events never do")
     func others() throws {
         let backend = try Receiver { _ in .hang }

@@ -101,10 +101,9 @@ import Vocabulary
         let refusing = try Receiver()
         refusing.stop()
         let relay = try Relay.running([
-            .init("good", good), .init("hanging", hanging, ["timeout": "\"60s\""]), .init("refusing", refusing),
+            .init("good", good), .init("hanging", hanging, ["timeout": "\"120s\""]), .init("refusing", refusing),
         ])
         defer { relay.end() }
-        let begun = Date()
         let source = relay.source()
         onThreads(4) { thread in
             let connection = source.connect()
@@ -113,9 +112,8 @@ import Vocabulary
                     Webhook("ACTIVATE", .user("u"), purchase: "subs_\(thread * 50 + number)").body)
             }
         }
+        // Before the first attempt at the hanging one ends: the wait is shorter than its time-out.
         #expect(good.waitForAccepted(200))
-        // Far below the time-out of the hanging one; generous for a machine under load.
-        #expect(Date().timeIntervalSince(begun) < 10)
         #expect(try eventually { try relay.database.count("deliveries") == 400 })
         #expect(hanging.connectionsMade <= 16)
     }

@@ -40,6 +40,47 @@ extension FaultTests {
         #expect(try database.leftBehind() == 0)
     }
 
+    @Test("Two daemons of which one alone is reloaded: each message goes once where its daemon says; nothing is stuck")
+    func oneReloaded() throws {
+        let (kept, removed, added) = (try Receiver(), try Receiver(), try Receiver())
+        func integration(_ name: String, _ receiver: Receiver) -> Relay.Integration {
+            .init(name, receiver, ["schedule": Self.manyGaps])
+        }
+        let before = [integration("kept", kept), integration("removed", removed)]
+        let first = try Relay.running(before)
+        defer { first.end() }
+        let database = try first.database
+        let second = try Relay.running(before, storage: .given(database.connectionString))
+        defer { second.end() }
+        let (one, other) = (FaultLoad("a", on: [first.port]), FaultLoad("b", on: [second.port]))
+        #expect(one.waitForProgress(60) && other.waitForProgress(60))
+        try first.configure([integration("kept", kept), integration("added", added)])
+        let reloaded = try first.reload()
+        for part in ["added integration added", "removed integration removed"] {
+            #expect(reloaded.contains(part), "\(reloaded)")
+        }
+        let later = FaultLoad("c", on: [first.port])
+        for load in [one, other, later] { #expect(load.waitForProgress(60)) }
+        let tallies = try [one, other, later].map { try #require($0.finish()) }
+        // What the first had in hand for the integration that it no longer has is the second's.
+        #expect(try database.drained())
+
+        for tally in tallies {
+            _ = Self.expectComplete(kept, of: tally)
+            #expect(try database.notOnce(tally) == [] && database.wrongHolders(tally) == [])
+            #expect(tally.refusals.isEmpty && tally.unanswered == 0)
+        }
+        for (receiver, its, notIts) in [(removed, tallies[1], tallies[2]), (added, tallies[2], tallies[1])] {
+            let receipts = Self.expectComplete(receiver, of: its)
+            let purchases = Set(receipts.messages.values.map(\.purchase))
+            #expect(purchases.isDisjoint(with: notIts.purchases.map(\.key)))
+        }
+        for receiver in [kept, removed, added] { #expect(FaultReceipts(receiver).duplicates == 0) }
+        #expect(try database.count("dead_letters") == 0)
+        for relay in [first, second] { #expect(relay.stop() == .exited(0)) }
+        #expect(try database.leftBehind() == 0)
+    }
+
     @Test("A daemon frozen past its lease: the other takes over, and what it does when it wakes changes nothing")
     func frozenPeer() throws {
         let receiver = try Receiver { _ in .after(0.5, .ok) }

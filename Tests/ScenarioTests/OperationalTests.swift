@@ -77,9 +77,9 @@ import Vocabulary
             })
         defer { relay.end() }
         #expect(try relay.source().post(Webhook("ACTIVATE", .user("u"), purchase: "subs_1")) == 200)
+        // A message about an end is queued by the transaction that writes the end: an echo would never drain.
+        #expect(try relay.database.drained())
         // Each gives up the webhook and the message about the other's end.
-        #expect(try eventually(within: 20) { try relay.database.count("dead_letters") == 4 })
-        Thread.sleep(forTimeInterval: 1)
-        #expect(try relay.database.count("dead_letters") == 4 && relay.database.count("deliveries") == 0)
+        #expect(try relay.database.count("dead_letters") == 4)
     }
 }

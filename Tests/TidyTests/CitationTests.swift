@@ -98,6 +98,22 @@ struct CitationTests {
         for name in names { #expect(page.text.contains("`POSTHOUSE_\(name)`"), "no line for \(name) under \"Fields\"") }
     }
 
+    @Test("All that name the Swift to build with name the same version")
+    func swiftVersion() throws {
+        let paths = ["README.md", "deploy/common.sh", "deploy/manual/posthouse-operate.7.md"]
+        let versions = try paths.map { path in
+            let text = try #require(Self.texts.first { $0.path == path })
+            return text.text.matches(of: /Swift(?:\]\([^)]*\))? (\d+\.\d+)/).map { String($0.1) }
+        }
+        #expect(versions.allSatisfy { !$0.isEmpty } && Set(versions.joined()).count == 1, "\(versions)")
+    }
+
+    @Test("A daemon that crashes leaves no core: its memory holds secrets and webhooks")
+    func noCore() throws {
+        let unit = try #require(Self.texts.first { $0.path == "deploy/posthouse.service" })
+        #expect(unit.text.split(separator: "\n").contains("LimitCORE=0"))
+    }
+
     // MARK: Reading
 
     private struct Citation {

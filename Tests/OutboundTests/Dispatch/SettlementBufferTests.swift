@@ -5,7 +5,7 @@ import Vocabulary
 @testable import Ledger
 @testable import Outbound
 
-@Suite("Attempts that ended, on their way into the ledger")
+@Suite("Attempts that ended, on their way into the ledger", .timeLimit(.minutes(5)))
 struct SettlementBufferTests {
     /// A ledger that can be away, and can refuse; remembers what it was given.
     private final class Book: Sendable {
@@ -70,6 +70,11 @@ struct SettlementBufferTests {
             latencyMilliseconds: 1, failure: failure)
     }
 
+    /// Looks until `isReached` holds; the time limit of the suite ends it.
+    private func wait(until isReached: () -> Bool) async throws {
+        while !isReached() { try await Task.sleep(for: .milliseconds(1)) }
+    }
+
     @Test("What is appended is written, without anybody closing anything")
     func writes() async {
         let buffer = SettlementBuffer()
@@ -111,12 +116,12 @@ struct SettlementBufferTests {
     }
 
     @Test("Without a database, cancelling after closing ends it")
-    func cancelled() async {
+    func cancelled() async throws {
         let buffer = SettlementBuffer()
         let book = Book(failing: .max)
         for id in 1...3 as ClosedRange<Int64> { buffer.append(settlement(id)) }
         let running = Task { await buffer.run(settle: book.write, settled: book.settled) }
-        while book.calls == 0 { await Task.yield() }
+        try await wait { book.calls > 0 }
         buffer.close()
         running.cancel()
         await running.value
@@ -141,20 +146,20 @@ struct SettlementBufferTests {
 
     @Test(
         "One settlement that is refused for good keeps nothing else from being written, and is written when it can be")
-    func refusedAlone() async {
+    func refusedAlone() async throws {
         let buffer = SettlementBuffer()
         let book = Book()
         book.refuse { $0.delivery.id == 700 }
         for id in 1...Int64(Limits.settleBatchMax) { buffer.append(settlement(id)) }
         let running = Task { await buffer.run(settle: book.write, settled: book.settled, news: book.note) }
-        while book.written.count < Limits.settleBatchMax - 1 { await Task.yield() }
+        try await wait { book.written.count >= Limits.settleBatchMax - 1 }
         #expect(!book.written.contains(700) && book.calls <= 25)
-        while book.news.isEmpty { await Task.yield() }
+        try await wait { !book.news.isEmpty }
         #expect(buffer.depth == 1 && buffer.hasRoom)
         for id in 2_001...2_500 as ClosedRange<Int64> { buffer.append(settlement(id)) }
-        while book.written.count < Limits.settleBatchMax + 499 { await Task.yield() }
+        try await wait { book.written.count >= Limits.settleBatchMax + 499 }
         book.refuse { _ in false }
-        while buffer.depth > 0 { await Task.yield() }
+        try await wait { buffer.depth == 0 }
         #expect(book.written.filter { $0 == 700 }.count == 1)
         buffer.close()
         await running.value
@@ -177,18 +182,18 @@ struct SettlementBufferTests {
     }
 
     @Test("A table that takes nothing: no more starts at the bound, nothing is lost, little is tried, all drains after")
-    func allRefused() async {
+    func allRefused() async throws {
         let buffer = SettlementBuffer()
         let book = Book()
         book.refuse { _ in true }
         let count = Int64(Limits.settleRefusedMax * 3)
         for id in 1...count { buffer.append(settlement(id)) }
         let running = Task { await buffer.run(settle: book.write, settled: book.settled, news: book.note) }
-        while buffer.hasRoom { await Task.yield() }
+        try await wait { !buffer.hasRoom }
         #expect(buffer.depth == Int(count) && book.written.isEmpty)
         #expect(book.calls <= 6 * Limits.settleRefusalsMax)
         book.refuse { _ in false }
-        while buffer.depth > 0 { await Task.yield() }
+        try await wait { buffer.depth == 0 }
         #expect(book.written == Array(1...count) && buffer.hasRoom)
         buffer.close()
         await running.value
