@@ -82,7 +82,8 @@ extension FaultTests {
         let drained = Date().timeIntervalSince(began)
         #expect(relay.processIdentifier == process, sourceLocation: sourceLocation)
         #expect(tally.unanswered == 0, sourceLocation: sourceLocation)
-        #expect(Set(tally.refusals.keys) == [503], sourceLocation: sourceLocation)
+        // None where what was under way could be run again in time.
+        #expect(Set(tally.refusals.keys).isSubset(of: [503]), sourceLocation: sourceLocation)
         #expect(tally.refusalsWithoutDelay == 0, sourceLocation: sourceLocation)
         #expect(tally.longestAnswerSeconds < 12, sourceLocation: sourceLocation)
         let receipts = Self.expectComplete(receiver, of: tally, sourceLocation: sourceLocation)
