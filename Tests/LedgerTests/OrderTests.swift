@@ -73,6 +73,23 @@ struct OrderTests {
         }
     }
 
+    /// A batch asks in advance for the deliveries before its own only where few integrations can have one.
+    @Test("Among a hundred ordered integrations, of which two are sent the event: the second waits for both")
+    func amongMany() async throws {
+        try await TestLedger.run { ledger in
+            let others = (0..<98).map { Integration.named("other_\($0)", events: ["NEVER"]) }
+            let daemon = try await ledger.daemon([.named("a")] + others + [.named("b")])
+            daemon.open("a", "b")
+            await daemon.record([.sample("A")])
+            let heads = daemon.inbox.take()
+            #expect(heads.map(\.integration).sorted() == [daemon.row("a"), daemon.row("b")].sorted())
+            await daemon.record([.sample("B")])
+            #expect(daemon.inbox.take().isEmpty)
+            let settled = try await daemon.queue.settle(heads.map { $0.settled(.accepted) })
+            #expect(settled.unblocked.map(\.message.type) == ["B", "B"])
+        }
+    }
+
     @Test("Settled between the look at what is before it and the commit: the commit unblocks it")
     func settledMeanwhile() async throws {
         try await TestLedger.run { ledger in

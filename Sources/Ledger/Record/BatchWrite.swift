@@ -70,7 +70,7 @@ struct BatchWrite {
         on session: borrowing Session, into committed: inout RecordEvents.Committed
     ) throws(DatabaseError) -> [FanOut.Planned] {
         let known = plan.touched.filter { plan.purchases[$0]?.isNew == false }.sorted()
-        var heads = try queueReads.heads(of: known, on: session)
+        var heads = try queueReads.heads(of: known, for: orderedReceivers, on: session)
         var fanOut = FanOut(routes: recorder.routes, occupied: Set(heads.keys))
         let planned = plan.messages.indices.flatMap { index in
             let message = plan.messages[index]
@@ -84,6 +84,19 @@ struct BatchWrite {
             if let head = heads.removeValue(forKey: key) { committed.blocked.append((key, head)) }
         }
         return planned
+    }
+
+    /// The ordered integrations that the batch's messages go to.
+    private var orderedReceivers: Set<Int32> {
+        var receivers: Set<Int32> = []
+        for message in plan.messages {
+            let scope = plan.events[message.cause].event.scope
+            for route in recorder.routes.selecting(type: message.type, scope: scope)
+            where route.integration.order == .purchase {
+                receivers.insert(route.row)
+            }
+        }
+        return receivers
     }
 
     /// Leases the deliveries that are not blocked and find a free slot of an open lane; these are handed over after the

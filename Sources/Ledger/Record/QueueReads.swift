@@ -9,6 +9,8 @@ struct QueueReads {
     private static let messagesBeyondEvents = 4
     /// Row ids of deliveries drawn in advance, at most: of many integrations few may select the event.
     private static let deliveryIDsMax = 64
+    /// Ordered integrations for which a batch asks before it knows which of them its messages go to, at most.
+    private static let orderedMax = 64
 
     private let ordered: [Int32]
     private let occupied: PendingRows<RecordStatements.Head>?
@@ -27,7 +29,7 @@ struct QueueReads {
     ) throws(DatabaseError) {
         ordered = routes.ordered
         occupied =
-            !purchases.isEmpty && !ordered.isEmpty
+            !purchases.isEmpty && !ordered.isEmpty && ordered.count <= Self.orderedMax
             ? try session.enqueueQuery(RecordStatements.occupied, (purchases, ordered)) : nil
         let messages = events + Self.messagesBeyondEvents
         let deliveries = messages * routes.all.count
@@ -37,16 +39,19 @@ struct QueueReads {
     }
 
     /// The last unsettled delivery of each ordering key of these purchases that has one.
+    /// - Parameter receivers: the ordered integrations that the batch's messages go to. Others may be in the answer,
+    ///   where they were asked for in advance.
     func heads(
-        of purchases: [Identifier], on session: borrowing Session
+        of purchases: [Identifier], for receivers: @autoclosure () -> Set<Int32>, on session: borrowing Session
     ) throws(DatabaseError) -> [FanOut.OrderingKey: Int64] {
         if purchases.isEmpty || ordered.isEmpty { return [:] }
-        let rows =
-            if let occupied {
-                try session.answer(to: occupied)
-            } else {
-                try session.run(RecordStatements.occupied, (purchases, ordered))
-            }
+        let rows: [RecordStatements.Head]
+        if let occupied {
+            rows = try session.answer(to: occupied)
+        } else {
+            let wanted = ordered.count <= Self.orderedMax ? ordered : receivers().sorted()
+            rows = wanted.isEmpty ? [] : try session.run(RecordStatements.occupied, (purchases, wanted))
+        }
         return Dictionary(
             firstOf: rows.map { (FanOut.OrderingKey(purchase: $0.purchase, integration: $0.integration), $0.delivery) })
     }
