@@ -19,10 +19,12 @@ package struct Session: ~Copyable {
     }
 
     /// Runs a statement and returns its rows.
+    /// - Parameter isPlannedAnyhow: outside a transaction it may be planned as the last transaction was
+    ///   (`Planning.onceByIndex` says for which statements): this saves a round trip wherever that was not the default.
     package func run<Parameters, Row>(
-        _ statement: Statement<Parameters, Row>, _ parameters: Parameters
+        _ statement: Statement<Parameters, Row>, _ parameters: Parameters, isPlannedAnyhow: Bool = false
     ) throws(DatabaseError) -> [Row] {
-        try statement.rows(of: send(statement, parameters))
+        try statement.rows(of: send(statement, parameters, isPlannedAnyhow: isPlannedAnyhow))
     }
 
     /// Runs a statement and returns the number of rows that it touched; returned rows are dropped.
@@ -67,9 +69,9 @@ package struct Session: ~Copyable {
     // MARK: The way of a statement
 
     private func send<Parameters, Row>(
-        _ statement: Statement<Parameters, Row>, _ parameters: Parameters
+        _ statement: Statement<Parameters, Row>, _ parameters: Parameters, isPlannedAnyhow: Bool = false
     ) throws(DatabaseError) -> ResultHandle {
-        if wire.pipelined.isEmpty { try planOutsideTransaction() }
+        if wire.pipelined.isEmpty, !isPlannedAnyhow { try planOutsideTransaction() }
         try prepare(statement)
         try encode(statement, parameters)
         if !wire.pipelined.isEmpty {

@@ -196,6 +196,17 @@ enum QueueStatements {
             AS t (delivery, message, integration, purchase, attempts, reason, http_status, created_ms)
         """)
 
+    /// Those of the ordering keys whose first delivery is blocked, in their order.
+    static let blockedNext = Statement<([Int32], [Identifier]), FanOut.OrderingKey>(
+        "queue_blocked_next",
+        """
+        SELECT done.purchase, done.integration
+        FROM unnest($1, $2) WITH ORDINALITY AS done (integration, purchase, n) CROSS JOIN LATERAL (
+            SELECT blocked FROM deliveries
+            WHERE purchase = done.purchase AND integration = done.integration ORDER BY id LIMIT 1) AS head
+        WHERE head.blocked ORDER BY done.n
+        """, row: FanOut.OrderingKey.init)
+
     /// One row of `unblockNext`.
     struct Unblocked {
         let id: Int64

@@ -11,12 +11,16 @@ struct Successors {
     let dispatchBuffer: DispatchBuffer
 
     /// Unblocks the first delivery of each ordering key if it is blocked, and leases it if a slot is free. Runs in its
-    /// own transaction, after the commit that made the check necessary.
+    /// own transaction, after the commit that made the check necessary; most often nothing is blocked, and the check is
+    /// one query.
     /// - Parameter lease: nil: none of them is leased.
     /// - Returns: what was leased, counted in its lane and held; to be given to the lane.
     func unblock(
         _ keys: [FanOut.OrderingKey], leasedBy lease: Int64?, on session: borrowing Session
     ) throws(DatabaseError) -> [Delivery] {
+        guard !keys.isEmpty else { return [] }
+        let keys = try session.run(
+            QueueStatements.blockedNext, (keys.map(\.integration), keys.map(\.purchase)), isPlannedAnyhow: true)
         guard !keys.isEmpty else { return [] }
         var slots: [Int32: Int] = [:]
         var leases: [Int64?] = []
