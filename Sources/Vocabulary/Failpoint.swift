@@ -79,6 +79,11 @@ package enum Failpoint: Sendable {
             while true { sleep(.max) }
         }
 
+        /// Milliseconds between two runs of upkeep, from POSTHOUSE_UPKEEP_MS, so that a test sees what a daemon does in
+        /// days; nil: as in a release.
+        package static let upkeepInterval: Duration? = getenv("POSTHOUSE_UPKEEP_MS")
+            .flatMap { Int(String(cString: $0)) }.map { .milliseconds($0) }
+
         private static func parse(_ text: String) -> Armed? {
             let parts = text.split(separator: ":", omittingEmptySubsequences: false).map(String.init)
             guard (1...3).contains(parts.count), let step = allCases.first(where: { $0.name == parts[0] })
@@ -101,6 +106,9 @@ package enum Failpoint: Sendable {
     }
 #else
     extension Failpoint {
+        @inlinable @inline(__always)
+        package static var upkeepInterval: Duration? { nil }
+
         @inlinable @inline(__always)
         package static func isArmed(_ steps: Failpoint...) -> Bool { false }
 

@@ -159,7 +159,7 @@ final class Relay: Sendable {
     /// once a day.
     private static func keepUp(_ pool: Pool, _ configuration: LiveConfiguration, _ observe: @escaping Observer) async {
         var hour = 24
-        while (try? await Task.sleep(for: .seconds(3_600))) != nil {
+        while (try? await Task.sleep(for: Failpoint.upkeepInterval ?? .seconds(3_600))) != nil {
             let upkeep = Upkeep(pool: pool, retention: configuration.current.retention)
             func attempt(_ what: String, _ body: () async throws -> Void) async {
                 do { try await body() } catch { observe(.warning("\(what) was put off for an hour: \(error)")) }

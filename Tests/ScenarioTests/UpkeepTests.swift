@@ -1,0 +1,75 @@
+import Foundation
+import Testing
+import Vocabulary
+
+/// What a running daemon does every hour; what each step does, LedgerTests' `UpkeepTests` show.
+@Suite struct UpkeepTests {
+    /// Rows of one kind that are past their time, and how to find them.
+    private static let past: [(table: String, condition: String)] = [
+        ("events", "received_at < now() - interval '100 days'"),
+        ("identities", "received_at < now() - interval '100 days'"),
+        ("messages", "event < 21"),
+        ("attempts", "at < now() - interval '100 days'"),
+        ("pg_class", "relname = 'attempts_20200101'"),
+        ("breakers", "next_probe_at < now() - interval '2 days'"),
+        ("erased_events", "erased_at < now() - interval '100 days'"),
+    ]
+
+    @Test("Two daemons prune what is past its time while webhooks come and messages go; nothing else is missing")
+    func hourly() throws {
+        let receiver = try Receiver()
+        let retention = """
+            [retention]
+            events = "30d"
+            duplicates = "30d"
+            """
+        let first = try Relay([.init("crm", receiver)], settings: retention)
+        defer { first.end() }
+        try first.start()
+        for number in 0..<20 {
+            #expect(try first.source().post(Webhook("ACTIVATE", .user("u"), purchase: "old_\(number)")) == 200)
+        }
+        #expect(receiver.waitForAccepted(20))
+        let database = try first.database
+        #expect(try database.drained())
+        _ = first.stop()
+        try database.rows(
+            """
+            UPDATE events SET received_at = now() - interval '101 days';
+            UPDATE identities SET received_at = now() - interval '101 days';
+            CREATE TABLE attempts_20200101 PARTITION OF attempts FOR VALUES FROM ('2020-01-01 UTC') TO ('2020-01-02 UTC');
+            UPDATE attempts SET at = '2020-01-01 12:00 UTC' WHERE ctid IN (SELECT ctid FROM attempts LIMIT 10);
+            UPDATE attempts SET at = now() - interval '101 days' WHERE at > '2020-01-02 UTC';
+            INSERT INTO breakers (integration, reason, next_probe_at) VALUES (4711, 'x', now() - interval '3 days');
+            INSERT INTO erased_events VALUES ('x', now() - interval '101 days');
+            """)
+        for (table, condition) in Self.past {
+            #expect(try database.count(table, where: condition) > 0, "\(table)")
+        }
+
+        let second = try Relay(
+            [.init("crm", receiver)], storage: .given(database.connectionString), settings: retention)
+        defer { second.end() }
+        let relays = [first, second]
+        for relay in relays { try relay.launch(environment: ["POSTHOUSE_UPKEEP_MS": "50"]) }
+        for relay in relays { #expect(eventually { (try? relay.get("/readyz"))?.status == 200 }) }
+        var posted = 0
+        func isPruned() throws -> Bool {
+            try Self.past.allSatisfy { try database.count($0.table, where: $0.condition) == 0 }
+        }
+        while try posted < 100 || !isPruned(), posted < 5_000 {
+            let webhook = Webhook("ACTIVATE", .user("u"), purchase: "new_\(posted)")
+            #expect(try relays[posted % 2].source().post(webhook) == 200)
+            posted += 1
+        }
+        #expect(try isPruned())
+        #expect(receiver.waitForAccepted(20 + posted))
+        #expect(try database.drained())
+        #expect(receiver.count == 20 + posted)
+        for table in ["events", "identities", "messages", "attempts"] {
+            #expect(try database.count(table) == posted, "\(table)")
+        }
+        #expect(try database.count("purchases") == 20 + posted)
+        for relay in relays { #expect(relay.lines.allSatisfy { !$0.contains("was put off") }) }
+    }
+}
