@@ -120,3 +120,11 @@ func pid(of cluster: PrivateCluster) async throws -> Int32 {
     }
     return pid
 }
+
+/// What pg_controldata says of the cluster.
+func state(of data: String) throws -> String {
+    let programs = try shell("/usr/bin/pg_config", ["--bindir"]).output.trimmingCharacters(in: .newlines)
+    let lines = try shell(programs + "/pg_controldata", ["-D", data]).output.split(separator: "\n")
+    let line = try #require(lines.first { $0.hasPrefix("Database cluster state:") })
+    return line.drop { $0 != ":" }.dropFirst().trimmingCharacters(in: .whitespaces)
+}
