@@ -3,6 +3,9 @@
 ///
 /// The binary forms are those of PostgreSQL's `…send`/`…recv` functions: integers big-endian, text as UTF-8, bytea and
 /// uuid unchanged.
+///
+/// `@inlinable` here and below lets a caller in another target be compiled for its own types. Without it each value
+/// goes through the runtime's generics, which cost more than the encoding.
 @usableFromInline package protocol PostgresValue: Sendable {
     /// The type's oid in pg_type. Only types whose oid is fixed in PostgreSQL's catalogue can be declared.
     static var oid: UInt32 { get }

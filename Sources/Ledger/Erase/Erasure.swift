@@ -163,6 +163,7 @@ package struct Erasure: Sendable {
         while true {
             let wanted = (storageKeys, source, after, Self.stepMax)
             let (last, forgotten) = try await pool.retriedTransaction { session throws(DatabaseError) in
+                if !isDry { try Requeue.lock(on: session) }
                 let messages = try session.run(EraseStatements.messagesOfOthers, wanted)
                 return (messages.last?.id, try forget(messages, of: [], on: session))
             }
@@ -186,9 +187,9 @@ package struct Erasure: Sendable {
         }
     }
 
-    /// Gives up waiting deliveries of these messages, and deletes the messages that have no unsettled delivery. Takes
-    /// the lock of replays, so that none puts them into the queue again meanwhile, and locks every purchase before it
-    /// deletes anything (Architecture.md, "Locks").
+    /// Gives up waiting deliveries of these messages, and deletes the messages that have no unsettled delivery. The
+    /// caller holds the lock of replays, so that none puts them into the queue again meanwhile. Locks every purchase
+    /// before it deletes anything (Architecture.md, "Locks").
     /// - Parameter purchases: more that this transaction deletes from.
     private func forget(
         _ messages: [EraseStatements.CausedMessage], of purchases: [Identifier], on session: borrowing Session
@@ -196,7 +197,6 @@ package struct Erasure: Sendable {
         var forgotten = Forgotten()
         let rows = messages.map(\.id)
         if !isDry {
-            try Requeue.lock(on: session)
             _ = try session.execute(
                 RequeueStatements.lockPurchases, Set(messages.compactMap(\.purchase) + purchases).sorted())
             let gone = try session.run(EraseStatements.giveUp, rows)

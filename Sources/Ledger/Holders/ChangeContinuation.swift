@@ -12,8 +12,8 @@ struct ChangeContinuation {
     /// Applies the oldest unfinished change to its next purchases.
     ///
     /// Order of locks (Architecture.md, "Locks"): sources, the change, purchases. The sources' locks are shared with
-    /// webhooks: only a batch that states a change must not run at the same time, because the two would not see each
-    /// other's purchases, and no erasure.
+    /// webhooks; a batch that states a change and an erasure take them alone, because the first would not see the
+    /// purchases that this one moves, and the second removes the change.
     /// - Parameters:
     ///   - skipped: rows of changes that failed.
     ///   - row: becomes the row of the change that is applied further.
