@@ -62,15 +62,21 @@ extension Wire {
     /// Sets what every session relies on, in one round trip.
     private func prepareSession() throws(DatabaseError) {
         // The idle limit keeps a transaction that this process leaves open from holding its locks for long: it may be
-        // frozen, or on a host without power, which the server does not notice. A generic plan made while a table was
-        // small (a sequential scan) would stay while the table grows; planning anew costs some 50 µs per statement,
-        // and our statements are few and wide. A single statement is a transaction, too, and must be READ COMMITTED
-        // like those that begin with BEGIN. A warning at COMMIT must arrive whatever client_min_messages the role or
-        // database sets. JIT compilation costs more than any of our statements takes and depends on the planner's cost
-        // estimate, which is 10^10 for a disabled plan.
+        // frozen, or on a host without power. That limit does not count between two parts of one message, such as a
+        // COPY, and neither does statement_timeout (PostgreSQL's ProcessClientReadInterrupt): the server's kernel must
+        // notice that the host is gone, by default after two hours. Over a unix socket these settings do nothing.
+        // A generic plan made while a table was small (a sequential scan) would stay while the table grows; planning
+        // anew costs some 50 µs per statement, and our statements are few and wide. A single statement is a
+        // transaction, too, and must be READ COMMITTED like those that begin with BEGIN. A warning at COMMIT must
+        // arrive whatever client_min_messages the role or database sets. JIT compilation costs more than any of our
+        // statements takes and depends on the planner's cost estimate, which is 10^10 for a disabled plan.
         let sql = """
             SET statement_timeout = \(milliseconds(settings.statementTimeout));
             SET idle_in_transaction_session_timeout = \(max(1, milliseconds(settings.idleTransactionTimeout)));
+            SET tcp_keepalives_idle = 5;
+            SET tcp_keepalives_interval = 2;
+            SET tcp_keepalives_count = 3;
+            SET tcp_user_timeout = 10000;
             SET plan_cache_mode = force_custom_plan;
             SET default_transaction_isolation = 'read committed';
             SET jit = off;
