@@ -58,6 +58,7 @@ import Vocabulary
         #expect(relay.waitForLine("outcome=dead", "http_status=400") != nil)
         #expect(try relay.source().post(Self.webhook(2)) == 200)
         #expect(receiver.waitForAccepted(1))
+        #expect(try relay.database.drained())
         #expect(try relay.database.rows("SELECT attempts, http_status FROM dead_letters") == [["1", "400"]])
     }
 

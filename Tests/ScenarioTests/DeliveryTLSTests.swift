@@ -36,7 +36,9 @@ import Vocabulary
                 relay.waitForLine("integration=\(name)", "outcome=\(outcome)", Self.refusal, within: 60) != nil,
                 "\(relay.lines.suffix(5))")
         }
-        #expect(try relay.database.value("SELECT reason FROM dead_letters").contains(Self.refusal))
+        // The line is written before the settlement.
+        let database = try relay.database
+        #expect(try eventually { try database.value("SELECT reason FROM dead_letters").contains(Self.refusal) })
         #expect(late.count == 0 && doomed.count == 0, "not one byte of a message went to either")
         let process = relay.processIdentifier
         try authority.issue(file, days: 2)
@@ -73,7 +75,9 @@ import Vocabulary
         #expect(receiver.count == 1)
         let process = relay.processIdentifier
         #expect(try relay.reload().contains("changed integration backend"))
-        try relay.database.rows("UPDATE deliveries SET due_at = now()")
+        let database = try relay.database
+        #expect(try eventually { try database.count("deliveries", where: "attempts = 2 AND leased_by IS NULL") == 1 })
+        try database.rows("UPDATE deliveries SET due_at = now()")
         #expect(receiver.waitForAccepted(2, 60))
         #expect(relay.processIdentifier == process)
     }
