@@ -77,7 +77,7 @@ let package = Package(
                 .embedInCode("Schema/Migrations/M0004_collation.sql"),
                 .embedInCode("Schema/Migrations/M0005_leases.sql"),
                 .embedInCode("Schema/Migrations/M0006_holder_changes.sql"),
-                .embedInCode("Schema/Migrations/M0007_state_form.sql"),
+                .embedInCode("Schema/Migrations/M0007_state_form.sql"), .embedInCode("Schema/Migrations/M0008_flat.sql"),
             ],
             swiftSettings: sharedSettings),
         .target(

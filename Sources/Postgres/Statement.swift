@@ -3,8 +3,7 @@
 ///
 ///     static let claim = Statement<(String, Int64), (Int64, [UInt8]?)>("claim", "SELECT … WHERE name = $1 …")
 ///
-/// It is prepared once per connection under its name, so a name belongs to one text in the whole program. Name and SQL
-/// are literals: nothing from outside can become part of a statement.
+/// It is prepared once per connection under its name, so a name belongs to one text in the whole program.
 @usableFromInline package struct Statement<Parameters: Sendable, Row: Sendable>: Sendable {
     @usableFromInline package let name: String
     @usableFromInline package let sql: String
@@ -16,10 +15,10 @@
     @usableFromInline let decode: @Sendable (inout RowCursor) throws(DecodingFailure) -> Row
 
     @inlinable
-    package init<each P: PostgresValue, each R: PostgresValue>(_ name: StaticString, _ sql: StaticString)
+    package init<each P: PostgresValue, each R: PostgresValue>(_ name: StaticString, _ sql: SQL)
     where Parameters == (repeat each P), Row == (repeat each R) {
         self.name = name.description
-        self.sql = sql.description
+        self.sql = sql.text
         parameterOIDs = Self.oids(repeat (each P).self)
         resultOIDs = Self.oids(repeat (each R).self)
         encode = { values, buffer in repeat buffer.append(each values) }
@@ -35,10 +34,10 @@
     ///     static let claim = Statement<Int64, Claimed>("claim", "SELECT id, attempts …", row: Claimed.init)
     @inlinable
     package init<each P: PostgresValue, each R: PostgresValue>(
-        _ name: StaticString, _ sql: StaticString, row: @escaping @Sendable (repeat each R) -> Row
+        _ name: StaticString, _ sql: SQL, row: @escaping @Sendable (repeat each R) -> Row
     ) where Parameters == (repeat each P) {
         self.name = name.description
-        self.sql = sql.description
+        self.sql = sql.text
         parameterOIDs = Self.oids(repeat (each P).self)
         resultOIDs = Self.oids(repeat (each R).self)
         encode = { values, buffer in repeat buffer.append(each values) }

@@ -98,6 +98,15 @@ enum DatabaseAccess {
         await connection.close()
         return try outcome.get()
     }
+
+    /// Builds and drops the indexes that migrations leave for later; on a large ledger it takes minutes.
+    static func migrateIndexes(_ settings: ConnectionSettings) async throws -> IndexMigration.Outcome {
+        // Closed with its last reference, however this ends.
+        let connection = try await Connection.open(settings, thread: "indexes")
+        return try await connection.withSession { session throws(DatabaseError) in
+            try IndexMigration.run(on: session)
+        }
+    }
 }
 
 /// An error with a text for the operator; `code` is the exit code.

@@ -32,6 +32,7 @@ final class Relay: Sendable {
     private let settling: Task<Void, Never>
     /// The background tasks; they run until they are cancelled.
     private let backgroundTasks: [Task<Void, Never>]
+    private let indexing: Task<Void, Never>
     private let names: NameResolver
     let observe: Observer
 
@@ -127,6 +128,7 @@ final class Relay: Sendable {
             Task { [dispatcher] in await WakeUps(settings: settings).run { await dispatcher.wakeUp() } },
             Task { await Self.keepUp(pool, live, observe) },
         ]
+        indexing = Task { await Self.buildIndexes(settings, observe) }
         reloader = Reloader(
             started: configuration, live: live, pool: pool, queue: queue, rules: rules, signings: signings,
             dispatcher: dispatcher, resolver: resolver, openListeners: openListeners, observatory: observatory,
@@ -175,6 +177,27 @@ final class Relay: Sendable {
         }
     }
 
+    /// Builds the indexes that an update brought, and drops those that only the version before needed. It leases
+    /// nothing and has a connection of its own, so a stop does not wait for it: what it has begun is done again.
+    private static func buildIndexes(_ settings: ConnectionSettings, _ observe: @escaping Observer) async {
+        while !Task.isCancelled {
+            do {
+                if try await DatabaseAccess.migrateIndexes(settings) == .done { return }
+                try await Task.sleep(for: .seconds(60))
+            } catch {
+                // At a stop the private cluster ends what is being built.
+                if Task.isCancelled { return }
+                observe(
+                    .warning(
+                        """
+                        the indexes of this version could not be built and are tried again in an hour; \
+                        posthouse migrate builds them, too: \(error)
+                        """))
+                try? await Task.sleep(for: .seconds(3_600))
+            }
+        }
+    }
+
     /// Stops the relay at SIGTERM: takes nothing new, answers, delivers and settles what is under way, and gives every
     /// lease back.
     ///
@@ -193,6 +216,7 @@ final class Relay: Sendable {
         }
         recordQueue.close()
         backgroundTasks.forEach { $0.cancel() }
+        indexing.cancel()
         // Beside each other: a database that stores nothing must not keep attempts from ending. Whoever sent what is
         // still being stored has been answered by now. What is stored late is leased by nobody, or reclaimed.
         async let recorded = Patience.value(of: recording, within: min(Limits.recordDrainTimeout, left()))

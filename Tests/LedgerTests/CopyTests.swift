@@ -11,7 +11,7 @@ struct CopyTests {
     private static let tables = [
         "events": """
         id, key, source, app, environment, vendor_event_id, name, type, holder, occurred_at_ms, purchase,
-        store_transaction_id, body
+        store_transaction_id, body, stray
         """,
         "purchases": """
         id, source, app, environment, store, key, kind, product, plan, subscription_id, as_of_ms, state

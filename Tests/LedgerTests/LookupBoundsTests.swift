@@ -12,7 +12,7 @@ import Vocabulary
 struct LookupBoundsTests {
     /// One holder with a thousand purchases, of which one is held; one transaction with a thousand webhooks; one login
     /// that moved a thousand purchases, with two messages of each; a thousand deliveries that wait and as many dead
-    /// letters.
+    /// letters. Five thousand webhooks of others, each with a purchase of its own.
     private static let thousands = """
         INSERT INTO integrations (name) VALUES ('backend');
         INSERT INTO purchases SELECT md5(n::text)::uuid, 'shop', '', 'PRODUCTION', 'S', n::text, 'subscription',
@@ -23,6 +23,8 @@ struct LookupBoundsTests {
             n = 500, n, n FROM generate_series(1, 1000) AS n;
         INSERT INTO events SELECT n, md5(n::text)::uuid, 'shop', '', 'PRODUCTION', NULL, 'X', 'X', 'user:u', n,
             md5('1')::uuid, 't1', now(), '' FROM generate_series(1, 1000) AS n;
+        INSERT INTO events SELECT -n, md5((-n)::text)::uuid, 'shop', '', 'PRODUCTION', NULL, 'X', 'X', 'user:' || n, n,
+            md5('other' || n)::uuid, 'o' || n, now(), '' FROM generate_series(1, 5000) AS n;
         INSERT INTO transfers (id, purchase, from_holder, to_holder, ordinal, event) SELECT md5(n::text)::uuid,
             md5(n::text)::uuid, 'anon:a', 'user:u', 1, 1000 FROM generate_series(1, 1000) AS n;
         INSERT INTO messages (id, key, event, type, transfer, envelope) SELECT n, md5(n::text)::uuid, 1000, 'X',

@@ -80,6 +80,33 @@ struct LookupHoldersTests {
         }
     }
 
+    /// A plan for all of them at once is right only for as few as the planner believes them to be.
+    @Test("Recording asks for the stray events of whom a batch is about, whatever the planner believes of their number")
+    func strayEvents() async throws {
+        try await TestLedger.run { ledger in
+            try ledger.psql(Self.manyRows)
+            try ledger.psql("UPDATE events SET stray = false")
+            try ledger.psql("VACUUM FULL ANALYZE events")
+            try ledger.psql(
+                """
+                INSERT INTO events SELECT 20000 + n, md5((-n)::text)::uuid, 'shop', '', 'PRODUCTION', NULL, 'X', 'X',
+                    'user:stray' || n, n, NULL, NULL, now(), '' FROM generate_series(1, 5000) AS n
+                """)
+            for entry in Self.catalogue where ["holder_identities", "holder_register"].contains(entry.name) {
+                let types = entry.parameterOIDs.map { "\($0)::regtype::text" }.joined(separator: " || ', ' || ")
+                let declared = try ledger.psql("SELECT \(types)")
+                let plan = try ledger.psql(
+                    """
+                    SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_hashjoin = off;
+                    SET enable_mergejoin = off;
+                    PREPARE s (\(declared)) AS \(entry.sql);
+                    EXPLAIN (ANALYZE, TIMING OFF) EXECUTE s (\(entry.parameters))
+                    """)
+                #expect(plan.contains("events_stray") && !plan.contains("rows=5000"), "\(plan)")
+            }
+        }
+    }
+
     /// 20,000 holders with one purchase, event, transfer and link each.
     private static let manyRows = """
         INSERT INTO purchases SELECT md5(n::text)::uuid, 'shop', '', 'PRODUCTION', 'S', n::text, 'subscription', 'gold',

@@ -46,6 +46,7 @@ struct StatementCatalogueTests {
         [
             Entry(Durability.settings), Entry(Durability.backend), Entry(ServerAdvice.settings),
             Entry(Migrator.exists), Entry(Migrator.applied), Entry(Migrator.record),
+            Entry(IndexMigration.lock), Entry(IndexMigration.unlock), Entry(IndexMigration.existing),
             Entry(QueueFigures.statement), Entry(LedgerContents.hasSchema), Entry(LedgerContents.contents),
             Entry(Pauses.names), Entry(SourceNames.remember), Entry(SourceNames.exists), Entry(SourceNames.vanished),
             Entry(TraceStatements.events), Entry(TraceStatements.messages), Entry(TraceStatements.waiting),
@@ -101,7 +102,7 @@ struct StatementCatalogueTests {
     ]
 
     private static let queueing: [Entry] = [
-        Entry(QueueStatements.register), Entry(QueueStatements.renew), Entry(QueueStatements.stateForm),
+        Entry(QueueStatements.register), Entry(QueueStatements.renew), Entry(QueueStatements.ledgerForm),
         Entry(HolderStatements.changing),
         Entry(QueueStatements.otherLeases), Entry(QueueStatements.expire),
         Entry(QueueStatements.expirePredecessor), Entry(QueueStatements.leave), Entry(QueueStatements.reclaim),
@@ -140,7 +141,7 @@ struct StatementCatalogueTests {
     private static let erasing: [Entry] = [
         Entry(EraseStatements.linked),
         Entry(EraseStatements.standIns),
-        Entry(EraseStatements.events),
+        Entry(EraseStatements.strayEvents), Entry(EraseStatements.purchasesOf), Entry(EraseStatements.eventsOf),
         Entry(EraseStatements.lockEvents),
         Entry(EraseStatements.messagesOf),
         Entry(EraseStatements.messagesOfOthers),

@@ -86,6 +86,8 @@ class Comparison:
         messages, events = self.relay.messages(tag), self.relay.events(tag)
         if len(events) != (count := len({step["id"] for step in stated})):
             return Difference("messages", f"{count} events were sent, {len(events)} are stored")
+        if lost := [event["type"] for event in events if not event["findable"]]:
+            return Difference("messages", f"nothing leads from the holder to its events: {lost}")
         own = collections.Counter(message["event"] for message in messages if not message["transfer"])
         for event in events:
             native = event["type"].endswith(("_TRANSFERRED", "_RECEIVED"))

@@ -134,13 +134,14 @@ class Relay:
         return {plain(row["purchase"], tag): row["product"] for row in rows}
 
     def messages(self, tag: str) -> list[dict]:
-        return self.rows(f"""SELECT replace(m.key::text, '-', '') AS key, m.type, m.event, e.type AS event_type,
+        return self.rows(f"""SELECT replace(coalesce(m.key, e.key)::text, '-', '') AS key, m.type, m.event, e.type AS event_type,
             replace(t.id::text, '-', '') AS transfer, t.from_holder, t.to_holder
             FROM messages m JOIN events e ON e.id = m.event LEFT JOIN transfers t ON t.id = m.transfer
             WHERE e.holder LIKE '%-{tag}'""")
 
     def events(self, tag: str) -> list[dict]:
-        return self.rows(f"SELECT id, type FROM events WHERE holder LIKE '%-{tag}'")
+        return self.rows(f"""SELECT id, type, stray OR EXISTS (SELECT FROM entitlements n
+            WHERE n.holder = e.holder AND n.purchase = e.purchase) AS findable FROM events e WHERE holder LIKE '%-{tag}'""")
 
     def drain(self) -> None:
         """Returns when every delivery is settled; each that is settled makes the wait longer again."""

@@ -7,7 +7,7 @@ import os
 import time
 
 from bed import Bed, Plan
-from oracle import Fault, Ledger
+from oracle import MESSAGE_ID, Fault, Ledger
 from processes import BenchError
 from webhooks import History
 
@@ -57,8 +57,8 @@ async def discard(bed: Bed, deadline: float) -> None:
         if bed.rng.random() < 0.7:
             await command(bed, "discard", receiver.name)
             receiver.given_up.update((await bed.current.ask(
-                "SELECT 'msg_' || replace(m.key::text, '-', '') FROM dead_letters d JOIN messages m ON m.id = d.message "
-                "WHERE d.reason = 'discarded by hand'")).split())
+                f"SELECT {MESSAGE_ID} FROM dead_letters d JOIN messages m ON m.id = d.message "
+                "JOIN events e ON e.id = m.event WHERE d.reason = 'discarded by hand'")).split())
         await command(bed, "resume", receiver.name)
         await bed.rest(0, 0.5)
         await command(bed, "replay", "--integration", receiver.name, "--outcome", "dead")

@@ -17,6 +17,8 @@ SLACK_S = 1.0
 # Longer than it takes from a receiver's answer to its settling, while nothing is broken.
 SETTLED_S = 2.0
 EXAMPLES = 3
+# Of messages m joined with their events e: what passes an event on has the event's key.
+MESSAGE_ID = "'msg_' || replace(coalesce(m.key, e.key)::text, '-', '')"
 
 
 @dataclasses.dataclass
@@ -41,7 +43,8 @@ class Fault:
 async def leased(server: Server) -> set[tuple[str, str]]:
     """Receiver and webhook-id of each delivery that is leased now."""
     rows = await server.ask(
-        "SELECT i.name, 'msg_' || replace(m.key::text, '-', '') FROM deliveries d JOIN messages m ON m.id = d.message "
+        f"SELECT i.name, {MESSAGE_ID} FROM deliveries d JOIN messages m ON m.id = d.message "
+        "JOIN events e ON e.id = m.event "
         "JOIN integrations i ON i.id = d.integration WHERE d.leased_by IS NOT NULL", patience_s=3)
     return {tuple(row.split("|")) for row in rows.splitlines()}
 
@@ -78,14 +81,15 @@ class Ledger:
     accepted: dict[str, set[str]]
     # Integration name: messages given up.
     dead: dict[str, set[str]]
+    # Ids of events that neither their holder nor the holder's purchases lead to.
+    unfindable: list[str]
 
     @staticmethod
     async def read(server: Server) -> "Ledger":
         async def rows(sql: str) -> list[list]:
             return json.loads(await server.ask(f"SELECT coalesce(json_agg(json_build_array{sql}", patience_s=120))
 
-        key = "'msg_' || replace(m.key::text, '-', '')"
-        messages = await rows(f"({key}, e.vendor_event_id, m.type, m.id)), '[]') FROM messages m "
+        messages = await rows(f"({MESSAGE_ID}, e.vendor_event_id, m.type, m.id)), '[]') FROM messages m "
                               "JOIN events e ON e.id = m.event WHERE m.type NOT LIKE 'posthouse.%'")
         events = await rows("(vendor_event_id, count)), '[]') FROM (SELECT vendor_event_id, count(*) FROM events "
                             "GROUP BY 1) t")
@@ -93,14 +97,17 @@ class Ledger:
                                "JOIN purchases p ON p.id = t.purchase")
         access = await rows("(p.key, holder, active)), '[]') FROM entitlements e "
                             "JOIN purchases p ON p.id = e.purchase")
-        accepted = await rows(f"(i.name, {key})), '[]') FROM attempts a JOIN integrations i ON i.id = a.integration "
-                              "JOIN messages m ON m.id = a.message WHERE a.outcome = 'accepted'")
-        dead = await rows(f"(i.name, {key})), '[]') FROM dead_letters d JOIN integrations i ON i.id = d.integration "
-                          "JOIN messages m ON m.id = d.message WHERE m.type NOT LIKE 'posthouse.%'")
+        accepted = await rows(f"(i.name, {MESSAGE_ID})), '[]') FROM attempts a JOIN integrations i ON i.id = a.integration "
+                              "JOIN messages m ON m.id = a.message JOIN events e ON e.id = m.event WHERE a.outcome = 'accepted'")
+        dead = await rows(f"(i.name, {MESSAGE_ID})), '[]') FROM dead_letters d JOIN integrations i ON i.id = d.integration "
+                          "JOIN messages m ON m.id = d.message JOIN events e ON e.id = m.event WHERE m.type NOT LIKE 'posthouse.%'")
+        unfindable = await rows("(e.vendor_event_id)), '[]') FROM events e WHERE NOT e.stray AND e.holder <> '' "
+                                "AND NOT EXISTS (SELECT FROM entitlements n WHERE n.purchase = e.purchase "
+                                "AND n.holder = e.holder)")
         return Ledger(
             {row[0]: (row[1], row[2], row[3]) for row in messages}, collections.Counter(dict(events)),
             collections.Counter(tuple(row) for row in transfers), {(row[0], row[1]): row[2] for row in access},
-            by_integration(accepted), by_integration(dead))
+            by_integration(accepted), by_integration(dead), [row[0] for row in unfindable])
 
 
 def by_integration(rows: list[list]) -> dict[str, set[str]]:
@@ -155,6 +162,8 @@ def examine(sender: Sender, receivers: list[Receiver], ledger: Ledger, findings:
     for event_id in sender.acknowledged:
         if reported[event_id] == 0 and not sent[event_id].is_native:
             findings.add("acknowledged events without a message", event_id)
+    for event_id in ledger.unfindable:
+        findings.add("events that nothing leads to", event_id)
     examine_transfers(sender, ledger, findings)
     duplicates: list[str] = []
     for receiver in receivers:

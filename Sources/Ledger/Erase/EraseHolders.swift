@@ -53,7 +53,7 @@ extension Erasure {
         }
         let held = try session.run(EraseStatements.held, (storageKeys, source))
         let purchases = found.union(held).sorted()
-        let form = try StateForm.readByAll(on: session)
+        let form = try LedgerForm.readByAll(on: session)
         var erased: Set<Identifier> = []
         for start in stride(from: 0, to: purchases.count, by: Int(Self.stepMax)) {
             let step = Array(purchases[start..<min(start + Int(Self.stepMax), purchases.count)])
@@ -146,7 +146,7 @@ extension Erasure {
     /// What a newer version added to the state can be neither renamed nor dropped by this one without damage to the
     /// purchase, so the person's id in it is an error.
     private func rename(
-        _ purchase: Reading, _ form: StateForm, on session: borrowing Session
+        _ purchase: Reading, _ form: LedgerForm, on session: borrowing Session
     ) throws(DatabaseError) {
         if ids.occur(inLines: purchase.state.unknownLines) {
             throw .protocolViolation(

@@ -20,6 +20,8 @@ enum EraseScans {
     struct StoredMessage {
         let envelope: [UInt8]
         let derivedBody: [UInt8]?
+        /// The holder of its event, as a storage key.
+        let holder: String
     }
 
     struct Quarantined {
@@ -64,14 +66,18 @@ enum EraseScans {
         FROM purchases WHERE id > $2 ORDER BY id LIMIT $3
         """, row: ScannedPurchase.init)
 
-    static let body = Statement<Int64, [UInt8]>("erase_body", "SELECT body FROM events WHERE id = $1 FOR UPDATE")
+    static let body = Statement<Int64, ([UInt8], String)>(
+        "erase_body", "SELECT body, holder FROM events WHERE id = $1 FOR UPDATE")
 
     static let rewriteBody = Statement<(Int64, [UInt8]), ()>(
         "erase_rewrite_body", "UPDATE events SET body = $2 WHERE id = $1")
 
     static let message = Statement<Int64, StoredMessage>(
-        "erase_message", "SELECT envelope, derived_body FROM messages WHERE id = $1 FOR UPDATE",
-        row: StoredMessage.init)
+        "erase_message",
+        """
+        SELECT m.envelope, m.derived_body, e.holder FROM messages m JOIN events e ON e.id = m.event
+        WHERE m.id = $1 FOR UPDATE OF m
+        """, row: StoredMessage.init)
 
     static let rewriteMessage = Statement<(Int64, [UInt8], [UInt8]?), ()>(
         "erase_rewrite_message", "UPDATE messages SET envelope = $2, derived_body = $3 WHERE id = $1")

@@ -50,12 +50,30 @@ enum EraseStatements {
         FROM unnest($1) WITH ORDINALITY AS w (holder, n) CROSS JOIN erasure_salt s ORDER BY w.n
         """)
 
-    /// Events of holders, ascending, after id $3.
-    static let events = Statement<([String], String?, Int64, Int32), OwnEvent>(
-        "erase_events",
+    /// Events of holders that their purchases do not lead to, ascending, after id $3.
+    static let strayEvents = Statement<([String], String?, Int64, Int32), OwnEvent>(
+        "erase_stray_events",
         """
-        SELECT id, key, purchase FROM events WHERE holder = ANY ($1) AND ($2 IS NULL OR source = $2) AND id > $3
-        ORDER BY id LIMIT $4
+        SELECT id, key, purchase FROM events
+        WHERE holder = ANY ($1) AND stray AND ($2 IS NULL OR source = $2) AND id > $3 ORDER BY id LIMIT $4
+        """, row: OwnEvent.init)
+
+    /// Purchases of holders, ascending, after $2.
+    static let purchasesOf = Statement<([String], Identifier, Int32), Identifier>(
+        "erase_purchases_of",
+        """
+        SELECT DISTINCT purchase FROM entitlements WHERE holder = ANY ($1) AND purchase > $2 ORDER BY purchase LIMIT $3
+        """)
+
+    /// The other events of holders, of purchases ($5), ascending, after id $3.
+    static let eventsOf = Statement<([String], String?, Int64, Int32, [Identifier]), OwnEvent>(
+        "erase_events_of",
+        """
+        SELECT e.id, e.key, e.purchase FROM unnest($5) AS w (purchase) CROSS JOIN LATERAL (
+            SELECT id, key, purchase FROM events
+            WHERE purchase = w.purchase AND holder = ANY ($1) AND NOT stray AND ($2 IS NULL OR source = $2) AND id > $3
+            ORDER BY id LIMIT $4) AS e
+        ORDER BY e.id LIMIT $4
         """, row: OwnEvent.init)
 
     /// Messages that events caused.
@@ -129,12 +147,14 @@ enum EraseStatements {
         ) AS s WHERE $3 IS NULL OR source = $3
         """)
 
+    private static let arrived = EventsOfHolder.rows("w.holder", where: "source = $2", limit: "1")
+
     /// Whether events of the holders came to a source, or messages about transfers from and to them that others'
     /// events caused.
     static let hasArrivals = Statement<([String], String), Bool>(
         "erase_has_arrivals",
         """
-        SELECT EXISTS (SELECT FROM events WHERE holder = ANY ($1) AND source = $2)
+        SELECT EXISTS (SELECT FROM unnest($1) AS w (holder) CROSS JOIN LATERAL (\(arrived)) AS o)
             OR EXISTS (SELECT FROM transfers t JOIN messages m ON m.event = t.event AND m.transfer = t.id
                        JOIN events e ON e.id = m.event
                        WHERE (t.from_holder = ANY ($1) OR t.to_holder = ANY ($1)) AND e.source = $2)

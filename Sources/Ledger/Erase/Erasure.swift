@@ -123,36 +123,67 @@ package struct Erasure: Sendable {
     }
 
     private func eraseEvents(in pool: Pool, into tally: inout Tally, _ own: inout Own) async throws(DatabaseError) {
-        var after: Int64 = 0
-        while true {
+        var (after, stray): (Int64, [EraseStatements.OwnEvent]?) = (0, nil)
+        while stray?.isEmpty != true {
             let wanted = (storageKeys, source, after, Self.stepMax)
-            let page = try await pool.retriedTransaction { session throws(DatabaseError) in
-                let page = try session.run(EraseStatements.events, wanted)
-                if !isDry { _ = try session.execute(EraseStatements.remember, page.map(\.key)) }
-                return page
+            let page = try await eraseEvents(in: pool, into: &tally, &own) { session throws(DatabaseError) in
+                try session.run(EraseStatements.strayEvents, wanted)
             }
-            guard let last = page.last?.id else { return }
-            after = last
-            let (forgotten, gone, alone) = try await pool.retriedTransaction { session throws(DatabaseError) in
-                if !isDry {
-                    try Requeue.lock(on: session)
-                    _ = try session.execute(EraseStatements.lockEvents, page.map(\.id))
-                }
-                let messages = try session.run(EraseStatements.messagesOf, page.map(\.id))
-                let forgotten = try forget(messages, of: page.compactMap(\.purchase), on: session)
-                let gone = page.filter { !forgotten.busyEvents.contains($0.id) }
-                if !isDry {
-                    _ = try session.execute(EraseStatements.eventKeys, gone.map(\.key))
-                    _ = try session.execute(EraseStatements.deleteEvents, gone.map(\.id))
-                }
-                let alone = try deleteAlone(Set(gone.compactMap(\.purchase)).sorted(), on: session)
-                return (forgotten, gone.count, alone)
-            }
-            tally.events += gone
-            own.events.formUnion(page.map(\.id))
-            own.purchases.formUnion(alone)
-            forgotten.add(to: &tally, &own)
+            (after, stray) = (page.last?.id ?? after, page)
         }
+        var purchases = [Identifier(high: 0, low: 0)]
+        while let last = purchases.last {
+            let wanted = (storageKeys, last, Self.stepMax)
+            purchases = try await pool.withSession { session throws(DatabaseError) in
+                try session.run(EraseStatements.purchasesOf, wanted)
+            }
+            try await eraseEvents(of: purchases, in: pool, into: &tally, &own)
+        }
+    }
+
+    private func eraseEvents(
+        of purchases: [Identifier], in pool: Pool, into tally: inout Tally, _ own: inout Own
+    ) async throws(DatabaseError) {
+        var after: Int64? = purchases.isEmpty ? nil : 0
+        while let from = after {
+            let wanted = (storageKeys, source, from, Self.stepMax, purchases)
+            after = try await eraseEvents(in: pool, into: &tally, &own) { session throws(DatabaseError) in
+                try session.run(EraseStatements.eventsOf, wanted)
+            }.last?.id
+        }
+    }
+
+    /// Erases one page of the person's events; returns it.
+    private func eraseEvents(
+        in pool: Pool, into tally: inout Tally, _ own: inout Own,
+        _ read: @escaping @Sendable (borrowing Session) throws(DatabaseError) -> [EraseStatements.OwnEvent]
+    ) async throws(DatabaseError) -> [EraseStatements.OwnEvent] {
+        let page = try await pool.retriedTransaction { session throws(DatabaseError) in
+            let page = try read(session)
+            if !isDry { _ = try session.execute(EraseStatements.remember, page.map(\.key)) }
+            return page
+        }
+        if page.isEmpty { return [] }
+        let (forgotten, gone, alone) = try await pool.retriedTransaction { session throws(DatabaseError) in
+            if !isDry {
+                try Requeue.lock(on: session)
+                _ = try session.execute(EraseStatements.lockEvents, page.map(\.id))
+            }
+            let messages = try session.run(EraseStatements.messagesOf, page.map(\.id))
+            let forgotten = try forget(messages, of: page.compactMap(\.purchase), on: session)
+            let gone = page.filter { !forgotten.busyEvents.contains($0.id) }
+            if !isDry {
+                _ = try session.execute(EraseStatements.eventKeys, gone.map(\.key))
+                _ = try session.execute(EraseStatements.deleteEvents, gone.map(\.id))
+            }
+            let alone = try deleteAlone(Set(gone.compactMap(\.purchase)).sorted(), on: session)
+            return (forgotten, gone.count, alone)
+        }
+        tally.events += gone
+        own.events.formUnion(page.map(\.id))
+        own.purchases.formUnion(alone)
+        forgotten.add(to: &tally, &own)
+        return page
     }
 
     /// Erases messages of others' events: those of the person are gone.

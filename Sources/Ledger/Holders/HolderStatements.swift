@@ -53,7 +53,8 @@ enum HolderStatements {
     }
 
     /// What is known of an identity: the first install that identified as it; if that is not known, two of the installs
-    /// that webhooks linked it with (the oldest links); and whether the ledger names it at all.
+    /// that webhooks linked it with (the oldest links); and whether the ledger names it at all. Stray events are asked
+    /// for by a subquery with LIMIT, here and below: EXISTS may be planned as one scan of their whole index.
     static let identities = Statement<Keys, IdentityRow>(
         "holder_identities",
         """
@@ -66,9 +67,9 @@ enum HolderStatements {
                    OR EXISTS (SELECT FROM entitlements e JOIN purchases p ON p.id = e.purchase
                               WHERE e.holder = 'user:' || w.identity AND p.source = w.source AND p.app = w.app
                                 AND p.environment = w.environment)
-                   OR EXISTS (SELECT FROM events e
-                              WHERE e.holder = 'user:' || w.identity AND e.source = w.source AND e.app = w.app
-                                AND e.environment = w.environment)
+                   OR (SELECT true FROM events e
+                       WHERE e.holder = 'user:' || w.identity AND e.stray AND e.source = w.source
+                         AND e.app = w.app AND e.environment = w.environment LIMIT 1) IS NOT NULL
         FROM unnest($1, $2, $3, $4) AS w (identity, source, app, environment)
         LEFT JOIN install_identities i USING (identity, source, app, environment)
         """, row: identity)
@@ -95,9 +96,9 @@ enum HolderStatements {
           AND NOT EXISTS (SELECT FROM entitlements e JOIN purchases p ON p.id = e.purchase
                           WHERE e.holder = 'anon:' || w.install AND p.source = w.source AND p.app = w.app
                             AND p.environment = w.environment)
-          AND NOT EXISTS (SELECT FROM events e
-                          WHERE e.holder = 'anon:' || w.install AND e.source = w.source AND e.app = w.app
-                            AND e.environment = w.environment)
+          AND (SELECT true FROM events e
+               WHERE e.holder = 'anon:' || w.install AND e.stray AND e.source = w.source
+                 AND e.app = w.app AND e.environment = w.environment LIMIT 1) IS NULL
         ORDER BY w.install, w.source, w.app, w.environment
         ON CONFLICT (install, source, app, environment) DO NOTHING
         RETURNING install, source, app, environment

@@ -46,7 +46,7 @@ package final class Registration: Sendable {
     private let version: String
     private let clock: DatabaseClock
     private let state = Mutex(State.unregistered)
-    private let readByAll = Mutex(StateForm.one)
+    private let readByAll = Mutex(LedgerForm.one)
     private let watch = Mutex(LeaseWatch())
 
     /// - Parameter key: of this daemon alone; nil: none, so that its lease has to run out.
@@ -97,7 +97,7 @@ package final class Registration: Sendable {
     package func isCurrent(_ lease: Int64) -> Bool { known == lease }
 
     /// The form in which purchases are written: as of the last renewal, the newest that every living daemon reads.
-    var stateForm: StateForm { readByAll.withLock { $0 } }
+    var ledgerForm: LedgerForm { readByAll.withLock { $0 } }
 
     /// The id that what was unblocked is leased under if this daemon may start it; nil: any daemon may claim it.
     var leaseForSuccessors: Int64? { mayStart ? known : nil }
@@ -135,10 +135,10 @@ package final class Registration: Sendable {
 
     private func insert() async throws -> Lease {
         let asked = ContinuousClock.Instant.now
-        let row = (key, version, Self.leaseMilliseconds, StateForm.current.rawValue)
+        let row = (key, version, Self.leaseMilliseconds, LedgerForm.current.rawValue)
         let registered = try await pool.withSession { [self] session throws(DatabaseError) in
             let registered = try session.run(QueueStatements.register, row)
-            let form = try StateForm.readByAll(on: session)
+            let form = try LedgerForm.readByAll(on: session)
             readByAll.withLock { $0 = form }
             return registered
         }
@@ -153,7 +153,7 @@ package final class Registration: Sendable {
         let asked = ContinuousClock.Instant.now
         let renewed = try await pool.withSession { [self] session throws(DatabaseError) in
             let renewed = try session.run(QueueStatements.renew, (id, Self.leaseMilliseconds))
-            let form = try StateForm.readByAll(on: session)
+            let form = try LedgerForm.readByAll(on: session)
             readByAll.withLock { $0 = form }
             return renewed
         }

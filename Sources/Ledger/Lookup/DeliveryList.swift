@@ -81,7 +81,7 @@ enum DeliveryListStatements {
     static let waiting = Statement<Wanted, Row>(
         "list_waiting",
         """
-        SELECT d.id, m.key, m.type, d.integration, d.attempts, (extract(epoch FROM d.created_at) * 1000)::bigint,
+        SELECT d.id, coalesce(m.key, e.key), m.type, d.integration, d.attempts, (extract(epoch FROM d.created_at) * 1000)::bigint,
                (extract(epoch FROM d.due_at) * 1000)::bigint, d.blocked, a.http_status, a.failure,
                coalesce(e.store_transaction_id, t.store_transaction_id)
         FROM (SELECT * FROM deliveries
@@ -96,7 +96,7 @@ enum DeliveryListStatements {
     static let dead = Statement<Wanted, Row>(
         "list_dead",
         """
-        SELECT l.delivery, m.key, m.type, l.integration, l.attempts, (extract(epoch FROM l.died_at) * 1000)::bigint,
+        SELECT l.delivery, coalesce(m.key, e.key), m.type, l.integration, l.attempts, (extract(epoch FROM l.died_at) * 1000)::bigint,
                NULL::bigint, false, l.http_status, l.reason, coalesce(e.store_transaction_id, t.store_transaction_id)
         FROM (SELECT * FROM dead_letters
               WHERE ($1 IS NULL OR integration = $1)
@@ -109,7 +109,7 @@ enum DeliveryListStatements {
     static let delivered = Statement<Wanted, Row>(
         "list_delivered",
         """
-        SELECT a.delivery, m.key, m.type, a.integration, a.attempt, (extract(epoch FROM a.at) * 1000)::bigint,
+        SELECT a.delivery, coalesce(m.key, e.key), m.type, a.integration, a.attempt, (extract(epoch FROM a.at) * 1000)::bigint,
                NULL::bigint, false, a.http_status, NULL::text,
                coalesce(e.store_transaction_id, t.store_transaction_id)
         FROM (SELECT * FROM attempts

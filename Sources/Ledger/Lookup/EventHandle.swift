@@ -86,7 +86,13 @@ enum EventHandleStatements {
         "find_transaction",
         """
         SELECT id FROM (
-            (SELECT id FROM events WHERE store_transaction_id = $1 ORDER BY id DESC LIMIT $2)
+            (SELECT id FROM events
+             WHERE store_transaction_id = $1 AND purchase IS NULL ORDER BY id DESC LIMIT $2)
+            UNION
+            (SELECT own.id FROM transactions x CROSS JOIN LATERAL (
+                SELECT id FROM events WHERE purchase = x.purchase AND store_transaction_id = $1
+                ORDER BY id DESC LIMIT $2) AS own
+             WHERE x.store_transaction_id = $1 ORDER BY own.id DESC LIMIT $2)
             UNION (SELECT t.event FROM transfers t JOIN transactions x ON x.purchase = t.purchase
                    WHERE x.store_transaction_id = $1 ORDER BY t.event DESC LIMIT $2)) AS found
         ORDER BY id DESC LIMIT $2
@@ -97,13 +103,19 @@ enum EventHandleStatements {
         "find_holder",
         """
         SELECT id FROM (
-            (SELECT id FROM events WHERE holder = $1 ORDER BY id DESC LIMIT $2)
+            \(EventsOfHolder.rows("$1", order: "DESC", limit: "$2"))
             UNION (SELECT event FROM transfers WHERE from_holder = $1 ORDER BY event DESC LIMIT $2)
             UNION (SELECT event FROM transfers WHERE to_holder = $1 ORDER BY event DESC LIMIT $2)) AS found
         ORDER BY id DESC LIMIT $2
         """)
 
-    static let byMessage = Statement<Identifier, Int64>("find_message", "SELECT event FROM messages WHERE key = $1")
+    static let byMessage = Statement<Identifier, Int64>(
+        "find_message",
+        """
+        SELECT event FROM messages WHERE key = $1
+        UNION ALL
+        SELECT m.event FROM identities i JOIN messages m ON m.event = i.event AND m.key IS NULL WHERE i.key = $1
+        """)
 
     static let byTransfer = Statement<Identifier, Int64>("find_transfer", "SELECT event FROM transfers WHERE id = $1")
 

@@ -107,7 +107,14 @@ enum HolderHistoryStatements {
             event: event, eventID: vendorEventID ?? eventKey?.eventID, occurredAt: occurredAt)
     }
 
-    /// Each of the three lists is limited by its own index before they are combined.
+    private static let own = EventsOfHolder.rows(
+        "w.holder",
+        where: """
+            id < $6 AND environment = $4 AND ($5 IS NULL OR source = $5)
+            AND (w.source IS NULL OR source = w.source AND app = w.app)
+            """, order: "DESC", limit: "$7")
+
+    /// Each of the lists is limited by its own index before they are combined.
     static let events = Statement<([String], [String?], [String?], String, String?, Int64, Int32), PastEvent>(
         "lookup_history_events",
         """
@@ -117,10 +124,7 @@ enum HolderHistoryStatements {
         FROM (
             SELECT DISTINCT x.id FROM unnest($1, $2, $3) AS w (holder, source, app)
             CROSS JOIN LATERAL (
-                (SELECT id FROM events
-                 WHERE holder = w.holder AND id < $6 AND environment = $4 AND ($5 IS NULL OR source = $5)
-                   AND (w.source IS NULL OR source = w.source AND app = w.app)
-                 ORDER BY id DESC LIMIT $7)
+                \(own)
                 UNION ALL
                 (SELECT t.event FROM transfers t JOIN purchases p ON p.id = t.purchase
                  WHERE t.from_holder = w.holder AND t.event < $6 AND p.environment = $4

@@ -95,8 +95,13 @@ enum HolderInstallStatements {
              FROM entitlements e JOIN purchases p ON p.id = e.purchase
              WHERE e.holder = $4 AND p.source = $2 AND p.app = $3 LIMIT 1000)
             UNION ALL
+            (SELECT p.environment, (extract(epoch FROM own.received_at) * 1000)::bigint
+             FROM entitlements n JOIN purchases p ON p.id = n.purchase CROSS JOIN LATERAL (
+                SELECT received_at FROM events WHERE purchase = n.purchase AND holder = $4 ORDER BY id LIMIT 1) AS own
+             WHERE n.holder = $4 AND p.source = $2 AND p.app = $3 LIMIT 1000)
+            UNION ALL
             (SELECT environment, (extract(epoch FROM received_at) * 1000)::bigint
-             FROM events WHERE holder = $4 AND source = $2 AND app = $3 ORDER BY id LIMIT 1000)
+             FROM events WHERE holder = $4 AND stray AND source = $2 AND app = $3 ORDER BY id LIMIT 1000)
         ) AS k
         WHERE $5 IS NULL OR environment = $5
         GROUP BY environment ORDER BY environment <> 'PRODUCTION', environment

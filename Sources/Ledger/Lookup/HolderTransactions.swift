@@ -58,20 +58,25 @@ enum HolderTransactionStatements {
     >(
         "lookup_transactions",
         """
-        SELECT p.id, p.kind, p.product, t.effective_next_renewal_at_ms, t.offer_type, t.status,
-               ARRAY (SELECT DISTINCT e.type FROM events e
-                      WHERE e.store_transaction_id = t.store_transaction_id AND e.purchase = p.id
-                        AND e.type = ANY ($7)),
-               ARRAY (SELECT DISTINCT v FROM events e, substring(encode(e.body, 'escape') FROM $9) AS v
-                      WHERE e.store_transaction_id = t.store_transaction_id AND e.purchase = p.id AND v IS NOT NULL)
-        FROM (
+        WITH h AS MATERIALIZED (
             SELECT DISTINCT e.purchase FROM unnest($1, $2, $3) AS w (holder, source, app)
             JOIN entitlements e ON e.holder = w.holder
             JOIN purchases p ON p.id = e.purchase AND p.environment = $4 AND p.product = ANY ($6)
             WHERE ($5 IS NULL OR p.source = $5) AND (w.source IS NULL OR p.source = w.source AND p.app = w.app)
-        ) AS h
-        JOIN purchases p ON p.id = h.purchase
-        JOIN transactions t ON t.purchase = p.id
-        LIMIT $8
+        ), chosen AS MATERIALIZED (
+            SELECT p.kind, p.product, t.*
+            FROM h JOIN purchases p ON p.id = h.purchase JOIN transactions t ON t.purchase = p.id LIMIT $8
+        ), stated AS MATERIALIZED (
+            SELECT e.purchase, e.store_transaction_id, array_agg(DISTINCT e.type) FILTER (WHERE e.type = ANY ($7)) AS types,
+                   array_agg(DISTINCT v) FILTER (WHERE v IS NOT NULL) AS texts
+            FROM (SELECT DISTINCT purchase FROM chosen) AS p JOIN events e ON e.purchase = p.purchase
+            JOIN chosen c ON c.purchase = e.purchase AND c.store_transaction_id = e.store_transaction_id
+            CROSS JOIN LATERAL substring(encode(e.body, 'escape') FROM $9) AS v
+            GROUP BY e.purchase, e.store_transaction_id
+        )
+        SELECT c.purchase, c.kind, c.product, c.effective_next_renewal_at_ms, c.offer_type, c.status,
+               coalesce(s.types, '{}'), coalesce(s.texts, '{}')
+        FROM chosen c
+        LEFT JOIN stated s ON s.purchase = c.purchase AND s.store_transaction_id = c.store_transaction_id
         """, row: transaction)
 }

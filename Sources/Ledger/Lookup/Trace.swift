@@ -166,7 +166,8 @@ enum TraceStatements {
         "trace_messages",
         """
         SELECT * FROM (
-            SELECT id, event, key, type, transfer FROM messages WHERE event = ANY ($1) ORDER BY id DESC LIMIT $2
+            SELECT m.id, m.event, coalesce(m.key, e.key), m.type, m.transfer
+            FROM messages m JOIN events e ON e.id = m.event WHERE m.event = ANY ($1) ORDER BY m.id DESC LIMIT $2
         ) AS newest ORDER BY id
         """, row: message)
 

@@ -24,7 +24,10 @@ struct OperationalMessage: Sendable {
     /// Without the relay's own messages: two receivers that both give up would otherwise notify each other for ever.
     static let keys = Statement<[Int64], Identifier>(
         "operational_keys",
-        "SELECT key FROM messages WHERE id = ANY ($1) AND type NOT LIKE 'posthouse.%' ORDER BY id")
+        """
+        SELECT coalesce(m.key, e.key) FROM messages m JOIN events e ON e.id = m.event
+        WHERE m.id = ANY ($1) AND m.type NOT LIKE 'posthouse.%' ORDER BY m.id
+        """)
 
     let kind: Kind
     /// Row and name of the integration that it is about. It is sent to the other integrations only.
@@ -85,7 +88,7 @@ struct OperationalMessage: Sendable {
             [
                 RecordTables.EventRow(
                     id: event.row, key: key, scope: scope, vendorEventID: id, name: type, type: type, holder: "",
-                    occurredAt: now, purchase: nil, storeTransactionID: nil, body: body(naming: named))
+                    occurredAt: now, purchase: nil, storeTransactionID: nil, body: body(naming: named), isStray: false)
             ])
         let envelope = MessageEnvelope.write(
             .init(type: type, eventID: id, eventName: type), of: .init(), in: scope, at: now)

@@ -122,7 +122,13 @@ enum ReplayStatements {
     /// limit.
     typealias Wanted = (Int64, [Int32], Int64, Int64, String?, Bool, Bool, Int64, Int32, Int32)
 
-    static let message = Statement<Identifier, Int64>("replay_message", "SELECT id FROM messages WHERE key = $1")
+    static let message = Statement<Identifier, Int64>(
+        "replay_message",
+        """
+        SELECT id FROM messages WHERE key = $1
+        UNION ALL
+        SELECT m.id FROM identities i JOIN messages m ON m.event = i.event AND m.key IS NULL WHERE i.key = $1
+        """)
 
     /// - Parameter isWaiting: whether it waits to be delivered already.
     private static func settled(

@@ -18,9 +18,9 @@ enum QueueStatements {
         RETURNING (extract(epoch FROM now()) * 1000)::bigint
         """)
 
-    /// The newest form of a purchase's state that every daemon reads (`StateForm`); null without a daemon. A daemon
+    /// The newest form of a purchase's state that every daemon reads (`LedgerForm`); null without a daemon. A daemon
     /// whose lease has run out may only be out of reach: it counts until another one has ended its lease.
-    static let stateForm = Statement<(), Int32?>(
+    static let ledgerForm = Statement<(), Int32?>(
         "queue_state_form", "SELECT min(state_form) FROM daemons")
 
     /// The leases of all daemons but `$1`.
@@ -127,7 +127,7 @@ enum QueueStatements {
     static let messages = Statement<[Int64], Message>(
         "queue_messages",
         """
-        SELECT m.id, m.key, m.event, m.type, e.source, e.vendor_event_id, e.key,
+        SELECT m.id, coalesce(m.key, e.key), m.event, m.type, e.source, e.vendor_event_id, e.key,
                coalesce(e.store_transaction_id, t.store_transaction_id), coalesce(t.purchase, e.purchase),
                p.key, m.transfer, m.envelope, e.body, m.derived_body
         FROM messages m JOIN events e ON e.id = m.event LEFT JOIN transfers t ON t.id = m.transfer

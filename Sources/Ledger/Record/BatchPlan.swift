@@ -106,6 +106,13 @@ struct BatchPlan {
         for holder in holders { held[HolderKnowledge.LinkKey(scope: scope, holder: holder), default: []].insert(id) }
     }
 
+    /// Whether nothing that this plan writes says which purchase leads to the event from its holder. A holder that had
+    /// the purchase before and has nothing written now counts, too.
+    func isStray(_ new: New) -> Bool {
+        guard let purchase = new.purchase else { return true }
+        return entitlements[EntitlementKey(holder: new.event.holder, purchase: purchase)] == nil
+    }
+
     // MARK: What is known of purchases and transactions
 
     /// - Returns: whether the purchase has become a one-time purchase by it.

@@ -82,6 +82,8 @@ extension BatchPlan {
     }
 
     struct MessageRow {
+        /// Of a transfer's message. One that passes an event on most often has the event's key instead
+        /// (`BatchWrite.hasKeyOfEvent`).
         var key: Identifier
         /// Index into `events`.
         var cause: Int

@@ -25,7 +25,8 @@ struct BatchWrite {
         let ids = try queueReads.rowIDs(messages: plan.messages.count, deliveries: planned.count, on: session)
         try writePurchases(on: session)
         if !plan.isCauseStored {
-            try write(plan.events.map(RecordTables.EventRow.init), to: RecordTables.events, on: session)
+            let events = plan.events.map { RecordTables.EventRow($0, isStray: plan.isStray($0)) }
+            try write(events, to: RecordTables.events, on: session)
         }
         try writeTransactions(on: session)
         try writeEntitlements(on: session)
@@ -142,10 +143,23 @@ struct BatchWrite {
         let message = plan.messages[index]
         let new = plan.events[message.cause]
         return Message(
-            row: row, id: message.key.messageID, event: new.row, eventID: message.eventID, type: message.type,
+            row: row, id: key(of: message).messageID, event: new.row, eventID: message.eventID, type: message.type,
             source: new.event.scope.source, transaction: message.storeTransactionID, purchase: message.purchase,
             purchaseKey: message.purchaseKey, transferID: message.transfer?.transferID,
             envelope: message.envelope, original: new.event.body, derivedBody: message.derivedBody)
+    }
+
+    /// Its key for receivers.
+    private func key(of message: BatchPlan.MessageRow) -> Identifier {
+        hasKeyOfEvent(message) ? plan.events[message.cause].key : message.key
+    }
+
+    /// An event of which a source may still repeat the webhook is known by its event key. That of an older one may
+    /// have been pruned while its message was kept, by a version before: then the message's own key tells.
+    private func hasKeyOfEvent(_ message: BatchPlan.MessageRow) -> Bool {
+        guard message.transfer == nil, recorder.ledgerForm == .three, let createdAt else { return false }
+        let occurredAt = plan.events[message.cause].event.occurredAt
+        return occurredAt > createdAt.advanced(byMilliseconds: -Limits.retryHorizonMilliseconds)
     }
 
     // MARK: Rows
@@ -163,7 +177,7 @@ struct BatchWrite {
         var (known, new) = ([RecordTables.PurchaseRow](), [RecordTables.PurchaseRow]())
         for id in plan.touched.sorted() {
             guard let purchase = plan.purchases[id] else { continue }
-            let row = purchase.written(as: id, in: recorder.stateForm)
+            let row = purchase.written(as: id, in: recorder.ledgerForm)
             if purchase.isNew { new.append(row) } else { known.append(row) }
         }
         if !known.isEmpty { try session.enqueue(RecordTables.updatePurchases, known) }
@@ -204,7 +218,8 @@ struct BatchWrite {
     private func writeMessages(_ ids: [Int64], on session: borrowing Session) throws(DatabaseError) -> Set<Int64> {
         let rows = zip(ids, plan.messages).map { id, message in
             RecordTables.MessageRow(
-                id: id, key: message.key, event: plan.events[message.cause].row, type: message.type,
+                id: id, key: hasKeyOfEvent(message) ? nil : message.key, event: plan.events[message.cause].row,
+                type: message.type,
                 transfer: message.transfer, envelope: message.envelope, derivedBody: message.derivedBody)
         }
         if recorder.mode == .insertIfAbsent, !rows.isEmpty {

@@ -57,7 +57,7 @@ package enum KeyHash {
         return digest.finish()
     }
 
-    /// The id of the message that passes an event on.
+    /// The key of a message that passes an event on, where it has not the event's (`BatchWrite.hasKeyOfEvent`).
     package static func message(passingOn event: Identifier) -> Identifier {
         var digest = Digest("message")
         digest.add(event.hex)

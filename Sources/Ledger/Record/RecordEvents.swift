@@ -52,7 +52,7 @@ struct RecordEvents {
     /// The daemon that leases are written for; nil: nothing is leased.
     let daemon: Int64?
     /// The form in which purchases are written.
-    var stateForm = StateForm.current
+    var ledgerForm = LedgerForm.current
     let mode: WriteMode
     /// Purchases of one holder that one transaction moves; further transactions move the rest (`ChangeContinuation`).
     var changePurchasesMax = Limits.changePurchasesMax

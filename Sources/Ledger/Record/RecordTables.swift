@@ -11,6 +11,7 @@ enum RecordTables {
             Column("name", \.name), Column("type", \.type), Column("holder", \.holder),
             Column("occurred_at_ms", \.occurredAt.milliseconds), Column("purchase", \.purchase),
             Column("store_transaction_id", \.storeTransactionID), Column("body", \.body),
+            Column("stray", \.isStray),
         ])
 
     static let purchases = Table<PurchaseRow>(
@@ -86,8 +87,8 @@ enum RecordTables {
             Column("transfer", \.transfer), Column("envelope", \.envelope), Column("derived_body", \.derivedBody),
         ])
 
-    /// Inserts messages and returns the new ones. A message that exists already (its event key was pruned and the event
-    /// came again) is not delivered again.
+    /// Inserts messages and returns the new ones. A message that exists already is not delivered again: a transfer's,
+    /// or one of an event whose key was pruned and that came again.
     static let messagesIfAbsent = Statement<[MessageRow], Int64>(
         "record_messages_if_absent", insertInto: messages, "ON CONFLICT (key) DO NOTHING RETURNING id")
 
@@ -114,6 +115,9 @@ extension RecordTables {
         let purchase: Identifier?
         let storeTransactionID: String?
         let body: [UInt8]
+        /// Whether the holder has no entitlement row for the purchase: it is then found by its holder
+        /// (`EventsOfHolder`).
+        let isStray: Bool
     }
 
     /// As it is written and read.
@@ -138,7 +142,8 @@ extension RecordTables {
 
     struct MessageRow {
         let id: Int64
-        let key: Identifier
+        /// Nil: it passes an event on, and has the event's key.
+        let key: Identifier?
         /// Row of its event.
         let event: Int64
         let type: String
@@ -160,17 +165,17 @@ extension RecordTables {
 }
 
 extension RecordTables.EventRow {
-    init(_ new: BatchPlan.New) {
+    init(_ new: BatchPlan.New, isStray: Bool) {
         let event = new.event
         self.init(
             id: new.row, key: new.key, scope: event.scope, vendorEventID: event.vendorEventID, name: event.name,
             type: event.type, holder: event.holder.storageKey, occurredAt: event.occurredAt, purchase: new.purchase,
-            storeTransactionID: event.transaction?.storeTransactionID, body: event.body)
+            storeTransactionID: event.transaction?.storeTransactionID, body: event.body, isStray: isStray)
     }
 }
 
 extension BatchPlan.PurchaseRow {
-    func written(as id: Identifier, in form: StateForm) -> RecordTables.PurchaseRow {
+    func written(as id: Identifier, in form: LedgerForm) -> RecordTables.PurchaseRow {
         RecordTables.PurchaseRow(
             id: id, source: scope.source, app: scope.app, environment: scope.environment, store: purchase.store,
             key: purchase.key, kind: purchase.kind.rawValue, product: purchase.product, plan: purchase.plan,

@@ -163,7 +163,7 @@ package struct Recorder: Sendable {
         RecordEvents(
             routes: routes.current, rules: rules.current, changing: changing, dispatchBuffer: dispatchBuffer,
             daemon: try registration.forRecording(),
-            stateForm: registration.stateForm, mode: mode, changePurchasesMax: changePurchasesMax)
+            ledgerForm: registration.ledgerForm, mode: mode, changePurchasesMax: changePurchasesMax)
     }
 
     /// Runs one transaction of `recorder` and dispatches what it leased.

@@ -112,7 +112,7 @@ package struct Repair: Sendable {
     private func write(
         _ decision: RepairDecision, of purchase: Identifier, on session: borrowing Session
     ) throws(DatabaseError) {
-        let form = try StateForm.readByAll(on: session)
+        let form = try LedgerForm.readByAll(on: session)
         _ = try session.execute(
             RepairStatements.write, (purchase, decision.state.bytes(form), decision.kind.rawValue))
         let rows = decision.entitlements

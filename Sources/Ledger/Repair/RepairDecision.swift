@@ -37,7 +37,7 @@ struct RepairDecision {
         let known = Dictionary(firstOf: history.entitlements, by: \.holder)
         let announced = Set(history.transfers.map(\.id))
         let missing = Self.missing(history, stored: stored, rebuilt: rebuilt)
-        // A state that a daemon of an older version wrote has its moves as facts (`StateForm`).
+        // A state that a daemon of an older version wrote has its moves as facts (`LedgerForm`).
         let isEqual =
             (stored == rebuilt.state || stored == rebuilt.state.withoutMoves()) && history.kind == rebuilt.kind
             && known.mapValues(\.access) == rebuilt.access.mapValues(\.access)

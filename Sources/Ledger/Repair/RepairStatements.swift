@@ -99,9 +99,13 @@ enum RepairStatements {
         SELECT id, key, vendor_event_id, name, holder, occurred_at_ms,
                (extract(epoch FROM received_at) * 1000)::bigint, store_transaction_id, body
         FROM events
-        WHERE holder = ANY ($1) AND source = $2 AND app = $3 AND environment = $4 AND purchase IS NULL AND id > $5
+        WHERE holder = ANY ($1) AND stray AND source = $2 AND app = $3 AND environment = $4 AND purchase IS NULL
+            AND id > $5
         ORDER BY id LIMIT $6
         """, row: WebhookRow.init)
+
+    private static let other = EventsOfHolder.rows(
+        "w.holder", where: "source = $2 AND app = $3 AND environment = $4 AND purchase <> $5 AND id > $6", limit: "$7")
 
     /// Events of holders that name other purchases than one.
     static let others = Statement<([String], String, String, String, Identifier, Int64, Int32), WebhookRow>(
@@ -110,7 +114,7 @@ enum RepairStatements {
         SELECT id, key, vendor_event_id, name, holder, occurred_at_ms,
                (extract(epoch FROM received_at) * 1000)::bigint, store_transaction_id, body
         FROM events
-        WHERE holder = ANY ($1) AND source = $2 AND app = $3 AND environment = $4 AND purchase <> $5 AND id > $6
+        WHERE id IN (SELECT o.id FROM unnest($1) AS w (holder) CROSS JOIN LATERAL (\(other)) AS o)
         ORDER BY id LIMIT $7
         """, row: WebhookRow.init)
 
@@ -130,14 +134,15 @@ enum RepairStatements {
         WHERE subject = ANY ($1) AND source = $2 AND app = $3 AND environment = $4 ORDER BY event, id LIMIT $5
         """, row: ChangeRow.init)
 
+    private static let before = EventsOfHolder.rows(
+        "'user:' || i.identity", where: "source = $2 AND app = $3 AND environment = $4 AND id < i.event", limit: "1")
+
     /// Each first identify of installs.
     static let firstIdentifies = Statement<([String], String, String, String), FirstIdentify>(
         "repair_first_identifies",
         """
         SELECT i.event, i.identity, i.install,
-               EXISTS (SELECT FROM events e
-                       WHERE e.holder = 'user:' || i.identity AND e.source = $2 AND e.app = $3 AND e.environment = $4
-                         AND e.id < i.event)
+               EXISTS (\(before))
                    OR EXISTS (SELECT FROM entitlements e JOIN purchases p ON p.id = e.purchase
                               WHERE e.holder = 'user:' || i.identity AND e.event < i.event AND p.source = $2
                                 AND p.app = $3 AND p.environment = $4)

@@ -29,6 +29,7 @@ struct Migration: Sendable {
         Migration(
             version: 7, name: "state_form",
             sql: String(decoding: PackageResources.M0007_state_form_sql, as: UTF8.self)),
+        Migration(version: 8, name: "flat", sql: String(decoding: PackageResources.M0008_flat_sql, as: UTF8.self)),
     ]
 }
 
@@ -122,6 +123,7 @@ package enum Migrator {
                 return .failure(failure)
             }
         }
+        if last == 0 { try IndexMigration.runOnEmpty(on: session) }
         return .success((Int(last), Int(newest)))
     }
 

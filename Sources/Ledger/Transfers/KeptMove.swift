@@ -173,7 +173,7 @@ extension PurchaseState {
         return moves.count >= Self.movesMax && moves.first.map { move < $0 } ?? false
     }
 
-    /// A daemon of an older version had it written as facts (`StateForm`), or a webhook states the same.
+    /// A daemon of an older version had it written as facts (`LedgerForm`), or a webhook states the same.
     func factsShow(_ move: KeptMove) -> Bool {
         facts.contains { $0.at == move.at && $0.kind == .gain && $0.holder == move.to }
             && facts.contains { $0.at == move.at && $0.kind == .loss && $0.holder == move.from ?? $0.holder }

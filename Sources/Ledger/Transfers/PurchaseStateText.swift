@@ -15,7 +15,7 @@ import Vocabulary
 ///     named    AT  plan|product|subscription
 ///
 /// Lines of other kinds at the end are a newer version's: they are kept as they are. Version 1 has no checksum, no
-/// moves and no earlier statements; it is written while a daemon that reads nothing else lives (`StateForm`), with the
+/// moves and no earlier statements; it is written while a daemon that reads nothing else lives (`LedgerForm`), with the
 /// moves as facts: that daemon would judge them so.
 ///
 /// A line `told` is an `AnnouncedPair`: NUMBER is its last ordinal. Times are milliseconds since 1970. A holder is
@@ -38,10 +38,10 @@ extension PurchaseState {
     package var bytes: [UInt8] { bytes(.current) }
 
     /// - Parameter form: the newest form that every living daemon reads.
-    package func bytes(_ form: StateForm) -> [UInt8] {
+    package func bytes(_ form: LedgerForm) -> [UInt8] {
         switch form {
         case .one: return Array("1\n".utf8) + withoutMoves().lines
-        case .two:
+        case .two, .three:
             let lines = lines
             return Array("2\t".utf8) + Self.checksum(lines[...]) + [UInt8(ascii: "\n")] + lines
         }
@@ -84,7 +84,7 @@ extension PurchaseState {
         var number = 0
         var rank = 0
         var unshown: Int?
-        var form = StateForm.one
+        var isChecked = false
         var rest = bytes[...]
         while !rest.isEmpty {
             number += 1
@@ -95,19 +95,19 @@ extension PurchaseState {
             var fields = LineFields(rest[..<end], line: number)
             rest = rest[(end + 1)...]
             if number == 1 {
-                form = try fields.version()
-                if form == .two, try !fields.word().utf8.elementsEqual(Self.checksum(rest)) {
+                isChecked = try fields.isChecked()
+                if isChecked, try !fields.word().utf8.elementsEqual(Self.checksum(rest)) {
                     throw Unreadable(line: 1, reason: "damaged: its checksum is another")
                 }
             } else {
                 guard let kind = try read(&fields) else {
-                    if form == .one { throw fields.unreadable("unknown kind of line") }
+                    if !isChecked { throw fields.unreadable("unknown kind of line") }
                     unknownLines = Array(bytes[start...])
                     return
                 }
                 if kind < rank { throw Unreadable(line: number, reason: "out of order") }
                 rank = kind
-                if kind == 4, form == .one, let pair = announced.last, unshown == nil, !isShown(pair) {
+                if kind == 4, !isChecked, let pair = announced.last, unshown == nil, !isShown(pair) {
                     unshown = number
                 }
             }
@@ -341,9 +341,13 @@ struct LineFields {
         if !isInOrder { throw unreadable("out of order") }
     }
 
-    mutating func version() throws(PurchaseState.Unreadable) -> StateForm {
-        guard let form = StateForm(rawValue: try int(as: Int32.self)) else { throw unreadable("not of version 1 or 2") }
-        return form
+    /// Reads the version: the second has a checksum.
+    mutating func isChecked() throws(PurchaseState.Unreadable) -> Bool {
+        switch try int(as: Int32.self) {
+        case 1: return false
+        case 2: return true
+        default: throw unreadable("not of version 1 or 2")
+        }
     }
 
     /// The next field, which stays the next.

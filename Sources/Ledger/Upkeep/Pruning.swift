@@ -149,12 +149,14 @@ enum PruneStatements {
     static let eventKeyPages = Statement<(), Int64>(
         "prune_event_key_pages",
         "SELECT pg_relation_size('identities') / current_setting('block_size')::bigint")
-    /// Event keys in a range of pages (a TID range scan) that are older than so many milliseconds.
+    /// Event keys in a range of pages (a TID range scan) that are older than so many milliseconds and whose events are
+    /// gone: while an event is kept, nothing but its key tells that it came again.
     static let eventKeys = Statement<(String, String, Int64), ()>(
         "prune_event_keys",
         """
-        DELETE FROM identities
+        DELETE FROM identities i
         WHERE ctid >= $1::text::tid AND ctid < $2::text::tid AND received_at < now() - $3 * interval '1 millisecond'
+            AND NOT EXISTS (SELECT FROM events e WHERE e.id = i.event)
         """)
 
     static let breakers = Statement<Int64, ()>(

@@ -65,7 +65,7 @@ package enum Quarantine {
         let (outcome, blocked) = try await pool.retriedTransaction {
             session throws(DatabaseError) -> (Outcome, [FanOut.OrderingKey]) in
             var (recorder, reserved) = (recorder, Reservations())
-            recorder.stateForm = try StateForm.readByAll(on: session)
+            recorder.ledgerForm = try LedgerForm.readByAll(on: session)
             let committed = try recorder.run([event], on: session, reserved: &reserved)
             let outcome = try Self.outcome(of: committed)
             if case .kept = outcome { return (outcome, []) }

@@ -39,9 +39,15 @@ struct EraseCommand: AsyncParsableCommand {
         try await LedgerCommand.run(file) { _, pool in
             let holder = user.map { Holder.user($0) } ?? .anonymous(anonymous ?? "")
             let erasure = try await Erasure.start(holder, source: source, isDry: dryRun, in: pool)
-            let done = try await erase(erasure, in: pool)
-            let left =
-                dryRun || !done.isComplete ? nil : try await erasure.proof.run(in: pool) { Self.show("proof", $0) }
+            let end = ContinuousClock.now + Self.patience
+            var done = try await erase(erasure, in: pool)
+            var left: Erasure.Tally?
+            while !dryRun, done.isComplete {
+                left = try await erasure.proof.run(in: pool) { Self.show("proof", $0) }
+                // Something came meanwhile. Here its anonymous ids are still known: what linked them is erased.
+                if left?.total == 0 || ContinuousClock.now >= end { break }
+                done.add(try await erase(erasure, in: pool))
+            }
             Self.show("", nil)
             report(erasure, done, left: left)
             if done.inHand > 0, !dryRun {
@@ -51,7 +57,10 @@ struct EraseCommand: AsyncParsableCommand {
             }
             if done.isOvertaken { throw Complaint("webhooks of this person keep coming: run it again") }
             if let left, left.total > 0 {
-                throw Complaint("\(left.total) places name it again: something came meanwhile; run it again")
+                let anonymous = erasure.holders.filter(\.isAnonymous).map { "--anonymous \($0.id)" }
+                throw Complaint(
+                    (["\(left.total) places name it again: something came meanwhile; run it again"] + anonymous)
+                        .joined(separator: ", also with "))
             }
         }
     }

@@ -1,12 +1,14 @@
 import ArgumentParser
 import Configuration
 import JSONText
+import Ledger
 
 struct MigrateCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "migrate", abstract: "Bring the database's schema up to date.",
         discussion: """
-            `serve` does the same when it starts; this is for doing it beforehand.
+            `serve` does the same when it starts; this is for doing it beforehand. It also builds the indexes that the \
+            new version wants, which takes minutes on a large ledger; `serve` builds them while it serves.
 
             --from-embedded moves everything of the private cluster into the database that [database] url names: stop \
             the daemon, set the url, run this (with --dry-run first, if you like), start the daemon. It is there whole \
@@ -31,13 +33,44 @@ struct MigrateCommand: AsyncParsableCommand {
             }
             let settings = try DatabaseAccess.forCommand(configuration)
             let (from, to) = try await LedgerCommand.reaching(file) { try await DatabaseAccess.prepare(settings) }
+            let outcome = try await LedgerCommand.reaching(file) { try await DatabaseAccess.migrateIndexes(settings) }
             if output.json {
                 return Terminal.say { json in
                     json.member("from", from)
                     json.member("to", to)
+                    json.member("indexes", outcome.name)
+                    json.member("indexes_left", strings: outcome.left)
                 }
             }
             Terminal.say(from == to ? "the schema is up to date (\(to))" : "migrated from \(from) to \(to)")
+            if let rest = outcome.rest { Terminal.say(rest) }
+        }
+    }
+}
+
+extension IndexMigration.Outcome {
+    /// What JSON calls it.
+    fileprivate var name: String {
+        switch self {
+        case .done: "done"
+        case .taken: "taken"
+        case .left: "left"
+        }
+    }
+
+    /// Indexes that are still to be dropped.
+    fileprivate var left: [String] { if case .left(let names) = self { names } else { [] } }
+
+    /// What is left to do; nil: nothing.
+    fileprivate var rest: String? {
+        switch self {
+        case .done: nil
+        case .taken: "another process builds the indexes of this version just now"
+        case .left(let names):
+            """
+            indexes of the version before are left: \(names.joined(separator: ", ")). Once no daemon of that version \
+            runs, a daemon that owns the tables drops them, or posthouse migrate
+            """
         }
     }
 }

@@ -1,0 +1,111 @@
+import Postgres
+import TestSupport
+import Testing
+
+@testable import Ledger
+
+/// Oracle: what psql finds in the catalogue.
+@Suite("Indexes that are built beside the service", .serialized)
+struct IndexMigrationTests {
+    private static let new = ["events_stray", "events_without_purchase"]
+    private static let old = ["events_holder", "events_transaction"]
+
+    private func run(_ ledger: TestLedger) async throws -> IndexMigration.Outcome {
+        let connection = try await ledger.connect()
+        let outcome = try await connection.withSession { session throws(DatabaseError) in
+            try IndexMigration.run(on: session)
+        }
+        await connection.close()
+        return outcome
+    }
+
+    /// A ledger as the version before left it, its migrations done.
+    private func migrated() async throws -> TestLedger {
+        let ledger = try await TestLedger(isMigrated: false)
+        let connection = try await ledger.connect()
+        _ = try await connection.withSession { session throws(DatabaseError) in try Migrator.migrate(on: session) }
+            .get()
+        await connection.close()
+        try ledger.psql(
+            """
+            DROP INDEX events_stray, events_without_purchase;
+            CREATE INDEX events_holder ON events (holder, id);
+            CREATE INDEX events_transaction ON events (store_transaction_id, id)
+            """)
+        return ledger
+    }
+
+    private func indexes(_ ledger: TestLedger) throws -> [String] {
+        try ledger.psql(
+            """
+            SELECT relname FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid AND i.indisvalid
+            WHERE i.indrelid = 'events'::regclass AND NOT i.indisprimary AND relname <> 'events_purchase' ORDER BY 1
+            """
+        ).split(separator: "\n").map(String.init)
+    }
+
+    @Test("The new ones are built, the old ones go with the next run; then there is nothing to do")
+    func thrice() async throws {
+        let ledger = try await migrated()
+        #expect(try indexes(ledger) == Self.old)
+        #expect(try await run(ledger) == .left(Self.old))
+        #expect(try indexes(ledger) == (Self.new + Self.old).sorted())
+        for _ in 0..<2 {
+            #expect(try await run(ledger) == .done)
+            #expect(try indexes(ledger) == Self.new)
+        }
+    }
+
+    @Test("An empty ledger has them from the beginning, in a schema whose name needs quotes, too")
+    func empty() async throws {
+        let ledger = try await TestLedger(isMigrated: false)
+        try ledger.psql(#"CREATE SCHEMA "My-App"; ALTER DATABASE \#(ledger.database) SET search_path = "My-App""#)
+        let connection = try await ledger.connect()
+        let outcome = try await connection.withSession { session throws(DatabaseError) in
+            _ = try Migrator.migrate(on: session)
+            return try IndexMigration.run(on: session)
+        }
+        await connection.close()
+        #expect(outcome == .done)
+        #expect(try indexes(ledger) == Self.new)
+    }
+
+    @Test("The old ones stay while a daemon lives that needs them")
+    func olderDaemon() async throws {
+        let ledger = try await migrated()
+        try ledger.psql("INSERT INTO daemons (version, expires_at, state_form) VALUES ('old', now(), 2)")
+        for _ in 0..<2 {
+            #expect(try await run(ledger) == .left(Self.old))
+            #expect(try indexes(ledger) == (Self.new + Self.old).sorted())
+        }
+        try ledger.psql("DELETE FROM daemons")
+        #expect(try await run(ledger) == .done)
+        #expect(try indexes(ledger) == Self.new)
+    }
+
+    @Test("What a build that was cut short left is dropped and built anew")
+    func cutShort() async throws {
+        let ledger = try await migrated()
+        try ledger.psql("CREATE INDEX events_stray ON events (id)")
+        try ledger.psql("UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'events_stray'::regclass")
+        #expect(try await run(ledger) == .left(Self.old))
+        #expect(try await run(ledger) == .done)
+        #expect(try indexes(ledger) == Self.new)
+        let definition = try ledger.psql("SELECT indexdef FROM pg_indexes WHERE indexname = 'events_stray'")
+        #expect(definition.contains("WHERE stray"))
+    }
+
+    @Test("Of two that do it at once one goes on, and nobody waits")
+    func atOnce() async throws {
+        let ledger = try await migrated()
+        let outcome = try await ledger.holding { session throws(DatabaseError) in
+            try session.script("LOCK TABLE events IN SHARE UPDATE EXCLUSIVE MODE")
+        } _: {
+            try await run(ledger)
+        } meanwhile: {
+            let second = try await run(ledger)
+            #expect(second == .taken)
+        }
+        #expect(outcome == .left(Self.old))
+    }
+}
