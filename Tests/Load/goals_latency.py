@@ -55,9 +55,9 @@ def once(bench: Bench, seconds: float) -> tuple[list[float], float]:
         sent = bench.send(seconds, connections=CONNECTIONS, mean_pause_ms=MEAN_PAUSE_MS)
         wait_until("an empty queue", lambda: session.ask("SELECT NOT EXISTS (SELECT FROM deliveries)") == "t", 30)
         committed = dict(line.split("|") for line in session.ask(
-            "SELECT 'msg_' || replace(key::text, '-', ''), "
-            "(extract(epoch FROM pg_xact_commit_timestamp(xmin)) * 1000000)::bigint "
-            f"FROM messages WHERE id > {warm:.0f}").splitlines())
+            "SELECT 'msg_' || replace(coalesce(m.key, e.key)::text, '-', ''), "
+            "(extract(epoch FROM pg_xact_commit_timestamp(m.xmin)) * 1000000)::bigint "
+            f"FROM messages m JOIN events e ON e.id = m.event WHERE m.id > {warm:.0f}").splitlines())
     receiver.stop()
     waits = []
     for line in stamps.read_text().splitlines():
