@@ -93,7 +93,7 @@ let package = Package(
         .executableTarget(
             name: "posthouse",
             dependencies: [
-                "API", "Cluster", "Configuration", "HTTPClient", "HTTPServer", "Inbound", "JSONText", "Ledger",
+                "API", "Cluster", "Configuration", "HTTPClient", "HTTPServer", "Inbound", "JSONText", "Ledger", "Linux",
                 "Observing", "Outbound", "Postgres", "Systemd", "Vocabulary", nio, nioPosix,
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],

@@ -39,7 +39,7 @@ struct EdgeTests {
         "API": ["HTTPServer", "JSONText", "Ledger", "Vocabulary"],
         "Observing": ["Linux", "Systemd", "Vocabulary"],
         "posthouse": [
-            "API", "Cluster", "Configuration", "HTTPClient", "HTTPServer", "Inbound", "JSONText", "Ledger",
+            "API", "Cluster", "Configuration", "HTTPClient", "HTTPServer", "Inbound", "JSONText", "Ledger", "Linux",
             "Observing", "Outbound", "Postgres", "Systemd", "Vocabulary",
         ],
     ]
@@ -59,7 +59,6 @@ struct EdgeTests {
 
     /// Part of the language and the system.
     private static let system: [String: Set<String>] = [
-        "Dispatch": ["posthouse"],
         "Glibc": [
             "Cluster", "Configuration", "HTTPClient", "HTTPServer", "Linux", "Observing", "Outbound", "Postgres",
             "Systemd", "posthouse",

@@ -4,8 +4,7 @@ import Postgres
 /// holder, and are found by that purchase; the others are stray, and indexed by their holder. So a renewal is in one
 /// large index instead of two.
 enum EventsOfHolder {
-    /// A query for the ids of the first `limit` events in an order, and as many more of each purchase as PostgreSQL
-    /// finds on the way; each id once.
+    /// A query for the ids of the first `limit` events in an order, and perhaps of later ones; each id once.
     /// - Parameters:
     ///   - holder: an expression without a column of `events` or `entitlements`.
     ///   - condition: about columns of `events`.
