@@ -132,7 +132,12 @@ final class ChildProcess: Sendable {
         var none = sigset_t()
         sigemptyset(&none)
         posix_spawnattr_setsigmask(&attributes, &none)
-        posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK))
+        // What a shell starts in the background ignores SIGINT, and so would its children.
+        var all = sigset_t()
+        sigfillset(&all)
+        posix_spawnattr_setsigdefault(&attributes, &all)
+        posix_spawnattr_setflags(
+            &attributes, Int16(POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF))
         let own = ProcessInfo.processInfo.environment.merging(environment ?? [:]) { $1 }
         let arguments = command.map { strdup($0) } + [nil]
         let variables = own.map { strdup("\($0.key)=\($0.value)") } + [nil]
