@@ -19,8 +19,7 @@ struct Successors {
         _ keys: [FanOut.OrderingKey], leasedBy lease: Int64?, on session: borrowing Session
     ) throws(DatabaseError) -> [Delivery] {
         guard !keys.isEmpty else { return [] }
-        let keys = try session.run(
-            QueueStatements.blockedNext, (keys.map(\.integration), keys.map(\.purchase)), isPlannedAnyhow: true)
+        let keys = try blocked(of: keys, on: session)
         guard !keys.isEmpty else { return [] }
         var slots: [Int32: Int] = [:]
         var leases: [Int64?] = []
@@ -50,6 +49,19 @@ struct Successors {
             // If the commit took effect after all, the sweep finds them leased and not held; otherwise it finds them
             // blocked by nothing.
             if let lease { dispatchBuffer.drop(held, under: lease) }
+            dispatchBuffer.requestSweeps()
+            throw error
+        }
+    }
+
+    /// Those of the keys whose first delivery is blocked. If that cannot be asked, a sweep finds them.
+    private func blocked(
+        of keys: [FanOut.OrderingKey], on session: borrowing Session
+    ) throws(DatabaseError) -> [FanOut.OrderingKey] {
+        do throws(DatabaseError) {
+            return try session.run(
+                QueueStatements.blockedNext, (keys.map(\.integration), keys.map(\.purchase)), isPlannedAnyhow: true)
+        } catch {
             dispatchBuffer.requestSweeps()
             throw error
         }
