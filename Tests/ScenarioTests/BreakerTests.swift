@@ -20,9 +20,12 @@ import Vocabulary
         return most
     }
 
-    /// Seconds between the last three requests.
+    /// Seconds between the last three attempts. A request that finds its kept-alive connection dead is sent again on a
+    /// fresh one, which is the same attempt.
     private static func lastGaps(_ receiver: Receiver) -> [Double] {
-        let times = receiver.received.suffix(3).map(\.at)
+        let received = receiver.received
+        let again = zip(received.dropFirst(), received).map { $0.id == $1.id && $0.at.timeIntervalSince($1.at) < 1 }
+        let times = zip(received, [false] + again).filter { !$1 }.suffix(3).map(\.0.at)
         return zip(times.dropFirst(), times).map { $0.timeIntervalSince($1) }
     }
 
@@ -71,7 +74,7 @@ import Vocabulary
         }
         #expect(other.waitForAccepted(2_000, 120))
         let probed = receiver.count
-        #expect(receiver.wait(60) { $0.count >= probed + 2 })
+        #expect(receiver.wait(60) { $0.count >= probed + 3 })
         #expect(try database.count("deliveries") == 1_500)
         // Ten failures open it; what was under way then may have ended like them.
         #expect(try (10...26).contains(database.value("SELECT sum(attempts) FROM deliveries").asNumber))
