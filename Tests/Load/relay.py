@@ -4,6 +4,7 @@ import base64
 import dataclasses
 import os
 import pathlib
+import time
 import urllib.error
 import urllib.request
 
@@ -11,6 +12,8 @@ from cluster import Cluster, Session
 from processes import BenchError, Process, Scratch, wait_until
 from traffic import Nginx, Sent
 
+# How long nothing may be committed any more before a load counts as over.
+STILL_S = 2
 PORT = 9500
 INGEST = f"http://127.0.0.1:{PORT}/ingest/purchasely"
 
@@ -138,10 +141,12 @@ def all_delivered(session: Session, nginx: Nginx, received_before: int, fan_out:
     """Waits until every event that was committed is delivered and settled; returns how many there are. `events` and
     `is_drained` are SQL. nginx is asked first: polling the tables would take from what is measured."""
     while True:
-        # Those that were under way when the load ended may be committed after this count: then once more.
+        # Those that were under way when the load ended may be committed after this count: then once more. wrk does not
+        # wait for their answers, and a commit on a busy disk may take a while.
         count = int(session.number(events))
         owed = count * fan_out
         wait_until(f"{owed} deliveries at nginx", lambda: nginx.received() - received_before >= owed, patience_s, 0.1)
         wait_until("an empty queue", lambda: session.ask(is_drained) == "t", patience_s, 0.1)
+        time.sleep(STILL_S)
         if int(session.number(events)) == count:
             return count
