@@ -38,7 +38,8 @@ final class TestService: Sendable {
             backoff: .milliseconds(20)...(.milliseconds(200)))
         pool.start()
         self.pool = pool
-        let registration = Registration(pool: pool, key: nil, version: "test", clock: clock)
+        let registration = Registration(
+            pool: pool, key: nil, version: "test", clock: clock, leaseDuration: .seconds(3_600))
         try await registration.register()
         let recorder = Recorder(
             queue: queue, pool: pool, dispatchBuffer: DispatchBuffer(), registration: registration,

@@ -20,14 +20,14 @@ package final class Registration: Sendable {
         var endsAt: ContinuousClock.Instant
         var contact: UnbrokenContact
 
-        init(id: Int64, asked: ContinuousClock.Instant) {
+        init(id: Int64, asked: ContinuousClock.Instant, duration: Duration) {
             self.id = id
-            endsAt = asked + Limits.leaseDuration
+            endsAt = asked + duration
             contact = UnbrokenContact(asked: asked)
         }
 
-        mutating func renewed(asked: ContinuousClock.Instant) {
-            endsAt = asked + Limits.leaseDuration
+        mutating func renewed(asked: ContinuousClock.Instant, duration: Duration) {
+            endsAt = asked + duration
             contact.renewed(asked: asked)
         }
     }
@@ -45,12 +45,17 @@ package final class Registration: Sendable {
     private let key: Identifier?
     private let version: String
     private let clock: DatabaseClock
+    private let leaseDuration: Duration
     private let state = Mutex(State.unregistered)
     private let readByAll = Mutex(LedgerForm.one)
     private let watch = Mutex(LeaseWatch())
 
     /// - Parameter key: of this daemon alone; nil: none, so that its lease has to run out.
-    package init(pool: Pool, key: Identifier?, version: String, clock: DatabaseClock) {
+    package init(
+        pool: Pool, key: Identifier?, version: String, clock: DatabaseClock,
+        leaseDuration: Duration = Limits.leaseDuration
+    ) {
+        self.leaseDuration = leaseDuration
         self.pool = pool
         self.key = key
         self.version = version
@@ -96,7 +101,7 @@ package final class Registration: Sendable {
     /// Whether deliveries leased under this id are still this daemon's.
     package func isCurrent(_ lease: Int64) -> Bool { known == lease }
 
-    /// The form in which purchases are written: as of the last renewal, the newest that every living daemon reads.
+    /// The form in which the ledger is written, as of the last renewal.
     var ledgerForm: LedgerForm { readByAll.withLock { $0 } }
 
     /// The id that what was unblocked is leased under if this daemon may start it; nil: any daemon may claim it.
@@ -135,16 +140,15 @@ package final class Registration: Sendable {
 
     private func insert() async throws -> Lease {
         let asked = ContinuousClock.Instant.now
-        let row = (key, version, Self.leaseMilliseconds, LedgerForm.current.rawValue)
+        let row = (key, version, leaseDuration.wholeMilliseconds, LedgerForm.current.rawValue)
         let registered = try await pool.withSession { [self] session throws(DatabaseError) in
             let registered = try session.run(QueueStatements.register, row)
-            let form = try LedgerForm.readByAll(on: session)
-            readByAll.withLock { $0 = form }
+            try readForm(on: session)
             return registered
         }
         guard let (id, time) = registered.first else { throw RegistrationLost() }
         clock.note(time)
-        return Lease(id: id, asked: asked)
+        return Lease(id: id, asked: asked, duration: leaseDuration)
     }
 
     /// Renews the lease. Returns false if the row is gone because another daemon has ended it.
@@ -152,9 +156,8 @@ package final class Registration: Sendable {
         guard let id = known else { return false }
         let asked = ContinuousClock.Instant.now
         let renewed = try await pool.withSession { [self] session throws(DatabaseError) in
-            let renewed = try session.run(QueueStatements.renew, (id, Self.leaseMilliseconds))
-            let form = try LedgerForm.readByAll(on: session)
-            readByAll.withLock { $0 = form }
+            let renewed = try session.run(QueueStatements.renew, (id, leaseDuration.wholeMilliseconds))
+            try readForm(on: session)
             return renewed
         }
         guard let time = renewed.first else {
@@ -166,17 +169,27 @@ package final class Registration: Sendable {
         clock.note(time)
         state.withLock { state in
             if case .registered(var lease) = state, lease.id == id {
-                lease.renewed(asked: asked)
+                lease.renewed(asked: asked, duration: leaseDuration)
                 state = .registered(lease)
             }
         }
         return true
     }
 
+    /// Reads the form in which the ledger is written, between two renewals.
+    func readForm() async throws -> LedgerForm {
+        try await pool.withSession { [self] session throws(DatabaseError) in try readForm(on: session) }
+    }
+
+    @discardableResult
+    private func readForm(on session: borrowing Session) throws(DatabaseError) -> LedgerForm {
+        let form = try LedgerForm.readByAll(on: session)
+        readByAll.withLock { $0 = form }
+        return form
+    }
+
     /// Ends leasing: no new leases from here on.
     func leave() { state.withLock { $0 = .left } }
-
-    private static let leaseMilliseconds = Limits.leaseDuration.wholeMilliseconds
 }
 
 /// Nothing can be leased: this daemon has left the queue, or its lease has ended and it is about to register anew.

@@ -19,7 +19,8 @@ struct LaneSuccessionTests {
             settings, size: 1, waiting: Pool.Waiting(waitersMax: 1, limit: .seconds(1)),
             backoff: Limits.reconnectBackoff)
         let clock = DatabaseClock()
-        let registration = Registration(pool: pool, key: nil, version: "0", clock: clock)
+        let registration = Registration(
+            pool: pool, key: nil, version: "0", clock: clock, leaseDuration: .seconds(3_600))
         let queue = Queue(
             pool: pool, dispatchBuffer: dispatchBuffer, registration: registration, routes: Routes(RouteTable()),
             observe: { _ in })
