@@ -78,6 +78,7 @@ let package = Package(
                 .embedInCode("Schema/Migrations/M0005_leases.sql"),
                 .embedInCode("Schema/Migrations/M0006_holder_changes.sql"),
                 .embedInCode("Schema/Migrations/M0007_state_form.sql"), .embedInCode("Schema/Migrations/M0008_flat.sql"),
+                .embedInCode("Schema/Migrations/M0009_by_time.sql"),
             ],
             swiftSettings: sharedSettings),
         .target(

@@ -11,7 +11,8 @@
 --   GRANT posthouse_owner TO posthouse;
 --
 -- then, as the role posthouse, "posthouse migrate", and this file again: it can be run as often as you like. Indexes that
--- daemons of the version before still need are named by "posthouse migrate": do the same again once those have ended.
+-- daemons of the version before still need are named by "posthouse migrate": do the same again once those have ended,
+-- and an hour after the first time.
 
 SELECT 'CREATE ROLE posthouse_owner NOLOGIN'
 WHERE NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'posthouse_owner') \gexec

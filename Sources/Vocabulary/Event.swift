@@ -51,6 +51,8 @@ package struct Event: Sendable {
     package let holder: Holder
     /// `event_created_at_ms`.
     package let occurredAt: Timestamp
+    /// Whether the vendor says that a repeated webhook has the same time.
+    package let isTimeRepeated: Bool
     /// Absent where the envelope names no purchase.
     package let purchase: Purchase?
     package let transaction: Transaction?
@@ -66,8 +68,8 @@ package struct Event: Sendable {
 
     package init(
         scope: Scope, vendorEventID: String?, name: String, type: String, holder: Holder, occurredAt: Timestamp,
-        purchase: Purchase?, transaction: Transaction?, facts: [Fact] = [], change: HolderChange? = nil,
-        links: [HolderLink] = [], body: [UInt8]
+        isTimeRepeated: Bool = false, purchase: Purchase?, transaction: Transaction?, facts: [Fact] = [],
+        change: HolderChange? = nil, links: [HolderLink] = [], body: [UInt8]
     ) {
         self.scope = scope
         self.vendorEventID = vendorEventID
@@ -75,6 +77,7 @@ package struct Event: Sendable {
         self.type = type
         self.holder = holder
         self.occurredAt = occurredAt
+        self.isTimeRepeated = isTimeRepeated
         self.purchase = purchase
         self.transaction = transaction
         self.facts = facts

@@ -177,13 +177,14 @@ final class Relay: Sendable {
         }
     }
 
-    /// Builds the indexes that an update brought, and drops those that only the version before needed. It leases
-    /// nothing and has a connection of its own, so a stop does not wait for it: what it has begun is done again.
+    /// Builds the indexes that an update brought, and drops those that only the version before needed; once an hour it
+    /// looks whether they are all there. It leases nothing and has a connection of its own, so a stop does not wait for
+    /// it: what it has begun is done again.
     private static func buildIndexes(_ settings: ConnectionSettings, _ observe: @escaping Observer) async {
         while !Task.isCancelled {
             do {
-                if try await DatabaseAccess.migrateIndexes(settings) == .done { return }
-                try await Task.sleep(for: .seconds(60))
+                let isDone = try await DatabaseAccess.migrateIndexes(settings) == .done
+                try await Task.sleep(for: .seconds(isDone ? 3_600 : 60))
             } catch {
                 // At a stop the private cluster ends what is being built.
                 if Task.isCancelled { return }

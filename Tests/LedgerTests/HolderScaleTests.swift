@@ -32,13 +32,18 @@ struct HolderScaleTests {
             try session.transaction { session throws(DatabaseError) in
                 let recorder = RecordEvents(
                     routes: RouteTable(), rules: Daemon.rules, dispatchBuffer: DispatchBuffer(), daemon: nil,
-                    mode: .insertIfAbsent)
+                    ledgerForm: .current, mode: .insertIfAbsent)
                 recorder.changing.learn([event.scope.source])
-                let arrival = EventBatch.Arrival(event)
-                let reads = try BatchReads([arrival], of: recorder, on: session)
-                let (purchases, holders) = try reads.load(on: session)
-                let plan = try purchases.plan(holders, rules: Daemon.rules, on: session) {
-                    $0.add(BatchPlan.New(arrival, row: 1))
+                var batch = EventBatch([event], in: .current)
+                let reads = try BatchReads(batch.firsts, of: recorder, on: session)
+                let purchases = try reads.loadPurchases(on: session)
+                batch.databaseTime = event.occurredAt
+                batch.name(stored: purchases.ids)
+                batch.fates[batch.all[0].key] = .new(row: 1)
+                let (news, named) = (batch.news, batch)
+                let holders = try reads.loadHolders(on: session) { named.id(ofPurchase: $0) }
+                let plan = try purchases.plan(holders, rules: Daemon.rules, in: .current, on: session) {
+                    for new in news { $0.add(new) }
                 }
                 return (plan.holders.changes.count, plan.changesTried)
             }

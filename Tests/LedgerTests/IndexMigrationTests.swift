@@ -7,8 +7,8 @@ import Testing
 /// Oracle: what psql finds in the catalogue.
 @Suite("Indexes that are built beside the service", .serialized)
 struct IndexMigrationTests {
-    private static let new = ["events_stray", "events_without_purchase"]
-    private static let old = ["events_holder", "events_transaction"]
+    private static let new = ["events_stray", "events_without_purchase", "identities_key", "purchases_hash"]
+    private static let old = ["events_holder", "events_transaction", "identities_pkey"]
 
     private func run(_ ledger: TestLedger) async throws -> IndexMigration.Outcome {
         let connection = try await ledger.connect()
@@ -28,7 +28,9 @@ struct IndexMigrationTests {
         await connection.close()
         try ledger.psql(
             """
-            DROP INDEX events_stray, events_without_purchase;
+            DROP INDEX events_stray, events_without_purchase, identities_key, purchases_hash;
+            ALTER TABLE identities ADD PRIMARY KEY (key), REPLICA IDENTITY DEFAULT;
+            UPDATE schema_migrations SET applied_at = now() - interval '2 hours';
             CREATE INDEX events_holder ON events (holder, id);
             CREATE INDEX events_transaction ON events (store_transaction_id, id)
             """)
@@ -39,7 +41,8 @@ struct IndexMigrationTests {
         try ledger.psql(
             """
             SELECT relname FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid AND i.indisvalid
-            WHERE i.indrelid = 'events'::regclass AND NOT i.indisprimary AND relname <> 'events_purchase' ORDER BY 1
+            WHERE i.indrelid IN ('events'::regclass, 'purchases'::regclass, 'identities'::regclass)
+                AND relname = ANY ('{\((Self.new + Self.old).joined(separator: ","))}') ORDER BY 1
             """
         ).split(separator: "\n").map(String.init)
     }
@@ -56,17 +59,31 @@ struct IndexMigrationTests {
         }
     }
 
-    @Test("An empty ledger has them from the beginning, in a schema whose name needs quotes, too")
+    @Test("One that went missing since is built again")
+    func missing() async throws {
+        let ledger = try await TestLedger()
+        for name in Self.new {
+            try ledger.psql("DROP INDEX \(name)")
+            #expect(try await run(ledger) == .done)
+            #expect(try indexes(ledger) == Self.new)
+        }
+    }
+
+    @Test("An empty ledger has them from the beginning, beside tables of others in a schema whose name needs quotes")
     func empty() async throws {
         let ledger = try await TestLedger(isMigrated: false)
-        try ledger.psql(#"CREATE SCHEMA "My-App"; ALTER DATABASE \#(ledger.database) SET search_path = "My-App""#)
+        try ledger.psql(
+            #"""
+            CREATE TABLE identities (key uuid PRIMARY KEY); CREATE SCHEMA "My-App";
+            ALTER DATABASE \#(ledger.database) SET search_path = "My-App", public
+            """#)
         let connection = try await ledger.connect()
-        let outcome = try await connection.withSession { session throws(DatabaseError) in
+        let (outcome, form) = try await connection.withSession { session throws(DatabaseError) in
             _ = try Migrator.migrate(on: session)
-            return try IndexMigration.run(on: session)
+            return (try IndexMigration.run(on: session), try LedgerForm.readByAll(on: session))
         }
         await connection.close()
-        #expect(outcome == .done)
+        #expect(outcome == .done && form == .four)
         #expect(try indexes(ledger) == Self.new)
     }
 
@@ -78,6 +95,8 @@ struct IndexMigrationTests {
             #expect(try await run(ledger) == .left(Self.old))
             #expect(try indexes(ledger) == (Self.new + Self.old).sorted())
         }
+        try ledger.psql("UPDATE daemons SET state_form = 3")
+        #expect(try await run(ledger) == .left(["identities_pkey"]))
         try ledger.psql("DELETE FROM daemons")
         #expect(try await run(ledger) == .done)
         #expect(try indexes(ledger) == Self.new)
@@ -93,6 +112,37 @@ struct IndexMigrationTests {
         #expect(try indexes(ledger) == Self.new)
         let definition = try ledger.psql("SELECT indexdef FROM pg_indexes WHERE indexname = 'events_stray'")
         #expect(definition.contains("WHERE stray"))
+    }
+
+    @Test("The switch is put off while somebody holds what it would wait for, and while the migration is young")
+    func putOff() async throws {
+        let ledger = try await migrated()
+        _ = try await run(ledger)
+        let holder = try await ledger.connect()
+        let gate = Gate()
+        async let held: Void = holder.withSession { session throws(DatabaseError) in
+            try session.transaction { session throws(DatabaseError) in
+                try session.script("LOCK TABLE identities IN ROW EXCLUSIVE MODE")
+                gate.open()
+                gate.waitForClose()
+            }
+        }
+        await gate.opened()
+        // At first it waits for half a second; then the lock is old enough to be seen from outside.
+        for _ in 0..<2 {
+            #expect(try await run(ledger) == .left(["identities_pkey"]))
+            try ledger.psql("SELECT pg_sleep(1.1)")
+        }
+        gate.close()
+        try await held
+        await holder.close()
+        try ledger.psql("UPDATE schema_migrations SET applied_at = now() - interval '59 min' WHERE version = 9")
+        #expect(try await run(ledger) == .left(["identities_pkey"]))
+        try ledger.psql("UPDATE schema_migrations SET applied_at = now() - interval '61 min' WHERE version = 9")
+        #expect(try await run(ledger) == .done)
+        #expect(try indexes(ledger) == Self.new)
+        let replicated = "SELECT relreplident FROM pg_class WHERE relname = 'identities'"
+        #expect(try ledger.psql(replicated) == "f")
     }
 
     @Test("Of two that do it at once one goes on, and nobody waits")

@@ -14,11 +14,11 @@ struct KeyHashTests {
         let purchase = try #require(event.purchase)
         let id = KeyHash.purchase(purchase, in: event.scope)
         let transfer = KeyHash.transfer(purchase: id, from: anonymous, to: user, ordinal: 2)
-        #expect(KeyHash.event(event).hex == "19052f658f5281ecaf9538e6168aeb24")
-        #expect(KeyHash.event(.sample(vendorEventID: "e-é")).hex == "78540d75f3942ff84d56c654b5e2d2f4")
+        #expect(KeyHash.eventHash(event).hex == "19052f658f5281ecaf9538e6168aeb24")
+        #expect(KeyHash.eventHash(.sample(vendorEventID: "e-é")).hex == "78540d75f3942ff84d56c654b5e2d2f4")
         #expect(id.hex == "15256272efad59d3faa88b8533cd384b")
         #expect(transfer.hex == "43b15389d5fb7f365195a63ce1f7d712")
-        #expect(KeyHash.message(passingOn: KeyHash.event(event)).hex == "33239d3ac875efdf72cc4ab8c28e0d2a")
+        #expect(KeyHash.message(passingOn: KeyHash.eventHash(event)).hex == "33239d3ac875efdf72cc4ab8c28e0d2a")
         #expect(
             KeyHash.message(ofTransfer: transfer, type: "SUBSCRIPTION_RECEIVED").hex
                 == "446a2ef39515fb85269da3d659be7c1d")
@@ -44,6 +44,26 @@ struct KeyHashTests {
         #expect(
             KeyHash.event(.sample(vendorEventID: "e1")) != KeyHash.event(.sample(vendorEventID: "e1", app: "app.two"))
         )
+    }
+
+    @Test("An event key begins with the event's time where each webhook of the event has that time")
+    func byTime() {
+        let (time, hash) = (Timestamp(milliseconds: 0x12_3456 << 20 + 5), "19052f658f5281ecaf9538e6")
+        let steps = [
+            (time, "00123456"), (Timestamp(milliseconds: 0x12_3457 << 20 - 1), "00123456"),
+            (Timestamp(milliseconds: 0x12_3457 << 20), "00123457"), (Timestamp(milliseconds: -1), "00000000"),
+            (Timestamp(milliseconds: .min), "00000000"), (Timestamp(milliseconds: .max), "003fffff"),
+        ]
+        for (time, step) in steps {
+            #expect(KeyHash.eventHash(event).behind(time).hex == step + hash)
+        }
+        // Without an id of the vendor's own the time is part of the hash.
+        let unnamed = Event.sample(at: time)
+        #expect(KeyHash.event(unnamed) == KeyHash.eventHash(unnamed).behind(time))
+        let named = Event.sample(at: time, vendorEventID: "e1")
+        #expect(KeyHash.event(named) == KeyHash.eventHash(named))
+        let repeated = Event.sample(at: time, vendorEventID: "e1", isTimeRepeated: true)
+        #expect(KeyHash.event(repeated) == KeyHash.eventHash(named).behind(time))
     }
 
     @Test("A part cannot run into the next one")

@@ -341,6 +341,7 @@ struct LeaseTests {
     @Test("While a daemon of an older version lives, purchases are written in the form that it reads")
     func olderDaemon() async throws {
         try await TestLedger.run { ledger in
+            try ledger.writeFormThree()
             let daemon = try await ledger.daemon([.named("all")])
             let form = "SELECT substr(convert_from(state, 'UTF8'), 1, 1) FROM purchases WHERE key = 'subs_1'"
             try ledger.psql("INSERT INTO daemons (version, expires_at) VALUES ('0.1.0', now() + interval '1 hour')")

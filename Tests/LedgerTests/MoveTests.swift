@@ -70,6 +70,29 @@ struct MoveTests {
         }
     }
 
+    @Test("Into a database that a version before had prepared, it moves with the indexes that its rows need")
+    func prepared() async throws {
+        try await TestLedger.run { source in
+            let daemon = try await source.daemon()
+            await daemon.record([.sample()])
+            try await daemon.queue.leave()
+            let target = try await TestLedger(on: Self.durable.get())
+            try target.writeFormThree()
+            try target.psql("DROP INDEX purchases_hash")
+            // A build that was cut short.
+            try target.psql("UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'identities_key'::regclass")
+            guard case .moved = try await run(move(source, target)) else {
+                Issue.record("not moved")
+                return
+            }
+            let heir = try await target.daemon()
+            #expect(heir.registration.ledgerForm == .four)
+            #expect(await heir.record([.sample(), .sample("LATER")]) == [.stored, .stored])
+            #expect(try target.psql("SELECT count(*), (SELECT count(*) FROM purchases) FROM events") == "2|1")
+            await heir.pool.close()
+        }
+    }
+
     @Test("A target that holds this ledger is the end of a move; one that holds it changed, or another, is refused")
     func examined() async throws {
         try await TestLedger.run { source in

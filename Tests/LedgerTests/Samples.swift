@@ -21,11 +21,11 @@ extension Event {
         _ name: String = "RENEWED", holder: Holder = user, at: Timestamp = seconds(0), purchase: String? = "subs_1",
         kind: Purchase.Kind = .subscription, transaction: String? = "tx_1", vendorEventID: String? = nil,
         source: String = "shop", app: String = "app.one", environment: String = "PRODUCTION", status: String? = nil,
-        product: String? = "gold", fact: Fact? = nil, body: String? = nil
+        isTimeRepeated: Bool = false, product: String? = "gold", fact: Fact? = nil, body: String? = nil
     ) -> Event {
         Event(
             scope: Scope(source: source, app: app, environment: environment), vendorEventID: vendorEventID, name: name,
-            type: name, holder: holder, occurredAt: at,
+            type: name, holder: holder, occurredAt: at, isTimeRepeated: isTimeRepeated,
             purchase: purchase.map {
                 Purchase(
                     key: $0, kind: kind, store: "APPLE_APP_STORE", product: product, plan: "monthly",

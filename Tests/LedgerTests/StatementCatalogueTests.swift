@@ -47,6 +47,7 @@ struct StatementCatalogueTests {
             Entry(Durability.settings), Entry(Durability.backend), Entry(ServerAdvice.settings),
             Entry(Migrator.exists), Entry(Migrator.applied), Entry(Migrator.record),
             Entry(IndexMigration.lock), Entry(IndexMigration.unlock), Entry(IndexMigration.existing),
+            Entry(LedgerForm.isFour), Entry(FormSwitch.mayBegin),
             Entry(QueueFigures.statement), Entry(LedgerContents.hasSchema), Entry(LedgerContents.contents),
             Entry(Pauses.names), Entry(SourceNames.remember), Entry(SourceNames.exists), Entry(SourceNames.vanished),
             Entry(TraceStatements.events), Entry(TraceStatements.messages), Entry(TraceStatements.waiting),
@@ -62,10 +63,11 @@ struct StatementCatalogueTests {
         + tables.map(\.insert)
 
     private static let recording: [Entry] = [
-        Entry(RecordStatements.eventIDs), Entry(RecordStatements.admit),
+        Entry(RecordStatements.eventIDs), Entry(RecordStatements.admit), Entry(RecordStatements.admitBeforeFour),
         Entry(RecordStatements.differing),
-        Entry(RecordStatements.lockPurchases), Entry(RecordStatements.rowIDs),
-        Entry(RecordStatements.occupied), Entry(RequeueStatements.occupied),
+        Entry(RecordStatements.lockPurchases), Entry(RecordStatements.lockNamedPurchases),
+        Entry(RecordStatements.rowIDs), Entry(RecordStatements.occupied), Entry(RecordStatements.occupiedByNamed),
+        Entry(RequeueStatements.occupied),
         Entry(RecordTables.purchasesIfAbsent), Entry(RecordTables.updatePurchases),
         Entry(RecordTables.messagesIfAbsent), Entry(RecordStatements.quarantine), Entry(RecordStatements.forget),
         Entry(RecordStatements.notify), Entry(RecordStatements.wait), Entry(OperationalMessage.keys),
@@ -86,6 +88,7 @@ struct StatementCatalogueTests {
         Entry(HolderStatements.identities), Entry(HolderStatements.register), Entry(HolderStatements.purchases),
         Entry(HolderStatements.restored),
         Entry(HolderStatements.newestTransactions), Entry(HolderStatements.changes),
+        Entry(HolderStatements.changesBeforeFour),
         Entry(HolderStatements.unfinished), Entry(HolderStatements.unfinishedOf),
         Entry(HolderStatements.unfinishedSources),
         Entry(HolderStatements.cause), Entry(HolderStatements.advance),
@@ -98,6 +101,7 @@ struct StatementCatalogueTests {
         Entry(HolderIdentityStatements.links), Entry(HolderInstallStatements.known),
         Entry(HolderInstallStatements.identity),
         Entry(HolderInstallStatements.identified), Entry(HolderInstallStatements.grant),
+        Entry(HolderInstallStatements.grantBeforeFour),
         Entry(HolderLookupStatements.currentIdentities), Entry(HolderTransactionStatements.transactions),
     ]
 
@@ -125,7 +129,8 @@ struct StatementCatalogueTests {
         Entry(StatusStatements.integrations), Entry(StatusStatements.daemons), Entry(StatusStatements.rest),
         Entry(EventHandleStatements.byTransaction), Entry(EventHandleStatements.byHolder),
         Entry(EventHandleStatements.byMessage), Entry(EventHandleStatements.byTransfer),
-        Entry(EventHandleStatements.byEventKey), Entry(EventHandleStatements.scopes),
+        Entry(EventHandleStatements.byEventKey), Entry(EventHandleStatements.byEventHash),
+        Entry(EventHandleStatements.scopes),
         Entry(EventHandleStatements.scan), Entry(EventListStatements.of), Entry(EventListStatements.newest),
         Entry(EventListStatements.bounds), Entry(EventListStatements.probe), Entry(DeliveryListStatements.waiting),
         Entry(DeliveryListStatements.dead), Entry(DeliveryListStatements.delivered),

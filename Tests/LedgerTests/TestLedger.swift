@@ -95,8 +95,6 @@ final class TestLedger: Sendable {
             slotsPerLane: slotsPerLane, bytesPerLane: bytesPerLane, copiedEventsMin: copiedEventsMin,
             changePurchasesMax: changePurchasesMax)
         daemons.withLock { $0.append(daemon) }
-        // Nobody renews it, and on a busy machine a test takes longer than a lease lasts. `expire` ends it.
-        try psql("UPDATE daemons SET expires_at = now() + interval '1 hour' WHERE id = \(daemon.lease)")
         return daemon
     }
 
@@ -104,6 +102,12 @@ final class TestLedger: Sendable {
     func expire(_ daemon: Daemon) throws {
         try psql("UPDATE daemons SET expires_at = now() - interval '1 second' WHERE id = \(daemon.lease)")
     }
+
+    /// As a ledger was before `LedgerForm.four`: keys and ids are hashes.
+    func writeFormThree() throws { try psql("ALTER TABLE identities ADD PRIMARY KEY (key)") }
+
+    /// What `IndexMigration` does once no daemon of a version before lives.
+    func switchToFormFour() throws { try psql(FormSwitch.statement) }
 
     /// Asks psql, which is not ours: rows by lines, columns by `|`.
     @discardableResult
@@ -139,7 +143,8 @@ final class Daemon: Sendable {
             settings, size: 3, waiting: Pool.Waiting(waitersMax: 100, limit: .seconds(20)),
             backoff: .milliseconds(20)...(.milliseconds(200)), onStateChange: { changed.yield($0) })
         pool.start()
-        registration = Registration(pool: pool, key: key, version: "test", clock: clock)
+        // Nobody renews it, and on a busy machine a test takes longer than a lease lasts. `TestLedger.expire` ends it.
+        registration = Registration(pool: pool, key: key, version: "test", clock: clock, leaseDuration: .seconds(3_600))
         dispatchBuffer = DispatchBuffer(slotsPerLane: slotsPerLane, bytesPerLane: bytesPerLane)
         let log = log
         queue = Queue(

@@ -2,8 +2,8 @@
 real event, and SQL clones the rows that this left, in every table that has some.
 
 What differs from clone to clone is found by value, in whichever column it is: the purchase's name and the event's id in
-the webhook, numbers of sequences, keys. A clone's purchase has the id that the daemon computes for it, and its stored
-state the right checksum, so that a webhook of that purchase finds it."""
+the webhook, numbers of sequences, keys. A clone's purchase has the hash that the daemon computes for it, and its stored
+state the right checksum, so that a webhook of that purchase finds it. Keys that begin with a time do so in clones, too."""
 
 import dataclasses
 import hashlib
@@ -21,8 +21,13 @@ RUN = "5707edc10ae5"
 TEMPLATE = 1
 # More than all other numbers in the rows (milliseconds since 1970 are 1.8 · 10^12), and exact in floating point.
 NUMBERS_OF_SEQUENCE = 10**13
-# Of the hash that is a purchase's id, the parts that are the same in all webhooks (Sources/Ledger/Record/KeyHash).
-PURCHASE_ID_PARTS = ["purchase", "purchasely", "com.example.app", "PRODUCTION", "APPLE_APP_STORE"]
+# Keys that begin with a time are below this, in their first eight digits (Sources/Vocabulary/Identifier.swift). The
+# clones' times are before the template's, this many clones to one of them: some five events a second.
+TIME_STEPS, CLONES_OF_A_STEP = 1 << 22, 5_000
+# Before the template's time, more than all clones take.
+STEPS_OF_CLONES = 1 << 14
+# Of a purchase's hash, the parts that are the same in all webhooks (Sources/Ledger/Record/KeyHash).
+PURCHASE_HASH_PARTS = ["purchase", "purchasely", "com.example.app", "PRODUCTION", "APPLE_APP_STORE"]
 # Version and checksum: the first line of a purchase's stored state (Sources/Ledger/Transfers/PurchaseStateText).
 STATE_LINE_BYTES = len("2\t0123456789abcdef\n")
 
@@ -82,14 +87,16 @@ class Template:
         rows = [(table, row) for table in self.types for row in rows_of(session, table, list(self.types[table]))]
         keys = {value for table, row in rows for column, value in row.items()
                 if value and self.types[table][column] == "uuid"}
-        purchase = purchase_id(name)
+        purchase = purchase_hash(name)
         if purchase not in keys:
-            raise BenchError("this build computes the id of a purchase otherwise than clones.py does: no webhook would "
-                             "find a clone")
+            raise BenchError("this build computes the hash of a purchase otherwise than clones.py does: no webhook "
+                             "would find a clone")
+        if "hash" in self.types["purchases"] and not any(int(key[:8], 16) < TIME_STEPS for key in keys):
+            raise BenchError("this build did not write keys by time: the clones would be in the form before")
         self.parts = [Part(name, f"'{name[:-9]}' || lpad(n::text, 9, '0')"),
                       Part(event, f"'{event[:-12]}' || lpad(to_hex(n), 12, '0')", is_key=True)]
-        self.parts += [Part(key, purchase_id_sql(name) if key == purchase else f"md5('{key}' || n)::uuid::text",
-                            is_key=True) for key in sorted(keys - {event})]
+        self.parts += [Part(key, purchase_hash_sql(name) if key == purchase else key_sql(key), is_key=True)
+                       for key in sorted(keys - {event})]
         for sequence in self.sequences:
             numbers = [int(value) for table, row in rows for column, value in row.items()
                        if value and self.types[table][column] == "bigint" and sequence.has(int(value))]
@@ -186,20 +193,29 @@ def rows_of(session: Session, table: str, columns: list[str]) -> list[dict[str, 
         f"SELECT json_object(ARRAY[{names}], ARRAY[{values}]) FROM {table}").splitlines()]
 
 
-def purchase_id_bytes(name: str) -> bytes:
-    """What the id of a purchase is a hash of: each part behind its length."""
-    parts = [part.encode() for part in [*PURCHASE_ID_PARTS, f"subs_{name}"]]
+def key_sql(key: str) -> str:
+    """Of the clone's key in place of this one of the template."""
+    step = int(key[:8], 16)
+    if step >= TIME_STEPS:
+        return f"md5('{key}' || n)::uuid::text"
+    first = f"lpad(to_hex({step - STEPS_OF_CLONES} + n / {CLONES_OF_A_STEP}), 8, '0')"
+    return f"({first} || left(md5('{key}' || n), 24))::uuid::text"
+
+
+def purchase_hash_bytes(name: str) -> bytes:
+    """What the hash of a purchase is made of: each part behind its length."""
+    parts = [part.encode() for part in [*PURCHASE_HASH_PARTS, f"subs_{name}"]]
     return b"".join(struct.pack(">I", len(part)) + part for part in parts)
 
 
-def purchase_id(name: str) -> str:
-    digits = hashlib.sha256(purchase_id_bytes(name)).hexdigest()[:32]
+def purchase_hash(name: str) -> str:
+    digits = hashlib.sha256(purchase_hash_bytes(name)).hexdigest()[:32]
     return "-".join([digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]])
 
 
-def purchase_id_sql(name: str) -> str:
+def purchase_hash_sql(name: str) -> str:
     """Of the clone's purchase: its name differs from the template's in the nine digits at the end."""
-    hashed = f"sha256({bytes_sql(purchase_id_bytes(name)[:-9])} || convert_to(lpad(n::text, 9, '0'), 'UTF8'))"
+    hashed = f"sha256({bytes_sql(purchase_hash_bytes(name)[:-9])} || convert_to(lpad(n::text, 9, '0'), 'UTF8'))"
     return f"encode(substring({hashed} FROM 1 FOR 16), 'hex')::uuid::text"
 
 

@@ -27,6 +27,9 @@ package struct Purchasely: SourceAdapter {
             type: PurchaselyNames.type(of: name),
             holder: holder,
             occurredAt: occurredAt,
+            // "In case of retry that attribute will still be set with the time at the first try" (Purchasely, "Server
+            // Events Attributes").
+            isTimeRepeated: true,
             purchase: purchase,
             transaction: try transaction(in: fields),
             facts: purchase == nil ? [] : try facts(in: fields, eventName: name, holder: holder, at: occurredAt),

@@ -50,11 +50,11 @@ struct ChangeContinuation {
             return committed
         }
         let answers = try HolderLoading(continuing: change, after: unfinished.appliedThrough)
-            .enqueueQueries(on: session, purchasesMax: recorder.changePurchasesMax)
+            .enqueueQueries(in: recorder.ledgerForm, on: session, purchasesMax: recorder.changePurchasesMax)
         let locked = try session.enqueueQuery(RecordStatements.lockPurchases, answers.purchases.sorted())
         let purchases = LoadedPurchases(try session.answer(to: locked))
         let plan = try purchases.plan(
-            try answers.knowledge(on: session), rules: recorder.rules, on: session
+            try answers.knowledge(on: session) { _ in nil }, rules: recorder.rules, in: recorder.ledgerForm, on: session
         ) { $0.continueChange(change, of: cause.event) }
         let write = BatchWrite(
             plan: plan, recorder: recorder, queueReads: QueueReads(recorder.routes), createdAt: cause.now)

@@ -5,7 +5,7 @@ import Vocabulary
 struct ChangeLoading {
     private struct Wish: Hashable {
         let key: KnownChanges.Key
-        /// For a name: the purchase that it names.
+        /// For a name: the hash of the purchase that it names.
         let purchase: Identifier?
     }
 
@@ -37,7 +37,7 @@ struct ChangeLoading {
         for key in KnownChanges.Key.all(of: holder, in: scope) { need(key, from: time) }
     }
 
-    /// Adds the changes of the holders that an event names, and of the names of its purchase.
+    /// Adds the changes of the holders that an event names, and of the names of its purchase, given by its hash.
     mutating func need(of event: Event, naming purchase: Identifier) {
         for (key, time) in event.wantedChanges { need(key, from: time) }
         for name in event.purchaseNames {
@@ -46,12 +46,12 @@ struct ChangeLoading {
         }
     }
 
-    func enqueueQueries(on session: borrowing Session) throws(DatabaseError) -> ChangeAnswers? {
+    func enqueueQueries(in form: LedgerForm, on session: borrowing Session) throws(DatabaseError) -> ChangeAnswers? {
         guard !wishes.isEmpty else { return nil }
         let wishes = Array(wishes)
         let keys = wishes.map(\.key.key)
         let pending = try session.enqueueQuery(
-            HolderStatements.changes,
+            form == .four ? HolderStatements.changes : HolderStatements.changesBeforeFour,
             (
                 keys.map(\.subject.text), keys.map(\.scope.source), keys.map(\.scope.app),
                 keys.map(\.scope.environment), keys.map(\.isLogin), wishes.map(\.value),
@@ -69,7 +69,10 @@ struct ChangeAnswers {
     fileprivate let pending: PendingRows<HolderStatements.SubjectChange>
 
     /// Adds the changes to what a batch knows.
-    func add(to holders: inout HolderKnowledge, on session: borrowing Session) throws(DatabaseError) {
+    /// - Parameter purchase: the id of the purchase with a hash.
+    func add(
+        to holders: inout HolderKnowledge, on session: borrowing Session, purchase id: (Identifier) -> Identifier?
+    ) throws(DatabaseError) {
         var rows = [[HolderChangeRow]](repeating: [], count: wishes.count)
         // Of all rows, unreadable ones too: they show how far the page reaches.
         var times = [[Timestamp]](repeating: [], count: wishes.count)
@@ -97,7 +100,7 @@ struct ChangeAnswers {
             let end = isWhole ? nil : last
             holders.changes.load(
                 rows[index], of: wish.key, from: starts[index], through: end ?? Timestamp(milliseconds: .max))
-            if let purchase = wish.purchase, starts[index] == wish.from {
+            if let purchase = wish.purchase.flatMap(id), starts[index] == wish.from {
                 holders.settle(wish.key.subject, of: purchase)
             }
         }

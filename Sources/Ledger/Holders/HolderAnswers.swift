@@ -34,7 +34,10 @@ struct HolderAnswers {
         transactions = try session.enqueueQuery(HolderStatements.newestTransactions, purchases.sorted())
     }
 
-    func knowledge(on session: borrowing Session) throws(DatabaseError) -> HolderKnowledge {
+    /// - Parameter purchase: the id of the purchase with a hash.
+    func knowledge(
+        on session: borrowing Session, purchase id: (Identifier) -> Identifier?
+    ) throws(DatabaseError) -> HolderKnowledge {
         var holders = HolderKnowledge(changing: changing)
         for pending in links {
             for (key, link) in try session.answer(to: pending) { holders.load(link, of: key) }
@@ -54,7 +57,7 @@ struct HolderAnswers {
                 holders.know(transaction, of: purchase)
             }
         }
-        try changes?.add(to: &holders, on: session)
+        try changes?.add(to: &holders, on: session, purchase: id)
         if let unfinished {
             for unfinished in try session.answer(to: unfinished) {
                 switch unfinished.change {

@@ -42,7 +42,7 @@ struct HolderLoading {
             if let change = event.change { need(change, scope: event.scope, at: event.occurredAt) }
             guard changing.contains(event.scope.source) else { continue }
             sources.insert(event.scope.source)
-            if let purchase = arrival.purchase { changes.need(of: event, naming: purchase) }
+            if let purchase = arrival.purchaseHash { changes.need(of: event, naming: purchase) }
         }
     }
 
@@ -87,7 +87,9 @@ struct HolderLoading {
 
     /// Sends the queries.
     /// - Parameter limit: purchases of one holder; for all holders together the limit is four times as high.
-    func enqueueQueries(on session: borrowing Session, purchasesMax limit: Int) throws(DatabaseError) -> HolderAnswers {
+    func enqueueQueries(
+        in form: LedgerForm, on session: borrowing Session, purchasesMax limit: Int
+    ) throws(DatabaseError) -> HolderAnswers {
         var answers = HolderAnswers(owners: owners, changing: changing)
         if !anonymous.isEmpty {
             answers.links.append(try session.enqueueQuery(HolderStatements.links, arrays(anonymous)))
@@ -105,7 +107,7 @@ struct HolderLoading {
         if !restored.isEmpty {
             answers.restored = try session.enqueueQuery(HolderStatements.restored, arrays(restored))
         }
-        answers.changes = try changes.enqueueQueries(on: session)
+        answers.changes = try changes.enqueueQueries(in: form, on: session)
         if !sources.isEmpty {
             answers.unfinished = try session.enqueueQuery(HolderStatements.unfinishedOf, sources.sorted())
         }

@@ -173,21 +173,29 @@ enum HolderStatements {
     /// The first page (`$8` rows and ties) of the changes of each subject from a time on. For a name under which its
     /// purchase was not known before, all changes are read; a subject without any gives one row of nulls. Uses the
     /// index `holder_changes_next`.
-    static let changes = Statement<
-        ([String], [String], [String], [String], [Bool], [Timestamp], [Identifier?], Int64), SubjectChange
-    >(
+    static let changes = Statement<Subjects, SubjectChange>(
         "holder_changes",
+        changes(ofPurchase: "coalesce(hash, id) = w.purchase"), row: SubjectChange.init)
+
+    /// The same before `LedgerForm.four`: ids are hashes, and the index over hashes may not be there.
+    static let changesBeforeFour = Statement<Subjects, SubjectChange>(
+        "holder_changes_before_four", changes(ofPurchase: "id = w.purchase"),
+        row: SubjectChange.init)
+
+    typealias Subjects = ([String], [String], [String], [String], [Bool], [Timestamp], [Identifier?], Int64)
+
+    private static func changes(ofPurchase named: SQL) -> SQL {
         """
         SELECT w.place, w.from_ms, h.id, h.kind, h.target, h.second_target, h.at_ms
         FROM (
-            SELECT place, subject, source, app, environment, is_login,
-                   CASE WHEN purchase IS NULL
-                       OR EXISTS (SELECT FROM purchases p WHERE p.id = purchase AND 'txn:' || p.key = subject)
-                       OR EXISTS (SELECT FROM transactions t
-                                  WHERE t.store_transaction_id = substr(subject, 5) AND t.purchase = w.purchase)
+            SELECT place, subject, w.source, w.app, w.environment, is_login,
+                   CASE WHEN purchase IS NULL OR 'txn:' || p.key = subject
+                       OR (SELECT true FROM transactions t
+                           WHERE t.store_transaction_id = substr(subject, 5) AND t.purchase = p.id LIMIT 1)
                    THEN at_ms ELSE '-9223372036854775808'::bigint END AS from_ms
             FROM unnest($1, $2, $3, $4, $5, $6, $7) WITH ORDINALITY
                 AS w (subject, source, app, environment, is_login, at_ms, purchase, place)
+            LEFT JOIN LATERAL (SELECT id, key FROM purchases WHERE \(named) LIMIT 1) AS p ON true
         ) AS w
         LEFT JOIN LATERAL (
             SELECT id, kind, target, second_target, at_ms FROM holder_changes h
@@ -195,7 +203,8 @@ enum HolderStatements {
                 AND (h.kind = 'login') = w.is_login AND h.at_ms >= w.from_ms
             ORDER BY h.at_ms FETCH FIRST ($8) ROWS WITH TIES
         ) AS h ON true
-        """, row: SubjectChange.init)
+        """
+    }
 
     /// Which of the sources have changes of holders.
     static let changing = Statement<[String], String>(

@@ -68,10 +68,12 @@ extension HolderLookup {
         }
     }
 
-    /// Everybody who holds, or held, a granted purchase.
+    /// Everybody who holds, or held, a granted purchase, given by its hash.
     package func grant(_ purchase: Identifier) async throws(LookupFailure) -> [GrantHolding] {
         try await read { session throws(DatabaseError) in
-            try session.run(HolderInstallStatements.grant, purchase)
+            let isFour = try LedgerForm.readByAll(on: session) == .four
+            return try session.run(
+                isFour ? HolderInstallStatements.grant : HolderInstallStatements.grantBeforeFour, purchase)
         }
     }
 }
@@ -149,7 +151,13 @@ enum HolderInstallStatements {
     }
 
     static let grant = Statement<Identifier, GrantHolding>(
-        "lookup_grant",
+        "lookup_grant", holdings(of: "(SELECT id FROM purchases WHERE coalesce(hash, id) = $1)"), row: holding)
+
+    /// Before `LedgerForm.four`: the hash is the id, and the index over hashes may not be there.
+    static let grantBeforeFour = Statement<Identifier, GrantHolding>(
+        "lookup_grant_before_four", holdings(of: "$1"), row: holding)
+
+    private static func holdings(of purchase: SQL) -> SQL {
         """
         SELECT e.holder,
                e.active AND coalesce(t.effective_next_renewal_at_ms
@@ -161,6 +169,7 @@ enum HolderInstallStatements {
             SELECT * FROM transactions WHERE purchase = e.purchase
             ORDER BY coalesce(purchased_at_ms, as_of_ms) DESC, as_of_ms DESC, store_transaction_id DESC LIMIT 1
         ) AS t ON true
-        WHERE e.purchase = $1 ORDER BY e.holder
-        """, row: holding)
+        WHERE e.purchase = \(purchase) ORDER BY e.holder
+        """
+    }
 }

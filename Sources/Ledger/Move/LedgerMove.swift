@@ -90,6 +90,8 @@ package struct LedgerMove: Sendable {
                 if case .failure(let error) = try Migrator.bringUpToDate(on: target) {
                     return .rollBack(.failure(.schema(error)))
                 }
+                // The rows may be in the newest form, and a target that an older version prepared is not.
+                try IndexMigration.runOnEmpty(on: target)
                 let passage = MovePassage(source: self.source, origin: origin, goesOn: goesOn)
                 let result = try passage.fill(target)
                 guard case .success(let tables) = result else { return .rollBack(result.map { .moved($0) }) }
@@ -159,7 +161,7 @@ package struct LedgerMove: Sendable {
 
 extension DatabaseError {
     /// A lock held by somebody else timed out (55P03, lock_not_available).
-    fileprivate var isLocked: Bool {
+    var isLocked: Bool {
         if case .refused(let refusal) = self { refusal.sqlState.code == "55P03" } else { false }
     }
 }

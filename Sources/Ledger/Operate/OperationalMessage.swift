@@ -80,7 +80,7 @@ struct OperationalMessage: Sendable {
         else { throw .protocolViolation(reason: "drawing row ids came to nothing") }
         let scope = Scope(source: Self.source, app: "", environment: Self.environment)
         let id = "pst_\(event.row)"
-        let key = KeyHash.event(vendorEventID: id, in: scope)
+        let key = KeyHash.eventHash(vendorEventID: id, in: scope)
         let type = kind.rawValue
         let now = Timestamp(milliseconds: event.now)
         _ = try session.execute(

@@ -120,8 +120,8 @@ struct BatchPlan {
         touched.insert(id)
         guard var row = purchases[id] else {
             purchases[id] = PurchaseRow(
-                scope: new.event.scope, purchase: purchase, asOf: new.event.occurredAt, state: PurchaseState(),
-                isNew: true)
+                hash: new.purchaseHash ?? id, scope: new.event.scope, purchase: purchase,
+                asOf: new.event.occurredAt, state: PurchaseState(), isNew: true)
             return false
         }
         row.learn(purchase, at: new.event.occurredAt)
@@ -155,7 +155,7 @@ struct BatchPlan {
         let new = events[index]
         for announced in resolution.announced {
             let transfer = KeyHash.transfer(
-                purchase: id, from: announced.from, to: announced.to, ordinal: announced.ordinal)
+                purchase: row.hash, from: announced.from, to: announced.to, ordinal: announced.ordinal)
             let subject = subject(id, index: index)
             let trail = TransferTrail(
                 source: new.event.scope.source, transfer: transfer.transferID, purchase: row.purchase.key,
@@ -204,7 +204,7 @@ struct BatchPlan {
         messages.append(
             MessageRow(
                 key: transfer.map { KeyHash.message(ofTransfer: $0.id, type: event.type) }
-                    ?? KeyHash.message(passingOn: new.key),
+                    ?? KeyHash.message(passingOn: new.hash),
                 cause: index, type: event.type, purchase: subject.id, purchaseKey: subject.purchase?.key,
                 storeTransactionID: subject.transaction?.storeTransactionID, transfer: transfer?.id,
                 eventID: statement.eventID,

@@ -7,21 +7,27 @@ extension BatchPlan {
         /// Row of `events`.
         var row: Int64
         var key: Identifier
+        /// `KeyHash.eventHash`.
+        var hash: Identifier
         var event: Event
         /// The purchase id, if the event names a purchase.
         var purchase: Identifier?
+        var purchaseHash: Identifier?
 
-        init(_ arrival: EventBatch.Arrival, row: Int64) {
+        init(_ arrival: EventBatch.Arrival, row: Int64, purchase: Identifier?) {
             self.row = row
             key = arrival.key
+            hash = arrival.hash
             event = arrival.event
-            purchase = arrival.purchase
+            self.purchase = purchase
+            purchaseHash = arrival.purchaseHash
         }
 
-        /// An event that is stored already.
+        /// An event that is stored already, and is not passed on again.
         init(_ event: Event, key: Identifier, row: Int64) {
             self.row = row
             self.key = key
+            hash = key
             self.event = event
             purchase = nil
         }
@@ -29,6 +35,8 @@ extension BatchPlan {
 
     /// A purchase as the table has it; the state of a new one is empty.
     struct PurchaseRow {
+        /// What its transfers' ids are made of (`KeyHash.purchase`).
+        var hash: Identifier
         var scope: Scope
         var purchase: Purchase
         var asOf: Timestamp

@@ -17,26 +17,46 @@ struct BatchReads {
     init(
         _ arrivals: [EventBatch.Arrival], of recorder: RecordEvents, on session: borrowing Session
     ) throws(DatabaseError) {
-        admitted = try session.enqueueQuery(RecordStatements.admit, (arrivals.map(\.key), arrivals.map(\.digest)))
+        let isFour = recorder.ledgerForm == .four
+        admitted = try session.enqueueQuery(
+            isFour ? RecordStatements.admit : RecordStatements.admitBeforeFour,
+            (arrivals.map(\.key), arrivals.map(\.otherKey), arrivals.map(\.digest)))
         let stating = arrivals.filter { $0.event.change != nil }.map(\.event.scope.source)
         let known = recorder.changing.known.union(stating)
         let unknown = Set(arrivals.map(\.event.scope.source)).subtracting(known)
         changing = unknown.isEmpty ? nil : try session.enqueueQuery(HolderStatements.changing, unknown.sorted())
         holders = try HolderLoading(arrivals, changing: known)
-            .enqueueQueries(on: session, purchasesMax: recorder.changePurchasesMax)
+            .enqueueQueries(in: recorder.ledgerForm, on: session, purchasesMax: recorder.changePurchasesMax)
         // Locks are taken in one order everywhere: event keys, then purchases.
-        let wanted = holders.purchases.union(arrivals.compactMap(\.purchase)).sorted()
-        purchases = wanted.isEmpty ? nil : try session.enqueueQuery(RecordStatements.lockPurchases, wanted)
+        let (unnamed, named) = (holders.purchases, Set(arrivals.compactMap(\.purchaseHash)))
+        if unnamed.isEmpty, named.isEmpty {
+            purchases = nil
+        } else if isFour {
+            purchases = try session.enqueueQuery(
+                RecordStatements.lockNamedPurchases, (named.sorted(), unnamed.sorted()))
+        } else {
+            purchases = try session.enqueueQuery(RecordStatements.lockPurchases, unnamed.union(named).sorted())
+        }
         queueReads =
             recorder.mode == .copy
             ? QueueReads(recorder.routes)
-            : try QueueReads(recorder.routes, readingAheadFor: arrivals.count, of: wanted, on: session)
+            : try QueueReads(
+                recorder.routes, readingAheadFor: arrivals.count, of: named.sorted(), andOf: unnamed,
+                in: recorder.ledgerForm, on: session)
     }
 
-    /// What is known; waits for the answers.
-    func load(on session: borrowing Session) throws(DatabaseError) -> (LoadedPurchases, HolderKnowledge) {
-        let rows = if let purchases { try session.answer(to: purchases) } else { [RecordTables.PurchaseRow]() }
-        return (LoadedPurchases(rows), try holders.knowledge(on: session))
+    /// What is known of the purchases; waits for the answers.
+    func loadPurchases(on session: borrowing Session) throws(DatabaseError) -> LoadedPurchases {
+        guard let purchases else { return LoadedPurchases([]) }
+        return LoadedPurchases(try session.answer(to: purchases))
+    }
+
+    /// What is known of the holders; waits for the answers.
+    /// - Parameter purchase: the id of the purchase with a hash.
+    func loadHolders(
+        on session: borrowing Session, purchase: (Identifier) -> Identifier?
+    ) throws(DatabaseError) -> HolderKnowledge {
+        try holders.knowledge(on: session, purchase: purchase)
     }
 
     /// Purchases that events concern without naming them.

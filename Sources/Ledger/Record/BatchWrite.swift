@@ -157,7 +157,7 @@ struct BatchWrite {
     /// An event of which a source may still repeat the webhook is known by its event key. That of an older one may
     /// have been pruned while its message was kept, by a version before: then the message's own key tells.
     private func hasKeyOfEvent(_ message: BatchPlan.MessageRow) -> Bool {
-        guard message.transfer == nil, recorder.ledgerForm == .three, let createdAt else { return false }
+        guard message.transfer == nil, recorder.ledgerForm >= .three, let createdAt else { return false }
         let occurredAt = plan.events[message.cause].event.occurredAt
         return occurredAt > createdAt.advanced(byMilliseconds: -Limits.retryHorizonMilliseconds)
     }

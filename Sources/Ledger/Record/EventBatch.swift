@@ -4,16 +4,24 @@ import Vocabulary
 struct EventBatch {
     struct Arrival {
         let event: Event
+        /// The event key as it is written.
         let key: Identifier
+        /// The event key in the other of its two forms (`LedgerForm.four`): the event may be stored under it.
+        let otherKey: Identifier
+        /// `KeyHash.eventHash`.
+        let hash: Identifier
         /// Of the body.
         let digest: Identifier
-        let purchase: Identifier?
+        /// The hash of its purchase.
+        let purchaseHash: Identifier?
 
-        init(_ event: Event) {
+        init(_ event: Event, in form: LedgerForm) {
             self.event = event
-            key = KeyHash.event(event)
+            hash = KeyHash.eventHash(event)
+            let newest = KeyHash.eventKey(event, hash: hash)
+            (key, otherKey) = form == .four ? (newest, hash) : (hash, newest)
             digest = KeyHash.body(event.body)
-            purchase = event.purchase.map { KeyHash.purchase($0, in: event.scope) }
+            purchaseHash = event.purchase.map { KeyHash.purchase($0, in: event.scope) }
         }
     }
 
@@ -34,20 +42,41 @@ struct EventBatch {
     var fates: [Identifier: Fate] = [:]
     /// The database's time at the start of the transaction; nil: no event key was added.
     var databaseTime: Timestamp?
+    /// Ids of purchases by their hashes: of those that are stored, and of those that this batch creates.
+    private var purchases: [Identifier: Identifier] = [:]
     private let isFirst: [Bool]
+    private let form: LedgerForm
 
-    init(_ events: [Event]) {
+    init(_ events: [Event], in form: LedgerForm) {
+        self.form = form
         var seen: Set<Identifier> = []
-        let all = events.map(Arrival.init)
+        let all = events.map { Arrival($0, in: form) }
         let isFirst = all.map { seen.insert($0.key).inserted }
         firsts = zip(all, isFirst).filter { $1 }.map { $0.0 }
         (self.all, self.isFirst) = (all, isFirst)
     }
 
+    /// The id of the purchase with this hash.
+    func id(ofPurchase hash: Identifier) -> Identifier? { purchases[hash] }
+
+    /// The id of the purchase that an event names.
+    func purchase(of arrival: Arrival) -> Identifier? { arrival.purchaseHash.flatMap { purchases[$0] } }
+
+    /// Takes the ids of the stored purchases, by hash, and gives an id to each new one: its hash behind the
+    /// database's time, so that purchases of one time lie together.
+    mutating func name(stored: [Identifier: Identifier]) {
+        purchases = stored
+        guard let databaseTime else { return }
+        for hash in firsts.compactMap(\.purchaseHash) where purchases[hash] == nil {
+            purchases[hash] = form == .four ? hash.behind(databaseTime) : hash
+        }
+    }
+
     /// The events that are to be recorded.
     var news: [BatchPlan.New] {
         firsts.compactMap { arrival in
-            if case .new(let row) = fates[arrival.key] { BatchPlan.New(arrival, row: row) } else { nil }
+            guard case .new(let row) = fates[arrival.key] else { return nil }
+            return BatchPlan.New(arrival, row: row, purchase: purchase(of: arrival))
         }
     }
 

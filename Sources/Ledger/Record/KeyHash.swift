@@ -1,15 +1,23 @@
 import Crypto
 package import Vocabulary
 
-/// The keys and ids that Posthouse computes: SHA-256 over named parts, cut to 16 bytes. Each part is preceded by its
-/// length, so that no two lists of parts give the same bytes.
+/// The keys and ids that Posthouse computes: SHA-256 over named parts, cut to 16 bytes, or to 12 behind a time. Each
+/// part is preceded by its length, so that no two lists of parts give the same bytes.
 package enum KeyHash {
-    /// The event key (Domain.md, "Event key").
+    /// The event key (Domain.md, "Event key"): the event's hash, behind its time if every webhook of the event has that
+    /// time.
+    package static func event(_ event: Event) -> Identifier { eventKey(event, hash: eventHash(event)) }
+
+    static func eventKey(_ event: Event, hash: Identifier) -> Identifier {
+        event.vendorEventID == nil || event.isTimeRepeated ? hash.behind(event.occurredAt) : hash
+    }
+
+    /// What the event key is made of, and what versions before used as the key.
     ///
     /// The platform's event id if there is one; otherwise everything that distinguishes the events of one transaction:
     /// a transfer's DEACTIVATE and ACTIVATE share transaction and time, and two purchases may share a transaction id.
-    package static func event(_ event: Event) -> Identifier {
-        if let id = event.vendorEventID { return self.event(vendorEventID: id, in: event.scope) }
+    package static func eventHash(_ event: Event) -> Identifier {
+        if let id = event.vendorEventID { return eventHash(vendorEventID: id, in: event.scope) }
         var digest = Digest("event", scope: event.scope)
         digest.add("parts")
         digest.add(event.purchase?.store ?? "")
@@ -21,15 +29,16 @@ package enum KeyHash {
         return digest.finish()
     }
 
-    /// The event key if the platform sends an event id: over that id and its scope only.
-    static func event(vendorEventID: String, in scope: Scope) -> Identifier {
+    /// The event's hash if the platform sends an event id: over that id and its scope only.
+    static func eventHash(vendorEventID: String, in scope: Scope) -> Identifier {
         var digest = Digest("event", scope: scope)
         digest.add("id")
         digest.add(vendorEventID)
         return digest.finish()
     }
 
-    /// The purchase id, over (source, app, environment, store, purchase key).
+    /// The purchase's hash, over (source, app, environment, store, purchase key). Its id is another
+    /// (`EventBatch.name`).
     package static func purchase(_ purchase: Purchase, in scope: Scope) -> Identifier {
         var digest = Digest("purchase", scope: scope)
         digest.add(purchase.store)
@@ -37,7 +46,7 @@ package enum KeyHash {
         return digest.finish()
     }
 
-    /// The transfer id, over (purchase, from, to, ordinal), never over a time.
+    /// The transfer id, over (the purchase's hash, from, to, ordinal), never over a time.
     package static func transfer(purchase: Identifier, from: Holder, to: Holder, ordinal: Int) -> Identifier {
         var digest = Digest("transfer")
         digest.add(purchase.hex)
@@ -57,7 +66,8 @@ package enum KeyHash {
         return digest.finish()
     }
 
-    /// The key of a message that passes an event on, where it has not the event's (`BatchWrite.hasKeyOfEvent`).
+    /// The key of a message that passes on the event with this hash, where it has not the event's
+    /// (`BatchWrite.hasKeyOfEvent`).
     package static func message(passingOn event: Identifier) -> Identifier {
         var digest = Digest("message")
         digest.add(event.hex)

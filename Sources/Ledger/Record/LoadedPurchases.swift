@@ -4,11 +4,14 @@ import Vocabulary
 /// The locked purchases of a batch.
 struct LoadedPurchases {
     private(set) var rows: [Identifier: BatchPlan.PurchaseRow] = [:]
+    /// Ids by hash.
+    private(set) var ids: [Identifier: Identifier] = [:]
     /// Purchases whose stored state is damaged, with the reason. Events that name one are quarantined.
     private(set) var unreadable: [Identifier: String] = [:]
 
     init(_ answer: [RecordTables.PurchaseRow]) {
         for row in answer {
+            ids[row.hash ?? row.id] = row.id
             do throws(PurchaseState.Unreadable) {
                 rows[row.id] = try BatchPlan.PurchaseRow(row)
             } catch {
@@ -27,23 +30,23 @@ struct LoadedPurchases {
     /// The plan that `build` makes of these purchases. If it misses stored changes, they are read and it starts again.
     /// Each round reads further, so there are at most as many rounds as times that a purchase has passed on.
     func plan(
-        _ known: HolderKnowledge, rules: [String: SourceRules], on session: borrowing Session,
+        _ known: HolderKnowledge, rules: [String: SourceRules], in form: LedgerForm, on session: borrowing Session,
         _ build: (inout BatchPlan) -> Void
     ) throws(DatabaseError) -> BatchPlan {
         var known = known
         while true {
             var plan = BatchPlan(purchases: rows, holders: known, rules: rules)
             build(&plan)
-            guard let answers = try ChangeLoading(missing: plan.holders.changes).enqueueQueries(on: session) else {
-                return plan
-            }
-            try answers.add(to: &known, on: session)
+            let missing = ChangeLoading(missing: plan.holders.changes)
+            guard let answers = try missing.enqueueQueries(in: form, on: session) else { return plan }
+            try answers.add(to: &known, on: session) { _ in nil }
         }
     }
 }
 
 extension BatchPlan.PurchaseRow {
     fileprivate init(_ row: RecordTables.PurchaseRow) throws(PurchaseState.Unreadable) {
+        hash = row.hash ?? row.id
         scope = row.scope
         purchase = Purchase(
             key: row.key, kind: row.purchaseKind, store: row.store, product: row.product, plan: row.plan,

@@ -51,8 +51,8 @@ struct RecordEvents {
     let dispatchBuffer: DispatchBuffer
     /// The daemon that leases are written for; nil: nothing is leased.
     let daemon: Int64?
-    /// The form in which purchases are written.
-    var ledgerForm = LedgerForm.current
+    /// The form in which the ledger is written.
+    var ledgerForm: LedgerForm
     let mode: WriteMode
     /// Purchases of one holder that one transaction moves; further transactions move the rest (`ChangeContinuation`).
     var changePurchasesMax = Limits.changePurchasesMax
@@ -63,11 +63,13 @@ struct RecordEvents {
     func run(
         _ events: [Event], on session: borrowing Session, reserved: inout Reservations
     ) throws(DatabaseError) -> Committed {
-        var batch = EventBatch(events)
+        var batch = EventBatch(events, in: ledgerForm)
         try lockSources(of: events, on: session)
         let reads = try BatchReads(batch.firsts, of: self, on: session)
         try admit(&batch, by: reads, on: session)
-        let (purchases, holders) = try reads.load(on: session)
+        let purchases = try reads.loadPurchases(on: session)
+        batch.name(stored: purchases.ids)
+        let holders = try reads.loadHolders(on: session) { [batch] in batch.id(ofPurchase: $0) }
         try setAside(&batch, unreadable: purchases.unreadable, on: session)
         var committed = Committed(keys: batch.all.map(\.key), databaseTime: batch.databaseTime)
         var caused: [Identifier: BatchWrite.Caused] = [:]
@@ -122,7 +124,7 @@ struct RecordEvents {
     ) throws(DatabaseError) {
         var pending: [(arrival: EventBatch.Arrival, reason: String, row: PendingRows<Int64>)] = []
         for arrival in batch.firsts where batch.fates[arrival.key] != nil {
-            guard let reason = arrival.purchase.flatMap({ unreadable[$0] }) else { continue }
+            guard let reason = batch.purchase(of: arrival).flatMap({ unreadable[$0] }) else { continue }
             let columns = (arrival.event.scope.source, reason, arrival.digest, arrival.event.body)
             pending.append((arrival, reason, try session.enqueueQuery(RecordStatements.quarantine, columns)))
         }
@@ -142,7 +144,7 @@ struct RecordEvents {
         let news = batch.news
         if news.isEmpty { return nil }
         var refused: Set<Identifier> = []
-        let plan = try purchases.plan(holders, rules: rules, on: session) { plan in
+        let plan = try purchases.plan(holders, rules: rules, in: ledgerForm, on: session) { plan in
             // The plan may be built more than once.
             refused = []
             for new in news {
@@ -181,8 +183,11 @@ struct RecordEvents {
         let repeated = batch.all.indices.filter { batch.fate(of: $0) == nil }.map { batch.all[$0] }
             .sorted { $0.key < $1.key }
         guard !repeated.isEmpty else { return [:] }
-        let found = try session.run(RecordStatements.differing, (repeated.map(\.key), repeated.map(\.digest)))
-        return Dictionary(firstOf: found.map { ($0.key, $0.digest) })
+        let digests = repeated.map(\.digest)
+        let found = try session.run(
+            RecordStatements.differing, (repeated.map(\.key) + repeated.map(\.otherKey), digests + digests))
+        let keys = Dictionary(firstOf: repeated.map { ($0.otherKey, $0.key) })
+        return Dictionary(firstOf: found.map { (keys[$0.key] ?? $0.key, $0.digest) })
     }
 
     private static func trail(of arrival: EventBatch.Arrival, _ caused: BatchWrite.Caused) -> EventTrail {

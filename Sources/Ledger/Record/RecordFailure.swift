@@ -5,7 +5,7 @@ extension DatabaseError {
     /// Whether one event of many can be the cause; everything else is a temporary failure of the database.
     var mayBeOneEvent: Bool {
         switch self {
-        case .refused, .protocolViolation: !isConnectionLevel && !isRetryable
+        case .refused, .protocolViolation: !isConnectionLevel && !isRetryable && !isOfFormBefore
         case .connectFailed, .connectionLost, .timedOut, .commitUnknown: false
         }
     }
@@ -30,6 +30,13 @@ extension DatabaseError {
     var isThereAlready: Bool {
         guard case .refused(let refusal) = self else { return false }
         return refusal.sqlState.code == "23505"
+    }
+
+    /// Whether the ledger is not written in the form any more that this daemon takes for the current one
+    /// (`RecordStatements.admitBeforeFour`): no unique index is over what the statement names.
+    var isOfFormBefore: Bool {
+        guard case .refused(let refusal) = self else { return false }
+        return refusal.sqlState.code == "42P10"
     }
 
     /// Whether the batch may be run again: after a collision, and once after a lost connection, because a buyer waits

@@ -26,21 +26,34 @@ enum RecordStatements {
         let now: Int64
     }
 
-    /// Adds event keys with the digests of the bodies. The keys returned are new; the others were known before or are
-    /// erased. While nothing was ever erased, no hash is computed. Rows are numbered in the order of the arrays, which
-    /// is that of arrival, and inserted in the order of the keys.
-    static let admit = Statement<([Identifier], [Identifier]), Admitted>(
-        "record_admit",
+    /// Adds event keys, each with its other form and the digest of the body. The keys returned are new; the others were
+    /// known before, in either form, or are erased. While nothing was ever erased, no hash is computed. Rows are
+    /// numbered in the order of the arrays, which is that of arrival, and inserted in the order of the keys.
+    static let admit = Statement<([Identifier], [Identifier], [Identifier]), Admitted>(
+        "record_admit", admission("ON CONFLICT DO NOTHING"), row: Admitted.init)
+
+    /// The same before `LedgerForm.four`. It fails from then on (42P10, `FormSwitch`), because two batches that took
+    /// different forms for the current one could each add the same event.
+    static let admitBeforeFour = Statement<([Identifier], [Identifier], [Identifier]), Admitted>(
+        "record_admit_before_four", admission("ON CONFLICT (key) DO NOTHING"), row: Admitted.init)
+
+    private static func admission(_ onConflict: SQL) -> SQL {
         """
         INSERT INTO identities (key, body_digest, event)
-        SELECT * FROM (
-            SELECT key, body_digest, nextval('event_ids') FROM unnest($1, $2) AS w (key, body_digest)
-        ) AS w (key, body_digest, event)
-        WHERE NOT (EXISTS (SELECT FROM erased_events) AND EXISTS (
-            SELECT FROM erasure_salt s JOIN erased_events x ON x.digest = sha256(s.salt || uuid_send(w.key))))
+        SELECT key, body_digest, event FROM (
+            SELECT key, other_key, body_digest, nextval('event_ids')
+            FROM unnest($1, $2, $3) AS w (key, other_key, body_digest)
+        ) AS w (key, other_key, body_digest, event)
+        WHERE (SELECT true FROM identities i WHERE i.key = w.other_key LIMIT 1) IS NULL
+            AND NOT (EXISTS (SELECT FROM erased_events) AND (
+                EXISTS (SELECT FROM erasure_salt s JOIN erased_events x
+                        ON x.digest = sha256(s.salt || uuid_send(w.key)))
+                OR EXISTS (SELECT FROM erasure_salt s JOIN erased_events x
+                           ON x.digest = sha256(s.salt || uuid_send(w.other_key)))))
         ORDER BY key
-        ON CONFLICT (key) DO NOTHING RETURNING key, event, (extract(epoch FROM now()) * 1000)::bigint
-        """, row: Admitted.init)
+        \(onConflict) RETURNING key, event, (extract(epoch FROM now()) * 1000)::bigint
+        """
+    }
 
     /// Deletes event keys that were added in the same transaction.
     static let forget = Statement<[Identifier], ()>("record_forget", "DELETE FROM identities WHERE key = ANY ($1)")
@@ -50,21 +63,41 @@ enum RecordStatements {
         let digest: Identifier
     }
 
-    /// Known event keys that came with other bytes, each returned once, with the digest of those bytes.
+    /// Known event keys that came with other bytes, each returned once, with the digest of those bytes. The arrays have
+    /// one digest for each key.
     static let differing = Statement<([Identifier], [Identifier]), Differing>(
         "record_differing",
         """
-        UPDATE identities i SET differs = true FROM unnest($1, $2) AS d (key, digest)
-        WHERE i.key = d.key AND i.body_digest <> d.digest AND NOT i.differs RETURNING i.key, d.digest
+        WITH w AS MATERIALIZED (
+            SELECT i.key, d.digest FROM unnest($1, $2) AS d (key, digest)
+            CROSS JOIN LATERAL (
+                SELECT key FROM identities WHERE key = d.key AND body_digest <> d.digest AND NOT differs LIMIT 1) AS i)
+        UPDATE identities i SET differs = true WHERE key = ANY (ARRAY (SELECT key FROM w)) AND NOT differs
+        RETURNING key, (SELECT digest FROM w WHERE w.key = i.key LIMIT 1)
         """, row: Differing.init)
 
-    /// Locks the purchases of the batch that exist already.
+    /// Locks purchases by their ids.
     static let lockPurchases = Statement<[Identifier], RecordTables.PurchaseRow>(
         "record_lock_purchases",
         """
-        SELECT id, source, app, environment, store, key, kind, product, plan, subscription_id, as_of_ms, state
+        SELECT id, hash, source, app, environment, store, key, kind, product, plan, subscription_id, as_of_ms, state
         FROM purchases WHERE id = ANY ($1) ORDER BY id FOR UPDATE
         """, row: RecordTables.PurchaseRow.init)
+
+    /// Locks the purchases with the hashes `$1` and those with the ids `$2`; from `LedgerForm.four` on.
+    static let lockNamedPurchases = Statement<([Identifier], [Identifier]), RecordTables.PurchaseRow>(
+        "record_lock_named_purchases",
+        """
+        SELECT id, hash, source, app, environment, store, key, kind, product, plan, subscription_id, as_of_ms, state
+        FROM purchases WHERE id = ANY (ARRAY (SELECT p.id FROM \(named)) || $2) ORDER BY id FOR UPDATE
+        """, row: RecordTables.PurchaseRow.init)
+
+    /// The purchases with the hashes `$1`. The limit keeps a plan from reading the whole index instead, which looks
+    /// cheaper while there is next to nothing in it.
+    private static let named: SQL = """
+        unnest($1) AS w (hash)
+        CROSS JOIN LATERAL (SELECT id FROM purchases p WHERE coalesce(p.hash, p.id) = w.hash LIMIT 1) AS p
+        """
 
     struct RowIDs {
         let messages: [Int64]
@@ -89,14 +122,21 @@ enum RecordStatements {
     /// The last unsettled delivery of each ordering key, as far as it is visible without waiting: what settles
     /// meanwhile is checked once more after the commit (`Recorder.unblockSuccessors`).
     static let occupied = Statement<([Identifier], [Int32]), Head>(
-        "record_occupied",
+        "record_occupied", heads(of: "unnest($1) AS p (id)"), row: Head.init)
+
+    /// The same of purchases by their hashes; from `LedgerForm.four` on.
+    static let occupiedByNamed = Statement<([Identifier], [Int32]), Head>(
+        "record_occupied_by_named", heads(of: named), row: Head.init)
+
+    private static func heads(of purchases: SQL) -> SQL {
         """
         SELECT p.id, i.id, last.id
-        FROM unnest($1) AS p (id) CROSS JOIN unnest($2) AS i (id)
+        FROM \(purchases) CROSS JOIN unnest($2) AS i (id)
         CROSS JOIN LATERAL (
             SELECT d.id FROM deliveries d WHERE d.purchase = p.id AND d.integration = i.id ORDER BY d.id DESC LIMIT 1
         ) AS last
-        """, row: Head.init)
+        """
+    }
 
     /// Quarantines a body; returns no row for a body that was erased.
     static let quarantine = Statement<(String, String, Identifier, [UInt8]), Int64>(

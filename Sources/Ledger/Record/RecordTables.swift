@@ -17,8 +17,8 @@ enum RecordTables {
     static let purchases = Table<PurchaseRow>(
         "purchases",
         [
-            Column("id", \.id), Column("source", \.source), Column("app", \.app), Column("environment", \.environment),
-            Column("store", \.store), Column("key", \.key),
+            Column("id", \.id), Column("hash", \.hash), Column("source", \.source), Column("app", \.app),
+            Column("environment", \.environment), Column("store", \.store), Column("key", \.key),
         ] + purchaseValues)
 
     /// What further webhooks can change of a purchase.
@@ -29,7 +29,7 @@ enum RecordTables {
 
     /// Inserts purchases that are new. Fewer rows than requested mean that another batch created one first.
     static let purchasesIfAbsent = Statement<[PurchaseRow], ()>(
-        "record_purchases_if_absent", insertInto: purchases, "ON CONFLICT (id) DO NOTHING")
+        "record_purchases_if_absent", insertInto: purchases, "ON CONFLICT DO NOTHING")
 
     static let updatePurchases = Statement<[PurchaseRow], ()>(
         "record_update_purchases",
@@ -123,6 +123,8 @@ extension RecordTables {
     /// As it is written and read.
     struct PurchaseRow {
         let id: Identifier
+        /// `KeyHash.purchase`; nil: the id is the hash (before `LedgerForm.four`).
+        let hash: Identifier?
         let source: String
         let app: String
         let environment: String
@@ -177,7 +179,9 @@ extension RecordTables.EventRow {
 extension BatchPlan.PurchaseRow {
     func written(as id: Identifier, in form: LedgerForm) -> RecordTables.PurchaseRow {
         RecordTables.PurchaseRow(
-            id: id, source: scope.source, app: scope.app, environment: scope.environment, store: purchase.store,
+            id: id, hash: hash == id ? nil : hash, source: scope.source, app: scope.app,
+            environment: scope.environment,
+            store: purchase.store,
             key: purchase.key, kind: purchase.kind.rawValue, product: purchase.product, plan: purchase.plan,
             subscriptionID: purchase.subscriptionID, asOf: asOf.milliseconds, state: state.bytes(form))
     }

@@ -107,6 +107,8 @@ package struct Recorder: Sendable {
                 let body = QuarantinedBody(source: event.scope.source, reason: reason, body: event.body)
                 await quarantine(body, completion: completion)
             }
+        } catch let error as DatabaseError where error.isOfFormBefore {
+            refuse(events, "\(error); if it stays so, posthouse migrate builds the indexes that the ledger lacks")
         } catch {
             refuse(events, "\(error)")
         }
@@ -146,6 +148,8 @@ package struct Recorder: Sendable {
                 }
             } catch let error as DatabaseError where mode != .insertIfAbsent && error.isThereAlready {
                 mode = .insertIfAbsent
+            } catch let error as DatabaseError where error.isOfFormBefore && recorder.ledgerForm < .four {
+                if try await registration.readForm() == recorder.ledgerForm { throw error }
             } catch let error as DatabaseError where error.mayRunAgain(after: attempt, isApart: isApart) {
                 continue
             }

@@ -31,11 +31,12 @@ struct HistoryLoading {
     private var now = Timestamp(milliseconds: .max)
 
     init(
-        _ purchase: Identifier, scope: Scope, key: String, kind: Purchase.Kind, read: @escaping Repair.Reader
+        _ purchase: Identifier, hash: Identifier, scope: Scope, key: String, kind: Purchase.Kind,
+        read: @escaping Repair.Reader
     ) {
         self.purchase = purchase
         self.read = read
-        history = PurchaseHistory(purchase: purchase, scope: scope, key: key, kind: kind)
+        history = PurchaseHistory(purchase: purchase, hash: hash, scope: scope, key: key, kind: kind)
     }
 
     consuming func run(

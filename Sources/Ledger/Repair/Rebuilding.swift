@@ -68,6 +68,7 @@ struct Rebuilding {
             if let facts = item.facts { event = event.stating(facts(known(before: event, in: plan))) }
             var new = BatchPlan.New(event, key: item.key, row: item.row)
             new.purchase = history.purchase
+            new.purchaseHash = history.hash
             return plan.add(new)
         }
         if let (install, identity) = event.change?.identified {

@@ -98,7 +98,8 @@ package struct Repair: Sendable {
             return report
         }
         let history = try HistoryLoading(
-            purchase, scope: row.scope, key: row.key, kind: row.purchaseKind, read: read
+            purchase, hash: row.hash ?? row.id, scope: row.scope, key: row.key, kind: row.purchaseKind,
+            read: read
         ).run(eventsKept: eventsKept, on: session)
         let rebuilt = Rebuilding(history: history, rules: self.rules).run()
         let decision = RepairDecision(history, stored: stored, rebuilt: rebuilt, ownership: rules.ownership)

@@ -77,6 +77,7 @@ struct PurchaseHistory {
     }
 
     let purchase: Identifier
+    let hash: Identifier
     let scope: Scope
     let key: String
     let kind: Purchase.Kind

@@ -2,8 +2,8 @@ package import Postgres
 import Vocabulary
 
 /// The changes of the schema that take as long as the ledger is large: indexes, built and dropped while the relay
-/// serves. The migrations leave them out, so that no start waits for them. No statement needs one of them to be right,
-/// only to be fast; so each step may fail, be cut short and be done again.
+/// serves. The migrations leave them out, so that no start waits for them. Nothing that is written before `FormSwitch`
+/// needs one of them to be right, only to be fast; so each step may fail, be cut short and be done again.
 package enum IndexMigration {
     package enum Outcome: Sendable, Equatable {
         case done
@@ -15,8 +15,13 @@ package enum IndexMigration {
 
     private struct Index {
         let name: String
+        var isUnique = false
         /// What follows its name.
         let definition: String
+
+        func creation(_ option: String = "") -> String {
+            "CREATE \(isUnique ? "UNIQUE " : "")INDEX \(option) \(name) \(definition)"
+        }
     }
 
     private static let new = [
@@ -27,7 +32,13 @@ package enum IndexMigration {
             definition: """
                 ON events (store_transaction_id, id) WHERE store_transaction_id IS NOT NULL AND purchase IS NULL
                 """),
+        Index(
+            name: "purchases_hash", isUnique: true, definition: "ON purchases (coalesce(hash, id))"),
+        // Partial, so that ON CONFLICT (key) does not find it (`FormSwitch`).
+        Index(name: "identities_key", isUnique: true, definition: "ON identities (key) WHERE key IS NOT NULL"),
     ]
+
+    /// Not needed from `LedgerForm.three` on.
     private static let old = ["events_holder", "events_transaction"]
 
     /// Key of the advisory lock: "indexing" as bytes.
@@ -43,7 +54,8 @@ package enum IndexMigration {
         "index_existing",
         """
         SELECT c.relname::text, i.indisvalid FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid
-        WHERE c.relname = ANY ($1) AND i.indrelid = 'events'::regclass
+        WHERE c.relname = ANY ($1)
+            AND i.indrelid IN ('events'::regclass, 'purchases'::regclass, 'identities'::regclass)
         """)
 
     /// Builds what is missing, then drops what is not needed any more. On a connection of its own: it changes the
@@ -56,9 +68,9 @@ package enum IndexMigration {
     }
 
     private static func runLocked(on session: borrowing Session) throws(DatabaseError) -> Outcome {
-        let existing = Dictionary(firstOf: try session.run(existing, new.map(\.name) + old))
+        let existing = Dictionary(firstOf: try session.run(existing, new.map(\.name) + old + [FormSwitch.constraint]))
         let missing = new.filter { existing[$0.name] != true }
-        let left = old.filter { existing[$0] != nil }
+        var left = (old + [FormSwitch.constraint]).filter { existing[$0] != nil }
         if missing.isEmpty, left.isEmpty { return .done }
         try session.script("SET statement_timeout = 0")
         try session.script("SET lock_timeout = 0")
@@ -67,20 +79,36 @@ package enum IndexMigration {
         for index in missing {
             // The rest of a build that was cut short.
             if existing[index.name] == false { try run("DROP INDEX CONCURRENTLY \(index.name)", on: session) }
-            try run("CREATE INDEX CONCURRENTLY \(index.name) \(index.definition)", on: session)
+            try run(index.creation("CONCURRENTLY"), on: session)
         }
-        if left.isEmpty { return .done }
-        let form = try LedgerForm.readByAll(on: session)
         // By a later run than the one that builds: a daemon of an older version may just be starting.
-        guard missing.isEmpty, form == .current else { return .left(left) }
-        for name in left { try run("DROP INDEX CONCURRENTLY \(name)", on: session) }
-        return .done
+        guard missing.isEmpty else { return left.isEmpty ? .done : .left(left) }
+        do throws(DatabaseError) {
+            if try LedgerForm.oldest(on: session) >= .three {
+                for name in left where old.contains(name) { try run("DROP INDEX CONCURRENTLY \(name)", on: session) }
+                left.removeAll(where: old.contains)
+            }
+            if left.contains(FormSwitch.constraint), try FormSwitch.run(on: session) {
+                left.removeAll { $0 == FormSwitch.constraint }
+            }
+        } catch {
+            // A role that does not own the tables: `posthouse migrate` does it as one that does.
+            if error.isForbidden { return .left(left) }
+            throw error
+        }
+        return left.isEmpty ? .done : .left(left)
     }
 
-    /// The same at once, in the transaction that makes an empty ledger.
+    /// The same at once, in the current transaction, in a ledger without rows.
     static func runOnEmpty(on session: borrowing Session) throws(DatabaseError) {
-        for index in new { try session.script("CREATE INDEX \(index.name) \(index.definition)") }
-        for name in old { try session.script("DROP INDEX \(name)") }
+        let existing = Dictionary(
+            firstOf: try session.run(existing, new.map(\.name) + old + [FormSwitch.constraint]))
+        for index in new where existing[index.name] != true {
+            if existing[index.name] == false { try session.script("DROP INDEX \(index.name)") }
+            try session.script(index.creation())
+        }
+        for name in old where existing[name] != nil { try session.script("DROP INDEX \(name)") }
+        if existing[FormSwitch.constraint] != nil { try session.script(FormSwitch.statement) }
     }
 
     /// Alone: PostgreSQL refuses CONCURRENTLY beside other statements.

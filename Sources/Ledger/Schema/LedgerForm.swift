@@ -6,19 +6,42 @@ package import Postgres
 /// whose state it cannot read, and cannot claim a message that lacks what it expects. So the newest form is written
 /// only once every living daemon reads it. An older daemon that had no lease then and registers again fails at what it
 /// cannot read, and loses nothing by it. One that is started anew refuses the newer schema (`Migrator`).
-package enum LedgerForm: Int32, Sendable {
+package enum LedgerForm: Int32, Comparable, Sendable {
     /// The state of a purchase has no checksum, and no moves (`KeptMove`).
     case one = 1
     case two = 2
     /// A message that passes an event on has no key of its own (`messages.key`), and events are found without the
     /// indexes that `IndexMigration` drops.
     case three = 3
+    /// Event keys and the ids of purchases begin with a time, so that what comes at one time is written to the same
+    /// pages of their indexes. Older ones stay as they are, and are looked for beside them. Once `FormSwitch` has
+    /// switched to this form, versions before cannot record any more. (What two events of one moment state of their
+    /// transaction: the greater key wins. Across the switch that is mostly the one that came first.)
+    case four = 4
 
-    package static let current = LedgerForm.three
+    package static let current = LedgerForm.four
 
-    /// The newest form that every living daemon reads.
+    package static func < (left: LedgerForm, right: LedgerForm) -> Bool { left.rawValue < right.rawValue }
+
+    /// The form to write in: the newest that every living daemon reads.
     package static func readByAll(on session: borrowing Session) throws(DatabaseError) -> LedgerForm {
+        try session.run(isFour, ()).first == true ? .four : min(oldest(on: session), .three)
+    }
+
+    /// The oldest of the newest forms that the living daemons read.
+    static func oldest(on session: borrowing Session) throws(DatabaseError) -> LedgerForm {
         guard let oldest = try session.run(QueueStatements.ledgerForm, ()).first ?? nil else { return current }
         return LedgerForm(rawValue: min(oldest, current.rawValue)) ?? .one
     }
+
+    /// Whether `FormSwitch` has switched the ledger. Without the two unique indexes nothing may be written in form
+    /// four, whoever dropped them.
+    static let isFour = Statement<(), Bool>(
+        "form_is_four",
+        """
+        SELECT count(*) FILTER (WHERE relname IN ('identities_key', 'purchases_hash') AND indisvalid) = 2
+           AND count(*) FILTER (WHERE indrelid = 'identities'::regclass AND indpred IS NULL) = 0
+        FROM pg_index JOIN pg_class c ON c.oid = indexrelid
+        WHERE indrelid IN ('identities'::regclass, 'purchases'::regclass) AND indisunique
+        """)
 }

@@ -30,6 +30,8 @@ struct Migration: Sendable {
             version: 7, name: "state_form",
             sql: String(decoding: PackageResources.M0007_state_form_sql, as: UTF8.self)),
         Migration(version: 8, name: "flat", sql: String(decoding: PackageResources.M0008_flat_sql, as: UTF8.self)),
+        Migration(
+            version: 9, name: "by_time", sql: String(decoding: PackageResources.M0009_by_time_sql, as: UTF8.self)),
     ]
 }
 
@@ -59,7 +61,7 @@ extension MigrationError {
 
 extension DatabaseError {
     /// 42501, insufficient_privilege.
-    fileprivate var isForbidden: Bool {
+    var isForbidden: Bool {
         if case .refused(let refusal) = self { refusal.sqlState.code == "42501" } else { false }
     }
 }

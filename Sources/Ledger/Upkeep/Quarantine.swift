@@ -59,13 +59,12 @@ package enum Quarantine {
     package static func release(
         _ id: Int64, as event: Event, routes: [RoutedIntegration], rules: [String: SourceRules], in pool: Pool
     ) async throws(DatabaseError) -> Outcome {
-        let recorder = RecordEvents(
-            routes: RouteTable(routes), rules: rules, dispatchBuffer: DispatchBuffer(), daemon: nil,
-            mode: .insertIfAbsent)
         let (outcome, blocked) = try await pool.retriedTransaction {
             session throws(DatabaseError) -> (Outcome, [FanOut.OrderingKey]) in
-            var (recorder, reserved) = (recorder, Reservations())
-            recorder.ledgerForm = try LedgerForm.readByAll(on: session)
+            let recorder = RecordEvents(
+                routes: RouteTable(routes), rules: rules, dispatchBuffer: DispatchBuffer(), daemon: nil,
+                ledgerForm: try LedgerForm.readByAll(on: session), mode: .insertIfAbsent)
+            var reserved = Reservations()
             let committed = try recorder.run([event], on: session, reserved: &reserved)
             let outcome = try Self.outcome(of: committed)
             if case .kept = outcome { return (outcome, []) }

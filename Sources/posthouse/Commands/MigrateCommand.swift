@@ -69,7 +69,7 @@ extension IndexMigration.Outcome {
         case .left(let names):
             """
             indexes of the version before are left: \(names.joined(separator: ", ")). Once no daemon of that version \
-            runs, a daemon that owns the tables drops them, or posthouse migrate
+            runs, and the schema is an hour old, a daemon that owns the tables drops them, or posthouse migrate
             """
         }
     }

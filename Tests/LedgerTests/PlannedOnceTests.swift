@@ -1,0 +1,67 @@
+import Postgres
+import TestSupport
+import Testing
+import Vocabulary
+
+@testable import Ledger
+
+/// `Planning.onceByIndex` keeps a plan until the statistics of its tables change. Made while the tables are empty, it
+/// must still be right when they are not. Oracle: EXPLAIN.
+@Suite("Statements about event keys and purchases that are planned once", .serialized, .timeLimit(.minutes(5)))
+struct PlannedOnceTests {
+    private struct Planned: Sendable {
+        let name: String
+        let sql: String
+        let types: [UInt32]
+
+        init<Parameters, Row>(_ statement: Statement<Parameters, Row>) {
+            (name, sql, types) = (statement.name, statement.sql, statement.parameterOIDs)
+        }
+    }
+
+    private static let recording = [
+        Planned(RecordStatements.admit), Planned(RecordStatements.forget),
+        Planned(RecordStatements.differing), Planned(RecordStatements.lockPurchases),
+        Planned(RecordStatements.lockNamedPurchases), Planned(RecordStatements.occupied),
+        Planned(RecordStatements.occupiedByNamed), Planned(RecordStatements.quarantine),
+        Planned(RecordTables.purchasesIfAbsent), Planned(RecordTables.messagesIfAbsent),
+        Planned(RecordTables.transactions.insert),
+        Planned(RecordTables.entitlements.insert), Planned(HolderTables.links.insert),
+        Planned(HolderTables.identities.insert), Planned(HolderTables.changes.insert),
+        Planned(HolderStatements.newestTransactions), Planned(HolderStatements.changes),
+        Planned(HolderStatements.changesBeforeFour), Planned(HolderStatements.cause), Planned(HolderStatements.advance),
+    ]
+
+    /// One row, or asked only whether it has any.
+    private static let small = ["erasure_salt", "erased_events_pkey"]
+
+    @Test("Each reads its tables by conditions, however few rows they had when it was planned", arguments: [0, 60])
+    func byConditions(stored: Int) async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all", order: .purchase)])
+            if stored > 0 {
+                await daemon.record((0..<stored).map { .sample(purchase: "p\($0)", transaction: "t\($0)") })
+            }
+            try ledger.psql("ANALYZE")
+            for planned in Self.recording {
+                let types = planned.types.map { "\($0)::regtype::text" }.joined(separator: " || ', ' || ")
+                let nulls = planned.types.map { _ in "NULL" }.joined(separator: ", ")
+                let plan = try ledger.psql(
+                    """
+                    SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_hashjoin = off;
+                    SET enable_mergejoin = off;
+                    PREPARE s (\(try ledger.psql("SELECT \(types)"))) AS \(planned.sql);
+                    EXPLAIN EXECUTE s (\(nulls))
+                    """
+                ).split(separator: "\n")
+                for (line, next) in zip(plan, plan.dropFirst() + [""]) where line.contains(" Scan ") {
+                    let isByCondition =
+                        line.contains("Function Scan") || line.contains("Subquery Scan") || line.contains("CTE Scan")
+                        || line.contains("Values Scan") || line.contains("Bitmap Heap Scan")
+                        || next.contains("Index Cond") || Self.small.contains { line.contains(" \($0) ") }
+                    #expect(isByCondition, "\(planned.name)\n\(plan.joined(separator: "\n"))")
+                }
+            }
+        }
+    }
+}
