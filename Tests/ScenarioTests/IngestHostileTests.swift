@@ -130,6 +130,13 @@ import Vocabulary
         #expect(try client.request("POST", "/ingest/", headers: headers, body: body).status == 404)
         #expect(try client.request("POST", "/ingest/purchasely/more", headers: headers, body: body).status == 404)
         #expect(try client.request("POST", "/", headers: headers, body: body).status == 404)
+        let long = String(repeating: "x", count: 5_000)
+        #expect(try client.request("POST", "/ingest/\(long)", headers: headers, body: body).status == 404)
+        // A mistyped URL at the vendor shows in the journal, with what it should have been, and in a count.
+        for said in ["other", "purchasely/more", "\(long.prefix(64))…"] {
+            #expect(relay.waitForLine("an unknown source with 404", "is named \\\"\(said)\\\"", ": purchasely") != nil)
+        }
+        #expect(try relay.get("/metrics").text.contains(#"posthouse_refused_total{source="",status="404"} 4"#))
         for method in ["GET", "PUT", "DELETE", "PATCH"] {
             let answer = try client.request(method, source.path, headers: headers)
             #expect(answer.status == 405, "\(method)")

@@ -6,6 +6,11 @@ package import Vocabulary
 package struct Ingest: IncomingHandler {
     package static let prefix = "/ingest/"
 
+    /// Of an unknown name in the journal.
+    private static let shownCharactersMax = 64
+    /// Of the names beside it.
+    private static let shownSourcesMax = 5
+
     private let paths: [String: InboundPath]
     private let bodyBytesMax: Int
     private let observe: Observer
@@ -28,11 +33,21 @@ package struct Ingest: IncomingHandler {
 
     package func admit(_ head: IncomingHead) -> Admission {
         guard paths[head.path] != nil else {
+            if head.method == "POST" { observe(.refused(source: "", status: 404, reason: unknown(head.path))) }
             return .refuse(.unknownSource)
         }
         guard head.method == "POST" else { return .refuse(.wrongMethod("POST")) }
         return .accept(
             bodyBytesMax: bodyBytesMax, answerTimeout: Limits.acknowledgementTimeout, timeoutAnswer: .unavailable)
+    }
+
+    /// The commonest mistake of a first day is a mistyped URL at the vendor.
+    private func unknown(_ path: String) -> String {
+        let name = path.dropFirst(Self.prefix.count)
+        let shown = name.prefix(Self.shownCharactersMax) + (name.count > Self.shownCharactersMax ? "…" : "")
+        let known = paths.values.map(\.source.name).sorted().prefix(Self.shownSourcesMax).joined(separator: ", ")
+        return "no source is named \"\(shown)\"; the URL at the vendor ends in the name of a [[source]]"
+            + (known.isEmpty ? "" : ": \(known)")
     }
 
     package func respond(to request: IncomingRequest, with responder: Responder) {
