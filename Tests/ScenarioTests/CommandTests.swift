@@ -11,7 +11,7 @@ import Vocabulary
         defer { relay.end() }
         let good = try relay.command("check", "--config", relay.configuration)
         #expect(good.end == .exited(0), "\(good.errors)")
-        #expect(good.output.contains("1 sources, 1 integrations"))
+        #expect(good.output.contains("(1 source, 1 integration)"))
         let bad = try relay.directory.write(
             "bad.toml",
             "[server]\nlisten = \"127.0.0.1:0\"\napi_listn = 5\n[[integration]]\nname = \"x\"\nurl = \"no\"\n")

@@ -37,8 +37,9 @@ struct CheckCommand: AsyncParsableCommand {
         }
         guard outcome.errors.isEmpty, let checked = outcome.configuration else { throw Exit.configuration }
         guard !output.json else { return }
-        Terminal.say(
-            "\(file.path): fine (\(checked.sources.count) sources, \(checked.integrations.count) integrations)")
+        let counts = [(checked.sources.count, "source"), (checked.integrations.count, "integration")]
+            .map { "\($0.0) \($0.1)\($0.0 == 1 ? "" : "s")" }
+        Terminal.say("\(file.path): fine (\(counts.joined(separator: ", ")))")
     }
 
     /// Whether this is the unit's ExecReload=: systemd sets MAINPID for such commands alone (systemd.exec(5)).
