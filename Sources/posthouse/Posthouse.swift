@@ -19,8 +19,8 @@ struct Posthouse: AsyncParsableCommand {
         subcommands: [
             ServeCommand.self, CheckCommand.self, MigrateCommand.self, SendCommand.self, ListenCommand.self,
             StatusCommand.self, EventsCommand.self, TraceCommand.self, DeliveriesCommand.self, PauseCommand.self,
-            ResumeCommand.self, ReplayCommand.self, BackfillCommand.self, DiscardCommand.self, QuarantineCommand.self,
-            RepairCommand.self, EraseCommand.self,
+            ResumeCommand.self, RetryCommand.self, ReplayCommand.self, BackfillCommand.self, DiscardCommand.self,
+            QuarantineCommand.self, RepairCommand.self, EraseCommand.self,
         ])
 
     static func main() async {

@@ -58,12 +58,38 @@ struct Reloader: Sendable {
         // Not awaited, because it queries the database for the lanes that may open; the next poll tries again.
         Task { await dispatcher.wakeUp() }
         openListeners.answer(by: makeHandlers(next))
+        let mended = Self.mended(lanes.changed, since: live.current)
+        Task { await tryNow(mended) }
         let hasNewCertificate = prepared.certificate.map { openListeners.renew($0) } ?? false
         observatory.setDetail(perSecond: next.journal.detailPerSecond)
         let reload = Reload(
-            from: live.current, to: next, started: started, lanes: lanes, hasNewCertificate: hasNewCertificate)
+            from: live.current, to: next, started: started, lanes: lanes, mended: mended,
+            hasNewCertificate: hasNewCertificate)
         live.replace(next)
         return reload
+    }
+
+    /// Integrations of which something has changed that may be why deliveries failed.
+    private static func mended(_ changed: [RoutedIntegration], since old: Configuration) -> [RoutedIntegration] {
+        let known = Dictionary(firstOf: old.integrations, by: \.name)
+        return changed.filter { route in
+            known[route.integration.name].map { !$0.reachesTheSame(as: route.integration) } ?? false
+        }
+    }
+
+    /// Tries now what waits for these integrations. If that fails, it is tried when it would have been.
+    private func tryNow(_ integrations: [RoutedIntegration]) async {
+        do {
+            guard !integrations.isEmpty,
+                var retry = try await Retry.start(integrations.map(\.row), message: nil, in: pool)
+            else { return }
+            while !retry.isDone { _ = try await retry.step(in: pool) }
+            await dispatcher.wakeUp()
+        } catch {
+            let names = integrations.map(\.integration.name).sorted().joined(separator: ", ")
+            observatory.observer(
+                .warning("what waits for \(names) could not be made due: \(error); posthouse retry does it, too"))
+        }
     }
 }
 
@@ -74,7 +100,7 @@ struct Reload {
 
     init(
         from old: Configuration, to new: Configuration, started: Configuration, lanes: LaneChanges,
-        hasNewCertificate: Bool
+        mended: [RoutedIntegration], hasNewCertificate: Bool
     ) {
         var parts: [String] = []
         func list(_ what: String, _ names: [String]) {
@@ -82,6 +108,7 @@ struct Reload {
         }
         list("added integration", lanes.added.map(\.integration.name))
         list("changed integration", lanes.changed.map(\.integration.name))
+        list("tries now what waits for", mended.map(\.integration.name))
         list("removed integration", lanes.removed.map(\.integration.name))
         let known = Dictionary(firstOf: old.sources, by: \.name)
         let names = Set(new.sources.map(\.name))
@@ -100,5 +127,14 @@ struct Reload {
         let due = new.dueAtRestart(since: started)
         if !due.isEmpty { parts.append("due at the next restart: \(due.joined(separator: ", "))") }
         summary = parts.joined(separator: "; ")
+    }
+}
+
+extension Integration {
+    /// Whether a request to either goes to the same place, with the same proof and over the same trust.
+    fileprivate func reachesTheSame(as other: Integration) -> Bool {
+        url == other.url && signingKeys == other.signingKeys && headers == other.headers
+            && certificateAuthorityFile == other.certificateAuthorityFile
+            && allowsPrivateAddresses == other.allowsPrivateAddresses
     }
 }

@@ -135,6 +135,7 @@ struct StatementCatalogueTests {
         Entry(EventListStatements.bounds), Entry(EventListStatements.probe), Entry(DeliveryListStatements.waiting),
         Entry(DeliveryListStatements.dead), Entry(DeliveryListStatements.delivered),
         Entry(RequeueStatements.lockPurchases),
+        Entry(RetryStatements.look), Entry(RetryStatements.step), Entry(RetryStatements.probe),
         Entry(RequeueStatements.removeDeadLetters), Entry(ReplayStatements.message), Entry(ReplayStatements.page),
         Entry(ReplayStatements.count), Entry(BackfillStatements.bounds), Entry(BackfillStatements.probe),
         Entry(BackfillStatements.page), Entry(BackfillStatements.knownFrom), Entry(DiscardStatements.look),

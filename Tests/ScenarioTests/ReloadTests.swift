@@ -98,6 +98,52 @@ import Vocabulary
         #expect(receiver.wait { $0.contains { $0.type == "SUBSCRIPTION_RENEWED" && $0.isAccepted } })
     }
 
+    @Test(
+        "Another address, secret or header: what waits is tried at once; by hand, too, and only where it was asked for")
+    func triedAtOnce() throws {
+        let (broken, mended) = (try Receiver { _ in .status(500) }, try Receiver())
+        let other = try Receiver { _ in .status(500) }
+        let hour = ["schedule": #"["1h", "1h"]"#]
+        let relay = try Relay.running([.init("backend", broken, hour), .init("other", other, hour)])
+        defer { relay.end() }
+        let c = relay.configuration
+        #expect(try relay.source().post(Webhook("ACTIVATE", .user("u"), purchase: "subs_1")) == 200)
+        #expect(broken.wait { $0.count == 1 } && other.wait { $0.count == 1 })
+        #expect(try eventually { try relay.database.count("deliveries", where: "leased_by IS NULL") == 2 })
+
+        // What is no reason to fail tries nothing.
+        try relay.configure([
+            .init("backend", broken, hour.merging(["concurrency": "3"]) { $1 }), .init("other", other, hour),
+        ])
+        #expect(try !relay.reload().contains("tries now"))
+        try relay.configure([.init("backend", mended, hour), .init("other", other, hour)])
+        let reloaded = try relay.reload()
+        #expect(reloaded.contains("changed integration backend; tries now what waits for backend"), "\(reloaded)")
+        #expect(mended.waitForAccepted(1))
+        #expect(mended.accepted.first?.id == broken.received.first?.id)
+
+        #expect(other.received.count == 1)
+        #expect(try relay.command("retry", "--config", c).end == .exited(64))
+        #expect(try relay.command("retry", "--message", "msg_1", "--config", c).end == .exited(64))
+        let unknown = try relay.command("retry", "othr", "--config", c)
+        #expect(unknown.end == .exited(1) && unknown.errors.contains("known are: backend, other"), "\(unknown)")
+        #expect(try relay.command("retry", "backend", "--config", c).output == "nothing waits for backend")
+        let said = try relay.command("retry", "other", "--config", c)
+        #expect(said.end == .exited(0) && said.output == "other: 1 due now", "\(said)")
+        #expect(other.wait { $0.count == 2 })
+        #expect(try eventually { try relay.database.value("SELECT attempts FROM deliveries") == "2" })
+        other.answer { _ in .ok }
+        #expect(try relay.command("pause", "other", "--config", c).end == .exited(0))
+        let json = try relay.json("retry", "--message", try #require(mended.accepted.first?.id))
+        #expect(json["made_due"] as? Int == 1)
+        let one = try #require((json["integrations"] as? [[String: Any]])?.first)
+        #expect(
+            one["integration"] as? String == "other" && one["paused"] as? Bool == true && one["waited"] as? Int == 1)
+        #expect(try relay.command("resume", "other", "--config", c).end == .exited(0))
+        #expect(other.waitForAccepted(1))
+        #expect(try relay.database.drained())
+    }
+
     @Test("A broken file changes nothing and says what is wrong and where; what needs a restart is named")
     func broken() throws {
         let receiver = try Receiver()

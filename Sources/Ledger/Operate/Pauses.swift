@@ -14,6 +14,13 @@ package enum Pauses {
     static let names = Statement<(), (Int32, String)>(
         "pauses_names", "SELECT id, name FROM integrations ORDER BY name")
 
+    /// Rows of the integrations that are paused.
+    package static func paused(in pool: Pool) async throws -> Set<Int32> {
+        try await pool.withSession { session throws(DatabaseError) in
+            Set(try session.run(QueueStatements.pauses, ()).map { row, _ in row })
+        }
+    }
+
     /// - Parameter routes: integrations that may ask for a message about the pause.
     package static func set(
         _ name: String, isPaused: Bool, routes: [RoutedIntegration], in pool: Pool
