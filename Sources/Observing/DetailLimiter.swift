@@ -43,6 +43,8 @@ struct DetailLimiter: Sendable {
     private var attempts: Budget
     private var events: Budget
     private var refusals = Budget(perSecond: ObservingLimits.refusalEntriesPerSecond)
+    /// Of requests that name no source: strangers send them, and must not use up the entries of others.
+    private var strangers = Budget(perSecond: ObservingLimits.strangerEntriesPerSecond)
     private var second: Int64 = .min
     private var attemptSums: [String: LatencyDistribution] = [:]
     private var eventSums: [String: EventSum] = [:]
@@ -75,7 +77,7 @@ struct DetailLimiter: Sendable {
             if duplicate { eventSums[source]?.duplicates += 1 }
             return false
         case .refused(let source, let status, _):
-            if refusals.admit() { return true }
+            if source.isEmpty ? strangers.admit() : refusals.admit() { return true }
             let known = refusalSums.count < ObservingLimits.sumsPerSecondMax
             let key = Refusal(source: source, status: status)
             refusalSums[
@@ -96,6 +98,7 @@ struct DetailLimiter: Sendable {
         events.endSecond(sumsAgain: true)
         // The first refusals of a second say where they come from, so each second begins with details again.
         refusals.endSecond(sumsAgain: false)
+        strangers.endSecond(sumsAgain: false)
         return takeSums()
     }
 

@@ -60,7 +60,7 @@ extension JournalEntry {
             "the breaker of \(name) is closed after \(seconds) s: it answers again, and what waits goes out"
         case .leasesReclaimed(let daemon, let count):
             count == 0
-                ? "ended the lease of daemon \(daemon), which had run out; it had no deliveries"
+                ? "ended the lease of daemon \(daemon), which is gone; it had no deliveries"
                 : "took over \(counted(count, "delivery", "deliveries")) of daemon \(daemon), which let its lease end"
         case .leaseLost(let daemon):
             "lost the lease as daemon \(daemon): others have its deliveries; starting again under a new lease"

@@ -2,6 +2,8 @@
 package enum ObservingLimits {
     /// Refused requests that get an entry of their own in one second; the rest are summed up per source and status.
     package static let refusalEntriesPerSecond = 20
+    /// The same of requests that name no source.
+    package static let strangerEntriesPerSecond = 5
     /// Sums (integrations, sources, source and status) of one second; what comes beyond is summed up as `other`.
     package static let sumsPerSecondMax = 1_024
     /// Values of one metric's first label; further ones are counted as `other`: a name may come from outside.

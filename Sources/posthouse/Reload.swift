@@ -59,7 +59,10 @@ struct Reloader: Sendable {
         Task { await dispatcher.wakeUp() }
         openListeners.answer(by: makeHandlers(next))
         let mended = Self.mended(lanes.changed, since: live.current)
-        Task { await tryNow(mended) }
+        Task {
+            await queue.tryNow(mended)
+            if !mended.isEmpty { await dispatcher.wakeUp() }
+        }
         let hasNewCertificate = prepared.certificate.map { openListeners.renew($0) } ?? false
         observatory.setDetail(perSecond: next.journal.detailPerSecond)
         let reload = Reload(
@@ -77,20 +80,6 @@ struct Reloader: Sendable {
         }
     }
 
-    /// Tries now what waits for these integrations. If that fails, it is tried when it would have been.
-    private func tryNow(_ integrations: [RoutedIntegration]) async {
-        do {
-            guard !integrations.isEmpty,
-                var retry = try await Retry.start(integrations.map(\.row), message: nil, in: pool)
-            else { return }
-            while !retry.isDone { _ = try await retry.step(in: pool) }
-            await dispatcher.wakeUp()
-        } catch {
-            let names = integrations.map(\.integration.name).sorted().joined(separator: ", ")
-            observatory.observer(
-                .warning("what waits for \(names) could not be made due: \(error); posthouse retry does it, too"))
-        }
-    }
 }
 
 /// What a reload changed, and what is due at the next restart.
@@ -108,7 +97,7 @@ struct Reload {
         }
         list("added integration", lanes.added.map(\.integration.name))
         list("changed integration", lanes.changed.map(\.integration.name))
-        list("tries now what waits for", mended.map(\.integration.name))
+        list("due now is what waits for", mended.map(\.integration.name))
         list("removed integration", lanes.removed.map(\.integration.name))
         let known = Dictionary(firstOf: old.sources, by: \.name)
         let names = Set(new.sources.map(\.name))

@@ -100,6 +100,11 @@ struct RetryTests {
             #expect(try await daemon.queue.claimProbe(daemon.row("one"), lasting: .seconds(60)))
             _ = try await run(["one"], of: daemon)
             #expect(try ledger.psql(due) == "f")
+            // After a reload: the lane that was probing is no more.
+            let route = try #require(daemon.routes.current.all.first { $0.integration.name == "one" })
+            await daemon.queue.tryNow([route])
+            #expect(try ledger.psql("SELECT next_probe_at <= now() AND probed_by IS NULL FROM breakers") == "t")
+            #expect(try await daemon.queue.claimProbe(daemon.row("one"), lasting: .seconds(60)))
             try await daemon.queue.endProbe(daemon.row("one"))
             _ = try await retry.step(in: daemon.pool)
             #expect(retry.isDone)

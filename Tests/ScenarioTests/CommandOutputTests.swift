@@ -24,7 +24,8 @@ import Vocabulary
         let body = try relay.directory.write("body", "x")
         let commands: [[String]] = [
             ["status"], ["events"], ["deliveries"], ["trace", "--user", "u"], ["quarantine"], ["check"], ["migrate"],
-            ["pause", "backend"], ["resume", "backend"], ["replay", "--outcome", "dead", "--dry-run"],
+            ["pause", "backend"], ["resume", "backend"], ["retry", "backend"],
+            ["replay", "--outcome", "dead", "--dry-run"],
             ["backfill", "backend", "--since", "1h", "--dry-run"], ["discard", "backend", "--dry-run"],
             ["discard", "--dead", "backend", "--dry-run"], ["quarantine", "discard", "--all", "--dry-run"],
             ["erase", "--user", "nobody", "--dry-run"], ["repair", "subs_1"], ["repair", "--all", "--dry-run"],

@@ -211,7 +211,8 @@ import Vocabulary
     /// Every command that asks the database.
     static let databaseCommands = [
         ["status"], ["events"], ["trace", "x"], ["deliveries"], ["pause", "backend"], ["resume", "backend"],
-        ["replay", "--outcome", "dead"], ["backfill", "backend", "--since", "1h"], ["discard", "backend"],
+        ["retry", "backend"], ["replay", "--outcome", "dead"], ["backfill", "backend", "--since", "1h"],
+        ["discard", "backend"],
         ["discard", "--dead", "backend"], ["quarantine"], ["quarantine", "show", "1"], ["quarantine", "retry", "1"],
         ["quarantine", "discard", "1"], ["erase", "--user", "u"], ["repair", "subs_1"], ["repair", "--all"],
         ["migrate"],

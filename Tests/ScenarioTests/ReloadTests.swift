@@ -115,10 +115,10 @@ import Vocabulary
         try relay.configure([
             .init("backend", broken, hour.merging(["concurrency": "3"]) { $1 }), .init("other", other, hour),
         ])
-        #expect(try !relay.reload().contains("tries now"))
+        #expect(try !relay.reload().contains("due now"))
         try relay.configure([.init("backend", mended, hour), .init("other", other, hour)])
         let reloaded = try relay.reload()
-        #expect(reloaded.contains("changed integration backend; tries now what waits for backend"), "\(reloaded)")
+        #expect(reloaded.contains("changed integration backend; due now is what waits for backend"), "\(reloaded)")
         #expect(mended.waitForAccepted(1))
         #expect(mended.accepted.first?.id == broken.received.first?.id)
 
@@ -138,7 +138,7 @@ import Vocabulary
         #expect(json["made_due"] as? Int == 1)
         let one = try #require((json["integrations"] as? [[String: Any]])?.first)
         #expect(
-            one["integration"] as? String == "other" && one["paused"] as? Bool == true && one["waited"] as? Int == 1)
+            one["integration"] as? String == "other" && one["paused"] as? Bool == true && one["made_due"] as? Int == 1)
         #expect(try relay.command("resume", "other", "--config", c).end == .exited(0))
         #expect(other.waitForAccepted(1))
         #expect(try relay.database.drained())

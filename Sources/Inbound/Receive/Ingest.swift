@@ -6,12 +6,14 @@ package import Vocabulary
 package struct Ingest: IncomingHandler {
     package static let prefix = "/ingest/"
 
-    /// Of an unknown name in the journal.
-    private static let shownCharactersMax = 64
+    /// Unicode scalars of an unknown name in the journal.
+    private static let shownScalarsMax = 64
     /// Of the names beside it.
     private static let shownSourcesMax = 5
 
     private let paths: [String: InboundPath]
+    /// The names of the first sources, for the journal.
+    private let known: String
     private let bodyBytesMax: Int
     private let observe: Observer
 
@@ -22,6 +24,8 @@ package struct Ingest: IncomingHandler {
     ) {
         self.bodyBytesMax = bodyBytesMax
         self.observe = observe
+        let names = sources.map(\.name).sorted().prefix(Self.shownSourcesMax).joined(separator: ", ")
+        known = names.isEmpty ? "" : ": \(names)"
         paths = Dictionary(
             firstOf: sources.map { source in
                 let path = InboundPath(
@@ -43,11 +47,10 @@ package struct Ingest: IncomingHandler {
 
     /// The commonest mistake of a first day is a mistyped URL at the vendor.
     private func unknown(_ path: String) -> String {
-        let name = path.dropFirst(Self.prefix.count)
-        let shown = name.prefix(Self.shownCharactersMax) + (name.count > Self.shownCharactersMax ? "…" : "")
-        let known = paths.values.map(\.source.name).sorted().prefix(Self.shownSourcesMax).joined(separator: ", ")
-        return "no source is named \"\(shown)\"; the URL at the vendor ends in the name of a [[source]]"
-            + (known.isEmpty ? "" : ": \(known)")
+        let name = path.dropFirst(Self.prefix.count).unicodeScalars
+        let shown = String(String.UnicodeScalarView(name.prefix(Self.shownScalarsMax)))
+        let rest = name.dropFirst(Self.shownScalarsMax).isEmpty ? "" : "…"
+        return "no source is named \"\(shown)\(rest)\"; the URL at the vendor ends in the name of a [[source]]\(known)"
     }
 
     package func respond(to request: IncomingRequest, with responder: Responder) {

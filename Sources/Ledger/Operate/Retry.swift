@@ -24,8 +24,10 @@ package struct Retry: Sendable {
     /// Deliveries of each that are still to be made due. What fails meanwhile and waits anew is not counted, so that
     /// there is an end.
     private var left: [Int32: Int]
-    /// Integrations whose breakers were told to probe.
-    private var probed: Set<Int32> = []
+    /// Deliveries of each that were made due.
+    package private(set) var made: [Int32: Int] = [:]
+    /// How far the walk through the one at hand is; nil: it has not begun.
+    private var cursor: RetryStatements.Made?
 
     /// - Parameter message: only this one's deliveries; nil: all.
     /// - Returns: nil if the message is not stored.
@@ -46,17 +48,42 @@ package struct Retry: Sendable {
     /// Makes one step of deliveries due. The first of an integration lets its breaker probe at once, if it is open.
     /// - Returns: how many.
     package mutating func step(in pool: Pool) async throws(DatabaseError) -> Int {
+        try await step(in: pool, replacingProbeOf: nil)
+    }
+
+    /// - Parameter daemon: a probe of this daemon is given up, too: its lane is no more.
+    fileprivate mutating func step(
+        in pool: Pool, replacingProbeOf daemon: Int64?
+    ) async throws(DatabaseError) -> Int {
         guard let (integration, count) = left.min(by: { $0.key < $1.key }) else { return 0 }
-        let (limit, message) = (min(Int32(clamping: count), Self.stepMax), message)
-        let isFirst = probed.insert(integration).inserted
-        let made = try await pool.retriedTransaction { session throws(DatabaseError) in
-            let made = try session.run(RetryStatements.step, (integration, message, limit)).count
-            if isFirst { _ = try session.execute(RetryStatements.probe, integration) }
+        let (limit, message, cursor) = (min(Int32(clamping: count), Self.stepMax), message, cursor)
+        let rows = try await pool.retriedTransaction { session throws(DatabaseError) in
+            let from = cursor ?? RetryStatements.Made(id: 0, dueMicroseconds: 0)
+            let rows = try session.run(
+                RetryStatements.step, (integration, message, from.dueMicroseconds, from.id, limit))
+            if cursor == nil { _ = try session.execute(RetryStatements.probe, (integration, daemon)) }
             _ = try session.execute(RecordStatements.notify, "")
-            return made
+            return rows
         }
-        left[integration] = made < Int(limit) || made >= count ? nil : count - made
-        return made
+        made[integration, default: 0] += rows.count
+        let isLast = rows.count < Int(limit) || rows.count >= count
+        left[integration] = isLast ? nil : count - rows.count
+        self.cursor = isLast ? nil : rows.max { ($0.dueMicroseconds, $0.id) < ($1.dueMicroseconds, $1.id) }
+        return rows.count
+    }
+}
+
+extension Queue {
+    /// Tries now what waits for integrations whose lanes were replaced by a reload. What the old lanes have under way
+    /// waits for its gap if it fails. If this fails, all of it is tried when it would have been.
+    package func tryNow(_ integrations: [RoutedIntegration]) async {
+        if integrations.isEmpty { return }
+        do {
+            guard var retry = try await Retry.start(integrations.map(\.row), message: nil, in: pool) else { return }
+            while !retry.isDone { _ = try await retry.step(in: pool, replacingProbeOf: registration.known) }
+        } catch {
+            report(error, doing: "making due what waits for an integration that was changed (posthouse retry does it)")
+        }
     }
 }
 
@@ -71,23 +98,31 @@ enum RetryStatements {
         GROUP BY integration ORDER BY integration
         """, row: Retry.Waiting.init)
 
-    /// The deliveries that were due first. Leaves what is locked to whoever has it.
-    static let step = Statement<(Int32, Int64?, Int32), Int64>(
+    struct Made {
+        let id: Int64
+        /// When it would have been due.
+        let dueMicroseconds: Int64
+    }
+
+    /// The deliveries that would have been due first, after a cursor ($3 microseconds, $4 id): behind it are those that
+    /// were made due already. Leaves what is locked to whoever has it.
+    static let step = Statement<(Int32, Int64?, Int64, Int64, Int32), Made>(
         "retry_step",
         """
         WITH later AS MATERIALIZED (
-            SELECT id FROM deliveries
+            SELECT id, due_at FROM deliveries
             WHERE integration = $1 AND ($2 IS NULL OR message = $2) AND leased_by IS NULL AND NOT blocked
-                AND due_at > now()
-            ORDER BY due_at, id LIMIT $3 FOR NO KEY UPDATE SKIP LOCKED)
-        UPDATE deliveries d SET due_at = now() FROM later WHERE d.id = later.id RETURNING d.id
-        """)
+                AND due_at > now() AND (due_at, id) > (timestamptz 'epoch' + $3 * interval '1 microsecond', $4)
+            ORDER BY due_at, id LIMIT $5 FOR NO KEY UPDATE SKIP LOCKED)
+        UPDATE deliveries d SET due_at = now() FROM later WHERE d.id = later.id
+        RETURNING d.id, (extract(epoch FROM later.due_at) * 1000000)::bigint
+        """, row: Made.init)
 
-    /// Lets an open breaker probe now, unless a probe is under way.
-    static let probe = Statement<Int32, ()>(
+    /// Lets an open breaker probe now, unless a probe is under way by another daemon than `$2`.
+    static let probe = Statement<(Int32, Int64?), ()>(
         "retry_probe",
         """
-        UPDATE breakers SET next_probe_at = now()
-        WHERE integration = $1 AND probed_by IS NULL AND next_probe_at > now()
+        UPDATE breakers SET next_probe_at = now(), probed_by = NULL
+        WHERE integration = $1 AND (probed_by IS NULL OR probed_by = $2) AND next_probe_at > now()
         """)
 }

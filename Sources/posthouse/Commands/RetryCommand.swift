@@ -38,28 +38,27 @@ struct RetryCommand: AsyncParsableCommand {
                 throw Complaint("no message \(message ?? "") is stored; posthouse trace shows the messages of an event")
             }
             let paused = try await Pauses.paused(in: pool)
-            var made = 0
             var progress = Progress("making due", of: retry.waiting.reduce(0) { $0 + $1.later })
             while !retry.isDone {
                 let step = try await retry.step(in: pool)
-                made += step
                 progress.advance(by: step)
             }
             progress.finish()
-            report(retry.waiting, made, paused, names)
+            report(retry, paused, names)
         }
     }
 
-    private func report(_ waiting: [Retry.Waiting], _ made: Int, _ paused: Set<Int32>, _ names: NamedIntegrations) {
+    private func report(_ retry: Retry, _ paused: Set<Int32>, _ names: NamedIntegrations) {
+        let waiting = retry.waiting
         if output.json {
             return Terminal.say { json in
-                json.member("made_due", made)
+                json.member("made_due", retry.made.values.reduce(0, +))
                 json.key("integrations")
                 json.array { json in
                     for one in waiting {
                         json.object { json in
                             json.member("integration", names.name(of: one.integration))
-                            json.member("waited", one.later)
+                            json.member("made_due", retry.made[one.integration] ?? 0)
                             json.member("blocked", one.blocked)
                             json.member("due_before", one.due)
                             json.member("paused", paused.contains(one.integration))
@@ -71,7 +70,7 @@ struct RetryCommand: AsyncParsableCommand {
         guard !waiting.isEmpty else { return Terminal.say("nothing waits\(name.map { " for \($0)" } ?? "")") }
         for one in waiting {
             let name = names.name(of: one.integration)
-            var parts = ["\(one.later) due now"]
+            var parts = ["\(retry.made[one.integration] ?? 0) due now"]
             if one.due > 0 { parts.append("\(one.due) already") }
             if one.blocked > 0 { parts.append("\(one.blocked) wait behind others of their purchases") }
             let rest = paused.contains(one.integration) ? "; it is paused until posthouse resume \(name)" : ""
