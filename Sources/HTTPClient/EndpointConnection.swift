@@ -31,6 +31,8 @@ final class EndpointConnection: ChannelInboundHandler {
     private var context: ChannelHandlerContext?
     /// One timer for all requests: it is not moved when a deadline moves back, but checks again when it fires.
     private var timer: (at: NIODeadline, callback: NIOScheduledCallback)?
+    /// Whether the request under way has had its time to read after its deadline.
+    private var hasReadLate = false
 
     init(client: EndpointClient, tls: NIOSSLClientHandler?) {
         self.client = client
@@ -67,6 +69,7 @@ final class EndpointConnection: ChannelInboundHandler {
         state = .busy(exchange)
         reader = exchange.reader()
         requests += 1
+        hasReadLate = false
         watch(exchange.deadline)
         if !isHandshaking { write(exchange) }
     }
@@ -233,7 +236,16 @@ extension EndpointConnection: NIOScheduledCallbackHandler {
         let now = client.eventLoop.now
         switch state {
         case .busy(let exchange):
-            if now >= exchange.deadline { fail(.timedOut(stage)) } else { watch(exchange.deadline) }
+            if now < exchange.deadline {
+                watch(exchange.deadline)
+            } else if now > exchange.deadline + HTTPClientLimits.lateness, !hasReadLate {
+                // The machine stood still, and timers come before what has arrived meanwhile: a request that was
+                // answered in time would be sent again.
+                hasReadLate = true
+                watch(now + HTTPClientLimits.timeToReadLate)
+            } else {
+                fail(.timedOut(stage))
+            }
         case .idle(let until):
             if now >= until { leave() } else { watch(until) }
         case .opened, .gone: break

@@ -1,3 +1,5 @@
+package import NIOCore
+
 /// Limits of the HTTP client alone; those that the configuration or another target uses, too, are in `Limits`.
 package enum HTTPClientLimits {
     /// Addresses of one name that are tried; further ones are left out.
@@ -14,6 +16,9 @@ package enum HTTPClientLimits {
     package static let lookUpPatience: Duration = .seconds(1)
     /// How old those addresses may be.
     package static let addressMemory: Duration = .seconds(300)
+    /// How late a deadline must be noticed for what has arrived to be read first, and the time for that.
+    package static let lateness = TimeAmount.milliseconds(100)
+    package static let timeToReadLate = TimeAmount.milliseconds(50)
     /// Added to the connect time-out of a name's last address, so that the deadline ends the request first.
     package static let connectMarginMilliseconds: Int64 = 1_000
 }

@@ -20,9 +20,9 @@ struct ClientHarness: Sendable {
         port: Int, host: String = "127.0.0.1", isTLS: Bool = false, allowsPrivate: Bool = true,
         trust: EndpointTrust? = nil, resolver: AddressResolver = .loopback(), connectionsMax: Int = 4,
         method: RequestHead.Method = .post, target: String = "/hook?x=1", headers: [HeaderField] = [],
-        idleTimeout: Duration = Limits.receiverIdleTimeout
+        idleTimeout: Duration = Limits.receiverIdleTimeout, on loop: (any EventLoop)? = nil
     ) async throws -> ClientHarness {
-        let loop = group.next()
+        let loop = loop ?? group.next()
         let endpoint = EndpointURL(isTLS: isTLS, host: host, port: port, target: target)
         let head = try RequestHead(method, endpoint, userAgent: "posthouse/test", headers: headers)
         let trust = try trust ?? EndpointTrust.nobody()

@@ -1,3 +1,4 @@
+import Glibc
 import NIOCore
 import NIOPosix
 import Testing
@@ -27,6 +28,24 @@ struct EndpointFailureTests {
         // Once only: a deadline that has passed is no reason to send again.
         #expect(server.received.count == 2)
         await server.stop()
+    }
+
+    /// A deadline that is noticed late, because the loop stood still, does not outrun an answer that has arrived.
+    @Test func answersWhileTheLoopStandsStill() async throws {
+        let group = MultiThreadedEventLoopGroup(numberOfThreads: 1)
+        let server = try await MisbehavingServer.start { if $0.request < 3 { $1.say($1.okText) } }
+        let client = try await ClientHarness.make(port: server.port, on: group.next())
+        #expect(try await client.send().status == 200)
+        for isAnswered in [true, false] {
+            let answer = client.start(timeout: .milliseconds(600))
+            // Begins right behind the sending.
+            client.loop.execute { usleep(1_200_000) }
+            let outcome = try await answer.get()
+            #expect(isAnswered ? outcome.status == 200 : outcome.failure == .timedOut(.head))
+        }
+        try await client.close()
+        await server.stop()
+        try await group.shutdownGracefully()
     }
 
     @Test func hangsInTheHead() async throws {
