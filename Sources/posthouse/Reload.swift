@@ -97,7 +97,6 @@ struct Reload {
         }
         list("added integration", lanes.added.map(\.integration.name))
         list("changed integration", lanes.changed.map(\.integration.name))
-        list("due now is what waits for", mended.map(\.integration.name))
         list("removed integration", lanes.removed.map(\.integration.name))
         let known = Dictionary(firstOf: old.sources, by: \.name)
         let names = Set(new.sources.map(\.name))
@@ -112,6 +111,7 @@ struct Reload {
         if old.journal != new.journal { parts.append("changed [journal]") }
         if old.retention != new.retention { parts.append("changed [retention]") }
         if old.server.maxBodyBytes != new.server.maxBodyBytes { parts.append("changed [server] max_body") }
+        list("due now is what waits for", mended.map(\.integration.name))
         if parts.isEmpty { parts.append("nothing differs from the one before") }
         let due = new.dueAtRestart(since: started)
         if !due.isEmpty { parts.append("due at the next restart: \(due.joined(separator: ", "))") }
