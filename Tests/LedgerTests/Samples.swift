@@ -1,5 +1,7 @@
 import Vocabulary
 
+@testable import Ledger
+
 extension Integration {
     static func named(
         _ name: String, events: [String] = ["*"], order: Order = .purchase, environments: [String] = [],
@@ -85,3 +87,8 @@ let login: [Fact] = [
     .deactivate(anonymous, seconds(100), until: seconds(10_000)),
     .activate(user, seconds(100), until: seconds(10_000)),
 ]
+
+extension KeyHash {
+    /// The event key that a new event gets.
+    static func event(_ event: Event) -> Identifier { eventKey(event, hash: eventHash(event)) }
+}

@@ -37,12 +37,13 @@ struct BatchReads {
         } else {
             purchases = try session.enqueueQuery(RecordStatements.lockPurchases, unnamed.union(named).sorted())
         }
+        // Purchases that no event names are not known by their hashes: then nothing is read ahead.
+        let ahead = unnamed.isEmpty ? named.sorted() : []
         queueReads =
             recorder.mode == .copy
             ? QueueReads(recorder.routes)
             : try QueueReads(
-                recorder.routes, readingAheadFor: arrivals.count, of: named.sorted(), andOf: unnamed,
-                in: recorder.ledgerForm, on: session)
+                recorder.routes, readingAheadFor: arrivals.count, of: ahead, in: recorder.ledgerForm, on: session)
     }
 
     /// What is known of the purchases; waits for the answers.

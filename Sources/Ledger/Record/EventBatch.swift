@@ -60,7 +60,7 @@ struct EventBatch {
     func id(ofPurchase hash: Identifier) -> Identifier? { purchases[hash] }
 
     /// The id of the purchase that an event names.
-    func purchase(of arrival: Arrival) -> Identifier? { arrival.purchaseHash.flatMap { purchases[$0] } }
+    func purchase(of arrival: Arrival) -> Identifier? { arrival.purchaseHash.flatMap(id) }
 
     /// Takes the ids of the stored purchases, by hash, and gives an id to each new one: its hash behind the
     /// database's time, so that purchases of one time lie together.

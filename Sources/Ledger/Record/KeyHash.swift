@@ -6,8 +6,7 @@ package import Vocabulary
 package enum KeyHash {
     /// The event key (Domain.md, "Event key"): the event's hash, behind its time if every webhook of the event has that
     /// time.
-    package static func event(_ event: Event) -> Identifier { eventKey(event, hash: eventHash(event)) }
-
+    /// - Parameter hash: `eventHash` of the event.
     static func eventKey(_ event: Event, hash: Identifier) -> Identifier {
         event.vendorEventID == nil || event.isTimeRepeated ? hash.behind(event.occurredAt) : hash
     }

@@ -23,16 +23,14 @@ struct QueueReads {
         rowIDs = nil
     }
 
-    /// - Parameters:
-    ///   - purchases: by their hashes.
-    ///   - others: by their ids. If there are any, nothing of the purchases is read ahead.
+    /// - Parameter purchases: by their hashes.
     init(
-        _ routes: RouteTable, readingAheadFor events: Int, of purchases: [Identifier], andOf others: Set<Identifier>,
-        in form: LedgerForm, on session: borrowing Session
+        _ routes: RouteTable, readingAheadFor events: Int, of purchases: [Identifier], in form: LedgerForm,
+        on session: borrowing Session
     ) throws(DatabaseError) {
         ordered = routes.ordered
         occupied =
-            !purchases.isEmpty && others.isEmpty && !ordered.isEmpty && ordered.count <= Self.orderedMax
+            !purchases.isEmpty && !ordered.isEmpty && ordered.count <= Self.orderedMax
             ? try session.enqueueQuery(
                 form == .four ? RecordStatements.occupiedByNamed : RecordStatements.occupied, (purchases, ordered))
             : nil
