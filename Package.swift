@@ -80,6 +80,7 @@ let package = Package(
                 .embedInCode("Schema/Migrations/M0007_state_form.sql"),
                 .embedInCode("Schema/Migrations/M0008_flat.sql"),
                 .embedInCode("Schema/Migrations/M0009_by_time.sql"),
+                .embedInCode("Schema/Migrations/M0010_sources.sql"),
             ],
             swiftSettings: sharedSettings),
         .target(

@@ -27,6 +27,8 @@ package enum Happening: String, CaseIterable, Sendable {
     case leaseLost = "fbd5cba5dea94d7ca87500bb977f5ee5"
     case databaseLost = "b6e2cce679164b97b6f1ee46bf93ae73"
     case databaseRecovered = "5fd18b903eed43378f7cea0f65b6491a"
+    case recordingRefused = "faab331ed1df45f2b6527be1474f21bb"
+    case recordingRecovered = "5cb3f7616e894633b412f53c4e127cc9"
     case clusterStarted = "bc2c494a989c4333b3a0d330e117936b"
     case clusterStopped = "d656a91eb063432495fd528a7de3abc7"
     case migrated = "9189643281f3440ea157f47201330634"
@@ -67,6 +69,8 @@ extension Happening {
         case .leaseLost: self = .leaseLost
         case .databaseLost: self = .databaseLost
         case .databaseRecovered: self = .databaseRecovered
+        case .recordingRefused: self = .recordingRefused
+        case .recordingRecovered: self = .recordingRecovered
         case .clusterStarted: self = .clusterStarted
         case .clusterStopped: self = .clusterStopped
         case .migrated: self = .migrated

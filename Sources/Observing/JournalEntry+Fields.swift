@@ -46,9 +46,9 @@ extension JournalEntry {
             list.add("COUNT", count)
         case .leaseLost(let daemon): list.add("DAEMON", String(daemon))
         case .journalDropped(let count), .acceptFailed(_, _, let count): list.add("COUNT", count)
-        case .databaseLost, .databaseRecovered, .clusterStarted, .clusterStopped, .migrated, .ready, .reloaded,
-            .startFailed, .reloadRefused, .hangs, .stopping,
-            .stopped, .warning:
+        case .databaseLost, .databaseRecovered, .recordingRefused, .recordingRecovered, .clusterStarted,
+            .clusterStopped, .migrated, .ready, .reloaded, .startFailed, .reloadRefused, .hangs, .stopping, .stopped,
+            .warning:
             break
         }
         return list.fields

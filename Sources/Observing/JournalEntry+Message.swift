@@ -15,14 +15,14 @@ extension JournalEntry {
         case .eventRecorded, .eventDuplicate, .eventsRecorded, .transferResolved, .deliveryAccepted,
             .deliveriesAccepted:
             .info
-        case .integrationResumed, .breakerClosed, .databaseRecovered, .clusterStarted, .clusterStopped, .migrated,
-            .ready, .reloaded, .stopping,
-            .stopped:
+        case .integrationResumed, .breakerClosed, .databaseRecovered, .recordingRecovered, .clusterStarted,
+            .clusterStopped, .migrated, .ready, .reloaded, .stopping, .stopped:
             .notice
         case .duplicateDiffers, .quarantined, .requestRefused, .requestsRefused, .transferVoided, .deliveryRetry,
             .deliveryPaused, .integrationPaused, .breakerOpened, .leasesReclaimed, .warning, .journalDropped:
             .warning
-        case .acceptFailed, .deliveryDead, .leaseLost, .databaseLost, .startFailed, .reloadRefused, .hangs:
+        case .acceptFailed, .deliveryDead, .leaseLost, .databaseLost, .recordingRefused, .startFailed, .reloadRefused,
+            .hangs:
             .error
         }
     }
@@ -66,6 +66,8 @@ extension JournalEntry {
             "lost the lease as daemon \(daemon): others have its deliveries; starting again under a new lease"
         case .databaseLost(let reason): "database out of reach, webhooks are answered 503: \(reason)"
         case .databaseRecovered: "database is back"
+        case .recordingRefused(let reason): "webhooks cannot be stored and are answered 503: \(reason)"
+        case .recordingRecovered: "webhooks are stored again"
         case .clusterStarted(let directory, let takenOver):
             "\(takenOver ? "took over the running" : "started the") private PostgreSQL cluster in \(directory)"
         case .clusterStopped: "stopped the private PostgreSQL cluster"

@@ -1,4 +1,5 @@
 internal import Glibc
+package import Linux
 internal import Synchronization
 package import Vocabulary
 
@@ -34,6 +35,9 @@ package struct Gauges: Sendable {
     /// Webhooks on their way into the database.
     package var beingStored: Int
 
+    /// The disk of the private cluster; nil: there is none.
+    package var disk: DiskSpace?
+
     /// Distributions since the start.
     package struct Recording: Sendable {
         /// Milliseconds.
@@ -49,12 +53,14 @@ package struct Gauges: Sendable {
     }
 
     package init(
-        databaseIsUp: Bool, queues: [Queue], recording: Recording = Recording(), beingStored: Int = 0
+        databaseIsUp: Bool, queues: [Queue], recording: Recording = Recording(), beingStored: Int = 0,
+        disk: DiskSpace? = nil
     ) {
         self.databaseIsUp = databaseIsUp
         self.queues = queues
         self.recording = recording
         self.beingStored = beingStored
+        self.disk = disk
     }
 }
 

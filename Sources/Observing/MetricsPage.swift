@@ -18,6 +18,7 @@ struct MetricsPage {
         writeBreakers(to: &out)
         writeService(to: &out)
         writeQueues(to: &out)
+        writeDisk(to: &out)
         process.write(to: &out)
         return out.text
     }
@@ -100,6 +101,14 @@ struct MetricsPage {
             out.family(name, .counter, help)
             out.sample(name, [], count)
         }
+    }
+
+    private func writeDisk(to out: inout PrometheusText) {
+        guard let disk = gauges.disk else { return }
+        out.family("posthouse_disk_size_bytes", .gauge, "Size of the private cluster's disk.")
+        out.sample("posthouse_disk_size_bytes", [], disk.sizeBytes)
+        out.family("posthouse_disk_available_bytes", .gauge, "What is left of it.")
+        out.sample("posthouse_disk_available_bytes", [], disk.availableBytes)
     }
 
     private func writeQueues(to out: inout PrometheusText) {

@@ -49,8 +49,7 @@ struct MetricsTally: Sendable, Equatable {
         case .databaseLost: databaseLosses += 1
         // The parts of a sum were counted here before it was logged; the rest has a gauge or no number.
         case .eventsRecorded, .refusals, .acceptFailed, .successes, .integrationPaused, .integrationResumed,
-            .breakerClosed,
-            .databaseRecovered,
+            .breakerClosed, .recordingRefused, .recordingRecovered, .databaseRecovered,
             .clusterStarted, .clusterStopped, .migrated, .ready, .reloaded, .startFailed, .reloadRefused, .hangs,
             .stopping,
             .stopped,
@@ -102,6 +101,26 @@ struct MetricsTally: Sendable, Equatable {
         leasesReclaimed += other.leasesReclaimed
         leasesLost += other.leasesLost
         databaseLosses += other.databaseLosses
+    }
+
+    /// How sources were answered. A duplicate counts as stored: it is answered like one.
+    var answers: [SourceAnswer: Int] {
+        var answers: [SourceAnswer: Int] = [:]
+        for (source, outcomes) in events {
+            for (outcome, count) in outcomes where count > 0 {
+                switch outcome {
+                case .accepted, .duplicate: answers[SourceAnswer(source: source, kind: .stored), default: 0] += count
+                case .quarantined: answers[SourceAnswer(source: source, kind: .quarantined)] = count
+                case .refused, .retry, .dead, .paused: break
+                }
+            }
+        }
+        for (source, statuses) in refusals {
+            for (status, count) in statuses where count > 0 {
+                answers[SourceAnswer(source: source, kind: .refused(status))] = count
+            }
+        }
+        return answers
     }
 
     /// A name may come from outside (the path of a request), and memory must not grow with it.

@@ -93,6 +93,9 @@ package final class Observatory: Sendable {
         metrics.expect(sources: sources, integrations: integrations)
     }
 
+    /// How sources were answered since the start.
+    package var answers: [SourceAnswer: Int] { metrics.total().answers }
+
     /// The page for /metrics, `text/plain; version=0.0.4; charset=utf-8`.
     package func metricsPage(gauges: Gauges) -> String {
         MetricsPage(

@@ -200,6 +200,12 @@ package enum Limits {
 
     /// How long a start that failed undoes what it began.
     package static let startUndoTimeout: Duration = .seconds(10)
+    /// How long a refused webhook keeps `/readyz` at 503 if nothing is stored after it.
+    package static let recordingRefusalMemory: Duration = .seconds(30)
+    /// At most so often is it reported that webhooks cannot be stored.
+    package static let recordingReportInterval: Duration = .seconds(60)
+    /// How often a daemon writes what `status` says of its sources.
+    package static let sourceReportInterval: Duration = .seconds(5)
     /// How long a stop waits for transactions that store webhooks; their sources have been answered before.
     package static let recordDrainTimeout: Duration = .seconds(5)
     /// From SIGTERM to the end; less than the unit's TimeoutStopSec.

@@ -44,6 +44,9 @@ package enum Observation: Sendable {
 
     case databaseLost(reason: String)
     case databaseRecovered
+    /// The database answers and does not store: every webhook is answered 503.
+    case recordingRefused(reason: String)
+    case recordingRecovered
     case clusterStarted(directory: String, takenOver: Bool)
     case clusterStopped
     case migrated(from: Int, to: Int)

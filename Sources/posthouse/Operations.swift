@@ -1,6 +1,7 @@
 import HTTPServer
 import Inbound
 import Ledger
+import Linux
 import Observing
 import Postgres
 import Vocabulary
@@ -12,7 +13,10 @@ struct Operations: Sendable {
     let registration: Registration
     let observatory: Observatory
     let recording: RecordFigures
+    let health: RecordingHealth
     let recordQueue: RecordQueue
+    /// nil: the database is an own one, whose disk cannot be seen from here.
+    let clusterDirectory: String?
     /// Names of the configured integrations.
     let integrations: Set<String>
 
@@ -36,10 +40,13 @@ struct Operations: Sendable {
         }
     }
 
-    /// Ready means that a connection is open and that a renewal of the lease was committed lately.
+    /// Ready means that a connection is open, that a renewal of the lease was committed lately, and that the database did
+    /// not refuse the last webhooks.
     private var readiness: HTTPAnswer {
         guard pool.isReachable else { return .text(503, "the database is out of reach\n") }
         guard registration.mayStart else { return .text(503, "the database has not committed lately\n") }
+        // Without the cause: this page needs no token, and the journal has it.
+        guard health.refusal == nil else { return .text(503, "the database refuses to store webhooks\n") }
         return .text(200, "ready\n")
     }
 
@@ -54,7 +61,7 @@ struct Operations: Sendable {
                     deadLetters: $0.deadLetters, isPaused: $0.isPaused,
                     breakerIsOpen: $0.hasOpenBreaker(among: integrations))
             }, recording: Gauges.Recording(commits: recorded.commits, batches: recorded.batches),
-            beingStored: recordQueue.depth)
+            beingStored: recordQueue.depth, disk: clusterDirectory.flatMap(DiskSpace.of(path:)))
         return HTTPAnswer(
             status: 200, headers: [("content-type", "text/plain; version=0.0.4; charset=utf-8")],
             body: Array(observatory.metricsPage(gauges: gauges).utf8))

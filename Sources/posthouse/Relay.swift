@@ -2,6 +2,7 @@ import Configuration
 import HTTPClient
 import HTTPServer
 import Ledger
+import Linux
 import NIOCore
 import NIOPosix
 import Observing
@@ -20,6 +21,7 @@ final class Relay: Sendable {
     let group: MultiThreadedEventLoopGroup
     let recordQueue: RecordQueue
     let dispatchBuffer: DispatchBuffer
+    let recordingHealth: RecordingHealth
     /// Applies a new configuration to the parts.
     let reloader: Reloader
     private let dispatcher: Dispatcher
@@ -37,6 +39,9 @@ final class Relay: Sendable {
     let observe: Observer
 
     var listens: String { openListeners.servers.map(\.boundAddress).joined(separator: ", ") }
+    /// The disk of the private cluster; nil: there is none.
+    var disk: DiskSpace? { clusterDirectory.flatMap(DiskSpace.of(path:)) }
+    private let clusterDirectory: String?
     /// Whether a webhook that came now could be acknowledged: the database is reachable and committed lately.
     var isReady: Bool { pool.isReachable && registration.mayStart }
 
@@ -66,6 +71,7 @@ final class Relay: Sendable {
         let observe = observatory.observer
         self.observe = observe
         let live = LiveConfiguration(configuration)
+        clusterDirectory = configuration.clusterDirectory
         let group = MultiThreadedEventLoopGroup(numberOfThreads: System.coreCount)
         self.group = group
         undo.add { try? await group.shutdownGracefully() }
@@ -107,11 +113,12 @@ final class Relay: Sendable {
         let recorder = Recorder(
             queue: recordQueue, pool: pool, dispatchBuffer: dispatchBuffer, registration: registration, routes: routes,
             rules: rules, clock: clock, observe: observe)
+        recordingHealth = recorder.health
 
         let reading = FiguresReading(pool: pool)
         let makeHandlers = { @Sendable [pool, recordQueue] configuration in
             OpenListeners.Handlers(
-                configuration, pool: pool, reading: reading, queue: recordQueue, recording: recorder.figures,
+                configuration, pool: pool, reading: reading, queue: recordQueue, recorder: recorder,
                 registration: registration, clock: clock, observatory: observatory)
         }
         openListeners = try await OpenListeners.open(
@@ -127,6 +134,7 @@ final class Relay: Sendable {
             Task { [dispatcher] in await dispatcher.run() },
             Task { [dispatcher] in await WakeUps(settings: settings).run { await dispatcher.wakeUp() } },
             Task { await Self.keepUp(pool, live, observe) },
+            Task { await SourceReporting(pool: pool, registration: registration, observatory: observatory).run() },
         ]
         indexing = Task { await Self.buildIndexes(settings, observe) }
         reloader = Reloader(

@@ -29,11 +29,16 @@ final class LiveConfiguration: Sendable {
     func refused(_ reason: String) { state.change { $0.refusal = reason } }
 }
 
+extension Configuration {
+    /// Where the private cluster is; nil: the database is an own one, whose disk cannot be seen from here.
+    var clusterDirectory: String? { database.usesPrivateCluster ? embedded.directory : nil }
+}
+
 extension OpenListeners.Handlers {
     /// Makes the handlers, at the start and at each reload.
     init(
         _ configuration: Configuration, pool: Pool, reading: FiguresReading, queue: RecordQueue,
-        recording: RecordFigures, registration: Registration, clock: DatabaseClock, observatory: Observatory
+        recorder: Recorder, registration: Registration, clock: DatabaseClock, observatory: Observatory
     ) {
         let observe = observatory.observer
         observatory.expect(
@@ -49,8 +54,10 @@ extension OpenListeners.Handlers {
             lookupsMax: APILimits.lookups(ofConnections: configuration.database.poolConnections),
             now: { clock.now }, observe: observe)
         operations = Operations(
-            pool: pool, reading: reading, registration: registration, observatory: observatory, recording: recording,
-            recordQueue: queue, integrations: Set(configuration.integrations.map(\.name)))
+            pool: pool, reading: reading, registration: registration, observatory: observatory,
+            recording: recorder.figures, health: recorder.health, recordQueue: queue,
+            clusterDirectory: configuration.clusterDirectory,
+            integrations: Set(configuration.integrations.map(\.name)))
     }
 }
 

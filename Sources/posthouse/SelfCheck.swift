@@ -1,4 +1,5 @@
 import Ledger
+import Linux
 import NIOCore
 import NIOPosix
 import Postgres
@@ -21,6 +22,7 @@ struct SelfCheck: Sendable {
     func run() async {
         let interval = min(Watchdog.interval().map { $0 / 2 } ?? Self.statusInterval, Self.statusInterval)
         var isLogged = false
+        var diskWatch = DiskWatch()
         while true {
             let hang = await hang()
             // A cancelled check proves nothing.
@@ -33,13 +35,26 @@ struct SelfCheck: Sendable {
                 _ = Notify.status(status)
             }
             isLogged = hang != nil
+            if let space = relay.disk, diskWatch.look(space) {
+                relay.observe(
+                    .warning(
+                        """
+                        the disk of the private cluster has \(space.availableBytes >> 20) MiB of \
+                        \(space.sizeBytes >> 20) left; once it is full, webhooks are answered 503
+                        """))
+            }
             guard (try? await Task.sleep(for: interval)) != nil else { return }
         }
     }
 
     /// The text for `systemctl status`. A refused reload stays in it until one succeeds.
     var status: String {
-        let database = relay.pool.isReachable ? "" : "; the database is out of reach: webhooks are answered 503"
+        let database =
+            if relay.pool.isReachable {
+                relay.recordingHealth.refusal.map { "; webhooks cannot be stored and are answered 503: \($0)" } ?? ""
+            } else {
+                "; the database is out of reach: webhooks are answered 503"
+            }
         let held = relay.dispatchBuffer.heldCount
         return "serving \(relay.listens); \(held) deliveries in hand, \(relay.recordQueue.depth) webhooks being stored"
             + database + (relay.reloader.live.refusal.map { "; the last reload was refused: \($0)" } ?? "")

@@ -38,9 +38,21 @@ package struct LedgerStatus: Sendable {
         package let startedAt: Timestamp
     }
 
+    /// A source that a daemon has run with.
+    package struct Source: Sendable {
+        package let name: String
+        /// When a webhook of it was last kept, to some seconds; nil: never, or before this was noted.
+        package let heardAt: Timestamp?
+        /// Whether the ledger has purchases of it.
+        package let hasPurchases: Bool
+    }
+
     /// The database's time.
     package let at: Timestamp
     package let integrations: [Integration]
+    package let sources: [Source]
+    /// How the running daemons answered within the last minute; those of an older version do not say.
+    package let answers: [SourceAnswer: Int]
     /// Daemons whose lease has not run out.
     package let daemons: [Daemon]
     package let quarantined: Int
@@ -49,12 +61,24 @@ package struct LedgerStatus: Sendable {
         try await pool.withSession { session throws(DatabaseError) in
             let integrations = try session.run(StatusStatements.integrations, ())
             let daemons = try session.run(StatusStatements.daemons, ())
+            let sources = try session.run(StatusStatements.sources, ())
+            let answers = try session.run(StatusStatements.answers, ())
             guard let (now, quarantined) = try session.run(StatusStatements.rest, ()).first else {
                 throw .protocolViolation(reason: "the database does not say its time")
             }
             return LedgerStatus(
-                at: now, integrations: integrations, daemons: daemons, quarantined: quarantined)
+                at: now, integrations: integrations, sources: sources, answers: counted(answers), daemons: daemons,
+                quarantined: quarantined)
         }
+    }
+
+    private static func counted(_ rows: [(String, String, Int)]) -> [SourceAnswer: Int] {
+        var counts: [SourceAnswer: Int] = [:]
+        for (source, answer, count) in rows {
+            guard let kind = SourceAnswer.Kind(text: answer) else { continue }
+            counts[SourceAnswer(source: source, kind: kind)] = count
+        }
+        return counts
     }
 }
 
@@ -101,6 +125,22 @@ enum StatusStatements {
         """
         SELECT version, (extract(epoch FROM started_at) * 1000)::bigint FROM daemons WHERE expires_at > now() ORDER BY id
         """, row: LedgerStatus.Daemon.init)
+
+    static let sources = Statement<(), LedgerStatus.Source>(
+        "status_sources",
+        """
+        SELECT name, (extract(epoch FROM heard_at) * 1000)::bigint,
+               EXISTS (SELECT FROM purchases p WHERE p.source = n.name)
+        FROM source_names n ORDER BY name
+        """, row: LedgerStatus.Source.init)
+
+    static let answers = Statement<(), (String, String, Int)>(
+        "status_answers",
+        """
+        SELECT a.source, a.answer, sum(a.count)::bigint
+        FROM daemons d, jsonb_to_recordset(d.answers) AS a (source text, answer text, count bigint)
+        WHERE d.expires_at > now() GROUP BY 1, 2
+        """)
 
     static let rest = Statement<(), (Timestamp, Int)>(
         "status_rest",

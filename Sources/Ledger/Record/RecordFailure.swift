@@ -10,6 +10,14 @@ extension DatabaseError {
         }
     }
 
+    /// Whether the server answered and refused, which does not show in whether it can be reached.
+    var isRefusedByServer: Bool {
+        switch self {
+        case .refused, .protocolViolation: !isConnectionLevel
+        case .connectFailed, .connectionLost, .timedOut, .commitUnknown: false
+        }
+    }
+
     /// Whether `statement_timeout` ended it (query_canceled): the database is slow, or one event makes it so.
     var isStatementTimeout: Bool {
         guard case .refused(let refusal) = self else { return false }

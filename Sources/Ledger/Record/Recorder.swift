@@ -29,6 +29,7 @@ package struct Recorder: Sendable {
     let changePurchasesMax: Int
     let unfinished = UnfinishedChanges()
     package let figures = RecordFigures()
+    package let health: RecordingHealth
 
     package init(
         queue: RecordQueue, pool: Pool, dispatchBuffer: DispatchBuffer, registration: Registration, routes: Routes,
@@ -45,6 +46,7 @@ package struct Recorder: Sendable {
         self.copiedEventsMin = copiedEventsMin
         self.changePurchasesMax = changePurchasesMax
         self.observe = observe
+        health = RecordingHealth(observe: observe)
     }
 
     /// Records until the queue is closed and empty.
@@ -90,6 +92,7 @@ package struct Recorder: Sendable {
         do {
             let committed = try await commit(events.map(\.event), isApart: deadline != nil)
             acknowledge(events, committed)
+            health.stored()
             Failpoint.reach(.webhookAnswered)
             await unblockSuccessors(of: committed.blocked)
             if committed.isUnfinished { unfinished.wake() }
@@ -110,11 +113,13 @@ package struct Recorder: Sendable {
         } catch let error as DatabaseError where error.isOfFormBefore {
             refuse(events, "\(error); if it stays so, posthouse migrate builds the indexes that the ledger lacks")
         } catch {
-            refuse(events, "\(error)")
+            refuse(events, "\(error)", isNoticed: (error as? DatabaseError)?.isRefusedByServer != true)
         }
     }
 
-    private func refuse(_ events: [Entry], _ reason: String) {
+    /// - Parameter isNoticed: the pool notices the cause itself, or this daemon stops.
+    private func refuse(_ events: [Entry], _ reason: String, isNoticed: Bool = false) {
+        if !isNoticed { health.refused(reason) }
         for (event, _, completion) in events {
             completion(.unavailable)
             observe(.refused(source: event.scope.source, status: 503, reason: reason))
@@ -251,10 +256,12 @@ package struct Recorder: Sendable {
                 try session.run(RecordStatements.quarantine, (body.source, body.reason, digest, body.body))
             }
             completion(.stored)
+            health.stored()
             // No row: it came again after it was erased.
             if let row = rows.first { observe(.quarantined(source: body.source, quarantine: row, reason: body.reason)) }
         } catch {
             completion(.unavailable)
+            if (error as? DatabaseError)?.isRefusedByServer == true { health.refused("\(error)") }
             observe(.refused(source: body.source, status: 503, reason: "\(error)"))
         }
     }

@@ -32,6 +32,8 @@ struct Migration: Sendable {
         Migration(version: 8, name: "flat", sql: String(decoding: PackageResources.M0008_flat_sql, as: UTF8.self)),
         Migration(
             version: 9, name: "by_time", sql: String(decoding: PackageResources.M0009_by_time_sql, as: UTF8.self)),
+        Migration(
+            version: 10, name: "sources", sql: String(decoding: PackageResources.M0010_sources_sql, as: UTF8.self)),
     ]
 }
 

@@ -84,6 +84,10 @@ extension Timestamp {
 /// A period as text: whole seconds below two minutes, whole minutes below two hours, whole hours below two days, and
 /// then whole days.
 enum Age {
+    static func text(from start: Timestamp, to end: Timestamp) -> String {
+        text(seconds: max(0, Double(end.milliseconds - start.milliseconds) / 1_000))
+    }
+
     static func text(seconds: Double) -> String {
         switch Int(seconds) {
         case ..<120: "\(Int(seconds))s"

@@ -1,0 +1,37 @@
+import Ledger
+import Vocabulary
+
+/// One source's line of `status`.
+struct SourceFigures {
+    /// Empty: requests that named no source.
+    let name: String
+    let heardAt: Timestamp?
+    let hasPurchases: Bool
+    /// Of the last minute, as all that follows.
+    let stored: Int
+    let quarantined: Int
+    /// By status, the lowest first.
+    let refused: [(status: Int, count: Int)]
+
+    /// The configured sources in their order, those that are not configured any more but answered requests within the
+    /// minute, and last the requests that named none.
+    static func all(_ status: LedgerStatus, _ configured: [String]) -> [SourceFigures] {
+        let others = Set(status.answers.keys.map(\.source)).subtracting(configured)
+        return (configured + others.filter { !$0.isEmpty }.sorted() + others.filter(\.isEmpty)).map { name in
+            SourceFigures(name, status)
+        }
+    }
+
+    private init(_ name: String, _ status: LedgerStatus) {
+        let known = status.sources.first { $0.name == name }
+        self.name = name
+        heardAt = known?.heardAt
+        hasPurchases = known?.hasPurchases ?? false
+        stored = status.answers[SourceAnswer(source: name, kind: .stored)] ?? 0
+        quarantined = status.answers[SourceAnswer(source: name, kind: .quarantined)] ?? 0
+        refused = status.answers.compactMap { answer, count in
+            guard answer.source == name, case .refused(let status) = answer.kind else { return nil }
+            return (status, count)
+        }.sorted { $0.status < $1.status }
+    }
+}
