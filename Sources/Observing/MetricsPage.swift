@@ -1,3 +1,4 @@
+internal import Linux
 internal import Vocabulary
 
 /// The whole page that /metrics answers with: a pure function of the counters and the current state.
