@@ -261,7 +261,7 @@ package struct Recorder: Sendable {
             if let row = rows.first { observe(.quarantined(source: body.source, quarantine: row, reason: body.reason)) }
         } catch {
             completion(.unavailable)
-            if (error as? DatabaseError)?.isRefusedByServer == true { health.refused("\(error)") }
+            if error.isRefusedByServer { health.refused("\(error)") }
             observe(.refused(source: body.source, status: 503, reason: "\(error)"))
         }
     }

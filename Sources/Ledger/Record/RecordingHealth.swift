@@ -1,5 +1,5 @@
 import Synchronization
-package import Vocabulary
+import Vocabulary
 
 /// Whether the database stores webhooks, by what came of those that the daemon gave it. A database that is out of reach
 /// is the pool's to know.
