@@ -2,6 +2,7 @@ import ArgumentParser
 import Configuration
 import Ledger
 import Postgres
+import Vocabulary
 
 struct StatusCommand: AsyncParsableCommand {
     private static let watchInterval: Duration = .seconds(2)
