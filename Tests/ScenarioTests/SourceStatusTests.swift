@@ -11,9 +11,10 @@ import Vocabulary
 
     private func refused(_ source: [String: Any]) -> [Int: Int] {
         let rows = source["refused_last_minute"] as? [[String: Int]] ?? []
-        return Dictionary(uniqueKeysWithValues: rows.compactMap { row in
-            row["http_status"].flatMap { status in row["count"].map { (status, $0) } }
-        })
+        return Dictionary(
+            uniqueKeysWithValues: rows.compactMap { row in
+                row["http_status"].flatMap { status in row["count"].map { (status, $0) } }
+            })
     }
 
     @Test("A source that was never heard from, then what it was answered within the minute; a mistyped URL")
@@ -24,7 +25,8 @@ import Vocabulary
         let first = try #require(try sources(relay).first)
         #expect(first["name"] as? String == name && first["last_webhook_at"] is NSNull)
         let early = try relay.command("status", "--config", relay.configuration).output
-        #expect(early.contains("nothing came yet; its URL at the vendor is https://YOUR-HOST/ingest/\(name)"), "\(early)")
+        let hint = "nothing came yet; its URL at the vendor is https://YOUR-HOST/ingest/\(name)"
+        #expect(early.contains(hint), "\(early)")
 
         let webhook = Webhook("ACTIVATE", .user("u"), purchase: "subs_1")
         #expect(try relay.source().post(webhook) == 200)
