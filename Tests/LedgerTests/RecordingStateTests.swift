@@ -9,27 +9,25 @@ import Vocabulary
     @Test func oneReportForAnOutageAndOneForItsEnd() {
         var state = RecordingState()
         #expect(state.reason(at: start) == nil)
-        let without = state.stored()
-        #expect(!without)
-        #expect(state.refused("full", at: start))
-        #expect(!state.refused("full", at: start + .seconds(1)))
+        #expect(state.stored() == false)
+        #expect(state.refused("full", at: start) == true)
+        #expect(state.refused("full", at: start + .seconds(1)) == false)
         #expect(state.reason(at: start + .seconds(1)) == "full")
-        #expect(state.stored())
+        #expect(state.stored() == true)
         #expect(state.reason(at: start + .seconds(1)) == nil)
-        let again = state.stored()
-        #expect(!again)
+        #expect(state.stored() == false)
     }
 
     /// Where /readyz keeps requests away, no webhook would ever show that the cause is gone.
     @Test func aRefusalIsForgottenAfterAWhileButReportedAsOneOutage() {
         var state = RecordingState()
-        #expect(state.refused("full", at: start))
+        #expect(state.refused("full", at: start) == true)
         let later = start + Limits.recordingRefusalMemory
         #expect(state.reason(at: later - .milliseconds(1)) == "full")
         #expect(state.reason(at: later) == nil)
-        #expect(!state.refused("full", at: later + .seconds(120)))
+        #expect(state.refused("full", at: later + .seconds(120)) == false)
         #expect(state.reason(at: later + .seconds(120)) == "full")
-        #expect(state.stored())
+        #expect(state.stored() == true)
     }
 
     @Test func refusedAndStoredInTurnIsReportedOnceAMinute() {

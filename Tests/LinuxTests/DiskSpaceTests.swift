@@ -38,13 +38,13 @@ import Testing
     @Test func saidOnceUntilThereWasRoom() {
         var watch = DiskWatch()
         let size = 20 * gib
-        #expect(!watch.look(space(5 * gib, of: size)))
-        #expect(watch.look(space(1 * gib, of: size)))
-        #expect(!watch.look(space(1 * gib, of: size)))
+        #expect(watch.look(space(5 * gib, of: size)) == false)
+        #expect(watch.look(space(1 * gib, of: size)) == true)
+        #expect(watch.look(space(1 * gib, of: size)) == false)
         // At the edge: no longer low, and no room either.
-        #expect(!watch.look(space(2 * gib + 1, of: size)))
-        #expect(!watch.look(space(1 * gib, of: size)))
-        #expect(!watch.look(space(3 * gib, of: size)))
-        #expect(watch.look(space(1 * gib, of: size)))
+        #expect(watch.look(space(2 * gib + 1, of: size)) == false)
+        #expect(watch.look(space(1 * gib, of: size)) == false)
+        #expect(watch.look(space(3 * gib, of: size)) == false)
+        #expect(watch.look(space(1 * gib, of: size)) == true)
     }
 }
