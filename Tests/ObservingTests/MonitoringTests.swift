@@ -1,4 +1,5 @@
 import Foundation
+import Linux
 import Testing
 import Vocabulary
 
@@ -12,9 +13,9 @@ import Vocabulary
     private static func families() -> Set<String> {
         let metrics = Metrics()
         everyObservation.forEach(metrics.count)
+        let gauges = Gauges(databaseIsUp: true, queues: [], disk: DiskSpace(sizeBytes: 2, availableBytes: 1))
         let text = MetricsPage(
-            version: "1", tally: metrics.total(), journalDropped: 0, gauges: Gauges(databaseIsUp: true, queues: []),
-            process: .now()
+            version: "1", tally: metrics.total(), journalDropped: 0, gauges: gauges, process: .now()
         ).text
         return Set(text.matches(of: #/TYPE ([a-z_]+)/#).map { String($0.1) })
     }
