@@ -14,7 +14,8 @@ enum NameCompletion {
         kind(words).traits.authentications.filter { $0 != .none }.map(\.rawValue)
     }
     /// The events of the kind of source that `send` speaks as.
-    static let events = CompletionKind.custom { words, _, _ in SourceAdapters.adapter(for: kind(words)).knownEventNames
+    static let events = CompletionKind.custom { words, _, _ in
+        SourceAdapters.adapter(for: kind(words)).knownEventNames
     }
     static let types = CompletionKind.list(StandardTypes.all)
 
