@@ -17,7 +17,11 @@
 SELECT 'CREATE ROLE posthouse_owner NOLOGIN'
 WHERE NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'posthouse_owner') \gexec
 
-REVOKE posthouse_owner FROM posthouse;
+-- Only where the role is a member: PostgreSQL warns of what there is not to revoke.
+SELECT 'REVOKE posthouse_owner FROM posthouse'
+WHERE EXISTS (SELECT FROM pg_auth_members
+              WHERE roleid = 'posthouse_owner'::regrole AND member = 'posthouse'::regrole) \gexec
+
 REASSIGN OWNED BY posthouse TO posthouse_owner;
 
 GRANT USAGE, CREATE ON SCHEMA public TO posthouse;

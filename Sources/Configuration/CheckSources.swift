@@ -38,22 +38,10 @@ extension Check {
             renamedEvents: policy.renamedEvents)
     }
 
-    /// Reads a name. Names are part of journal fields; a source's is also part of its path (`/ingest/NAME`) and of
-    /// every event key and purchase key.
+    /// Reads a name. A source's is part of every event key and purchase key.
     mutating func name(of view: TableView, taken: inout [String: Span]) -> String? {
         guard let name = string("name", of: view) else { return nil }
-        let isPlain = name.value.utf8.allSatisfy { byte in
-            switch byte {
-            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"), UInt8(ascii: "."), UInt8(ascii: "-"):
-                true
-            default: false
-            }
-        }
-        // "." and ".." would be taken out of a path by clients and proxies (RFC 3986 §5.2.4).
-        guard isPlain, name.value.utf8.count <= ConfigurationLimits.nameCharactersMax, name.value != ".",
-            name.value != ".."
-        else {
+        guard ConfiguredNames.isName(name.value) else {
             report.error(
                 "`name` must be 1 to \(ConfigurationLimits.nameCharactersMax) of A-Z a-z 0-9 _ . -, "
                     + "not \(Quote.value(name.value))", at: name.span)

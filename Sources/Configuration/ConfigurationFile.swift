@@ -46,9 +46,21 @@ package enum ConfigurationFile {
             return checkText(file.bytes, fileName: path, purpose: purpose, reader: reader, isRoot: isRoot)
         case .failure(let failure):
             var report = Report(file: path, source: SourceText([]))
-            report.error("cannot be read: \(failure.text); --config FILE names another", at: nil)
+            report.error("cannot be read: \(failure.text)\(remedy(failure, path, reader))", at: nil)
             return LoadOutcome(configuration: nil, diagnostics: report.diagnostics)
         }
+    }
+
+    /// What to do about a file that cannot be read. One that this user may not read is the right one all the same.
+    private static func remedy(_ failure: SecretReader.Failure, _ path: String, _ reader: SecretReader) -> String {
+        guard failure == .notPermitted else { return "; --config FILE names another" }
+        let user = "the user `\(Quote.printable(reader.userName()))`"
+        if let directory = reader.barrier(path) {
+            return ": \(user) may not enter `\(Quote.printable(directory))`; run this as a user who may, or move the "
+                + "file"
+        }
+        return ": \(user) may not read it; run this as root or as the daemon's user, or let everybody read it "
+            + "(chmod a+r) if no secret is in it"
     }
 
     /// Checks the bytes of a file. Everything outside them is read through `reader`.

@@ -31,6 +31,10 @@ package struct SecretReader: Sendable {
     package let readFile: @Sendable (_ path: String, _ bytesMax: Int) -> Result<File, Failure>
     /// Whether the path is there and belongs to the user of this process.
     package var owns: @Sendable (_ path: String) -> Bool = { _ in false }
+    /// The first directory on the way to a path that this process may not enter; nil where none is in the way.
+    package var barrier: @Sendable (_ path: String) -> String? = { _ in nil }
+    /// The name, or else the number, of the user that this process runs as.
+    package var userName: @Sendable () -> String = { "\(geteuid())" }
 
     /// The process's own environment and the file system.
     package static let system = SecretReader(
@@ -45,6 +49,14 @@ package struct SecretReader: Sendable {
         owns: { path in
             var status = stat()
             return lstat(path, &status) == 0 && status.st_uid == geteuid()
+        },
+        barrier: { path in
+            path.indices.dropFirst().filter { path[$0] == "/" }.map { String(path[..<$0]) }
+                .first { faccessat(AT_FDCWD, $0, X_OK, AT_EACCESS) != 0 && errno == EACCES }
+        },
+        userName: {
+            guard let entry = getpwuid(geteuid()), let name = entry.pointee.pw_name else { return "\(geteuid())" }
+            return String(cString: name)
         })
 
     /// Reads regular files only, opened without blocking: a FIFO in the place of a secret must not hold up a start.

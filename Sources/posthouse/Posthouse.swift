@@ -25,6 +25,10 @@ struct Posthouse: AsyncParsableCommand {
 
     static func main() async {
         Terminal.checkOutputAtExit()
+        if let complaint = UnknownCommand.complaint(Array(CommandLine.arguments.dropFirst()), of: Self.self) {
+            Terminal.complain(complaint)
+            exit(withError: Exit.usage)
+        }
         await main(nil)
     }
 }

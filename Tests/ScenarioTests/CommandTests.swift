@@ -27,6 +27,46 @@ import Vocabulary
         #expect(try relay.command("--version").output == "0.1.0")
     }
 
+    @Test("A mistyped command: 64, what it was taken for, and nothing else is called one")
+    func mistyped() throws {
+        func run(_ words: [String]) throws -> (end: ChildProcess.End?, output: [String], errors: [String]) {
+            let child = try ChildProcess([try Relay.binary.get()] + words, environment: Relay.environment)
+            return (child.waitForEnd(30), child.output, child.errors)
+        }
+        let mistyped: [([String], String)] = [
+            (["statu"], "there is no command `statu`; did you mean `status`?"),
+            (["statu", "--json"], "there is no command `statu`; did you mean `status`?"),
+            (["Retry", "backend"], "there is no command `Retry`; did you mean `retry`?"),
+            (["statu", "--help"], "there is no command `statu`; did you mean `status`?"),
+            (["help", "statu"], "there is no command `statu`; did you mean `status`?"),
+            (["hlep"], "there is no command `hlep`; did you mean `help`?"),
+            (["quarantine", "lst"], "there is no command `quarantine lst`; did you mean `quarantine list`?"),
+            (["quarantine", "retyr", "1"], "there is no command `quarantine retyr`; did you mean `quarantine retry`?"),
+            (["bake", "a cake"], "there is no command `bake`"),
+            (["\u{1B}[31m"], "there is no command `\\u{1b}[31m`"),
+        ]
+        for (words, complaint) in mistyped {
+            let (end, output, errors) = try run(words)
+            #expect(end == .exited(64) && output == [], "\(words): \(output)")
+            #expect(errors.first == "Error: " + complaint, "\(words): \(errors)")
+            #expect(errors.last?.contains("--help' for more information.") == true, "\(words): \(errors)")
+        }
+        // What the parser finds by itself, it says.
+        let others: [([String], Int32, String)] = [
+            (["status", "--jsno"], 64, "--jsno"), (["status", "backend"], 64, "Unexpected argument 'backend'"),
+            (["quarantine", "--jsn"], 64, "--jsn"), (["--jsn"], 64, "--jsn"),
+            (["quarantine", "show", "x"], 64, "'x' is invalid"),
+        ]
+        for (words, code, part) in others {
+            let (end, _, errors) = try run(words)
+            #expect(end == .exited(code), "\(words)")
+            #expect(errors.first?.contains(part) == true, "\(words): \(errors)")
+        }
+        for words in [["help"], ["help", "status"], ["help", "quarantine", "list"], [], ["quarantine", "--help"]] {
+            #expect(try run(words).end == .exited(0), "\(words)")
+        }
+    }
+
     @Test("serve refuses a database that could lose what was acknowledged, and says how to put it right")
     func unsafeDatabase() throws {
         let database = try TestCluster.shared.createDatabase()

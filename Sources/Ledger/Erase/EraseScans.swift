@@ -86,14 +86,20 @@ enum EraseScans {
         "erase_quarantined", "SELECT body_digest, body, reason FROM quarantine WHERE id = $1 FOR UPDATE",
         row: Quarantined.init)
 
-    /// Erases failure texts of any message, because receivers quote what they were sent. Returns the message; the
-    /// statements for other texts return 0 where there is none.
+    /// Whether a receiver's answer in a failure text names a person, $1. The status before it is Posthouse's own word:
+    /// "500" may be somebody's id. Without a status no answer came, and all of the text is Posthouse's own.
+    private static func quotes(_ text: String) -> String {
+        "http_status IS NOT NULL AND regexp_replace(\(text), '^answered [0-9]+', '') ~ $1"
+    }
+
+    /// Erases what receivers answered to any message, because they quote what they were sent; the status stays. Returns
+    /// the message; the statements for other texts return 0 where there is none.
     static let attemptWords = Statement<(String, Int32, Int32), Int64>(
         "erase_attempt_words",
         """
-        UPDATE attempts SET failure = 'erased'
+        UPDATE attempts SET failure = NULL
         WHERE at >= (date '1970-01-01' + $2)::timestamp AT TIME ZONE 'UTC'
-          AND at < (date '1970-01-01' + $3)::timestamp AT TIME ZONE 'UTC' AND failure ~ $1 RETURNING message
+          AND at < (date '1970-01-01' + $3)::timestamp AT TIME ZONE 'UTC' AND \(quotes("failure")) RETURNING message
         """)
 
     static let foundAttemptWords = Statement<(String, Int32, Int32), Int64>(
@@ -101,7 +107,7 @@ enum EraseScans {
         """
         SELECT message FROM attempts
         WHERE at >= (date '1970-01-01' + $2)::timestamp AT TIME ZONE 'UTC'
-          AND at < (date '1970-01-01' + $3)::timestamp AT TIME ZONE 'UTC' AND failure ~ $1
+          AND at < (date '1970-01-01' + $3)::timestamp AT TIME ZONE 'UTC' AND \(quotes("failure"))
         """)
 
     static let lastWords = Statement<String, Int64>(
@@ -109,14 +115,15 @@ enum EraseScans {
         """
         WITH paused AS (UPDATE integrations SET pause_reason = 'erased' WHERE pause_reason ~ $1 RETURNING id),
              broken AS (UPDATE breakers SET reason = 'erased' WHERE reason ~ $1 RETURNING integration),
-             dead AS (UPDATE dead_letters SET reason = 'erased' WHERE reason ~ $1 RETURNING message)
+             dead AS (UPDATE dead_letters SET reason = 'answered ' || http_status WHERE \(quotes("reason"))
+                      RETURNING message)
         SELECT message FROM dead UNION ALL SELECT 0 FROM paused UNION ALL SELECT 0 FROM broken
         """)
 
     static let foundLastWords = Statement<String, Int64>(
         "erase_found_last_words",
         """
-        SELECT message FROM dead_letters WHERE reason ~ $1
+        SELECT message FROM dead_letters WHERE \(quotes("reason"))
         UNION ALL SELECT 0 FROM integrations WHERE pause_reason ~ $1
         UNION ALL SELECT 0 FROM breakers WHERE reason ~ $1
         """)

@@ -117,9 +117,14 @@ enum EraseStatements {
     static let deadLetters = Statement<[Int64], ()>(
         "erase_dead_letters", "DELETE FROM dead_letters WHERE message = ANY ($1)")
 
+    /// Erases what receivers answered. The status stays, and so does why no answer came: Posthouse's own words, which
+    /// name nobody, and without which `posthouse status` could not say what is wrong with a receiver.
     static let excerpts = Statement<[Int64], ()>(
         "erase_excerpts",
-        "UPDATE attempts SET failure = NULL WHERE message = ANY ($1) AND failure IS NOT NULL")
+        """
+        UPDATE attempts SET failure = NULL
+        WHERE message = ANY ($1) AND failure IS NOT NULL AND http_status IS NOT NULL
+        """)
 
     static let messages = Statement<[Int64], ()>("erase_messages", "DELETE FROM messages WHERE id = ANY ($1)")
 

@@ -17,7 +17,7 @@ struct BackfillCommand: AsyncParsableCommand {
 
     @OptionGroup var file: ConfigurationOption
     @OptionGroup var output: OutputOption
-    @Argument(help: "The name of the integration.") var name: String
+    @Argument(help: "The name of the integration.", completion: NameCompletion.integrations) var name: String
     @Option(help: .init("From when on: \(TimeArgument.help)", valueName: "time")) var since: TimeArgument
     @Option(help: .init("Until when, as --since.", valueName: "time")) var until: TimeArgument?
     @Flag(help: "Only say how many it would be.") var dryRun = false

@@ -6,8 +6,10 @@ import Systemd
 
 /// The option `--config FILE`.
 struct ConfigurationOption: ParsableArguments {
-    @Option(name: .customLong("config"), help: "The configuration file.")
-    var path = "/etc/posthouse/posthouse.toml"
+    static let standardPath = "/etc/posthouse/posthouse.toml"
+
+    @Option(name: .customLong("config"), help: "The configuration file.", completion: .file())
+    var path = ConfigurationOption.standardPath
 
     /// The checked configuration; prints what is wrong and ends the program if it cannot be used.
     func load(_ purpose: Purpose) throws -> Configuration {

@@ -20,7 +20,7 @@ struct DeliveriesCommand: AsyncParsableCommand {
 
     @OptionGroup var file: ConfigurationOption
     @OptionGroup var output: OutputOption
-    @Option(help: "Only to this integration.") var integration: String?
+    @Option(help: "Only to this integration.", completion: NameCompletion.integrations) var integration: String?
     @Option(help: "waiting, dead or delivered.") var state: ListedDelivery.State?
     @Option(help: .init("Since: \(TimeArgument.help)", valueName: "time")) var since: TimeArgument?
     @Option(help: "At most so many, up to 10000.") var limit: Int32 = 50

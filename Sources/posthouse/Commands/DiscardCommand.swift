@@ -19,7 +19,7 @@ struct DiscardCommand: AsyncParsableCommand {
 
     @OptionGroup var file: ConfigurationOption
     @OptionGroup var output: OutputOption
-    @Argument(help: "The name of the integration.") var name: String
+    @Argument(help: "The name of the integration.", completion: NameCompletion.integrations) var name: String
     @Flag(help: "Throw its dead letters away.") var dead = false
     @Option(help: .init("With --dead: only what was given up before: \(TimeArgument.help)", valueName: "time"))
     var before: TimeArgument?

@@ -25,7 +25,7 @@ struct EraseCommand: AsyncParsableCommand {
     @OptionGroup var output: OutputOption
     @Option(help: "The user, with the anonymous ids that are known to be it.") var user: String?
     @Option(help: "One anonymous user.") var anonymous: String?
-    @Option(help: "Only of this source.") var source: String?
+    @Option(help: "Only of this source.", completion: NameCompletion.sources) var source: String?
     @Flag(help: "Only say what it would be.") var dryRun = false
 
     func validate() throws {

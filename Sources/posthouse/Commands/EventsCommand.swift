@@ -11,7 +11,7 @@ struct EventsCommand: AsyncParsableCommand {
     @OptionGroup var file: ConfigurationOption
     @OptionGroup var output: OutputOption
     @OptionGroup var handles: HandleOptions
-    @Option(help: "Only of this source.") var source: String?
+    @Option(help: "Only of this source.", completion: NameCompletion.sources) var source: String?
     @Option(help: .init("Received since: \(TimeArgument.help)", valueName: "time")) var since: TimeArgument?
     @Option(help: "At most so many, up to 10000.") var limit: Int32 = 50
 

@@ -18,7 +18,8 @@ struct ListenCommand: AsyncParsableCommand {
 
     @Option(help: "Where to listen.") var listen = "127.0.0.1:9400"
     @Option(
-        help: "A file with the integration's secret, whsec_… or whsk_…, or with the public key of the latter, whpk_….")
+        help: "A file with the integration's secret, whsec_… or whsk_…, or with the public key of the latter, whpk_….",
+        completion: .file())
     var secretFile: String
     @Flag(help: "Print each delivery as one JSON object.") var json = false
     @Option(help: "Answer this status, 300 to 599, to requests whose signature holds.") var fail: Int?

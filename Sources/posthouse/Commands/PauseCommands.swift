@@ -9,7 +9,7 @@ struct PauseCommand: AsyncParsableCommand {
 
     @OptionGroup var file: ConfigurationOption
     @OptionGroup var output: OutputOption
-    @Argument(help: "The name of the integration.") var name: String
+    @Argument(help: "The name of the integration.", completion: NameCompletion.integrations) var name: String
 
     func run() async throws { try await setPause(file, output, name, isPaused: true) }
 }
@@ -20,7 +20,7 @@ struct ResumeCommand: AsyncParsableCommand {
 
     @OptionGroup var file: ConfigurationOption
     @OptionGroup var output: OutputOption
-    @Argument(help: "The name of the integration.") var name: String
+    @Argument(help: "The name of the integration.", completion: NameCompletion.integrations) var name: String
 
     func run() async throws { try await setPause(file, output, name, isPaused: false) }
 }

@@ -31,7 +31,7 @@ struct RepairCommand: AsyncParsableCommand {
     @Argument(help: "A purchase's key, one of its store_transaction_ids, or the relay's own id of it (32 hex digits).")
     var purchase: String?
     @Flag(help: "Check every purchase, repair those that need it.") var all = false
-    @Option(help: "Only of this source.") var source: String?
+    @Option(help: "Only of this source.", completion: NameCompletion.sources) var source: String?
     @Flag(help: "Only say what would change.") var dryRun = false
 
     func validate() throws {

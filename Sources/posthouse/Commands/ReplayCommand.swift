@@ -25,10 +25,12 @@ struct ReplayCommand: AsyncParsableCommand {
     @OptionGroup var file: ConfigurationOption
     @OptionGroup var output: OutputOption
     @Option(help: "One message (webhook-id, msg_…).") var message: String?
-    @Option(help: "Only to this integration.") var integration: String?
+    @Option(help: "Only to this integration.", completion: NameCompletion.integrations) var integration: String?
     @Option(help: .init("Settled since: \(TimeArgument.help)", valueName: "time")) var since: TimeArgument?
     @Option(help: .init("Settled before, as --since.", valueName: "time")) var until: TimeArgument?
-    @Option(help: "Only types that match, as * and ? in [[integration]] events.") var event: String?
+    @Option(
+        help: "Only types that match, as * and ? in [[integration]] events.", completion: NameCompletion.types)
+    var event: String?
     @Option(help: "Only what is dead, or what was delivered (accepted, in the journal).") var outcome: Outcome?
     @Flag(help: "Only say how many it would be.") var dryRun = false
 

@@ -17,7 +17,7 @@ struct RetryCommand: AsyncParsableCommand {
 
     @OptionGroup var file: ConfigurationOption
     @OptionGroup var output: OutputOption
-    @Argument(help: "The name of the integration.") var name: String?
+    @Argument(help: "The name of the integration.", completion: NameCompletion.integrations) var name: String?
     @Option(help: "Only one message (webhook-id, msg_…).") var message: String?
 
     func validate() throws {

@@ -17,10 +17,16 @@ struct SendCommand: AsyncParsableCommand {
             """)
 
     @Option(help: "Where to: http(s)://HOST/ingest/NAME.") var url: String
-    @Option(help: "A file with the source's secret; without it the webhook is not signed.") var secretFile: String?
-    @Option(help: "The kind of source to speak as.") var kind: String = SourceKind.usual.rawValue
-    @Option(help: "How it proves itself: signature or token; left out: as the kind usually does.") var auth: String?
-    @Option(help: "The vendor's name of the event; any name is sent.") var event: String
+    @Option(help: "A file with the source's secret; without it the webhook is not signed.", completion: .file())
+    var secretFile: String?
+    @Option(help: "The kind of source to speak as.", completion: NameCompletion.kinds)
+    var kind: String = SourceKind.usual.rawValue
+    @Option(
+        help: "How it proves itself: signature or token; left out: as the kind usually does.",
+        completion: NameCompletion.authentications)
+    var auth: String?
+    @Option(help: "The vendor's name of the event; any name is sent.", completion: NameCompletion.events)
+    var event: String
     @Option(help: "The user who holds the purchase.") var user: String?
     @Option(help: "The anonymous user who holds it.") var anonymous: String?
     @Option(help: "For transfer events: the user on the other side.") var counterpartUser: String?
