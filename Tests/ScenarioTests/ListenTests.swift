@@ -118,6 +118,7 @@ import Vocabulary
             (try? FileManager.default.contentsOfDirectory(atPath: "/proc/\(child.identifier)/fd").count) ?? 0
         }
         #expect(eventually(within: 30) { open() >= 63 })
+        try #require(child.isRunning, "\(String(describing: child.waitForEnd(1))): \(relay.lines)")
         let before = try ticks(of: child.identifier)
         Thread.sleep(forTimeInterval: 3)
         // A loop that spins takes a core, 300 ticks of a hundredth of a second, or its share of a machine under load.
