@@ -11,7 +11,9 @@ package enum SecretText {
         package var text: String {
             switch self {
             case .empty: "the secret is empty: nothing was stored; paste it, or hand it over: … <FILE"
-            case .tooLong: "the secret is longer than \(SizeText.write(ConfigurationLimits.secretBytesMax)) with its line break: nothing was stored"
+            case .tooLong:
+                "the secret and its line break have more than \(SizeText.write(ConfigurationLimits.secretBytesMax)): "
+                    + "nothing was stored"
             case .zeroByte: "the secret has a zero byte, so it is no text: nothing was stored"
             }
         }
