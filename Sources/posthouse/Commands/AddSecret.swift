@@ -22,7 +22,7 @@ struct AddSecret: AsyncParsableCommand {
     @OptionGroup var options: SecretPlaceOptions
     @OptionGroup var output: OutputOption
     @Argument(help: "The name of the secret.") var name: String
-    @Option(help: "Make it: whsec, shared with the receiver, or whsk, an ed25519 key whose public half the receiver gets.")
+    @Option(help: "Make it: whsec, shared with the receiver, or whsk, an ed25519 key with a public half for it.")
     var make: String?
     @Flag(help: "Replace a secret of this name.") var replace = false
 
