@@ -41,13 +41,13 @@ struct AddSecret: AsyncParsableCommand {
         try await Terminal.reporting {
             let place = try options.place()
             let path = place.path(name)
-            let line = try await line(in: place, path)
+            let decision = try await line(in: place, path)
             let isThere = SecretStore.exists(path)
             // Before the secret is asked for.
             guard replace || !isThere else { throw Complaint(SecretStore.existsText(path)) }
-            let secret = try secret()
-            try store(secret, at: path, in: place, line)
-            report(secret, path, place, hasReplaced: isThere)
+            let stored = try secret()
+            try store(stored, at: path, in: place, decision)
+            report(stored, path, place, hasReplaced: isThere)
             try await handOver(path, in: place)
         }
     }
@@ -139,8 +139,8 @@ struct AddSecret: AsyncParsableCommand {
         }
         var lines = ["\(name) is stored in \(path)" + (place.unit.map { ", a credential of \($0.name)" } ?? "")]
         lines += ["", "In the configuration:", "  \(configured)"]
-        if let shared { lines += ["", "For the receiver, shown this once:", "  \(shared)"] }
-        if let publicKey { lines += ["", "For the receiver, the public half:", "  \(publicKey)"] }
+        if let shared { lines += ["", "For the other side, shown this once:", "  \(shared)"] }
+        if let publicKey { lines += ["", "For the other side, the public half:", "  \(publicKey)"] }
         lines += ["", "Then:"] + next(place).map { "  \($0)" }
         Terminal.say(lines.map(PlainText.harmless).joined(separator: "\n"))
         for remark in remarks(place, hasReplaced: hasReplaced) { Terminal.complain(Terminal.wrapped(remark)) }
