@@ -49,7 +49,13 @@ let package = Package(
 
         // The outside world: a database, the service manager, HTTP, a private cluster, the configuration.
         .target(name: "Postgres", dependencies: ["CLibpq", "Linux"], swiftSettings: sharedSettings),
-        .target(name: "Systemd", dependencies: ["CSystemd", "Linux"], swiftSettings: sharedSettings),
+        .target(
+            name: "Systemd",
+            dependencies: [
+                "CSystemd", "Linux", .product(name: "Subprocess", package: "swift-subprocess"),
+                .product(name: "SystemPackage", package: "swift-system"),
+            ],
+            swiftSettings: sharedSettings),
         .target(
             name: "HTTPServer", dependencies: ["Vocabulary", nio, nioPosix, nioHTTP, nioTLS],
             swiftSettings: sharedSettings),

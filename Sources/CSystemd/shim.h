@@ -1,4 +1,4 @@
-// The only binding to libsystemd: sd_notify, sd_watchdog_enabled, sd_listen_fds_with_names, sd_journal_sendv,
+// The only binding to libsystemd: sd_booted, sd_notify, sd_watchdog_enabled, sd_listen_fds_with_names, sd_journal_sendv,
 // sd_id128_get_machine_app_specific.
 #ifndef POSTHOUSE_CSYSTEMD_SHIM_H
 #define POSTHOUSE_CSYSTEMD_SHIM_H

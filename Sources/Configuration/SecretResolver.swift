@@ -28,9 +28,7 @@ enum SecretReference: Sendable, Hashable {
         switch self {
         case .credential(let name):
             // A name that may be a secret by mistake is not repeated.
-            let name = SourceText.looksSecret(name) ? "NAME" : Quote.printable(name)
-            return "LoadCredential=\(name):/etc/posthouse/credentials/\(name) below [Service] hands it over "
-                + "(systemctl edit posthouse)"
+            return "posthouse secret add \(SecretName.isValid(name) ? name : "NAME") stores it and hands it over"
         case .environment:
             return "Environment= or EnvironmentFile= below [Service] sets it (systemctl edit posthouse)"
         case .file: return "write the secret into it, or correct the path"

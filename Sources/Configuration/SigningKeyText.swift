@@ -41,12 +41,12 @@ package enum SigningKeyText {
         }
     }
 
-    private static let symmetricMark = "whsec_"
-    private static let asymmetricMark = "whsk_"
-    private static let publicMark = "whpk_"
+    static let symmetricMark = "whsec_"
+    static let asymmetricMark = "whsk_"
+    static let publicMark = "whpk_"
     private static let symmetricBytes = 24...64
     /// Of an ed25519 seed, and of a public key (RFC 8032 §5.1.5).
-    private static let keyBytes = 32
+    static let keyBytes = 32
 
     /// A key that signs: `whsec_` or `whsk_`.
     package static func read(_ secret: Secret) throws(Failure) -> Integration.SigningKey {

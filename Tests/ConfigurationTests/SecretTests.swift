@@ -160,8 +160,8 @@ import Vocabulary
         harness.environment = ["CREDENTIALS_DIRECTORY": "/creds"]
         #expect(
             Harness.places(harness.check(text).errors) == [
-                "4:10 the credential `c` cannot be read: no such file; LoadCredential=c:/etc/posthouse/credentials/c "
-                    + "below [Service] hands it over (systemctl edit posthouse)"
+                "4:10 the credential `c` cannot be read: no such file; posthouse secret add c stores it and hands it "
+                    + "over"
             ])
         // As it is for ExecReload= where systemd shows the credentials to the daemon alone.
         harness.files["/creds/c"] = .failure(.notPermitted)

@@ -24,6 +24,7 @@ import Vocabulary
         let body = try relay.directory.write("body", "x")
         let commands: [[String]] = [
             ["status"], ["events"], ["deliveries"], ["trace", "--user", "u"], ["quarantine"], ["check"], ["migrate"],
+            ["secret", "list", "--directory", relay.directory.path],
             ["pause", "backend"], ["resume", "backend"], ["retry", "backend"],
             ["replay", "--outcome", "dead", "--dry-run"],
             ["backfill", "backend", "--since", "1h", "--dry-run"], ["discard", "backend", "--dry-run"],

@@ -53,8 +53,8 @@ struct EdgeTests {
         "NIOHTTP1": ["HTTPClient", "HTTPServer"],
         "NIOSSL": ["HTTPClient", "HTTPServer"],
         "NIOTLS": ["HTTPClient"],
-        "Subprocess": ["Cluster"],
-        "SystemPackage": ["Cluster"],
+        "Subprocess": ["Cluster", "Systemd"],
+        "SystemPackage": ["Cluster", "Systemd"],
     ]
 
     /// Part of the language and the system.

@@ -88,7 +88,7 @@ enum EraseScans {
 
     /// Whether a receiver's answer in a failure text names a person, $1. The status before it is Posthouse's own word:
     /// "500" may be somebody's id. Without a status no answer came, and all of the text is Posthouse's own.
-    private static func quotes(_ text: String) -> String {
+    private static func quotes(_ text: SQL) -> SQL {
         "http_status IS NOT NULL AND regexp_replace(\(text), '^answered [0-9]+', '') ~ $1"
     }
 

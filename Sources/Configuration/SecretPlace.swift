@@ -1,0 +1,79 @@
+/// Where `posthouse secret` stores secrets, and how the daemon gets them.
+package struct SecretPlace: Sendable, Hashable {
+    /// The service of systemd that gets the secrets as credentials.
+    package struct Unit: Sendable, Hashable {
+        /// With its suffix: `posthouse.service`.
+        package let name: String
+        /// The drop-in whose `LoadCredential=` lines name the secrets.
+        package var dropIn: String { "/etc/systemd/system/\(name).d/credentials.conf" }
+    }
+
+    /// Why no place can be chosen.
+    package enum Refusal: Error, Sendable, Hashable {
+        /// The usual directory is root's alone.
+        case notRoot
+
+        package var text: String {
+            switch self {
+            case .notRoot:
+                "\(SecretPlace.usualDirectory) is root's alone; run this as root (sudo posthouse secret …), or name a "
+                    + "directory of your own with --directory DIR"
+            }
+        }
+    }
+
+    /// The directory of the package (posthouse.tmpfiles).
+    package static let usualDirectory = "/etc/posthouse/credentials"
+
+    /// Absolute, without a slash at its end.
+    package let directory: String
+    /// Nil: the daemon reads the files itself.
+    package let unit: Unit?
+
+    /// - Parameters:
+    ///   - directory: `--directory`; a relative one counts from `workingDirectory`.
+    ///   - unit: with its suffix, as `unitName` gives it.
+    package static func choose(
+        isRoot: Bool, hasSystemd: Bool, directory: String?, workingDirectory: String, unit: String
+    ) throws(Refusal) -> SecretPlace {
+        if let directory {
+            return SecretPlace(directory: absolute(directory, from: workingDirectory), unit: nil)
+        }
+        guard isRoot else { throw .notRoot }
+        return SecretPlace(directory: usualDirectory, unit: hasSystemd ? Unit(name: unit) : nil)
+    }
+
+    /// `posthouse` and `posthouse.service` as `posthouse.service`; nil for what is no name of a service (systemd.unit(5)).
+    package static func unitName(_ text: String) -> String? {
+        let suffix = ".service"
+        let name = text.hasSuffix(suffix) ? text : text + suffix
+        let isPlain = name.utf8.allSatisfy { byte in
+            switch byte {
+            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"), UInt8(ascii: "."), UInt8(ascii: "-"),
+                UInt8(ascii: ":"), UInt8(ascii: "@"), UInt8(ascii: "\\"):
+                true
+            default: false
+            }
+        }
+        let isNamed = name.utf8.count > suffix.utf8.count && name.first != "." && name.first != "-"
+        return isPlain && isNamed && name.utf8.count <= 255 ? name : nil
+    }
+
+    /// A path without slashes at its end; a relative one counts from `workingDirectory`.
+    package static func absolute(_ path: String, from workingDirectory: String) -> String {
+        var path = path.hasPrefix("/") ? path : (workingDirectory == "/" ? "" : workingDirectory) + "/" + path
+        while path.count > 1, path.hasSuffix("/") { path.removeLast() }
+        return path
+    }
+
+    /// The path of a secret's file.
+    package func path(_ name: String) -> String { (directory == "/" ? "" : directory) + "/" + name }
+
+    /// What a key of the configuration says to name the secret: `{ credential = "…" }` or `{ file = "…" }`.
+    package func reference(_ name: String) -> String {
+        if unit != nil { return "{ credential = \"\(name)\" }" }
+        let quoted = path(name).replacing("\\", with: "\\\\").replacing("\"", with: "\\\"")
+        return "{ file = \"\(quoted)\" }"
+    }
+}

@@ -1,0 +1,42 @@
+package import Vocabulary
+
+/// A secret as it is handed in and as its file holds it.
+package enum SecretText {
+    /// Why bytes that were handed in are no secret. Nothing here holds any of them.
+    package enum Refusal: Error, Sendable, Hashable {
+        case empty
+        case tooLong
+        case zeroByte
+
+        package var text: String {
+            switch self {
+            case .empty: "the secret is empty: nothing was stored; paste it, or hand it over: … <FILE"
+            case .tooLong:
+                "the secret and its line break have more than \(SizeText.write(ConfigurationLimits.secretBytesMax)): "
+                    + "nothing was stored"
+            case .zeroByte: "the secret has a zero byte, so it is no text: nothing was stored"
+            }
+        }
+    }
+
+    /// Of a secret; its file has a line break more, and is read up to `ConfigurationLimits.secretBytesMax`.
+    package static let bytesMax = ConfigurationLimits.secretBytesMax - 1
+
+    /// The secret without the one line break that editors, terminals and `echo` leave at its end.
+    package static func read(_ bytes: [UInt8]) throws(Refusal) -> Secret {
+        var bytes = bytes[...]
+        if bytes.last == UInt8(ascii: "\n") {
+            bytes.removeLast()
+            if bytes.last == UInt8(ascii: "\r") { bytes.removeLast() }
+        }
+        guard bytes.contains(where: { !blanks.contains($0) }) else { throw .empty }
+        guard bytes.count <= bytesMax else { throw .tooLong }
+        guard !bytes.contains(0) else { throw .zeroByte }
+        return Secret(Array(bytes))
+    }
+
+    /// The bytes of the file: the daemon removes the line break.
+    package static func file(_ secret: Secret) -> [UInt8] { secret.withBytes { $0 + [UInt8(ascii: "\n")] } }
+
+    private static let blanks = Array(" \t\r\n".utf8)
+}

@@ -1,0 +1,52 @@
+internal import CSystemd
+internal import Subprocess
+internal import SystemPackage
+
+/// Asks the service manager by its own command, systemctl(1).
+package enum Systemctl {
+    package struct Failure: Error, Sendable {
+        /// One line: what was run, and what it said.
+        package let text: String
+    }
+
+    /// Of the output. A unit with its drop-ins has some kilobytes.
+    private static let outputBytesMax = 1 << 20
+
+    /// Fixed: messages in English for the errors that quote them, and nothing inherited.
+    private static let environment: Subprocess.Environment = .custom([
+        "PATH": "/usr/local/bin:/usr/bin:/bin", "LC_ALL": "C", "SYSTEMD_COLORS": "0",
+    ])
+
+    /// Whether systemd is this machine's service manager (sd_booted(3)).
+    package static var isManager: Bool { sd_booted() > 0 }
+
+    /// The files of a unit, its drop-ins behind it, in the order in which they count.
+    /// - Parameter unit: with its suffix. Throws for a unit that systemd does not know.
+    package static func unitText(_ unit: String) async throws(Failure) -> String {
+        try await output(of: ["cat", "--no-pager", "--", unit])
+    }
+
+    /// Has systemd read all files of units again.
+    package static func reloadUnits() async throws(Failure) { _ = try await output(of: ["daemon-reload"]) }
+
+    /// What systemctl wrote to standard output; throws unless it exits with 0.
+    private static func output(of arguments: [String]) async throws(Failure) -> String {
+        let command = "systemctl \(arguments.joined(separator: " "))"
+        let configuration = Subprocess.Configuration(
+            executable: .path("/usr/bin/systemctl"), arguments: Arguments(arguments), environment: environment,
+            workingDirectory: "/")
+        let result: ExecutionResult<Void, StringOutput<UTF8>, StringOutput<UTF8>>
+        do {
+            result = try await run(
+                configuration, output: .string(limit: outputBytesMax), error: .string(limit: outputBytesMax))
+        } catch {
+            throw Failure(text: "\(command): \(error)")
+        }
+        guard result.terminationStatus.isSuccess else {
+            let lines = result.standardError.split(whereSeparator: \.isNewline).map(String.init)
+            let reason = lines.isEmpty ? "\(result.terminationStatus)" : lines.joined(separator: "; ")
+            throw Failure(text: "\(command): \(reason)")
+        }
+        return result.standardOutput
+    }
+}

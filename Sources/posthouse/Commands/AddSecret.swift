@@ -1,0 +1,169 @@
+import ArgumentParser
+import Configuration
+import Glibc
+import JSONText
+import Observing
+import Systemd
+import Vocabulary
+
+struct AddSecret: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "add", abstract: "Store a secret, made here or taken from standard input.",
+        discussion: """
+            Without --make the secret is what standard input holds, without the line break at its end; a terminal is \
+            asked for one line and does not show it. Prints what the configuration says to name the secret, and what \
+            the other side needs: of a made secret whsec_… the secret itself, this once; of whsk_… its public half. \
+            Examples:
+              posthouse secret add source-secret
+              posthouse secret add backend-secret --make whsec
+              posthouse secret add tls-key <key.pem
+            """)
+
+    @OptionGroup var options: SecretPlaceOptions
+    @OptionGroup var output: OutputOption
+    @Argument(help: "The name of the secret.") var name: String
+    @Option(help: "Make it: whsec, shared with the receiver, or whsk, an ed25519 key with a public half for it.")
+    var make: String?
+    @Flag(help: "Replace a secret of this name.") var replace = false
+
+    func validate() throws {
+        // A name that is refused may be a secret by mistake: it is not repeated.
+        guard SecretName.isValid(name) else { throw ValidationError("the name must be \(SecretName.expected)") }
+        guard make == nil || kind != nil else {
+            let kinds = SigningKeyKind.allCases.map(\.rawValue).joined(separator: " or ")
+            throw ValidationError("--make must be \(kinds)")
+        }
+    }
+
+    private var kind: SigningKeyKind? { make.flatMap { SigningKeyKind(rawValue: $0) } }
+
+    func run() async throws {
+        try await Terminal.reporting {
+            let place = try options.place()
+            let path = place.path(name)
+            let decision = try await line(in: place, path)
+            let isThere = SecretStore.exists(path)
+            // Before the secret is asked for.
+            guard replace || !isThere else { throw Complaint(SecretStore.existsText(path)) }
+            let stored = try secret()
+            try store(stored, at: path, in: place, decision)
+            report(stored, path, place, hasReplaced: isThere)
+            try await handOver(path, in: place)
+        }
+    }
+
+    /// What the drop-in needs; nil where there is no unit.
+    private func line(in place: SecretPlace, _ path: String) async throws -> CredentialDropIn.Decision? {
+        guard let unit = place.unit, let text = try await place.unitText() else { return nil }
+        let decision = CredentialDropIn.decide(
+            name: name, path: path, unit: text, dropIn: try SecretStore.read(unit.dropIn))
+        if case .elsewhere(let other) = decision {
+            throw Complaint(
+                "\(unit.name) takes the credential \(name) from \(PlainText.harmless(other)), not from \(path): nothing "
+                    + "was stored; write the secret there, choose another name, or take that line away (systemctl cat "
+                    + "\(unit.name) shows it)")
+        }
+        return decision
+    }
+
+    private func secret() throws -> Secret {
+        if let kind { return SigningKeyText.make(kind) }
+        let bytes = try SecretInput.read(name)
+        do throws(SecretText.Refusal) {
+            let secret = try SecretText.read(bytes)
+            if let flaw = SigningKeyText.flaw(of: secret) {
+                Terminal.complain(
+                    "posthouse: this is no secret for an integration: it \(flaw.text); stored as it is", .warning)
+            }
+            return secret
+        } catch {
+            throw Complaint(error.text)
+        }
+    }
+
+    /// Writes the file, then the line; without the line a new file is taken away again.
+    private func store(
+        _ secret: Secret, at path: String, in place: SecretPlace, _ line: CredentialDropIn.Decision?
+    ) throws {
+        try SecretStore.makeDirectory(place.directory, mode: 0o700)
+        let old: SecretStore.Replacement = place.unit == nil ? .keepingOwner : .whatIsThere
+        let isNew = !SecretStore.exists(path)
+        try SecretStore.write(
+            SecretText.file(secret), to: path, mode: 0o600, replacing: replace ? old : .nothing)
+        guard let unit = place.unit, case .write(let bytes)? = line else { return }
+        do {
+            let directory = unit.dropIn.split(separator: "/").dropLast().joined(separator: "/")
+            try SecretStore.makeDirectory("/" + directory, mode: 0o755)
+            try SecretStore.write(bytes, to: unit.dropIn, mode: 0o644, replacing: .whatIsThere)
+        } catch {
+            if isNew { SecretStore.remove(path) }
+            throw error
+        }
+    }
+
+    /// Has systemd read the drop-in, and looks whether the line counts.
+    private func handOver(_ path: String, in place: SecretPlace) async throws {
+        guard let unit = place.unit else { return }
+        do throws(Systemctl.Failure) {
+            try await Systemctl.reloadUnits()
+        } catch {
+            throw Complaint(
+                "the secret and its line in \(unit.dropIn) are stored, but systemd has not read the line: "
+                    + "\(PlainText.harmless(error.text)); run systemctl daemon-reload")
+        }
+        let text = try await place.unitText() ?? ""
+        guard UnitCredentials.loaded(in: text)[name] == path else {
+            throw Complaint(
+                "the secret and its line in \(unit.dropIn) are stored, but a later drop-in of \(unit.name) takes the "
+                    + "line back (an empty LoadCredential=); systemctl cat \(unit.name) shows it")
+        }
+    }
+
+    // MARK: What it says
+
+    private func report(_ secret: Secret, _ path: String, _ place: SecretPlace, hasReplaced: Bool) {
+        // Of what was taken in, the other side has what it needs.
+        let shared = kind == .whsec ? secret.withBytes { String(decoding: $0, as: UTF8.self) } : nil
+        let publicKey = SigningKeyText.publicText(of: secret)
+        let configured = "secret = \(place.reference(name))"
+        if output.json {
+            return Terminal.say { json in
+                json.member("name", name)
+                json.member("file", path)
+                json.member("replaced", hasReplaced)
+                json.member("configuration", configured)
+                json.member("unit", place.unit?.name)
+                json.member("secret", shared)
+                json.member("public_key", publicKey)
+            }
+        }
+        var lines = ["\(name) is stored in \(path)" + (place.unit.map { ", a credential of \($0.name)" } ?? "")]
+        lines += ["", "In the configuration:", "  \(configured)"]
+        if let shared { lines += ["", "For the other side, shown this once:", "  \(shared)"] }
+        if let publicKey { lines += ["", "For the other side, the public half:", "  \(publicKey)"] }
+        lines += ["", "Then:"] + next(place).map { "  \($0)" }
+        Terminal.say(lines.map(PlainText.harmless).joined(separator: "\n"))
+        for remark in remarks(place, hasReplaced: hasReplaced) { Terminal.complain(Terminal.wrapped(remark)) }
+    }
+
+    private func next(_ place: SecretPlace) -> [String] {
+        guard let unit = place.unit else {
+            return ["posthouse check", "a reload of the daemon (SIGHUP), or its start"]
+        }
+        let service = unit.name.hasSuffix(".service") ? String(unit.name.dropLast(".service".count)) : unit.name
+        return ["editor /etc/posthouse/posthouse.toml", "systemctl reload \(service)"]
+    }
+
+    private func remarks(_ place: SecretPlace, hasReplaced: Bool) -> [String] {
+        var remarks: [String] = []
+        if hasReplaced {
+            remarks.append(
+                "The secret before it is gone: after the reload only the new one counts. To change a secret without a "
+                    + "gap, store the new one under another name and name both in secrets = [ … ].")
+        }
+        if place.unit == nil, geteuid() == 0, !hasReplaced {
+            remarks.append("Only root can read the file: a daemon of another user needs it as its own (chown).")
+        }
+        return remarks
+    }
+}

@@ -1,0 +1,141 @@
+import Configuration
+import Glibc
+import Observing
+import Vocabulary
+
+/// The files of secrets, and the drop-in that names them. Every error says which path it is about.
+enum SecretStore {
+    /// Whether there is anything at the path, a dangling link included.
+    static func exists(_ path: String) -> Bool {
+        var info = stat()
+        return lstat(path, &info) == 0
+    }
+
+    /// The age and the mode of what is at the path; nil where there is nothing, or nothing that this user may see.
+    static func facts(_ path: String) -> ListedSecret.Facts? {
+        var info = stat()
+        guard stat(path, &info) == 0 else { return nil }
+        let modified = Int64(info.st_mtim.tv_sec) * 1_000
+        let seconds = max(0, (ThisProcess.now().milliseconds - modified) / 1_000)
+        let isFile = info.st_mode & S_IFMT == S_IFREG
+        return ListedSecret.Facts(ageSeconds: Int(seconds), mode: isFile ? info.st_mode & 0o7777 : nil)
+    }
+
+    /// The names of the files in a directory but for hidden ones; none where there is no such directory.
+    static func names(in directory: String) throws -> [String] {
+        guard let stream = opendir(directory) else {
+            if errno == ENOENT { return [] }
+            throw failure("cannot be read", directory)
+        }
+        defer { closedir(stream) }
+        var names: [String] = []
+        while let entry = readdir(stream) {
+            let name = withUnsafeBytes(of: &entry.pointee.d_name) { bytes in
+                String(decoding: bytes.prefix { $0 != 0 }, as: UTF8.self)
+            }
+            if !name.hasPrefix("."), facts("\(directory)/\(name)")?.mode != nil { names.append(name) }
+        }
+        return names
+    }
+
+    /// The bytes of a small file; nil where there is none. Throws for a link: what is there is another's to write.
+    static func read(_ path: String) throws -> [UInt8]? {
+        var info = stat()
+        if lstat(path, &info) == 0, info.st_mode & S_IFMT == S_IFLNK {
+            throw Complaint("\(shown(path)) is a link, and is left as it is; add the line to the file that it leads to")
+        }
+        switch SecretReader.system.readFile(path, ConfigurationLimits.secretBytesMax) {
+        case .success(let file): return file.bytes
+        case .failure(.notFound): return nil
+        case .failure(let reason): throw Complaint("\(shown(path)) cannot be read: \(reason.text)")
+        }
+    }
+
+    /// Makes a directory and those above it that are missing.
+    /// - Parameter mode: of the last one; those above get 0755.
+    static func makeDirectory(_ path: String, mode: mode_t) throws {
+        guard !exists(path) else { return }
+        let parts = path.split(separator: "/")
+        for count in 1...max(1, parts.count) {
+            let part = "/" + parts.prefix(count).joined(separator: "/")
+            guard !exists(part) else { continue }
+            let wanted = count == parts.count ? mode : 0o755
+            guard mkdir(part, wanted) == 0 else { throw failure("cannot be made", part) }
+            // The umask may have taken bits away.
+            guard chmod(part, wanted) == 0 else { throw failure("cannot get its mode", part) }
+        }
+    }
+
+    /// What a file replaces.
+    enum Replacement {
+        /// Nothing: a file that is there already is an error, and stays.
+        case nothing
+        /// What is there, in one step; nobody ever sees half a file.
+        case whatIsThere
+        /// The same. The new file keeps the owner of the old one, so that a daemon that reads it still may.
+        case keepingOwner
+    }
+
+    /// Writes a file whole or not at all, durably: a temporary file beside it, then link(2) or rename(2).
+    static func write(_ bytes: [UInt8], to path: String, mode: mode_t, replacing: Replacement) throws {
+        let parts = path.split(separator: "/", omittingEmptySubsequences: false)
+        let directory = "/" + parts.dropLast().filter { !$0.isEmpty }.joined(separator: "/")
+        let mark = String(UInt64.random(in: .min ... .max), radix: 36)
+        let temporary = "\(directory)/.\(parts.last ?? "").\(mark)"
+        let descriptor = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else { throw failure("cannot be written", path) }
+        defer {
+            close(descriptor)
+            unlink(temporary)
+        }
+        var written = 0
+        while written < bytes.count {
+            let count = bytes[written...].withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
+            if count < 0, errno == EINTR { continue }
+            guard count > 0 else { throw failure("cannot be written", path) }
+            written += count
+        }
+        var old = stat()
+        if case .keepingOwner = replacing, lstat(path, &old) == 0, old.st_mode & S_IFMT == S_IFREG,
+            old.st_uid != geteuid() || old.st_gid != getegid()
+        {
+            guard fchown(descriptor, old.st_uid, old.st_gid) == 0 else {
+                throw failure("cannot keep its owner", path)
+            }
+        }
+        guard fchmod(descriptor, mode) == 0, fsync(descriptor) == 0 else { throw failure("cannot be written", path) }
+        switch replacing {
+        case .nothing:
+            // Unlike rename(2), link(2) never replaces a file that somebody has just made.
+            guard link(temporary, path) == 0 else {
+                if errno == EEXIST { throw Complaint(existsText(path)) }
+                throw failure("cannot be written", path)
+            }
+        case .whatIsThere, .keepingOwner:
+            guard rename(temporary, path) == 0 else { throw failure("cannot be written", path) }
+        }
+        try sync(directory)
+    }
+
+    static func remove(_ path: String) { unlink(path) }
+
+    static func existsText(_ path: String) -> String {
+        "\(shown(path)) is there already and stays; --replace replaces it. To change a secret without a gap add the "
+            + "new one under another name, and name both in secrets = [ … ] until the other side has changed"
+    }
+
+    /// Makes what was renamed or linked in a directory durable.
+    private static func sync(_ directory: String) throws {
+        let descriptor = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+        guard descriptor >= 0 else { throw failure("cannot be opened", directory) }
+        defer { close(descriptor) }
+        guard fsync(descriptor) == 0 else { throw failure("cannot be made durable", directory) }
+    }
+
+    private static func failure(_ what: String, _ path: String) -> Complaint {
+        let reason = String(cString: strerror(errno))
+        return Complaint("\(shown(path)) \(what): \(reason)")
+    }
+
+    private static func shown(_ path: String) -> String { PlainText.harmless(path) }
+}
