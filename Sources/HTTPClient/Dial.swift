@@ -61,7 +61,7 @@ final class Dial {
         var canBePermitted = false
         for address in addresses {
             if let what = EgressGuard.objection(to: address, allowsPrivateAddresses: allowsPrivate) {
-                refused = refused ?? "\(place(of: address, host: host)) (\(what))"
+                refused = refused ?? "\(described(address, host)) (\(what))"
                 if case .private = EgressGuard.verdict(on: address) { canBePermitted = true }
             } else if !admitted.contains(address), admitted.count < HTTPClientLimits.candidatesMax {
                 admitted.append(address)
@@ -75,7 +75,7 @@ final class Dial {
     }
 
     /// The address, and the name that led to it.
-    private static func place(of address: SocketAddress, host: String) -> String {
+    private static func described(_ address: SocketAddress, _ host: String) -> String {
         let ip = address.ipAddress ?? "no IP address"
         return ip == host ? ip : "\(host) is \(ip)"
     }
