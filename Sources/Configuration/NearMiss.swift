@@ -1,8 +1,8 @@
 /// Finds what a mistyped word was meant to be.
-enum NearMiss {
+package enum NearMiss {
     /// The candidate closest to `word`, letter case aside, if it is close enough: one edit in three letters. The first
     /// of equally close ones.
-    static func find(_ word: String, among candidates: [String]) -> String? {
+    package static func find(_ word: String, among candidates: [String]) -> String? {
         let lowered = word.lowercased()
         guard lowered.unicodeScalars.count <= ConfigurationLimits.quoteCharactersMax else { return nil }
         var best: (candidate: String, distance: Int)?
