@@ -17,8 +17,9 @@ import Vocabulary
 
     @Test("What the help says of an event is what its sample states", arguments: SourceKind.allCases)
     func roles(_ kind: SourceKind) {
+        let pairs: [(Holder, Holder)] = [(.user("h"), .user("o")), (.user("h"), .anonymous("o"))]
         for transfer in SourceAdapters.adapter(for: kind).sampleTransfers {
-            for (holder, other) in [(Holder.user("h"), Holder.user("o")), (.user("h"), .anonymous("o"))] {
+            for (holder, other) in pairs {
                 let found = stated(kind, transfer.eventName, holder, other)
                 switch transfer.role {
                 case .gives:
