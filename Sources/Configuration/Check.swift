@@ -6,6 +6,8 @@ struct Check {
     var report: Report
     let secrets: SecretResolver
     let isRoot: Bool
+    /// Names of integrations of which a secret could not be read.
+    var incompleteIntegrations: Set<String> = []
 
     /// Nil where there is an error; what is wrong is in `report` either way.
     mutating func configuration(from root: TomlNode) -> Configuration? {
@@ -24,8 +26,8 @@ struct Check {
         guard !report.hasErrors else { return nil }
         return Configuration(
             server: server, database: database, embedded: embedded, sources: sources.sources,
-            integrations: integrations, subscriptionGroups: groups, apiTokens: tokens, journal: journal,
-            retention: retention)
+            integrations: integrations, incompleteIntegrations: incompleteIntegrations, subscriptionGroups: groups,
+            apiTokens: tokens, journal: journal, retention: retention)
     }
 
     private struct Tables {

@@ -24,8 +24,8 @@ extension Check {
         let environments = environments(of: view)
         let sources = sources(of: view, known: sourceNames)
         let format = choice("format", of: view, as: Integration.Format.self)?.value
-        let keys = secretNodes(of: view, isRequired: true)
-            .compactMap { signingKey($0, key: view["secret"] == nil ? "secrets" : "secret") }
+        let nodes = secretNodes(of: view, isRequired: true)
+        let keys = nodes.compactMap { signingKey($0, key: view["secret"] == nil ? "secrets" : "secret") }
         let headers = headers(of: view)
         let timeout = duration("timeout", of: view, in: ConfigurationLimits.attemptTimeout)
         let schedule = schedule(of: view)
@@ -37,6 +37,9 @@ extension Check {
         let authorities = path("ca_file", of: view)
         if let authorities { readable(authorities, "ca_file") }
         guard let name, let url, let events else { return nil }
+        if keys.count < nodes.count || headers.count < view["headers"]?.node.entries?.count ?? 0 {
+            incompleteIntegrations.insert(name)
+        }
         return Integration(
             name: name, url: url, events: events, environments: environments, sources: sources,
             format: format ?? .standard, signingKeys: keys, headers: headers,

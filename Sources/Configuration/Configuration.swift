@@ -38,6 +38,8 @@ package struct Configuration: Sendable {
     package let sources: [Source]
     /// In the order of the file; names are unique. Under `.check` a secret that could not be read here is missing.
     package let integrations: [Integration]
+    /// Names of integrations of which a secret could not be read here; empty unless under `.check`.
+    package let incompleteIntegrations: Set<String>
     /// In the order of the file; names and products are unique.
     package let subscriptionGroups: [SubscriptionGroup]
     /// In the order of the file; names and tokens are unique. Under `.check` one that cannot be read here is missing.

@@ -55,6 +55,16 @@ extension ListenAddress {
     }
 }
 
+extension ListenAddress {
+    /// Whether an integration needs `allow_private = true` to send here: loopback, private and link-local addresses.
+    package var isInternal: Bool {
+        switch self {
+        case .tcp(let host, _): NetworkAddress(host)?.isInternal == true
+        case .unix: false
+        }
+    }
+}
+
 /// Why a text is no `ListenAddress`.
 package struct ListenMistake: Error, Hashable, CustomStringConvertible {
     package let text: String

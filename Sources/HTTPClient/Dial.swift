@@ -58,18 +58,26 @@ final class Dial {
     ) -> Result<[SocketAddress], RequestFailure> {
         var admitted = [SocketAddress]()
         var refused: String?
+        var canBePermitted = false
         for address in addresses {
             if let what = EgressGuard.objection(to: address, allowsPrivateAddresses: allowsPrivate) {
-                refused = refused ?? "\(host) is \(address.ipAddress ?? "no IP address") (\(what))"
+                refused = refused ?? "\(described(address, host)) (\(what))"
+                if case .private = EgressGuard.verdict(on: address) { canBePermitted = true }
             } else if !admitted.contains(address), admitted.count < HTTPClientLimits.candidatesMax {
                 admitted.append(address)
             }
         }
         if !admitted.isEmpty { return .success(admitted) }
-        if let refused {
-            return .failure(.refusedAddress("\(refused); allow_private = true permits addresses inside"))
-        }
-        return .failure(.unresolvable("\(host) has no address"))
+        guard let refused else { return .failure(.unresolvable("\(host) has no address")) }
+        // No key permits an address where no server can be.
+        let remedy = canBePermitted ? "; `allow_private = true` in its [[integration]] permits internal addresses" : ""
+        return .failure(.refusedAddress(refused + remedy))
+    }
+
+    /// The address, and the name that led to it.
+    private static func described(_ address: SocketAddress, _ host: String) -> String {
+        let ip = address.ipAddress ?? "no IP address"
+        return ip == host ? ip : "\(host) is \(ip)"
     }
 
     private func connectNext(after failure: RequestFailure?) {

@@ -30,11 +30,12 @@ struct OutboundPath {
     /// - Parameter isProbe: the attempt is the probe of an open breaker.
     func deliver(_ delivery: Delivery, isProbe: Bool, completion: @escaping (End) -> Void) {
         let message = delivery.message
-        let unixSeconds = WallClock.unixSeconds
-        let body = body(of: message)
-        var headers: [(String, String)]
+        let source = route.integration.format == .source ? sources.current[message.source] : nil
+        let request: EndpointRequest
         do throws(SigningFailure) {
-            headers = try signer.headers(id: message.id, unixSeconds: unixSeconds, body: body)
+            request = try EndpointRequest(
+                carrying: message, to: route.integration, head: head, signer: signer, source: source,
+                unixSeconds: WallClock.unixSeconds)
         } catch {
             return client.eventLoop.assumeIsolated().execute {
                 settle(
@@ -42,34 +43,14 @@ struct OutboundPath {
                 completion(.settled(.none))
             }
         }
-        if route.integration.format == .source, let source = sources.current[message.source] {
-            // A source that signs after Standard Webhooks uses the same header names: those of the receiver's secret
-            // win.
-            headers += source.headers(body: message.derivedBody ?? message.original, unixSeconds: unixSeconds)
-                .filter { header in !headers.contains { $0.0.lowercased() == header.0.lowercased() } }
-        }
         Failpoint.reach(.deliveryBeforeRequest)
         let startedAt = NIODeadline.now()
-        let request = EndpointRequest(
-            head: head, headers: headers, body: body, timeout: route.integration.timeout,
-            answerBytesMax: Limits.responseBodyBytesMax, keptBytesMax: Limits.responseExcerptBytesMax)
         client.send(request) { result in
             if case .failure(.cancelled) = result { return completion(.givenUp) }
             Failpoint.reach(.deliveryAfterAnswer)
             let latency = Int((NIODeadline.now() - startedAt).nanoseconds / 1_000_000)
             settle(delivery, result, isProbe: isProbe, latencyMilliseconds: latency)
             completion(.settled(EndpointHealth(result)))
-        }
-    }
-
-    private func body(of message: Message) -> [ByteBuffer] {
-        switch route.integration.format {
-        case .standard:
-            [
-                ByteBuffer(bytes: message.envelope), ByteBuffer(bytes: message.original),
-                ByteBuffer(bytes: Message.envelopeEnd),
-            ]
-        case .source: [ByteBuffer(bytes: message.derivedBody ?? message.original)]
         }
     }
 
@@ -84,26 +65,14 @@ struct OutboundPath {
             permanentStatuses: route.integration.permanentStatuses, createdAt: delivery.createdAt, now: now,
             random: .random(in: 0...1))
         let status = (try? result.get())?.status
-        var nextAttemptAt: Timestamp?
-        let verdict: Settlement.Verdict
-        let failure: String?
-        switch decision {
-        case .accepted: (verdict, failure) = (.accepted, nil)
-        case .retry(let at, let reason):
-            nextAttemptAt = at
-            (verdict, failure) = (.retry(after: .milliseconds(at.milliseconds - now.milliseconds)), reason)
-        case .keep(let at, let reason):
-            nextAttemptAt = at
-            (verdict, failure) = (.kept(after: .milliseconds(at.milliseconds - now.milliseconds)), reason)
-        case .dead(let death): (verdict, failure) = (.dead(reason: death.explanation), death.explanation)
-        case .pauseIntegration(let reason): (verdict, failure) = (.paused(reason: reason), reason)
-        }
+        let verdict = decision.verdict(now: now)
+        let failure = decision.failure
         // Before it is written: an acknowledgement that waits for the receiver waits for nothing else.
         if verdict.isFinal { confirmations.settled(delivery.id) }
         settlements.append(
             Settlement(
                 delivery: delivery, verdict: verdict, httpStatus: status, latencyMilliseconds: latencyMilliseconds,
-                failure: failure.map { withExcerpt($0, of: result) }))
+                failure: failure.map { DeliveryDecision.withExcerpt($0, of: result) }))
         let message = delivery.message
         observe(
             .attempt(
@@ -112,13 +81,6 @@ struct OutboundPath {
                     type: message.type, source: message.source, event: message.eventID,
                     transaction: message.transaction, purchase: message.purchaseKey, transfer: message.transferID,
                     attempt: delivery.attemptsMade + 1, outcome: verdict.outcome, httpStatus: status,
-                    latencyMilliseconds: latencyMilliseconds, nextAttemptAt: nextAttemptAt, failure: failure)))
-    }
-
-    /// Appends what the receiver answered. That goes into the ledger and not into the journal, because it may quote
-    /// what it was sent.
-    private func withExcerpt(_ failure: String, of result: Result<EndpointAnswer, RequestFailure>) -> String {
-        guard case .success(let answer) = result, !answer.body.isEmpty else { return failure }
-        return "\(failure): \(String(decoding: answer.body, as: UTF8.self))"
+                    latencyMilliseconds: latencyMilliseconds, nextAttemptAt: decision.nextAttemptAt, failure: failure)))
     }
 }

@@ -24,4 +24,11 @@ package struct EndpointURL: Sendable, Hashable {
         let name = host.contains(":") ? "[\(host)]" : host
         return port == (isTLS ? 443 : 80) ? name : "\(name):\(port)"
     }
+
+    /// For a person: without the query, which may hold a token.
+    package var shown: String {
+        let path = target.prefix { $0 != "?" }
+        let query = path.utf8.count < target.utf8.count ? "?…" : ""
+        return "\(isTLS ? "https" : "http")://\(authority)\(path)\(query)"
+    }
 }

@@ -28,12 +28,7 @@ enum DatabaseAccess {
         if let url = url(configuration) {
             target = url
         } else if !configuration.database.usesPrivateCluster {
-            throw Complaint(
-                """
-                the secret of [database] url cannot be read here (posthouse check names it); one that systemd hands to \
-                the daemon can be read as the daemon's user, while it runs: runuser -u posthouse -- env \
-                CREDENTIALS_DIRECTORY=/run/credentials/posthouse.service posthouse status
-                """, code: Exit.configuration)
+            throw Complaint.unreadableSecret(of: "[database] url", command: "status")
         } else if let running = PrivateCluster.connectionString(ofRunning: configuration.embedded.directory) {
             target = running
         } else {
@@ -117,5 +112,16 @@ struct Complaint: Error, CustomStringConvertible {
     init(_ description: String, code: ExitCode = .failure) {
         self.description = description
         self.code = code
+    }
+
+    /// A secret that only the daemon may read, and how a command reads it.
+    /// - Parameter command: the command that needs it, with its arguments.
+    static func unreadableSecret(of what: String, command: String) -> Complaint {
+        Complaint(
+            """
+            the secret of \(what) cannot be read here (posthouse check names it); one that systemd hands to the daemon \
+            can be read as the daemon's user, while it runs: runuser -u posthouse -- env \
+            CREDENTIALS_DIRECTORY=/run/credentials/posthouse.service posthouse \(command)
+            """, code: Exit.configuration)
     }
 }

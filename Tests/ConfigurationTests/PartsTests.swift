@@ -47,6 +47,17 @@ import Vocabulary
     }
 
     @Test(
+        "Which listeners only an integration with allow_private reaches",
+        arguments: [
+            ("127.0.0.1:9400", true), ("localhost:9400", true), ("[::1]:9400", true), ("10.1.2.3:80", true),
+            ("192.168.1.2:80", true), ("172.16.0.1:80", true), ("[fd00::1]:80", true), ("169.254.1.1:80", true),
+            ("0.0.0.0:9400", false), ("[::]:9400", false), ("8.8.8.8:80", false), ("unix:/run/x", false),
+        ])
+    func internalAddress(text: String, isInternal: Bool) throws {
+        #expect(try ListenAddress(parsing: text).isInternal == isInternal)
+    }
+
+    @Test(
         "What is no address to listen on is refused with the reason",
         arguments: [
             "", ":", ":8080", "127.0.0.1", "127.0.0.1:", "127.0.0.1:65536", "127.0.0.1:-1", "127.0.0.1:+1",

@@ -138,6 +138,20 @@ import Vocabulary
             Harness.places(refused.errors) == ["10:12 `secrets` \(SigningKeyText.Failure.asymmetricLength(3).text)"])
     }
 
+    @Test(arguments: [
+        ("", false), ("headers = { Authorization = { credential = \"c\" }, X-Relay = \"posthouse\" }\n", true),
+        ("headers = { X-Relay = \"posthouse\" }\n", false),
+    ]) func anIntegrationWithoutOneOfItsSecretsIsKnownAsIncomplete(_ lines: String, _ isIncomplete: Bool) {
+        let outcome = Harness(purpose: .check).check(Harness.with(lines))
+        #expect(outcome.errors.isEmpty)
+        let expected: Set<String> = isIncomplete ? ["backend"] : []
+        #expect(outcome.configuration?.incompleteIntegrations == expected)
+        // A source's secret is not the integration's.
+        let source = Harness(purpose: .check).check(
+            Harness.minimal.replacing("{ env = \"S\" }", with: "{ credential = \"c\" }"))
+        #expect(source.configuration?.incompleteIntegrations.isEmpty == true)
+    }
+
     @Test func whatCheckCannotReadIsAWarningAndTheRestIsChecked() throws {
         var harness = Harness(purpose: .check)
         harness.environment = [:]
@@ -152,6 +166,7 @@ import Vocabulary
             ])
         #expect(outcome.errors.isEmpty)
         #expect(outcome.configuration?.sources.first?.secrets.isEmpty == true)
+        #expect(outcome.configuration?.incompleteIntegrations == ["backend"])
         #expect(Harness.places(harness.check(text + "x = 1").errors) == ["11:1 unknown key `x`"])
         harness.purpose = .serve
         #expect(harness.check(text).errors.count == 2)

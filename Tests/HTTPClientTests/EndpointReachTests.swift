@@ -52,6 +52,29 @@ struct EndpointReachTests {
         #expect(try Dial.admit(many, host: "h", allowsPrivate: false).get().count == HTTPClientLimits.candidatesMax)
     }
 
+    @Test(arguments: [
+        ("h", ["10.0.0.1"], "h is 10.0.0.1 (a private network); `allow_private = true` in its [[integration]] permits"),
+        ("127.0.0.1", ["127.0.0.1"], "guard: 127.0.0.1 (loopback); `allow_private = true` in its [[integration]]"),
+        ("h", ["0.0.0.0", "::1"], "h is 0.0.0.0 (unspecified); `allow_private = true` in its [[integration]]"),
+    ]) func aRefusalNamesTheKeyThatPermits(host: String, addresses: [String], part: String) throws {
+        let explanation = try refusal(of: addresses, host: host, allowsPrivate: false)
+        #expect(explanation.hasPrefix("refused by the egress guard: "), "\(explanation)")
+        #expect(explanation.contains(part), "\(explanation)")
+    }
+
+    @Test(arguments: [false, true]) func noKeyIsNamedWhereNoneHelps(allowsPrivate: Bool) throws {
+        let explanation = try refusal(of: ["0.0.0.0", "224.0.0.1"], host: "h", allowsPrivate: allowsPrivate)
+        #expect(explanation == "refused by the egress guard: h is 0.0.0.0 (unspecified)")
+    }
+
+    private func refusal(of addresses: [String], host: String, allowsPrivate: Bool) throws -> String {
+        let resolved = try addresses.map { try SocketAddress(ipAddress: $0, port: 1) }
+        guard case .failure(let failure) = Dial.admit(resolved, host: host, allowsPrivate: allowsPrivate) else {
+            return "admitted"
+        }
+        return failure.explanation
+    }
+
     @Test func triesTheNextAddress() async throws {
         let server = try await MisbehavingServer.start { $1.say($1.okText) }
         let dead = try await DeadPort(beside: server)

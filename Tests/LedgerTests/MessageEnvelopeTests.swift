@@ -45,6 +45,23 @@ struct MessageEnvelopeTests {
                 """)
     }
 
+    @Test("The message of a test is one of the relay itself, about one integration")
+    func test() {
+        let key = Identifier(high: 1, low: 2)
+        let message = TestMessage.make(
+            for: "crm \"2\"", version: "1.2.3", key: key, at: Timestamp(milliseconds: 1_636_307_015_225))
+        #expect(message.id == "msg_00000000000000010000000000000002" && message.type == "posthouse.test")
+        #expect(message.source == "posthouse" && message.derivedBody == nil)
+        #expect(
+            String(decoding: message.envelope + message.original + Message.envelopeEnd, as: UTF8.self) == """
+                {"type":"posthouse.test","timestamp":"2021-11-07T17:43:35.225Z","data":{\
+                "event_id":"pst_00000000000000010000000000000002","event_name":"posthouse.test","source":"posthouse",\
+                "environment":"PRODUCTION","holder":null,"resolved_user_id":null,"transfer":null,"purchase":null,\
+                "transaction":null,"original":{"event_name":"posthouse.test","integration":"crm \\"2\\"",\
+                "version":"1.2.3"}}}
+                """)
+    }
+
     @Test("Everything present")
     func present() {
         let transaction = Transaction(

@@ -175,6 +175,48 @@ import Vocabulary
         #expect(listener.waitForEnd(60) == .exited(0))
     }
 
+    @Test(
+        "send says who gives and who gets, and nothing of it where an event names one holder",
+        arguments: [
+            (
+                "purchasely", "SUBSCRIPTION_TRANSFERRED --user ann --counterpart-user bob",
+                " (user:ann gives, user:bob gets)"
+            ),
+            (
+                "purchasely", "SUBSCRIPTION_RECEIVED --user bob --counterpart-anonymous a",
+                " (anon:a gives, user:bob gets)"
+            ),
+            ("purchasely", "SUBSCRIPTION_TRANSFERRED --user ann", " (user:ann gives)"),
+            ("revenuecat", "TRANSFER --user bob --counterpart-user ann", " (user:ann gives, user:bob gets)"),
+            (
+                "sessions", "SESSION_LOGIN --anonymous a --counterpart-user ann",
+                " (anon:a gives, user:ann gets, where the source has merge = true)"
+            ),
+            ("purchasely", "ACTIVATE --user ann", ""), ("apphud", "subscription_started --user ann", ""),
+        ])
+    func sides(_ kind: String, _ words: String, _ remark: String) throws {
+        let receiver = try Receiver { _ in .status(200) }
+        let arguments = words.components(separatedBy: " ")
+        let child = try ChildProcess(
+            [try Relay.binary.get(), "send", "--url", receiver.url, "--kind", kind, "--event"] + arguments)
+        #expect(child.waitForEnd(30) == .exited(0), "\(child.errors)")
+        #expect(child.output == ["\(arguments[0]) was answered 200\(remark)"])
+        #expect(receiver.count == 1)
+    }
+
+    @Test("The help of send says for each kind which option gives and which gets")
+    func sidesHelp() throws {
+        let child = try ChildProcess([try Relay.binary.get(), "send", "--help"], environment: ["COLUMNS": "80"])
+        #expect(child.waitForEnd(30) == .exited(0))
+        for kind in SourceKind.allCases { #expect(child.output.contains("  \(kind.rawValue)"), "\(child.output)") }
+        for line in [
+            "    SUBSCRIPTION_TRANSFERRED: --user gives, --counterpart-user gets",
+            "    SUBSCRIPTION_RECEIVED: --user gets, --counterpart-user gives",
+            "    TRANSFER: --user gets, --counterpart-user gives",
+            "    SESSION_LOGIN: the anonymous one gives, the user gets (with merge = true)",
+        ] { #expect(child.output.contains(line), "\(line) in \(child.output)") }
+    }
+
     @Test("migrate prepares a database once")
     func migrate() throws {
         let relay = try Relay([.init("backend", Receiver())])

@@ -195,6 +195,7 @@ import Vocabulary
         #expect(try relay.source().post(Self.webhook(1)) == 200)
         #expect(relay.waitForLine("outcome=dead", "integration=backend", "loopback") != nil)
         #expect(relay.waitForLine("outcome=dead", "integration=named", "loopback") != nil)
+        #expect(relay.waitForLine("outcome=dead", "integration=backend", "allow_private = true") != nil)
         #expect(receiver.connectionsMade == 0)
     }
 }

@@ -55,6 +55,12 @@ extension Purchasely {
         }
     }
 
+    package var sampleTransfers: [SampleTransfer] { SampleTransfer.native }
+
+    package var sampleTransferNote: String {
+        "ACTIVATE of another holder on the same --purchase: that holder gets it."
+    }
+
     private func writePurchase(of request: SampleRequest, to body: inout JSONWriter) {
         let isOneTime =
             request.purchaseID.hasPrefix("otp_") || request.eventName.hasPrefix(PurchaselyNames.oneTimePrefix)

@@ -51,6 +51,10 @@ extension Qonversion {
         }
     }
 
+    package var sampleTransferNote: String {
+        "No event does. --counterpart-user is the identity of the install."
+    }
+
     private func writeMoney(to body: inout JSONWriter) {
         for key in ["revenue", "price"] {
             body.key(key)

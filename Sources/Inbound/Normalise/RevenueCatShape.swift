@@ -53,6 +53,10 @@ extension RevenueCat {
         }
     }
 
+    package var sampleTransfers: [SampleTransfer] {
+        [SampleTransfer(eventName: RevenueCatNames.transfer, role: .gets)]
+    }
+
     /// Writes a transfer from the counterpart, or an invented customer, to the holder.
     private func writeTransfer(of request: SampleRequest, to event: inout JSONWriter) {
         let from = request.counterpart ?? .anonymous("before-the-transfer")

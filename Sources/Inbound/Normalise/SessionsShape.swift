@@ -67,6 +67,12 @@ extension Sessions {
         }
     }
 
+    package var sampleTransfers: [SampleTransfer] {
+        [SampleTransfer(eventName: SessionsNames.login, role: .logsIn)] + SampleTransfer.native
+    }
+
+    package var sampleTransferNote: String { Purchasely().sampleTransferNote }
+
     private func writeSession(of request: SampleRequest, to data: inout JSONWriter) {
         let parties = [request.holder, request.counterpart].compactMap { $0 }
         let anonymous = parties.first(where: \.isAnonymous)?.id

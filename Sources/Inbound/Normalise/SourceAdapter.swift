@@ -24,6 +24,12 @@ package protocol SourceAdapter: SourceShape {
 
     /// A realistic body, as the vendor would send it, for `posthouse send`.
     func sample(_ request: SampleRequest) -> [UInt8]
+
+    /// The events whose sample names both sides of a transfer.
+    var sampleTransfers: [SampleTransfer] { get }
+
+    /// How else a sample moves a purchase, or what its counterpart is: one sentence for the help of `posthouse send`.
+    var sampleTransferNote: String { get }
 }
 
 extension SourceAdapter {
@@ -31,6 +37,24 @@ extension SourceAdapter {
     package var signature: (any WebhookSignature.Type)? { nil }
 
     package func handshake(_ body: [UInt8]) -> [UInt8]? { nil }
+
+    package var sampleTransfers: [SampleTransfer] { [] }
+
+    package var sampleTransferNote: String {
+        "Another holder on the same --purchase gets it; who gives is not named."
+    }
+
+    /// The transfer that a body states, as the relay reads it; nil: none, or the body cannot be read.
+    ///
+    /// - Parameter header: as for `normalise`.
+    package func statedTransfer(
+        in body: [UInt8], header: (String) -> String?, kind: SourceKind
+    ) -> StatedTransfer? {
+        let source = Source(
+            name: "", kind: kind, authentication: .none, secrets: [], app: nil, defaultEnvironment: nil,
+            freshness: nil, merges: kind.traits.merges)
+        return (try? normalise(body, header: header, from: source)).flatMap { StatedTransfer($0) }
+    }
 
     /// Whether the webhook comes from `source`.
     ///

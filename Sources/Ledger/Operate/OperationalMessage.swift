@@ -69,7 +69,7 @@ struct OperationalMessage: Sendable {
         }
     }
 
-    private static let environment = "PRODUCTION"
+    static let environment = "PRODUCTION"
 
     private func publish(_ receivers: [Int32], on session: borrowing Session) throws(DatabaseError) {
         let named = try session.run(Self.keys, messages)

@@ -42,9 +42,8 @@ package final class Dispatcher: Sendable {
     private func lane(
         for route: RoutedIntegration, plan: LanePlan, resolver: AddressResolver, loop: any EventLoop
     ) -> Lane {
-        let client = EndpointClient(
-            endpoint: route.integration.url, allowsPrivateAddresses: route.integration.allowsPrivateAddresses,
-            trust: plan.trust, resolver: resolver, connectionsMax: route.integration.concurrency, eventLoop: loop)
+        let client = plan.client(
+            of: route.integration, connectionsMax: route.integration.concurrency, resolver: resolver, loop: loop)
         let path = OutboundPath(
             route: route, client: client, head: plan.head, signer: plan.signer, sources: sources, clock: clock,
             settlements: settlements, confirmations: dispatchBuffer.confirmations, observe: observe)

@@ -1,5 +1,6 @@
 import HTTPClient
 package import Ledger
+import NIOCore
 package import Vocabulary
 
 /// Everything that a lane needs and that can be wrong with its integration. Made for all integrations of a
@@ -25,6 +26,16 @@ package struct LanePlan: Sendable {
                 signer: try StandardWebhooksSigner(keys: integration.signingKeys))
         }
         return plans
+    }
+
+    /// A client of the integration's origin, with its egress guard and its trust. Use it on `loop` only.
+    /// - Parameter connectionsMax: connections that are opening, busy or idle.
+    func client(
+        of integration: Integration, connectionsMax: Int, resolver: AddressResolver, loop: any EventLoop
+    ) -> EndpointClient {
+        EndpointClient(
+            endpoint: integration.url, allowsPrivateAddresses: integration.allowsPrivateAddresses, trust: trust,
+            resolver: resolver, connectionsMax: connectionsMax, eventLoop: loop)
     }
 }
 

@@ -32,6 +32,43 @@ package enum DeliveryDecision: Sendable, Equatable {
         }
     }
 
+    /// Why the attempt was not accepted, in one line; nil: it was.
+    package var failure: String? {
+        switch self {
+        case .accepted: nil
+        case .retry(_, let reason), .keep(_, let reason), .pauseIntegration(let reason): reason
+        case .dead(let death): death.explanation
+        }
+    }
+
+    /// When the delivery is tried again; nil: not by itself.
+    package var nextAttemptAt: Timestamp? {
+        switch self {
+        case .retry(let at, _), .keep(let at, _): at
+        case .accepted, .dead, .pauseIntegration: nil
+        }
+    }
+
+    /// As it is written to the ledger.
+    package func verdict(now: Timestamp) -> Settlement.Verdict {
+        switch self {
+        case .accepted: .accepted
+        case .retry(let at, _): .retry(after: .milliseconds(at.milliseconds - now.milliseconds))
+        case .keep(let at, _): .kept(after: .milliseconds(at.milliseconds - now.milliseconds))
+        case .dead(let death): .dead(reason: death.explanation)
+        case .pauseIntegration(let reason): .paused(reason: reason)
+        }
+    }
+
+    /// Appends what the receiver answered. That goes into the ledger and not into the journal, because it may quote
+    /// what it was sent.
+    package static func withExcerpt(
+        _ failure: String, of result: Result<EndpointAnswer, RequestFailure>
+    ) -> String {
+        guard case .success(let answer) = result, !answer.body.isEmpty else { return failure }
+        return "\(failure): \(String(decoding: answer.body, as: UTF8.self))"
+    }
+
     /// - Parameters:
     ///   - isProbe: the attempt was the probe of an open breaker.
     ///   - attempt: the number of the attempt that brought `result`, from 1.

@@ -38,7 +38,8 @@ enum LedgerCommand {
         guard !names.isEmpty else {
             return Complaint("there is no integration \(name): the database and the configuration know none")
         }
-        return Complaint("there is no integration \(name); known are: \(names.joined(separator: ", "))")
+        let meant = NearMiss.find(name, among: names).map { " (did you mean \($0)?)" } ?? ""
+        return Complaint("there is no integration \(name)\(meant); known are: \(names.joined(separator: ", "))")
     }
 }
 

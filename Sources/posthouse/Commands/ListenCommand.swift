@@ -2,6 +2,7 @@ import ArgumentParser
 import Configuration
 import HTTPServer
 import Glibc
+import JSONText
 import NIOCore
 import NIOPosix
 import Outbound
@@ -14,6 +15,9 @@ struct ListenCommand: AsyncParsableCommand {
             One line a delivery. Answers 204 when the signature holds, 401 when it does not, and fails on purpose on \
             request. Example, a receiver that is slow, and down for every fifth request:
               posthouse listen --secret-file backend-secret --fail 503 --delay 2s --share 0.2
+
+            An integration that sends to this machine or a private network needs allow_private = true; its keys are \
+            printed at the start. posthouse test NAME then sends it a message.
             """)
 
     @Option(help: "Where to listen.") var listen = "127.0.0.1:9400"
@@ -55,9 +59,27 @@ struct ListenCommand: AsyncParsableCommand {
             let server = try await HTTPListener.start(
                 listener: .address(address), handler: receiver, group: NIOSingletons.posixEventLoopGroup)
             Terminal.complain("listening on \(server.boundAddress)")
+            if let hint = integrationHint(server.boundAddress) { Terminal.complain(hint) }
             _ = await signals.first { _ in true }
             await server.drain(upTo: .seconds(2))
         }
+    }
+
+    /// The keys of an integration that sends here; nil where they do not follow from the address.
+    /// - Parameter address: where the listener is, with the port that it got.
+    private func integrationHint(_ address: String) -> String? {
+        guard let bound = try? ListenAddress(parsing: address), bound.isInternal else { return nil }
+        let keys = "an integration that sends here needs: url = \"http://\(bound.text)/\", allow_private = true"
+        let isPublic = (try? SigningKeyText.readPublic(SecretFile.read(secretFile))) != nil
+        guard !isPublic else { return "\(keys), and the whsk_ secret of this public key" }
+        // Relative paths of the configuration count from another directory.
+        var path = secretFile
+        if let resolved = realpath(secretFile, nil) {
+            path = String(cString: resolved)
+            free(resolved)
+        }
+        let secret = String(decoding: JSONWriter.literal(path), as: UTF8.self)
+        return "\(keys), secret = { file = \(secret) }"
     }
 
     private var wait: Duration? {

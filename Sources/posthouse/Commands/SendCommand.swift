@@ -5,6 +5,7 @@ import HTTPClient
 import Inbound
 import NIOCore
 import NIOPosix
+import Observing
 import Vocabulary
 
 struct SendCommand: AsyncParsableCommand {
@@ -14,7 +15,25 @@ struct SendCommand: AsyncParsableCommand {
             Exits 0 when it was answered 200. Example, a purchase by an anonymous user:
               posthouse send --url http://127.0.0.1:8080/ingest/purchasely --secret-file secret \\
                 --event ACTIVATE --anonymous a1 --transaction 1000000123 --purchase subs_1
+
+            In a transfer one holder gives a purchase and another gets it. --user (or --anonymous) names the one that \
+            the event is about, --counterpart-user (or --counterpart-anonymous) the other side. By --kind and --event:
+
+            \(transferHelp)
+
+            The answer to such an event says who gives and who gets.
             """)
+
+    /// One block for each kind of source, by its samples.
+    private static var transferHelp: String {
+        SourceKind.allCases.map { kind in
+            let adapter = SourceAdapters.adapter(for: kind)
+            let events = adapter.sampleTransfers.map { transfer in
+                "    \(transfer.eventName): \(transfer.role.help)\n"
+            }
+            return "  \(kind.rawValue)\n" + events.joined() + "    \(adapter.sampleTransferNote)"
+        }.joined(separator: "\n")
+    }
 
     @Option(help: "Where to: http(s)://HOST/ingest/NAME.") var url: String
     @Option(help: "A file with the source's secret; without it the webhook is not signed.", completion: .file())
@@ -27,10 +46,11 @@ struct SendCommand: AsyncParsableCommand {
     var auth: String?
     @Option(help: "The vendor's name of the event; any name is sent.", completion: NameCompletion.events)
     var event: String
-    @Option(help: "The user who holds the purchase.") var user: String?
-    @Option(help: "The anonymous user who holds it.") var anonymous: String?
-    @Option(help: "For transfer events: the user on the other side.") var counterpartUser: String?
-    @Option(help: "For transfer events: the anonymous user on the other side.") var counterpartAnonymous: String?
+    @Option(help: "The user whom the event is about.") var user: String?
+    @Option(help: "The anonymous user whom it is about.") var anonymous: String?
+    @Option(help: "For transfer events: the user on the other side, as above.") var counterpartUser: String?
+    @Option(help: "For transfer events: the anonymous user on the other side, as above.")
+    var counterpartAnonymous: String?
     @Option(help: "The store_transaction_id; left out: one is made up.") var transaction: String?
     @Option(help: "The vendor's id of the purchase (subs_…, otp_…); left out: one is made up.") var purchase: String?
     @Option(help: "Event time in milliseconds since 1970; left out: now.") var atMs: Int64?
@@ -74,7 +94,10 @@ struct SendCommand: AsyncParsableCommand {
                     body: body, unixSeconds: now, authentication: authentication, secret: secret
                 ).map { ($0.name, $0.value) }
             }
-            try await post(body, headers)
+            let transfer = adapter.statedTransfer(
+                in: body, header: { name in headers.first { $0.0.lowercased() == name.lowercased() }?.1 },
+                kind: speaker)
+            try await post(body, headers, remark: transfer.map { " (\($0.text))" } ?? "")
         }
     }
 
@@ -91,7 +114,7 @@ struct SendCommand: AsyncParsableCommand {
             eventID: eventID == "none" ? nil : eventID ?? Identifier.random().uuid4, environment: environment)
     }
 
-    private func post(_ body: [UInt8], _ headers: [(String, String)]) async throws {
+    private func post(_ body: [UInt8], _ headers: [(String, String)], remark: String) async throws {
         let endpoint: EndpointURL
         do throws(EndpointError) {
             endpoint = try EndpointText.read(url)
@@ -121,10 +144,28 @@ struct SendCommand: AsyncParsableCommand {
                 let hint = answer.status == 401 ? "; are --secret-file, --kind and --auth those of the source?" : ""
                 throw Complaint("\(event) was answered \(answer.status): \(text)\(hint)")
             }
-            Terminal.say("\(event) was answered 200")
+            Terminal.say(PlainText.harmless("\(event) was answered 200\(remark)"))
         } catch let failure as RequestFailure {
             throw Complaint("\(url): \(failure.explanation)", code: Exit.unavailable)
         }
+    }
+}
+
+extension SampleTransfer.Role {
+    fileprivate var help: String {
+        switch self {
+        case .gives: "--user gives, --counterpart-user gets"
+        case .gets: "--user gets, --counterpart-user gives"
+        case .logsIn: "the anonymous one gives, the user gets (with merge = true)"
+        }
+    }
+}
+
+extension StatedTransfer {
+    /// `user:ann gives, user:bob gets`; a side that the event does not name is left out.
+    fileprivate var text: String {
+        let sides = givers.map { "\($0.storageKey) gives" } + (receiver.map { ["\($0.storageKey) gets"] } ?? [])
+        return sides.joined(separator: ", ") + (needsMerge ? ", where the source has merge = true" : "")
     }
 }
 

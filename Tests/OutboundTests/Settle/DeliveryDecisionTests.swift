@@ -1,4 +1,5 @@
 import HTTPClient
+import Ledger
 import Testing
 import Vocabulary
 
@@ -40,6 +41,39 @@ import Vocabulary
             #expect(reason.contains("\(status)"))
         case let other: Issue.record("\(status): \(other)")
         }
+    }
+
+    @Test func whatIsWrittenOfEachDecision() {
+        let next = now.advanced(byMilliseconds: 1_500)
+        let table: [(DeliveryDecision, failure: String?, next: Timestamp?, outcome: Outcome)] = [
+            (.accepted, nil, nil, .accepted), (.retry(at: next, reason: "a"), "a", next, .retry),
+            (.keep(at: next, reason: "b"), "b", next, .retry),
+            (.dead(.pastDeadline(last: "c")), "c; the next attempt would come after give_up_after", nil, .dead),
+            (.pauseIntegration(reason: "d"), "d", nil, .paused),
+        ]
+        for (decision, failure, next, outcome) in table {
+            #expect(decision.failure == failure && decision.nextAttemptAt == next)
+            #expect(decision.verdict(now: now).outcome == outcome)
+        }
+        guard case .retry(let wait) = DeliveryDecision.retry(at: next, reason: "").verdict(now: now) else {
+            Issue.record("a retry is written as another verdict")
+            return
+        }
+        #expect(wait == .milliseconds(1_500), "from now on")
+    }
+
+    @Test func aTestIsTheFirstAttemptOfADeliveryWithoutJitter() {
+        let integration = Integration(
+            name: "a", url: EndpointURL(isTLS: false, host: "h", port: 80, target: "/"), events: [], environments: [],
+            sources: [], format: .standard, signingKeys: [], headers: [], timeout: .seconds(1),
+            schedule: RetrySchedule(gaps: [.seconds(7)], jitter: 1, giveUpAfter: nil), permanentStatuses: [400],
+            concurrency: 1, order: .purchase, allowsPrivateAddresses: false, certificateAuthorityFile: nil)
+        func decision(_ status: Int) -> DeliveryDecision {
+            TestAttempt(result: answer(status), latencyMilliseconds: 3).decision(for: integration, now: now)
+        }
+        #expect(decision(204) == .accepted)
+        #expect(wait(decision(500)) == 7_000)
+        #expect(decision(400) == .dead(.permanent(status: 400)))
     }
 
     @Test func everyAttemptHasItsGapAndThenItIsOver() {

@@ -1,0 +1,36 @@
+import HTTPClient
+import NIOCore
+import Vocabulary
+
+extension EndpointRequest {
+    /// The signed request that carries `message` to `integration`; each attempt has its own.
+    /// - Parameters:
+    ///   - source: how the source of the message signs, for `format = "source"`; nil: no such headers.
+    ///   - unixSeconds: `webhook-timestamp`.
+    init(
+        carrying message: Message, to integration: Integration, head: RequestHead, signer: StandardWebhooksSigner,
+        source: SourceSigning?, unixSeconds: Int64
+    ) throws(SigningFailure) {
+        let body = message.body(in: integration.format)
+        var headers = try signer.headers(id: message.id, unixSeconds: unixSeconds, body: body)
+        if let source {
+            // A source that signs after Standard Webhooks uses the same header names: those of the receiver's secret
+            // win.
+            headers += source.headers(body: message.derivedBody ?? message.original, unixSeconds: unixSeconds)
+                .filter { header in !headers.contains { $0.0.lowercased() == header.0.lowercased() } }
+        }
+        self.init(
+            head: head, headers: headers, body: body, timeout: integration.timeout,
+            answerBytesMax: Limits.responseBodyBytesMax, keptBytesMax: Limits.responseExcerptBytesMax)
+    }
+}
+
+extension Message {
+    fileprivate func body(in format: Integration.Format) -> [ByteBuffer] {
+        switch format {
+        case .standard:
+            [ByteBuffer(bytes: envelope), ByteBuffer(bytes: original), ByteBuffer(bytes: Self.envelopeEnd)]
+        case .source: [ByteBuffer(bytes: derivedBody ?? original)]
+        }
+    }
+}
