@@ -1,5 +1,6 @@
 import Foundation
 import Testing
+import Vocabulary
 
 /// The examples of README and the manual. Oracle: the program itself.
 @Suite struct ManualTests {

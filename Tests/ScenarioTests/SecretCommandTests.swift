@@ -2,6 +2,7 @@ import Crypto
 import Foundation
 import TestSupport
 import Testing
+import Vocabulary
 
 /// `posthouse secret` with files of a directory; as credentials of a real systemd they are in Tests/SystemTests/reload.
 /// Oracles: the file system, Crypto, the daemon that takes what was stored, a pseudo-terminal of Python's.
