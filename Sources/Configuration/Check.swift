@@ -6,6 +6,7 @@ struct Check {
     var report: Report
     let secrets: SecretResolver
     let isRoot: Bool
+    var outside = OutsideReferences()
 
     /// Nil where there is an error; what is wrong is in `report` either way.
     mutating func configuration(from root: TomlNode) -> Configuration? {

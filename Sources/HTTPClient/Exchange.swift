@@ -34,10 +34,11 @@ final class Exchange {
     /// Calls `completion` with the end of the server's certificate.
     func report(certificateEndTo completion: @escaping (Result<Timestamp, RequestFailure>) -> Void) {
         self.completion = { [unowned self] result in
-            completion(
-                result.flatMap { _ in
-                    certificateEnd.map { .success($0) } ?? .failure(.tlsFailed("the server showed no certificate"))
-                })
+            switch (result, self.certificateEnd) {
+            case (.failure(let failure), _): completion(.failure(failure))
+            case (.success, let end?): completion(.success(end))
+            case (.success, nil): completion(.failure(.tlsFailed("the server showed no certificate")))
+            }
         }
     }
 
