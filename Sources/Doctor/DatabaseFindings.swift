@@ -20,7 +20,24 @@ package enum DatabaseFindings {
         ]
     }
 
-    /// - Parameter version: of this program.
+    /// A database that does not answer. Root that peer authentication does not let in (PostgreSQL, "Peer
+    /// Authentication") knows nothing of it.
+    /// - Parameters:
+    ///   - reason: as libpq gives it.
+    ///   - path: of the configuration file.
+    package static func unreachable(target: String, reason: String, path: String, isRoot: Bool) -> DoctorFinding {
+        let isNotLetIn =
+            isRoot && (reason.contains("Peer authentication failed") || reason.contains(/role "[^"]*" does not exist/))
+        if isNotLetIn {
+            return DoctorFinding(
+                .database, .unknown, "\(target) does not let root in: \(reason)",
+                do: "runuser -u posthouse -- posthouse doctor")
+        }
+        return DoctorFinding(
+            .database, .wrong, "\(target) does not answer: \(reason)",
+            do: "see that PostgreSQL runs and that [database] url of \(path) is right")
+    }
+
     package static func schema(_ schema: SchemaVersion, unfinished: [String]) -> [DoctorFinding] {
         guard let database = schema.database else {
             return [

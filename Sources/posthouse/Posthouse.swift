@@ -17,10 +17,10 @@ struct Posthouse: AsyncParsableCommand {
             """,
         version: version,
         subcommands: [
-            ServeCommand.self, CheckCommand.self, MigrateCommand.self, SendCommand.self, ListenCommand.self,
-            StatusCommand.self, EventsCommand.self, TraceCommand.self, DeliveriesCommand.self, PauseCommand.self,
-            ResumeCommand.self, RetryCommand.self, ReplayCommand.self, BackfillCommand.self, DiscardCommand.self,
-            QuarantineCommand.self, RepairCommand.self, EraseCommand.self,
+            ServeCommand.self, CheckCommand.self, DoctorCommand.self, MigrateCommand.self, SendCommand.self,
+            ListenCommand.self, StatusCommand.self, EventsCommand.self, TraceCommand.self, DeliveriesCommand.self,
+            PauseCommand.self, ResumeCommand.self, RetryCommand.self, ReplayCommand.self, BackfillCommand.self,
+            DiscardCommand.self, QuarantineCommand.self, RepairCommand.self, EraseCommand.self,
         ])
 
     static func main() async {

@@ -37,10 +37,11 @@ struct EdgeTests {
         "Inbound": ["HTTPServer", "JSONText", "Ledger", "Vocabulary"],
         "Outbound": ["HTTPClient", "Ledger", "Vocabulary"],
         "API": ["HTTPServer", "JSONText", "Ledger", "Vocabulary"],
+        "Doctor": ["Configuration", "Ledger", "Linux", "Vocabulary"],
         "Observing": ["Linux", "Systemd", "Vocabulary"],
         "posthouse": [
-            "API", "Cluster", "Configuration", "HTTPClient", "HTTPServer", "Inbound", "JSONText", "Ledger", "Linux",
-            "Observing", "Outbound", "Postgres", "Systemd", "Vocabulary",
+            "API", "Cluster", "Configuration", "Doctor", "HTTPClient", "HTTPServer", "Inbound", "JSONText", "Ledger",
+            "Linux", "Observing", "Outbound", "Postgres", "Systemd", "Vocabulary",
         ],
     ]
 
@@ -53,8 +54,8 @@ struct EdgeTests {
         "NIOHTTP1": ["HTTPClient", "HTTPServer"],
         "NIOSSL": ["HTTPClient", "HTTPServer"],
         "NIOTLS": ["HTTPClient"],
-        "Subprocess": ["Cluster"],
-        "SystemPackage": ["Cluster"],
+        "Subprocess": ["Cluster", "posthouse"],
+        "SystemPackage": ["Cluster", "posthouse"],
     ]
 
     /// Part of the language and the system.
