@@ -27,7 +27,10 @@ package enum CertificateFindings {
             return DoctorFinding(.certificates, .unknown, "\(subject): \(reason)")
         case .success(let end):
             let left = end.milliseconds - now.milliseconds
-            let day = Timestamp.writable.contains(end) ? String(end.iso8601.prefix(10)) : "never"
+            guard Timestamp.writable.contains(end) else {
+                return DoctorFinding(.certificates, .fine, "\(subject): its certificate does not end")
+            }
+            let day = end.iso8601.prefix(10)
             if left <= 0 {
                 return DoctorFinding(
                     .certificates, .wrong, "\(subject): its certificate ended on \(day)", do: advice)

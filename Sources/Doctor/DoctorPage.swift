@@ -49,7 +49,7 @@ package enum DoctorPage {
 
     /// `1 wrong, 2 notes, 1 unknown`; or that nothing is.
     package static func summary(_ findings: [DoctorFinding]) -> String {
-        func count(_ state: DoctorFinding.State) -> Int { findings.count { $0.state == state } }
+        func count(_ state: DoctorFinding.State) -> Int { findings.count(where: { $0.state == state }) }
         let (wrong, notes, unknown) = (count(.wrong), count(.note), count(.unknown))
         let others = [(notes, notes == 1 ? "note" : "notes"), (unknown, "unknown")]
             .filter { $0.0 > 0 }.map { "\($0.0) \($0.1)" }
