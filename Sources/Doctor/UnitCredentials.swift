@@ -53,7 +53,7 @@ package struct UnitCredential: Sendable, Hashable {
             // A comment in the middle of a long line does not end it.
             if line.hasPrefix("#") || line.hasPrefix(";") { continue }
             if line.hasSuffix("\\") {
-                begun += line.dropLast() + " "
+                begun += String(line.dropLast()) + " "
             } else {
                 lines.append(begun + line)
                 begun = ""
@@ -63,7 +63,7 @@ package struct UnitCredential: Sendable, Hashable {
     }
 
     private static func trimmed(_ text: some StringProtocol) -> String {
-        var text = Substring(text)
+        var text = String(text)[...]
         while let first = text.first, first == " " || first == "\t" { text.removeFirst() }
         while let last = text.last, last == " " || last == "\t" || last == "\r" { text.removeLast() }
         return String(text)
