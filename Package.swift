@@ -98,13 +98,19 @@ let package = Package(
             name: "API", dependencies: ["Vocabulary", "JSONText", "HTTPServer", "Ledger", crypto],
             resources: [.embedInCode("openapi.json")], swiftSettings: sharedSettings),
 
+        // What is judged of all of it for an operator.
+        .target(
+            name: "Doctor", dependencies: ["Configuration", "Ledger", "Linux", "Vocabulary"],
+            swiftSettings: sharedSettings),
         .target(name: "Observing", dependencies: ["Linux", "Systemd", "Vocabulary"], swiftSettings: sharedSettings),
         .executableTarget(
             name: "posthouse",
             dependencies: [
-                "API", "Cluster", "Configuration", "HTTPClient", "HTTPServer", "Inbound", "JSONText", "Ledger", "Linux",
-                "Observing", "Outbound", "Postgres", "Systemd", "Vocabulary", nio, nioPosix,
+                "API", "Cluster", "Configuration", "Doctor", "HTTPClient", "HTTPServer", "Inbound", "JSONText",
+                "Ledger", "Linux", "Observing", "Outbound", "Postgres", "Systemd", "Vocabulary", nio, nioPosix,
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "Subprocess", package: "swift-subprocess"),
+                .product(name: "SystemPackage", package: "swift-system"),
             ],
             swiftSettings: sharedSettings),
 
@@ -123,6 +129,7 @@ let package = Package(
             ("Configuration", ["Vocabulary"]),
             ("Inbound", ["JSONText", "Vocabulary", crypto]),
             ("Ledger", ["Vocabulary", "JSONText", "Postgres", "TestSupport"]),
+            ("Doctor", ["Configuration", "Ledger", "Linux", "Vocabulary"]),
             ("Outbound", ["HTTPClient", "Ledger", "Postgres", "Vocabulary", nio, nioPosix, crypto]),
             ("API", ["HTTPServer", "JSONText", "Ledger", "Postgres", "TestSupport", "Vocabulary"]),
             ("Observing", ["Linux", "Systemd", "Vocabulary"]),

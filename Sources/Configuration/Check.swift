@@ -8,6 +8,7 @@ struct Check {
     let isRoot: Bool
     /// Names of integrations of which a secret could not be read.
     var incompleteIntegrations: Set<String> = []
+    var outside = OutsideReferences()
 
     /// Nil where there is an error; what is wrong is in `report` either way.
     mutating func configuration(from root: TomlNode) -> Configuration? {

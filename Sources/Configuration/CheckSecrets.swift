@@ -31,9 +31,11 @@ extension Check {
         }
     }
 
-    /// Reads the secret that `node` refers to; nil after an error, or under `.check` after a warning.
+    /// Reads the secret that `node` refers to; nil after an error, or under `.check` after a warning. Outside the unit
+    /// root gets no warning for each credential: `OutsideReferences` lists them.
     mutating func secret(_ node: TomlNode, key: String) -> Secret? {
         guard let reference = reference(node, key: key) else { return nil }
+        add(reference)
         switch secrets.resolve(reference) {
         case .read(let secret, let isReadableByOthers):
             if isReadableByOthers {
@@ -45,11 +47,23 @@ extension Check {
         case .empty:
             report.error("\(reference.text) is empty; `\(key)` needs a secret", at: node.span)
         case .unreadable(let reason, isExcused: true):
+            if isRoot, secrets.isOutsideUnit, case .credential(let name) = reference, !SourceText.looksSecret(name) {
+                outside.add(unreadCredential: name)
+                return nil
+            }
             report.warning("\(reference.text) cannot be read here: \(reason)", at: node.span)
         case .unreadable(let reason, isExcused: false):
             report.error("\(reference.text) cannot be read: \(reason)", at: node.span)
         }
         return nil
+    }
+
+    private mutating func add(_ reference: SecretReference) {
+        switch reference {
+        case .credential(let name): outside.add(credential: name)
+        case .file(let path): outside.add(file: secrets.path(path))
+        case .environment: break
+        }
     }
 
     /// A key of Standard Webhooks that signs.
@@ -107,6 +121,7 @@ extension Check {
 
     /// A file that the daemon opens later, by its path.
     mutating func readable(_ path: Located<String>, _ key: String, isSecret: Bool = false) {
+        outside.add(file: path.value)
         switch secrets.reader.readFile(path.value, ConfigurationLimits.certificateBytesMax) {
         case .success(let file):
             if isSecret, file.isReadableByOthers {

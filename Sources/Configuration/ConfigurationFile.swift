@@ -6,6 +6,8 @@ package struct LoadOutcome: Sendable {
     package let configuration: Configuration?
     /// In the order of the file; notes are part of their finding.
     package let diagnostics: [Diagnostic]
+    /// Empty where the file is no TOML.
+    package var outside = OutsideReferences()
 
     package var errors: [Diagnostic] { diagnostics.filter { $0.severity == .error } }
     package var warnings: [Diagnostic] { diagnostics.filter { $0.severity == .warning } }
@@ -74,7 +76,8 @@ package enum ConfigurationFile {
             let resolver = SecretResolver(purpose: purpose, reader: reader, directory: directory)
             var check = Check(report: report, secrets: resolver, isRoot: isRoot)
             let configuration = check.configuration(from: root)
-            return LoadOutcome(configuration: configuration, diagnostics: check.report.diagnostics)
+            return LoadOutcome(
+                configuration: configuration, diagnostics: check.report.diagnostics, outside: check.outside)
         } catch {
             SyntaxError.report(error, to: &report)
             return LoadOutcome(configuration: nil, diagnostics: report.diagnostics)

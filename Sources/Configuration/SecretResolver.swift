@@ -50,6 +50,12 @@ struct SecretResolver: Sendable {
     /// The directory of the configuration file, without a slash at the end; nil: the working directory.
     let directory: String?
 
+    /// Whether systemd has handed this process no credentials, as it does within the unit alone.
+    var isOutsideUnit: Bool { reader.environment(Self.credentialsDirectory) == nil }
+
+    /// Set by systemd for LoadCredential= and SetCredential= (systemd.exec(5)).
+    private static let credentialsDirectory = "CREDENTIALS_DIRECTORY"
+
     /// Resolves a path; a relative one counts from the directory of the configuration file.
     func path(_ text: String) -> String {
         guard let directory, !text.hasPrefix("/") else { return text }
@@ -66,8 +72,7 @@ struct SecretResolver: Sendable {
             }
             return outcome(Array(value.utf8), isReadableByOthers: false)
         case .credential(let name):
-            // Set by systemd for LoadCredential= and SetCredential= (systemd.exec(5)).
-            guard let credentials = reader.environment("CREDENTIALS_DIRECTORY") else {
+            guard let credentials = reader.environment(Self.credentialsDirectory) else {
                 return .unreadable(
                     reason: "$CREDENTIALS_DIRECTORY is not set, as it is outside the unit",
                     isExcused: purpose == .check)

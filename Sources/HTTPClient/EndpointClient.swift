@@ -83,6 +83,18 @@ package final class EndpointClient {
                 deadline: eventLoop.now + TimeAmount(request.timeout), completion: completion))
     }
 
+    /// Connects to the client's origin as a request would, ends the TLS handshake and closes the connection; no byte of
+    /// a request is sent. Only for an endpoint with TLS.
+    /// - Parameter completion: gets the time at which the server's own certificate ends, or the failure that a request
+    ///   would have met. Called on the loop, exactly once, and never before this has returned.
+    package func shakeHands(timeout: Duration, completion: @escaping (Result<Timestamp, RequestFailure>) -> Void) {
+        eventLoop.preconditionInEventLoop()
+        precondition(endpoint.isTLS, "without TLS there is no handshake")
+        let exchange = Exchange(handshakeBy: eventLoop.now + TimeAmount(timeout))
+        exchange.report(certificateEndTo: completion)
+        place(exchange)
+    }
+
     /// Accepts no new request, closes idle connections and lets requests under way finish. The future succeeds when no
     /// connection is left.
     @discardableResult

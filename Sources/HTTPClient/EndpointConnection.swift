@@ -71,7 +71,15 @@ final class EndpointConnection: ChannelInboundHandler {
         requests += 1
         hasReadLate = false
         watch(exchange.deadline)
-        if !isHandshaking { write(exchange) }
+        if !isHandshaking { proceed(with: exchange) }
+    }
+
+    /// Goes on once the handshake is done, or where there is none.
+    private func proceed(with exchange: Exchange) {
+        guard exchange.isHandshakeOnly else { return write(exchange) }
+        exchange.certificateEnd = tls?.peerCertificate.map { Timestamp(milliseconds: Int64($0.notValidAfter) * 1_000) }
+        state = .opened
+        client.answered(self, exchange, EndpointAnswer(status: 200), reusable: false)
     }
 
     private func write(_ exchange: Exchange) {
@@ -174,7 +182,7 @@ final class EndpointConnection: ChannelInboundHandler {
         case .opened where !isRightHost, .idle where !isRightHost: leave()
         case .busy(let exchange):
             isHandshaking = false
-            write(exchange)
+            proceed(with: exchange)
         case .opened, .idle, .gone: isHandshaking = false
         }
     }

@@ -1,4 +1,5 @@
 import NIOCore
+import Vocabulary
 
 /// One request on its way to one answer. Lives on the client's event loop.
 final class Exchange {
@@ -16,7 +17,30 @@ final class Exchange {
     /// Watches the deadline until a connection does.
     var timer: Scheduled<Void>?
     var dial: Dial?
+    /// Whether it ends with the TLS handshake: no byte of a request is sent.
+    let isHandshakeOnly: Bool
+    /// When the server's certificate ends, once the handshake is done; of no other exchange.
+    var certificateEnd: Timestamp?
     private var completion: ((Result<EndpointAnswer, RequestFailure>) -> Void)?
+
+    /// A handshake alone.
+    init(handshakeBy deadline: NIODeadline) {
+        (head, body) = (ByteBuffer(), [])
+        (answerBytesMax, keptBytesMax) = (0, 0)
+        isHandshakeOnly = true
+        self.deadline = deadline
+    }
+
+    /// Calls `completion` with the end of the server's certificate.
+    func report(certificateEndTo completion: @escaping (Result<Timestamp, RequestFailure>) -> Void) {
+        self.completion = { [unowned self] result in
+            switch (result, self.certificateEnd) {
+            case (.failure(let failure), _): completion(.failure(failure))
+            case (.success, let end?): completion(.success(end))
+            case (.success, nil): completion(.failure(.tlsFailed("the server showed no certificate")))
+            }
+        }
+    }
 
     init(
         _ request: EndpointRequest, head: ByteBuffer, body: [ByteBuffer], deadline: NIODeadline,
@@ -27,6 +51,7 @@ final class Exchange {
         answerBytesMax = request.answerBytesMax
         keptBytesMax = request.keptBytesMax
         self.deadline = deadline
+        isHandshakeOnly = false
         self.completion = completion
     }
 

@@ -33,4 +33,9 @@ package struct TLSCertificate: Sendable {
     let context: NIOSSLContext
     /// Identifies the key, too: another key has another certificate.
     let chain: [NIOSSLCertificate]
+
+    /// When the first certificate ends, which is the listener's own.
+    package var endsAt: Timestamp? {
+        chain.first.map { Timestamp(milliseconds: Int64($0.notValidAfter) * 1_000) }
+    }
 }

@@ -1,9 +1,9 @@
 internal import Glibc
 
-/// The space of a file system, in bytes (statvfs(3)).
+/// The space of the file system that a path lies on (statvfs(3)).
 package struct DiskSpace: Sendable, Equatable {
     package let sizeBytes: Int
-    /// Left for users without privileges.
+    /// What a user without privileges may still write.
     package let availableBytes: Int
 
     package init(sizeBytes: Int, availableBytes: Int) {
@@ -11,13 +11,18 @@ package struct DiskSpace: Sendable, Equatable {
         self.availableBytes = availableBytes
     }
 
-    /// nil: there is no such path, or this user may not look.
+    /// nil: the path is not there, or this user may not reach it.
     package static func of(path: String) -> DiskSpace? {
-        var figures = statvfs()
-        guard statvfs(path, &figures) == 0 else { return nil }
-        let block = Int(figures.f_frsize)
+        var info = statvfs()
+        guard statvfs(path, &info) == 0 else { return nil }
         return DiskSpace(
-            sizeBytes: Int(clamping: figures.f_blocks) * block, availableBytes: Int(clamping: figures.f_bavail) * block)
+            sizeBytes: bytes(UInt64(info.f_blocks), UInt64(info.f_frsize)),
+            availableBytes: bytes(UInt64(info.f_bavail), UInt64(info.f_frsize)))
+    }
+
+    private static func bytes(_ blocks: UInt64, _ blockBytes: UInt64) -> Int {
+        let (product, isTooLarge) = blocks.multipliedReportingOverflow(by: blockBytes)
+        return isTooLarge ? .max : Int(clamping: product)
     }
 
     /// Whether it is time to make room: below a tenth, and below 10 GiB.

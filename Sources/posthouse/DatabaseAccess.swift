@@ -23,7 +23,10 @@ enum DatabaseAccess {
     }
 
     /// The settings for a command: the configured database, or the private cluster of the running daemon.
-    static func forCommand(_ configuration: Configuration) throws -> ConnectionSettings {
+    /// - Parameter statementTimeout: in place of the configured one.
+    static func forCommand(
+        _ configuration: Configuration, statementTimeout: Duration? = nil
+    ) throws -> ConnectionSettings {
         let target: String
         if let url = url(configuration) {
             target = url
@@ -38,7 +41,7 @@ enum DatabaseAccess {
                 into it; start the daemon (systemctl start posthouse), or run this as root or as its user
                 """, code: Exit.unavailable)
         }
-        return try settings(target, statementTimeout: configuration.database.statementTimeout)
+        return try settings(target, statementTimeout: statementTimeout ?? configuration.database.statementTimeout)
     }
 
     /// The complaint about an error of the database, with what to do about it.

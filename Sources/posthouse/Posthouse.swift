@@ -17,7 +17,8 @@ struct Posthouse: AsyncParsableCommand {
             """,
         version: version,
         subcommands: [
-            ServeCommand.self, CheckCommand.self, SecretCommand.self, TestCommand.self, MigrateCommand.self, SendCommand.self,
+            ServeCommand.self, CheckCommand.self, DoctorCommand.self, SecretCommand.self, TestCommand.self,
+            MigrateCommand.self, SendCommand.self,
             ListenCommand.self, StatusCommand.self, EventsCommand.self, TraceCommand.self, DeliveriesCommand.self,
             PauseCommand.self, ResumeCommand.self, RetryCommand.self, ReplayCommand.self, BackfillCommand.self,
             DiscardCommand.self, QuarantineCommand.self, RepairCommand.self, EraseCommand.self,

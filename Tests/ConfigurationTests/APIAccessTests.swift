@@ -200,9 +200,10 @@ import Vocabulary
         let text =
             Harness.minimal
             + "[[api_token]]\nname = \"a\"\ntoken = { credential = \"t\" }\nscopes = [\"reed\"]\nsource = \"none\""
-        #expect(Harness.places(Harness(purpose: .check).check(text).diagnostics).count == 3)
+        let harness = Harness(purpose: .check, isRoot: false)
+        #expect(Harness.places(harness.check(text).diagnostics).count == 3)
         let right = text.replacing("reed", with: "read").replacing("\"none\"", with: "\"purchasely\"")
-        let outcome = Harness(purpose: .check).check(right)
+        let outcome = harness.check(right)
         #expect(outcome.errors.isEmpty && outcome.warnings.count == 1)
         #expect(outcome.configuration?.apiTokens.isEmpty == true)
     }

@@ -10,6 +10,7 @@ struct Harness: Sendable {
     var files: [String: Result<SecretReader.File, SecretReader.Failure>] = [:]
     var purpose = Purpose.serve
     var fileName = "posthouse.toml"
+    var isRoot = true
 
     var reader: SecretReader {
         let environment = environment
@@ -21,7 +22,7 @@ struct Harness: Sendable {
     func check(_ text: String) -> LoadOutcome { check(Array(text.utf8)) }
 
     func check(_ bytes: [UInt8]) -> LoadOutcome {
-        ConfigurationFile.checkText(bytes, fileName: fileName, purpose: purpose, reader: reader, isRoot: true)
+        ConfigurationFile.checkText(bytes, fileName: fileName, purpose: purpose, reader: reader, isRoot: isRoot)
     }
 
     static func file(_ text: String, isReadableByOthers: Bool = false) -> Result<

@@ -153,7 +153,7 @@ import Vocabulary
     }
 
     @Test func whatCheckCannotReadIsAWarningAndTheRestIsChecked() throws {
-        var harness = Harness(purpose: .check)
+        var harness = Harness(purpose: .check, isRoot: false)
         harness.environment = [:]
         harness.files = ["/etc/f": .failure(.notPermitted)]
         let text = Harness.minimal.replacing("{ env = \"S\" }", with: "{ credential = \"c\" }")
@@ -181,6 +181,40 @@ import Vocabulary
         // As it is for ExecReload= where systemd shows the credentials to the daemon alone.
         harness.files["/creds/c"] = .failure(.notPermitted)
         #expect(harness.check(text).errors.isEmpty)
+    }
+
+    @Test("Root outside the unit gets no warning for each credential: they are listed, each once")
+    func credentialsThatRootCannotRead() {
+        var harness = Harness(purpose: .check)
+        let text = Harness.minimal.replacing("{ env = \"S\" }", with: "{ credential = \"c\" }")
+            .replacing(
+                "secret = { env = \"K\" }",
+                with: "secrets = [{ credential = \"d\" }, { credential = \"c\" }, { credential = \"whsec_x\" }]")
+        let outcome = harness.check(text)
+        #expect(outcome.outside.credentials == ["c", "d"] && outcome.outside.unreadCredentials == ["c", "d"])
+        // A name that looks like a secret is in no list; the warning does not show it either.
+        #expect(outcome.diagnostics.count == 1 && !outcome.render().contains("whsec_x"))
+        harness.environment["CREDENTIALS_DIRECTORY"] = "/creds"
+        #expect(harness.check(text).outside.unreadCredentials.isEmpty)
+        harness.environment["CREDENTIALS_DIRECTORY"] = nil
+        harness.isRoot = false
+        #expect(harness.check(text).outside.unreadCredentials.isEmpty && harness.check(text).warnings.count == 4)
+        harness.purpose = .serve
+        harness.isRoot = true
+        #expect(harness.check(text).outside.unreadCredentials.isEmpty && harness.check(text).errors.count == 4)
+    }
+
+    @Test("The files that a configuration names are listed by their paths, also where the configuration has errors")
+    func namedFiles() {
+        var harness = Harness(fileName: "/etc/posthouse/posthouse.toml")
+        harness.files = ["/etc/posthouse/s": Harness.file("x"), "/ca.pem": Harness.file(Harness.pem)]
+        let text =
+            "[server]\ntls = { certificate = \"c.pem\", key = \"/k.pem\" }\n"
+            + Harness.with("ca_file = \"/ca.pem\"\n").replacing("{ env = \"S\" }", with: "{ file = \"s\" }")
+        let outcome = harness.check(text)
+        #expect(outcome.outside.files == ["/etc/posthouse/c.pem", "/k.pem", "/etc/posthouse/s", "/ca.pem"])
+        #expect(outcome.outside.credentials.isEmpty && outcome.errors.count == 2)
+        #expect(harness.check("[server").outside == OutsideReferences())
     }
 
     @Test func aFileForEveryoneIsAWarning() {

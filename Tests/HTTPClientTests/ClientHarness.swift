@@ -64,6 +64,13 @@ struct ClientHarness: Sendable {
         return promise.futureResult
     }
 
+    /// The end of the server's certificate, by a handshake alone.
+    func shakeHands(timeout: Duration = .seconds(10)) async throws -> Result<Timestamp, RequestFailure> {
+        let promise = loop.makePromise(of: Result<Timestamp, RequestFailure>.self)
+        loop.execute { client.value.shakeHands(timeout: timeout) { promise.succeed($0) } }
+        return try await promise.futureResult.get()
+    }
+
     func connectionCount() async throws -> Int { try await loop.submit { client.value.connectionCount }.get() }
 
     func renew(_ trust: EndpointTrust) async throws { try await loop.submit { client.value.renew(trust) }.get() }

@@ -1,5 +1,7 @@
 import NIOCore
+import NIOSSL
 import Testing
+import Vocabulary
 
 @testable import HTTPClient
 
@@ -108,6 +110,50 @@ struct EndpointTLSTests {
         let client = try await ClientHarness.make(port: server.port, host: "receiver.test", isTLS: true, trust: own)
         #expect(try await client.send() == .success(EndpointAnswer(status: 200, body: Array("all of it".utf8))))
         await server.stop()
+    }
+
+    @Test("A handshake alone tells when the certificate ends, sends nothing and leaves no connection")
+    func handshakeAlone() async throws {
+        let server = try await server("named")
+        let client = try await ClientHarness.make(port: server.port, host: "receiver.test", isTLS: true, trust: own)
+        let end = try await client.shakeHands().get()
+        let certificate = try #require(NIOSSLCertificate.fromPEMFile(certificates.path("named.pem")).first)
+        #expect(end.milliseconds == Int64(certificate.notValidAfter) * 1_000)
+        #expect(try await client.connectionCount() == 0 && server.received.isEmpty)
+        // The client is not used up by it.
+        #expect(try await client.send().status == 200)
+        try await client.close()
+        await server.stop()
+    }
+
+    @Test("A handshake that fails says what a request would have said")
+    func failedHandshake() async throws {
+        for (name, host, trust) in [
+            ("expired", "receiver.test", own), ("named", "wrong.test", own),
+            ("named", "receiver.test", try EndpointTrust.system()),
+        ] {
+            let server = try await server(name)
+            let client = try await ClientHarness.make(port: server.port, host: host, isTLS: true, trust: trust)
+            let alone = try await client.shakeHands()
+            let asked = try await client.send().failure
+            guard case .failure(let failure) = alone else {
+                Issue.record("\(name) for \(host) passed")
+                continue
+            }
+            #expect(failure == asked)
+            try await client.close()
+            await server.stop()
+        }
+        let silent = try await MisbehavingServer.start(readsRequests: false) { _, _ in }
+        let client = try await ClientHarness.make(port: silent.port, host: "receiver.test", isTLS: true, trust: own)
+        #expect(try await client.shakeHands(timeout: .seconds(1)) == .failure(.timedOut(.handshaking)))
+        await silent.stop()
+        let inside = try await ClientHarness.make(
+            port: silent.port, host: "receiver.test", isTLS: true, allowsPrivate: false, trust: own)
+        guard case .failure(.refusedAddress) = try await inside.shakeHands() else {
+            Issue.record("the egress guard let a handshake through")
+            return
+        }
     }
 
     @Test func namesAFileThatHoldsNoAuthority() throws {

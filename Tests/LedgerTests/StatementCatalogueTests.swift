@@ -45,6 +45,8 @@ struct StatementCatalogueTests {
     private static let catalogue: [Entry] =
         [
             Entry(Durability.settings), Entry(Durability.backend), Entry(ServerAdvice.settings),
+            Entry(ServerFacts.statement), Entry(ClockReading.statement), Entry(MissingPrivilege.statement),
+            Entry(TableSize.largest),
             Entry(Migrator.exists), Entry(Migrator.applied), Entry(Migrator.record),
             Entry(IndexMigration.lock), Entry(IndexMigration.unlock), Entry(IndexMigration.existing),
             Entry(LedgerForm.isFour), Entry(FormSwitch.mayBegin),

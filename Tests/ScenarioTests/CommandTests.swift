@@ -67,6 +67,29 @@ import Vocabulary
         }
     }
 
+    @Test("check as root names the credentials that it cannot read in one line; another user has a warning for each")
+    func credentials() throws {
+        let relay = try Relay([.init("backend", Receiver())], storage: .given("host=127.0.0.1 port=1 dbname=d"))
+        defer { relay.end() }
+        var text = try String(contentsOfFile: relay.configuration, encoding: .utf8)
+        for (file, name) in [("purchasely-0.secret", "a"), ("backend-0.secret", "b"), ("database-url", "c")] {
+            text = text.replacingOccurrences(
+                of: "{ file = \"\(relay.directory.path)/\(file)\" }", with: "{ credential = \"\(name)\" }")
+        }
+        try relay.directory.write("posthouse.toml", text)
+        let check = try relay.command("check", "--config", relay.configuration)
+        #expect(check.end == .exited(0), "\(check.errors)")
+        let sum = "3 credentials are handed over by systemd and cannot be read here: c, a, b"
+        let findings = try #require(try relay.json("check")["findings"] as? [[String: Any]])
+        let messages = findings.compactMap { $0["message"] as? String }
+        if getuid() == 0 {
+            #expect(check.errors.contains("posthouse.toml: warning: \(sum)"), "\(check.errors)")
+            #expect(messages.contains(sum) && !messages.contains { $0.contains("CREDENTIALS_DIRECTORY") })
+        } else {
+            #expect(messages.count(where: { $0.contains("$CREDENTIALS_DIRECTORY is not set") }) == 3, "\(messages)")
+        }
+    }
+
     @Test("serve refuses a database that could lose what was acknowledged, and says how to put it right")
     func unsafeDatabase() throws {
         let database = try TestCluster.shared.createDatabase()

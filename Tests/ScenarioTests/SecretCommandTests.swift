@@ -156,7 +156,7 @@ import Vocabulary
         #expect(try relay.source(secret: "the platform's").post(webhook) == 200)
         #expect(try relay.source().post(webhook) == 401)
         #expect(receiver.waitForAccepted(1))
-        #expect(receiver.received.allSatisfy(\.isVerified))
+        #expect(receiver.received.allSatisfy { $0.isVerified })
     }
 
     @Test("list names, ages and uses; what is missing, what too many may read, and nothing that is secret")

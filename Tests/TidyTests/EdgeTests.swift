@@ -37,10 +37,11 @@ struct EdgeTests {
         "Inbound": ["HTTPServer", "JSONText", "Ledger", "Vocabulary"],
         "Outbound": ["HTTPClient", "Ledger", "Vocabulary"],
         "API": ["HTTPServer", "JSONText", "Ledger", "Vocabulary"],
+        "Doctor": ["Configuration", "Ledger", "Linux", "Vocabulary"],
         "Observing": ["Linux", "Systemd", "Vocabulary"],
         "posthouse": [
-            "API", "Cluster", "Configuration", "HTTPClient", "HTTPServer", "Inbound", "JSONText", "Ledger", "Linux",
-            "Observing", "Outbound", "Postgres", "Systemd", "Vocabulary",
+            "API", "Cluster", "Configuration", "Doctor", "HTTPClient", "HTTPServer", "Inbound", "JSONText", "Ledger",
+            "Linux", "Observing", "Outbound", "Postgres", "Systemd", "Vocabulary",
         ],
     ]
 

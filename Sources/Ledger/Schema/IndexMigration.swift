@@ -67,6 +67,15 @@ package enum IndexMigration {
         return outcome
     }
 
+    /// The indexes and constraints that are still to be built, finished or dropped; empty: all is done.
+    package static func unfinished(in pool: Pool) async throws(DatabaseError) -> [String] {
+        try await pool.withSession { session throws(DatabaseError) in
+            let (wanted, unwanted) = (new.map(\.name), old + [FormSwitch.constraint])
+            let found = Dictionary(firstOf: try session.run(existing, wanted + unwanted))
+            return wanted.filter { found[$0] != true } + unwanted.filter { found[$0] != nil }
+        }
+    }
+
     private static func runLocked(on session: borrowing Session) throws(DatabaseError) -> Outcome {
         let existing = Dictionary(firstOf: try session.run(existing, new.map(\.name) + old + [FormSwitch.constraint]))
         let missing = new.filter { existing[$0.name] != true }

@@ -12,7 +12,8 @@ struct CheckCommand: AsyncParsableCommand {
         commandName: "check", abstract: "Check the configuration; print every error at once.",
         discussion: """
             Where the database answers, it also warns of sources that have events there under a name that the file
-            does not have any more, and of settings of an own PostgreSQL that cost much. Exits 0 if the daemon could
+            does not have any more, and of settings of an own PostgreSQL that cost much. As root it also warns of
+            credentials that the unit does not hand over and of files that the daemon's user cannot read. Exits 0 if the daemon could
             run by it (warnings allowed), 78 if not.
             """)
 
@@ -21,15 +22,17 @@ struct CheckCommand: AsyncParsableCommand {
 
     func run() async throws {
         let outcome = ConfigurationFile.load(path: file.path, purpose: .check)
-        var warnings: [String] = []
+        var warnings = await DaemonsView.warnings(outcome, path: file.path)
         if outcome.errors.isEmpty, let checked = outcome.configuration {
-            warnings = eventNameWarnings(checked.sources) + (await databaseWarnings(checked))
+            warnings += eventNameWarnings(checked.sources) + (await databaseWarnings(checked))
         }
         if output.json {
             Terminal.say { write(outcome, warnings, into: &$0) }
         } else {
             if !outcome.diagnostics.isEmpty { Terminal.complain(outcome) }
-            for warning in warnings { Terminal.complain("\(file.path): warning: \(warning)", .warning) }
+            for warning in warnings {
+                Terminal.complain(PlainText.harmless("\(file.path): warning: \(warning)"), .warning)
+            }
         }
         if !outcome.errors.isEmpty, Self.isOfReload {
             // The daemon is not notified of this reload, so the entry that explains it is written here.

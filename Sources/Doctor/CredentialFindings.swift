@@ -1,0 +1,99 @@
+package import Linux
+
+/// Compares the credentials that the configuration names with those that the unit hands over, and looks at their files.
+package enum CredentialFindings {
+    /// Where the package's documentation puts the files.
+    private static let directory = "/etc/posthouse/credentials"
+    /// Where the daemon finds what is handed over; the key of a listener may be named by its path there.
+    private static let handedOver = "/run/credentials/posthouse.service/"
+
+    /// - Parameters:
+    ///   - named: names in the configuration; nil: it could not be read.
+    ///   - files: paths in the configuration; one may be a credential's.
+    ///   - loaded: what the unit hands over.
+    ///   - status: of the file of a credential, links followed.
+    package static func of(
+        named: [String]?, files: [String], loaded: [UnitCredential],
+        status: (String) -> Result<FileStatus, FileStatus.Failure>
+    ) -> [DoctorFinding] {
+        let byPath = files.filter { $0.hasPrefix(handedOver) }.map { String($0.dropFirst(handedOver.count)) }
+        let wanted = named.map { $0 + byPath.filter { !(named ?? []).contains($0) } }
+        let missing = (wanted ?? []).filter { name in !loaded.contains { hands($0, name, status) } }
+        let useless = loaded.filter { one in
+            one.path != nil && wanted.map { names in !names.contains { hands(one, $0, status) } } ?? false
+        }
+        let faults = missing.map(notLoaded) + loaded.flatMap { ofFile($0, status) } + useless.map(notNamed)
+        guard faults.isEmpty else { return faults }
+        guard let wanted, !wanted.isEmpty else { return [] }
+        return [
+            DoctorFinding(
+                .credentials, .fine,
+                "the unit hands over \(counted(wanted.count, "credential")): \(wanted.joined(separator: ", "))")
+        ]
+    }
+
+    /// The names that no `LoadCredential=` or `SetCredential=` of the unit has.
+    package static func unloaded(
+        _ named: [String], loaded: [UnitCredential], status: (String) -> Result<FileStatus, FileStatus.Failure>
+    ) -> [String] {
+        named.filter { name in !loaded.contains { hands($0, name, status) } }
+    }
+
+    /// The line of a drop-in that hands a credential over.
+    package static func line(_ name: String) -> String { "LoadCredential=\(name):\(directory)/\(name)" }
+
+    /// Whether the unit's credential is, or holds, that of this name: of a directory each file is a credential
+    /// `NAME_FILE` (systemd.exec(5)).
+    private static func hands(
+        _ one: UnitCredential, _ name: String, _ status: (String) -> Result<FileStatus, FileStatus.Failure>
+    ) -> Bool {
+        if one.name == name { return true }
+        guard name.hasPrefix(one.name + "_"), let path = one.path, case .success(let found) = status(path) else {
+            return false
+        }
+        return found.kind == .directory
+    }
+
+    private static func notLoaded(_ name: String) -> DoctorFinding {
+        DoctorFinding(
+            .credentials, .wrong, "the configuration names the credential \(name), which the unit does not hand over",
+            do: "systemctl edit posthouse, below [Service]: \(line(name)); then systemctl reload posthouse")
+    }
+
+    private static func notNamed(_ one: UnitCredential) -> DoctorFinding {
+        DoctorFinding(
+            .credentials, .note,
+            "the unit hands over the credential \(one.name), which the configuration does not name",
+            do: "systemctl edit posthouse takes its LoadCredential= away")
+    }
+
+    private static func ofFile(
+        _ one: UnitCredential, _ status: (String) -> Result<FileStatus, FileStatus.Failure>
+    ) -> [DoctorFinding] {
+        // One with a specifier of systemd's (systemd.unit(5)) is not the path of a file yet.
+        guard let path = one.path, !path.contains("%") else { return [] }
+        let subject = "the file \(path) of the credential \(one.name)"
+        func finding(_ state: DoctorFinding.State, _ text: String, _ advice: String?) -> [DoctorFinding] {
+            [DoctorFinding(.credentials, state, "\(subject) \(text)", do: advice)]
+        }
+        let write = "install -m 600 /dev/stdin \(path), paste the secret, Ctrl-D; then systemctl reload posthouse"
+        switch status(path) {
+        case .failure(.missing): return finding(.wrong, "is not there", write)
+        case .failure(.notPermitted): return finding(.unknown, "cannot be seen by this user", "run this as root")
+        case .failure(let failure): return finding(.wrong, "cannot be read: \(failure.text)", nil)
+        case .success(let file):
+            switch file.kind {
+            case .directory, .socket: return []
+            case .other: return finding(.wrong, "is no regular file", write)
+            case .regular: break
+            }
+            if file.sizeBytes == 0 { return finding(.wrong, "is empty", write) }
+            guard file.mode & 0o077 == 0 else {
+                return finding(
+                    .note, "has the permissions \(String(file.mode, radix: 8)): others than root may use it",
+                    "chmod 600 \(path)")
+            }
+            return []
+        }
+    }
+}

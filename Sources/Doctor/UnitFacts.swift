@@ -1,0 +1,69 @@
+/// What systemd has of one unit.
+package struct UnitFacts: Sendable, Hashable {
+    package let id: String
+    /// `loaded`, `not-found`, `masked`, `bad-setting`, `error`.
+    package let loadState: String
+    package let activeState: String
+    package let subState: String
+    /// `enabled`, `disabled`, `static`; empty: there is no file.
+    package let fileState: String
+    package let fragment: String
+    package let dropIns: [String]
+    /// Its files were changed since systemd read them.
+    package let needsReload: Bool
+    package let restarts: Int
+    /// `success`, or how it failed last.
+    package let result: String
+    /// Empty: root.
+    package let user: String
+    /// 0: it does not run.
+    package let process: Int
+    /// What `ListenStream=` and its kin have: `127.0.0.1:8080 (Stream)`.
+    package let listens: [String]
+    /// It sees no home directories.
+    package let hidesHome: Bool
+    /// Its /tmp and /var/tmp are its own.
+    package let hasOwnTemporaryFiles: Bool
+
+    package var isLoaded: Bool { loadState == "loaded" }
+    package var isActive: Bool { activeState == "active" || activeState == "reloading" }
+
+    /// The properties to ask systemd for, as `systemctl show -p` takes them.
+    package static let properties =
+        "Id,LoadState,ActiveState,SubState,UnitFileState,FragmentPath,DropInPaths,NeedDaemonReload,Listen,NRestarts,"
+        + "Result,User,MainPID,ProtectHome,PrivateTmp"
+
+    /// Reads the output of `systemctl show UNIT… -p …`: lines KEY=VALUE, a blank line between two units. A key that has
+    /// several values comes once for each. Lines of another form are left out.
+    package static func read(_ output: String) -> [UnitFacts] {
+        var units: [[String: [String]]] = [[:]]
+        for line in output.split(separator: "\n", omittingEmptySubsequences: false) {
+            guard let equals = line.firstIndex(of: "=") else {
+                if line.isEmpty { units.append([:]) }
+                continue
+            }
+            let (key, value) = (String(line[..<equals]), String(line[line.index(after: equals)...]))
+            units[units.count - 1][key, default: []].append(value)
+        }
+        return units.filter { $0["Id"] != nil }.map(UnitFacts.init(values:))
+    }
+
+    private init(values: [String: [String]]) {
+        func value(_ key: String) -> String { values[key]?.last ?? "" }
+        id = value("Id")
+        loadState = value("LoadState")
+        activeState = value("ActiveState")
+        subState = value("SubState")
+        fileState = value("UnitFileState")
+        fragment = value("FragmentPath")
+        dropIns = value("DropInPaths").split(separator: " ").map(String.init)
+        needsReload = value("NeedDaemonReload") == "yes"
+        restarts = Int(value("NRestarts")) ?? 0
+        result = value("Result")
+        user = value("User")
+        process = Int(value("MainPID")) ?? 0
+        listens = (values["Listen"] ?? []).filter { !$0.isEmpty }
+        hidesHome = ["yes", "tmpfs"].contains(value("ProtectHome"))
+        hasOwnTemporaryFiles = ["yes", "connected", "disconnected"].contains(value("PrivateTmp"))
+    }
+}

@@ -1,0 +1,40 @@
+package import Postgres
+
+/// Something that a daemon does in its ledger and that the role which asks may not do (posthouse-operate(7),
+/// "Security").
+package struct MissingPrivilege: Sendable, Hashable {
+    /// `TABLE events`, `SEQUENCE event_ids` or `SCHEMA public`, for a GRANT.
+    package let object: String
+    /// A word of GRANT; or `OWNER`, which no GRANT gives.
+    package let privilege: String
+
+    /// Over the schema that tables are found in. A sequence of an identity column needs no privilege of its own.
+    static let statement = Statement<(), MissingPrivilege>(
+        "missing_privileges",
+        """
+        SELECT 'TABLE ' || c.relname::text, p.privilege
+        FROM pg_class c CROSS JOIN unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS p (privilege)
+        WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition
+          AND c.relnamespace = current_schema()::regnamespace
+          AND (c.relname <> 'schema_migrations' OR p.privilege = 'SELECT')
+          AND NOT has_table_privilege(c.oid, p.privilege)
+        UNION ALL
+        SELECT 'TABLE attempts', 'OWNER' FROM pg_class c
+        WHERE c.relname = 'attempts' AND c.relnamespace = current_schema()::regnamespace
+          AND NOT pg_has_role(c.relowner, 'USAGE')
+        UNION ALL
+        SELECT 'SEQUENCE ' || c.relname::text, 'USAGE' FROM pg_class c
+        WHERE c.relkind = 'S' AND c.relnamespace = current_schema()::regnamespace
+          AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid
+                                                    AND d.deptype = 'i')
+          AND NOT has_sequence_privilege(c.oid, 'USAGE')
+        UNION ALL
+        SELECT 'SCHEMA ' || current_schema()::text, 'CREATE'
+        WHERE NOT has_schema_privilege(current_schema()::text, 'CREATE')
+        ORDER BY 1, 2
+        """, row: MissingPrivilege.init)
+
+    package static func read(from pool: Pool) async throws(DatabaseError) -> [MissingPrivilege] {
+        try await pool.withSession { session throws(DatabaseError) in try session.run(statement, ()) }
+    }
+}

@@ -1,0 +1,35 @@
+import Configuration
+import Doctor
+import Glibc
+
+/// What root, who reads everything, finds out for `posthouse check` about the daemon's own view of a configuration.
+/// Nothing for other users, and nothing within the unit.
+enum DaemonsView {
+    /// One line each.
+    static func warnings(_ outcome: LoadOutcome, path: String) async -> [String] {
+        guard geteuid() == 0, getenv("CREDENTIALS_DIRECTORY") == nil else { return [] }
+        let unread = outcome.outside.unreadCredentials
+        var warnings: [String] = []
+        if !unread.isEmpty {
+            warnings.append(
+                "\(unread.count) \(unread.count == 1 ? "credential is" : "credentials are") handed over by systemd and "
+                    + "cannot be read here: \(unread.joined(separator: ", "))")
+        }
+        guard let units = try? await Systemctl.units(),
+            let service = units.first(where: { $0.id == UnitFindings.service && $0.isLoaded })
+        else { return warnings }
+        if let loaded = try? await Systemctl.credentials() {
+            let missing = CredentialFindings.unloaded(
+                outcome.outside.credentials, loaded: loaded, status: Examination.status)
+            warnings += missing.map {
+                "the unit does not hand over the credential \($0): \(CredentialFindings.line($0)) below [Service] does "
+                    + "(systemctl edit posthouse)"
+            }
+        }
+        let paths = ([path] + outcome.outside.files).map(Examination.absolute)
+        warnings += Examination.ofReading(paths, service).filter { $0.state == .wrong }.map { finding in
+            finding.text + (finding.advice.map { "; \($0)" } ?? "")
+        }
+        return warnings
+    }
+}

@@ -1,0 +1,88 @@
+import ArgumentParser
+import Configuration
+import Doctor
+import Glibc
+import Ledger
+import Postgres
+import Vocabulary
+
+/// Asks the database for `posthouse doctor`, over one connection. A question that is refused leaves the others.
+struct DatabaseExamination {
+    let configuration: Configuration
+    /// The configuration file.
+    let path: String
+
+    private var isOwn: Bool { !configuration.database.usesPrivateCluster }
+
+    func findings() async -> [DoctorFinding] {
+        do {
+            let settings = try DatabaseAccess.forCommand(configuration, statementTimeout: Examination.limit)
+            let target = isOwn ? "\(settings)" : "the private cluster in \(configuration.embedded.directory)"
+            return try await DatabaseAccess.withPool(settings) { pool in await ask(pool, target) }
+        } catch let complaint as Complaint {
+            // 78: the url is a secret that is not here; that says nothing of the database.
+            let state: DoctorFinding.State = complaint.code == Exit.configuration ? .unknown : .wrong
+            return [DoctorFinding(.database, state, "\(complaint)")]
+        } catch {
+            return [DoctorFinding(.database, .wrong, "\(error)")]
+        }
+    }
+
+    private func ask(_ pool: Pool, _ target: String) async -> [DoctorFinding] {
+        let facts: ServerFacts
+        let schema: SchemaVersion
+        do throws(DatabaseError) {
+            facts = try await ServerFacts.read(from: pool)
+            schema = try await SchemaVersion.read(from: pool)
+        } catch {
+            guard error.isConnectionLevel else { return [DoctorFinding(.database, .wrong, "\(target): \(error)")] }
+            return [
+                DatabaseFindings.unreachable(
+                    target: target, reason: "\(error)", path: path, isRoot: geteuid() == 0)
+            ]
+        }
+        var found = DatabaseFindings.server(facts, target: target)
+        found += await part(.clock) {
+            DatabaseFindings.clock(try await ClockReading.take(from: pool, now: ThisProcess.now))
+        }
+        found += await part(.settings) {
+            let refusal = try await pool.withSession { session throws(DatabaseError) in
+                try Durability.refusal(on: session)
+            }
+            let advice = isOwn ? try await ServerAdvice.lines(in: pool) : nil
+            return DatabaseFindings.settings(refusal: refusal.map { "\($0)" }, advice: advice)
+        }
+        found += await part(.database) {
+            let isCurrent = schema.database == schema.program
+            let unfinished = isCurrent ? try await IndexMigration.unfinished(in: pool) : []
+            return DatabaseFindings.schema(schema, unfinished: unfinished)
+        }
+        guard schema.database != nil else { return found }
+        found += await part(.privileges) {
+            DatabaseFindings.privileges(facts, missing: try await MissingPrivilege.read(from: pool))
+        }
+        found += await part(.tables) {
+            let largest = try await TableSize.largest(DatabaseFindings.tablesShown, in: pool)
+            return DatabaseFindings.tables(largest, databaseBytes: facts.databaseBytes)
+        }
+        found += await part(.deliveries) {
+            let status = try await LedgerStatus.read(from: pool)
+            let receivers = configuration.integrations.map {
+                DeliveryFindings.Receiver(name: $0.name, host: $0.url.host)
+            }
+            return DeliveryFindings.of(status, receivers: receivers)
+                + DeliveryFindings.daemons(status.daemons, version: Posthouse.version)
+        }
+        return found
+    }
+
+    private func part(
+        _ area: DoctorFinding.Area, _ body: () async throws -> [DoctorFinding]
+    ) async -> [DoctorFinding] {
+        do {
+            return try await body()
+        } catch {
+            return [DoctorFinding(area, .unknown, "\(error)")]
+        }
+    }
+}
