@@ -109,8 +109,6 @@ let package = Package(
                 "API", "Cluster", "Configuration", "Doctor", "HTTPClient", "HTTPServer", "Inbound", "JSONText",
                 "Ledger", "Linux", "Observing", "Outbound", "Postgres", "Systemd", "Vocabulary", nio, nioPosix,
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
-                .product(name: "Subprocess", package: "swift-subprocess"),
-                .product(name: "SystemPackage", package: "swift-system"),
             ],
             swiftSettings: sharedSettings),
 

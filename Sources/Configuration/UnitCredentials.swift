@@ -1,29 +1,64 @@
+/// One credential that a unit hands to its service.
+package struct UnitCredential: Sendable, Hashable {
+    package let name: String
+    /// The file that it is read from; nil: its value is in the unit itself, or systemd finds it by its name.
+    package let path: String?
+
+    package init(name: String, path: String?) {
+        self.name = name
+        self.path = path
+    }
+}
+
 /// The credentials that a unit of systemd hands to its service, by the text of its files.
+///
+/// Not by `systemctl show -p LoadCredential`: systemd 252 prints `[unprintable]`.
 package enum UnitCredentials {
-    /// The path of each credential by its name, from `LoadCredential=` and `LoadCredentialEncrypted=`. As systemd reads
-    /// them (systemd.exec(5)): a later line of the same name replaces an earlier one, and an empty value clears all.
+    /// What `LoadCredential=`, `SetCredential=` and their encrypted forms hand over. As systemd reads them
+    /// (systemd.exec(5)): a later line of the same name replaces an earlier one, and an empty value clears all of its
+    /// kind. The value of `SetCredential=` is dropped.
     /// - Parameter text: all files of the unit in the order of `systemctl cat`.
+    package static func all(in text: String) -> [UnitCredential] {
+        let (loaded, set) = read(text)
+        let files = loaded.map { UnitCredential(name: $0.name, path: $0.value.hasPrefix("/") ? $0.value : nil) }
+        let names = Set(files.map(\.name))
+        return files + set.filter { !names.contains($0.name) }.map { UnitCredential(name: $0.name, path: nil) }
+    }
+
+    /// The path of each credential by its name, of `LoadCredential=` and `LoadCredentialEncrypted=` alone. Without a
+    /// path it is one of systemd's own under the same name.
     package static func loaded(in text: String) -> [String: String] {
-        var paths: [String: String] = [:]
+        Dictionary(uniqueKeysWithValues: read(text).loaded.map { ($0.name, $0.value) })
+    }
+
+    private typealias Line = (name: String, value: String)
+
+    /// In the order of the last line of each name.
+    private static func read(_ text: String) -> (loaded: [Line], set: [Line]) {
+        var loaded: [Line] = []
+        var set: [Line] = []
         var isService = false
         for line in logicalLines(text) {
             if line.hasPrefix("[") {
                 isService = line == "[Service]"
                 continue
             }
-            guard isService, let equals = line.firstIndex(of: "="),
-                ["LoadCredential", "LoadCredentialEncrypted"].contains(trimmed(line[..<equals]))
-            else { continue }
+            guard isService, let equals = line.firstIndex(of: "=") else { continue }
             let value = trimmed(line[line.index(after: equals)...])
-            guard !value.isEmpty else {
-                paths = [:]
-                continue
+            switch trimmed(line[..<equals]) {
+            case "LoadCredential", "LoadCredentialEncrypted": apply(value, to: &loaded)
+            case "SetCredential", "SetCredentialEncrypted": apply(value, to: &set)
+            default: break
             }
-            let parts = value.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
-            // Without a path it is a credential of systemd's own under the same name.
-            paths[parts[0]] = parts.count > 1 ? parts[1] : parts[0]
         }
-        return paths
+        return (loaded, set)
+    }
+
+    private static func apply(_ value: String, to list: inout [Line]) {
+        guard !value.isEmpty else { return list.removeAll() }
+        let parts = value.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
+        list.removeAll { $0.name == parts[0] }
+        list.append((parts[0], parts.count > 1 ? parts[1] : parts[0]))
     }
 
     /// Lines without comments, blanks around them and line breaks behind a backslash (systemd.syntax(7)).

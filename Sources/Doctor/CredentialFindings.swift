@@ -1,3 +1,4 @@
+package import Configuration
 package import Linux
 
 /// Compares the credentials that the configuration names with those that the unit hands over, and looks at their files.
@@ -57,7 +58,8 @@ package enum CredentialFindings {
     private static func notLoaded(_ name: String) -> DoctorFinding {
         DoctorFinding(
             .credentials, .wrong, "the configuration names the credential \(name), which the unit does not hand over",
-            do: "systemctl edit posthouse, below [Service]: \(line(name)); then systemctl reload posthouse")
+            do: "posthouse secret add \(name); where its file is there already, systemctl edit posthouse, below [Service]: "
+                + "\(line(name)); then systemctl reload posthouse")
     }
 
     private static func notNamed(_ one: UnitCredential) -> DoctorFinding {
@@ -76,7 +78,7 @@ package enum CredentialFindings {
         func finding(_ state: DoctorFinding.State, _ text: String, _ advice: String?) -> [DoctorFinding] {
             [DoctorFinding(.credentials, state, "\(subject) \(text)", do: advice)]
         }
-        let write = "install -m 600 /dev/stdin \(path), paste the secret, Ctrl-D; then systemctl reload posthouse"
+        let write = "posthouse secret add \(one.name), then systemctl reload posthouse"
         switch status(path) {
         case .failure(.missing): return finding(.wrong, "is not there", write)
         case .failure(.notPermitted): return finding(.unknown, "cannot be seen by this user", "run this as root")

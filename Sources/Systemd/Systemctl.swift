@@ -4,9 +4,13 @@ internal import SystemPackage
 
 /// Asks the service manager by its own command, systemctl(1).
 package enum Systemctl {
-    package struct Failure: Error, Sendable {
+    package struct Failure: Error, Sendable, CustomStringConvertible {
         /// One line: what was run, and what it said.
         package let text: String
+
+        package init(text: String) { self.text = text }
+
+        package var description: String { text }
     }
 
     /// Of the output. A unit with its drop-ins has some kilobytes.
@@ -24,6 +28,17 @@ package enum Systemctl {
     /// - Parameter unit: with its suffix. Throws for a unit that systemd does not know.
     package static func unitText(_ unit: String) async throws(Failure) -> String {
         try await output(of: ["cat", "--no-pager", "--", unit])
+    }
+
+    /// The properties of units as `systemctl show` prints them.
+    package static func properties(_ names: String, of units: [String]) async throws(Failure) -> String {
+        try await output(of: ["show", "--no-pager", "-p", names, "--"] + units)
+    }
+
+    /// `systemd 252 (252.39-1~deb12u2)`; throws where it is not installed.
+    package static func version() async throws(Failure) -> String {
+        let text = try await output(of: ["--version"])
+        return text.split(whereSeparator: \.isNewline).first.map(String.init) ?? ""
     }
 
     /// Has systemd read all files of units again.

@@ -46,13 +46,13 @@ struct CredentialFindingsTests {
             SetCredential=b:both
             """
         #expect(
-            UnitCredential.read(text) == [
+            UnitCredentials.all(in: text) == [
                 UnitCredential(name: "a", path: "/etc/a:b"), UnitCredential(name: "b", path: "/etc/new"),
                 UnitCredential(name: "long", path: "/etc/long"), UnitCredential(name: "store", path: nil),
                 UnitCredential(name: "sealed", path: "/etc/sealed"), UnitCredential(name: "unit", path: nil),
             ])
-        #expect(!"\(UnitCredential.read(text))".contains("a secret"))
-        #expect(UnitCredential.read("").isEmpty)
+        #expect(!"\(UnitCredentials.all(in: text))".contains("a secret"))
+        #expect(UnitCredentials.all(in: "").isEmpty)
     }
 
     @Test("All is fine where the unit hands over what the configuration names")

@@ -15,10 +15,10 @@ enum DaemonsView {
                 "\(unread.count) \(unread.count == 1 ? "credential is" : "credentials are") handed over by systemd and "
                     + "cannot be read here: \(unread.joined(separator: ", "))")
         }
-        guard let units = try? await Systemctl.units(),
+        guard let units = try? await UnitExamination.units(),
             let service = units.first(where: { $0.id == UnitFindings.service && $0.isLoaded })
         else { return warnings }
-        if let loaded = try? await Systemctl.credentials() {
+        if let loaded = try? await UnitExamination.credentials() {
             let missing = CredentialFindings.unloaded(
                 outcome.outside.credentials, loaded: loaded, status: Examination.status)
             warnings += missing.map {

@@ -38,7 +38,7 @@ struct Examination {
     private func ofSystemd(_ outcome: LoadOutcome) async -> [DoctorFinding] {
         let units: [UnitFacts]?
         do {
-            units = try await Systemctl.units()
+            units = try await UnitExamination.units()
         } catch {
             return [DoctorFinding(.unit, .unknown, "\(error)")]
         }
@@ -57,7 +57,7 @@ struct Examination {
         // A file that is no TOML names nothing: that is no reason to call a credential useless.
         let isRead = outcome.configuration != nil || outcome.outside != OutsideReferences()
         do {
-            let loaded = try await Systemctl.credentials()
+            let loaded = try await UnitExamination.credentials()
             return await Self.bounded(.credentials, within: Self.limit) {
                 CredentialFindings.of(
                     named: isRead ? outcome.outside.credentials : nil, files: outcome.outside.files, loaded: loaded,
@@ -124,7 +124,7 @@ struct Examination {
     private static func ofVersions() async -> [DoctorFinding] {
         let release = try? SecretReader.system.readFile("/etc/os-release", releaseBytesMax).get()
         return VersionFindings.of(
-            program: Posthouse.version, systemd: await Systemctl.version(),
+            program: Posthouse.version, systemd: await UnitExamination.version(),
             release: release.map { String(decoding: $0.bytes, as: UTF8.self) })
     }
 
