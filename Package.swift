@@ -57,7 +57,7 @@ let package = Package(
             ],
             swiftSettings: sharedSettings),
         .target(
-            name: "HTTPServer", dependencies: ["Vocabulary", nio, nioPosix, nioHTTP, nioTLS],
+            name: "HTTPServer", dependencies: ["Linux", "Vocabulary", nio, nioPosix, nioHTTP, nioTLS],
             swiftSettings: sharedSettings),
         .target(
             name: "HTTPClient", dependencies: ["Linux", "Vocabulary", nio, nioPosix, nioHTTP, nioTLS, nioTLSEvents],

@@ -1,4 +1,5 @@
 import Glibc
+import Linux
 import NIOCore
 import NIOPosix
 import NIOSSL
@@ -84,6 +85,9 @@ final class Dial {
         guard !isOver else { return }
         guard let address = candidates.popFirst() else {
             return end(failure ?? .connectFailed("\(client.endpoint.host) has no address"))
+        }
+        guard Descriptors.shortage(reserve: HTTPClientLimits.descriptorsReserved) == nil else {
+            return end(.connectFailed("no file descriptor is left for a connection; raise LimitNOFILE= of the unit"))
         }
         let tls: NIOSSLClientHandler?
         do {

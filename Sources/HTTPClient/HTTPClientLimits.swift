@@ -4,6 +4,8 @@ package import NIOCore
 package enum HTTPClientLimits {
     /// Addresses of one name that are tried; further ones are left out.
     package static let candidatesMax = 8
+    /// No connection is opened while fewer descriptors are left: the database and the runtime need some, too.
+    package static let descriptorsReserved = 16
     /// Requests of one client that wait for a free connection; more are refused.
     package static let requestsWaitingMax = 4_096
     /// Bodies up to this many bytes are copied after their head: cheaper than a second buffer down the pipeline.

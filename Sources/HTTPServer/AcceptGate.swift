@@ -4,7 +4,7 @@ import NIOCore
 /// queue, where they cost nothing, until one closes. Sits in the listening channel, before the handler that passes
 /// connections to their loops.
 ///
-/// It also rests after an accept that failed, as without a descriptor left. A listener that stays registered for
+/// It rests while few descriptors are left, and after an accept that failed. A listener that stays registered for
 /// reading then would be found readable again and again, and its loop would take a whole core: a failed accept leaves
 /// NIO's read pending, and only switching off `autoRead` ends the registration.
 final class AcceptGate: ChannelDuplexHandler {
@@ -18,6 +18,7 @@ final class AcceptGate: ChannelDuplexHandler {
     /// Connections that one read may bring; accepting stops this many below the limit.
     private let batch: Int
     private let rest: TimeAmount
+    private let descriptors: () -> CInt?
     private let shortage: (AcceptFailure) -> Void
     private let reportInterval: TimeAmount
     /// When a failure was reported last.
@@ -29,11 +30,15 @@ final class AcceptGate: ChannelDuplexHandler {
     private var waking: Scheduled<Void>?
     private var context: ChannelHandlerContext?
 
-    /// - Parameter shortage: called with the first accept that fails for want of descriptors, and with a later one no
-    ///   more often than every `limits.acceptReportInterval`.
+    /// - Parameters:
+    ///   - descriptors: asked before each read: EMFILE or ENFILE where there are too few (`Descriptors`).
+    ///   - shortage: called with the first time that nothing can be accepted for want of descriptors, and with a later
+    ///     one no more often than every `limits.acceptReportInterval`.
     init(
-        _ connections: Connections, limits: HTTPServerLimits, shortage: @escaping (AcceptFailure) -> Void = { _ in }
+        _ connections: Connections, limits: HTTPServerLimits, descriptors: @escaping () -> CInt? = { nil },
+        shortage: @escaping (AcceptFailure) -> Void = { _ in }
     ) {
+        self.descriptors = descriptors
         self.shortage = shortage
         reportInterval = TimeAmount(limits.acceptReportInterval)
         self.connections = connections
@@ -58,6 +63,8 @@ final class AcceptGate: ChannelDuplexHandler {
     func read(context: ChannelHandlerContext) {
         if isClosed || waking != nil {
             isReadHeld = true
+        } else if let code = descriptors() {
+            fail(code, context)
         } else {
             context.read()
         }
@@ -77,13 +84,17 @@ final class AcceptGate: ChannelDuplexHandler {
     /// Rests. Errors after which NIO goes on listening arrive here, and those after which it closes the listener.
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         guard let error = error as? IOError else { return context.fireErrorCaught(error) }
-        setAutoRead(false, context)
-        beginRest(context)
-        report(error, at: context.eventLoop.now)
+        fail(error.errnoCode, context)
     }
 
-    private func report(_ error: IOError, at now: NIODeadline) {
-        guard let scope = AcceptFailure.Scope(error.errnoCode) else { return }
+    private func fail(_ code: CInt, _ context: ChannelHandlerContext) {
+        setAutoRead(false, context)
+        beginRest(context)
+        report(code, at: context.eventLoop.now)
+    }
+
+    private func report(_ code: CInt, at now: NIODeadline) {
+        guard let scope = AcceptFailure.Scope(code) else { return }
         unreported += 1
         if let reported, now < reported + reportInterval { return }
         shortage(AcceptFailure(scope: scope, count: unreported))
@@ -101,6 +112,7 @@ final class AcceptGate: ChannelDuplexHandler {
         guard let context, waking != nil else { return }
         // Switching `autoRead` on reads at once, past this gate. Once accepting has stopped, nothing is.
         if isClosed { return connections.hasStoppedAccepting ? () : beginRest(context) }
+        if let code = descriptors() { return fail(code, context) }
         waking?.cancel()
         waking = nil
         isReadHeld = false

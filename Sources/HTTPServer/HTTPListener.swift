@@ -1,3 +1,4 @@
+import Linux
 package import NIOCore
 import NIOHTTP1
 import NIOPosix
@@ -117,7 +118,10 @@ extension HTTPListener {
             .serverChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
                     try channel.pipeline.syncOperations.addHandler(
-                        AcceptGate(connections, limits: limits, shortage: shortage))
+                        AcceptGate(
+                            connections, limits: limits,
+                            descriptors: { Descriptors.shortage(reserve: limits.descriptorsReserved) },
+                            shortage: shortage))
                 }
             }
             // A client may close its side after its request; it still gets its answer.

@@ -23,6 +23,8 @@ package struct HTTPServerLimits: Sendable {
     package var acceptReportInterval: Duration = .seconds(60)
     /// Length of that queue.
     package var backlog = Limits.listenBacklog
+    /// No connection is accepted while fewer descriptors are left: deliveries and the database need some, too.
+    package var descriptorsReserved = 64
     /// Bytes of a refused request's body that are read and dropped so that the connection can be kept.
     package var discardBytesMax = 64 << 10
     /// Bytes of all unfinished bodies of the listener together; the request that exceeds it is answered 503.

@@ -41,7 +41,7 @@ extension JournalEntry {
         case .refusals(let source, let status, let count):
             "refused \(counted(count, "more request")) to \(named(source: source)) with \(status) within a second"
         case .acceptFailed(let listen, let isMachine, let count):
-            "no file descriptor is left, \(counted(count, "time")) nothing could be accepted on \(listen): clients wait; "
+            "too few file descriptors are left, \(counted(count, "time")) nothing could be accepted on \(listen): clients wait; "
                 + (isMachine ? "raise the machine's fs.file-max" : "raise LimitNOFILE= of the unit")
         case .transferResolved(let trail): moved(trail) + ending(trail.transaction)
         case .transferVoided(let trail, let explanation):

@@ -32,4 +32,41 @@ import Testing
             ])
         _ = try? channel.finish()
     }
+
+    /// Counts the reads that reach the listener.
+    private final class Reads: ChannelOutboundHandler {
+        typealias OutboundIn = Never
+        var count = 0
+        func read(context: ChannelHandlerContext) {
+            count += 1
+            context.read()
+        }
+    }
+
+    @Test("With few descriptors left it does not accept, says so once, and goes on when there are more")
+    func fewLeft() throws {
+        let reports = Mutex<[AcceptFailure]>([])
+        let code = Mutex<CInt?>(nil)
+        let gate = AcceptGate(Connections(), limits: HTTPServerLimits(), descriptors: { code.withLock { $0 } }) {
+            failure in
+            reports.withLock { $0.append(failure) }
+        }
+        let reads = Reads()
+        let channel = EmbeddedChannel()
+        try channel.pipeline.syncOperations.addHandlers([reads, gate])
+        channel.read()
+        #expect(reads.count == 1)
+        code.withLock { $0 = EMFILE }
+        for _ in 0..<10 {
+            channel.read()
+            channel.embeddedEventLoop.advanceTime(by: .milliseconds(500))
+        }
+        #expect(reads.count == 1)
+        #expect(reports.withLock { $0 } == [AcceptFailure(scope: .process, count: 1)])
+        code.withLock { $0 = nil }
+        channel.embeddedEventLoop.advanceTime(by: .milliseconds(500))
+        channel.read()
+        #expect(reads.count >= 2)
+        _ = try? channel.finish()
+    }
 }

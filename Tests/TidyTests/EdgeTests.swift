@@ -29,7 +29,7 @@ struct EdgeTests {
         "Linux": ["CLinux"],
         "Postgres": ["CLibpq", "Linux"],
         "Systemd": ["CSystemd", "Linux"],
-        "HTTPServer": ["Vocabulary"],
+        "HTTPServer": ["Linux", "Vocabulary"],
         "HTTPClient": ["Linux", "Vocabulary"],
         "Cluster": ["Linux", "Vocabulary"],
         "Configuration": ["CToml", "Vocabulary"],

@@ -1,0 +1,20 @@
+internal import Glibc
+
+/// File descriptors that this process may still open.
+///
+/// A process must not use its last one: libdispatch looks at its threads in /proc now and then, and ends the process if
+/// it cannot open a file (`_dispatch_workq_count_runnable_workers` in its src/event/workqueue.c). So whoever opens
+/// connections asks first.
+package enum Descriptors {
+    /// Whether fewer than `reserve` are left below this process's limit, or the machine has none.
+    /// - Returns: nil: there are enough; else EMFILE or ENFILE, as open(2) has them.
+    package static func shortage(reserve: Int) -> CInt? {
+        // The kernel gives the lowest number that is free, so where numbers are low there is room above.
+        let probe = open("/", O_PATH | O_CLOEXEC)
+        guard probe >= 0 else { return errno == ENFILE ? ENFILE : EMFILE }
+        close(probe)
+        var limit = rlimit()
+        guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return nil }
+        return Int(clamping: limit.rlim_cur) - Int(probe) > reserve ? nil : EMFILE
+    }
+}
