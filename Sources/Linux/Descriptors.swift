@@ -10,7 +10,7 @@ package enum Descriptors {
     /// - Returns: nil: there are enough; else EMFILE or ENFILE, as open(2) has them.
     package static func shortage(reserve: Int) -> CInt? {
         // The kernel gives the lowest number that is free, so where numbers are low there is room above.
-        let probe = open("/", O_PATH | O_CLOEXEC)
+        let probe = open("/", O_RDONLY | O_CLOEXEC)
         guard probe >= 0 else { return errno == ENFILE ? ENFILE : EMFILE }
         close(probe)
         var limit = rlimit()
