@@ -11,9 +11,9 @@ import Testing
     @Test("Accepts that fail for want of descriptors are reported with the first, then once a minute with their number")
     func shortage() throws {
         let reports = Mutex<[AcceptFailure]>([])
-        let gate = AcceptGate(Connections(), limits: HTTPServerLimits()) { failure in
-            reports.withLock { $0.append(failure) }
-        }
+        let gate = AcceptGate(
+            Connections(), limits: HTTPServerLimits(),
+            shortage: { failure in reports.withLock { $0.append(failure) } })
         let channel = EmbeddedChannel(handler: gate)
         func fail(_ code: CInt, times: Int = 1) {
             for _ in 0..<times {
