@@ -33,7 +33,7 @@ package struct ListedSecret: Sendable, Hashable {
 
 /// Puts together what is stored, what the unit hands over, and what the configuration names.
 package enum SecretInventory {
-    /// In this order: the files of the directory, credentials from elsewhere, files elsewhere, credentials from nowhere.
+    /// In this order: the directory's files, credentials from elsewhere, files elsewhere, credentials from nowhere.
     /// - Parameters:
     ///   - stored: the names of files in the directory of `place`.
     ///   - handedOver: paths by name of credential (`UnitCredentials`); nil: there is no unit.

@@ -7,8 +7,8 @@ package enum SecretName {
     package static let expected =
         "1 to \(bytesMax) of A-Z a-z 0-9 _ . -, beginning with a letter, a digit or _, and not a secret itself"
 
-    /// Stricter than systemd (systemd.exec(5), LoadCredential=: a file name of ASCII without a colon). The name needs no
-    /// quotes in a shell, a unit and the configuration, is no option and no hidden file.
+    /// Stricter than systemd (systemd.exec(5), LoadCredential=: a file name of ASCII without a colon). The name needs
+    /// no quotes in a shell, a unit and the configuration, is no option and no hidden file.
     package static func isValid(_ text: String) -> Bool {
         guard let first = text.utf8.first, text.utf8.count <= bytesMax, !SourceText.looksSecret(text) else {
             return false

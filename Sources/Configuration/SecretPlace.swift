@@ -43,7 +43,7 @@ package struct SecretPlace: Sendable, Hashable {
         return SecretPlace(directory: usualDirectory, unit: hasSystemd ? Unit(name: unit) : nil)
     }
 
-    /// `posthouse` and `posthouse.service` as `posthouse.service`; nil for what is no name of a service (systemd.unit(5)).
+    /// `posthouse` and `posthouse.service` as `posthouse.service`; nil: not the name of a service (systemd.unit(5)).
     package static func unitName(_ text: String) -> String? {
         let suffix = ".service"
         let name = text.hasSuffix(suffix) ? text : text + suffix

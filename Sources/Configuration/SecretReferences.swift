@@ -11,7 +11,7 @@ package struct NamedSecret: Sendable, Hashable {
     package let user: String
 }
 
-/// Finds the secrets that a configuration names, without reading them. Errors other than those of TOML do not hinder it.
+/// Finds the secrets that a configuration names, without reading them, whatever errors beyond TOML's it has.
 package enum SecretReferences {
     /// All of a file in its order; environment variables are left out, because nothing is stored of them.
     /// - Parameter fileName: the path of the configuration; relative paths in it count from its directory.

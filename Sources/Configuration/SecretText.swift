@@ -25,10 +25,9 @@ package enum SecretText {
     /// The secret without the one line break that editors, terminals and `echo` leave at its end.
     package static func read(_ bytes: [UInt8]) throws(Refusal) -> Secret {
         var bytes = bytes[...]
-        if bytes.last == UInt8(ascii: "\n") {
-            bytes.removeLast()
-            if bytes.last == UInt8(ascii: "\r") { bytes.removeLast() }
-        }
+        if bytes.last == UInt8(ascii: "\n") { bytes.removeLast() }
+        // Without a line feed, too: with that of its file it would be a line break to the daemon.
+        if bytes.last == UInt8(ascii: "\r") { bytes.removeLast() }
         guard bytes.contains(where: { !blanks.contains($0) }) else { throw .empty }
         guard bytes.count <= bytesMax else { throw .tooLong }
         guard !bytes.contains(0) else { throw .zeroByte }

@@ -58,8 +58,8 @@ package enum CredentialFindings {
     private static func notLoaded(_ name: String) -> DoctorFinding {
         DoctorFinding(
             .credentials, .wrong, "the configuration names the credential \(name), which the unit does not hand over",
-            do: "posthouse secret add \(name); where its file is there already, systemctl edit posthouse, below [Service]: "
-                + "\(line(name)); then systemctl reload posthouse")
+            do: "posthouse secret add \(name); where its file is there already, systemctl edit posthouse, below "
+                + "[Service]: \(line(name)); then systemctl reload posthouse")
     }
 
     private static func notNamed(_ one: UnitCredential) -> DoctorFinding {

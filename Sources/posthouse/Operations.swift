@@ -40,8 +40,8 @@ struct Operations: Sendable {
         }
     }
 
-    /// Ready means that a connection is open, that a renewal of the lease was committed lately, and that the database did
-    /// not refuse the last webhooks.
+    /// Ready means that a connection is open, that a renewal of the lease was committed lately, and that the database
+    /// did not refuse the last webhooks.
     private var readiness: HTTPAnswer {
         guard pool.isReachable else { return .text(503, "the database is out of reach\n") }
         guard registration.mayStart else { return .text(503, "the database has not committed lately\n") }

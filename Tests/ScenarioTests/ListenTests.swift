@@ -113,7 +113,7 @@ import Vocabulary
         let child = try relay.launch(by: ["prlimit", "--nofile=160:160"])
         #expect(relay.waitForLine("ready on ", within: 60) != nil)
         let idle = try (0..<200).map { _ in try Socket.connect(port: relay.port) }
-        // All descriptors are taken but the 64 that are kept for other uses, and further clients wait in the kernel's queue.
+        // All descriptors are taken but the 64 that are kept; further clients wait in the kernel's queue.
         func open() -> Int {
             (try? FileManager.default.contentsOfDirectory(atPath: "/proc/\(child.identifier)/fd").count) ?? 0
         }

@@ -1,8 +1,8 @@
 import JSONText
 package import Vocabulary
 
-/// The message of `posthouse test`, in the shape of an `OperationalMessage`. It is stored nowhere, and sent whatever the
-/// integration's `events` are.
+/// The message of `posthouse test`, in the shape of an `OperationalMessage`. It is stored nowhere, and sent whatever
+/// the integration's `events` are.
 package enum TestMessage {
     package static let type = "posthouse.test"
 
