@@ -36,6 +36,10 @@ package struct SecretReader: Sendable {
     /// The name, or else the number, of the user that this process runs as.
     package var userName: @Sendable () -> String = { "\(geteuid())" }
 
+    /// The credentials of the daemon that runs, for commands beside it; nil: this process may not look, or there are
+    /// none.
+    package var daemonsCredentials: @Sendable () -> String? = { nil }
+
     /// The process's own environment and the file system.
     package static let system = SecretReader(
         environment: { name in getenv(name).map { String(cString: $0) } },
@@ -57,6 +61,11 @@ package struct SecretReader: Sendable {
         userName: {
             guard let entry = getpwuid(geteuid()), let name = entry.pointee.pw_name else { return "\(geteuid())" }
             return String(cString: name)
+        },
+        daemonsCredentials: {
+            // As systemd lays them out for the unit of the package (systemd.exec(5)).
+            let directory = "/run/credentials/posthouse.service"
+            return access(directory, R_OK | X_OK) == 0 ? directory : nil
         })
 
     /// Reads regular files only, opened without blocking: a FIFO in the place of a secret must not hold up a start.

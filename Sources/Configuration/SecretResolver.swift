@@ -72,12 +72,17 @@ struct SecretResolver: Sendable {
             }
             return outcome(Array(value.utf8), isReadableByOthers: false)
         case .credential(let name):
-            guard let credentials = reader.environment(Self.credentialsDirectory) else {
-                return .unreadable(
-                    reason: "$CREDENTIALS_DIRECTORY is not set, as it is outside the unit",
-                    isExcused: purpose == .check)
+            if let credentials = reader.environment(Self.credentialsDirectory) {
+                return file(credentials + "/" + name, of: reference, judgesMode: false)
             }
-            return file(credentials + "/" + name, of: reference, judgesMode: false)
+            // What is not among them may come with the next reload.
+            if purpose == .check, let credentials = reader.daemonsCredentials(),
+                case .success(let file) = reader.readFile(credentials + "/" + name, ConfigurationLimits.secretBytesMax)
+            {
+                return outcome(file.bytes, isReadableByOthers: false)
+            }
+            return .unreadable(
+                reason: "$CREDENTIALS_DIRECTORY is not set, as it is outside the unit", isExcused: purpose == .check)
         case .file(let path):
             return file(self.path(path), of: reference, judgesMode: true)
         }

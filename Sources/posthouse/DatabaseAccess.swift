@@ -123,8 +123,7 @@ struct Complaint: Error, CustomStringConvertible {
         Complaint(
             """
             the secret of \(what) cannot be read here (posthouse check names it); one that systemd hands to the daemon \
-            can be read as the daemon's user, while it runs: runuser -u posthouse -- env \
-            CREDENTIALS_DIRECTORY=/run/credentials/posthouse.service posthouse \(command)
+            can be read by root and by the daemon's user, while it runs: runuser -u posthouse -- posthouse \(command)
             """, code: Exit.configuration)
     }
 }

@@ -11,12 +11,13 @@ struct Harness: Sendable {
     var purpose = Purpose.serve
     var fileName = "posthouse.toml"
     var isRoot = true
+    var daemonsCredentials: String?
 
     var reader: SecretReader {
-        let environment = environment
-        let files = files
+        let (environment, files, daemonsCredentials) = (environment, files, daemonsCredentials)
         return SecretReader(
-            environment: { environment[$0] }, readFile: { path, _ in files[path] ?? .failure(.notFound) })
+            environment: { environment[$0] }, readFile: { path, _ in files[path] ?? .failure(.notFound) },
+            daemonsCredentials: { daemonsCredentials })
     }
 
     func check(_ text: String) -> LoadOutcome { check(Array(text.utf8)) }

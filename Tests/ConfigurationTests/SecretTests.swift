@@ -183,6 +183,23 @@ import Vocabulary
         #expect(harness.check(text).errors.isEmpty)
     }
 
+    @Test("A command beside the daemon reads its credentials where it may; one that comes with a reload is no error")
+    func credentialsOfTheDaemon() throws {
+        var harness = Harness(purpose: .check)
+        harness.daemonsCredentials = "/run/daemon"
+        harness.files = ["/run/daemon/c": Harness.file("\(Harness.signingKey)\n")]
+        let text = Harness.minimal.replacing("{ env = \"K\" }", with: "{ credential = \"c\" }")
+        #expect(harness.check(text).diagnostics.isEmpty)
+        #expect(harness.check(text).configuration?.incompleteIntegrations == [])
+        harness.files = [:]
+        #expect(harness.check(text).errors.isEmpty)
+        #expect(harness.check(text).outside.unreadCredentials == ["c"])
+        // The daemon itself has the directory that systemd tells it.
+        harness.purpose = .serve
+        harness.files = ["/run/daemon/c": Harness.file("\(Harness.signingKey)\n")]
+        #expect(harness.check(text).errors.count == 1)
+    }
+
     @Test("Root outside the unit gets no warning for each credential: they are listed, each once")
     func credentialsThatRootCannotRead() {
         var harness = Harness(purpose: .check)

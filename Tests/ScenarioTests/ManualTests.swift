@@ -41,7 +41,7 @@ import Vocabulary
             (command, shown) = (nil, [])
         }
         var isCode = false
-        let lines = text.replacing(/ \\\n +/, with: " ").split(separator: "\n", omittingEmptySubsequences: false)
+        let lines = text.replacing(#/ \\\n +/#, with: " ").split(separator: "\n", omittingEmptySubsequences: false)
         for line in lines.map(String.init) {
             if line.hasPrefix("```") {
                 end()

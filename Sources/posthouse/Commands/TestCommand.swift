@@ -17,10 +17,8 @@ struct TestCommand: AsyncParsableCommand {
             delivery is, whatever `events` say, but past queue and breaker: no database is needed, nothing is stored, \
             nothing is retried, and a paused or failing integration is tested, too. Exits 0 if it was accepted (2xx).
 
-            The secrets of the integration must be readable here. Those that systemd hands to the daemon are, as its \
-            user, while it runs:
-              runuser -u posthouse -- env CREDENTIALS_DIRECTORY=/run/credentials/posthouse.service \\
-                posthouse test backend
+            The secrets of the integration must be readable here. Those that systemd hands to the daemon are, for root \
+            and while it runs.
             """)
 
     @OptionGroup var file: ConfigurationOption
