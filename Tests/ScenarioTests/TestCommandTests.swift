@@ -192,7 +192,7 @@ import Vocabulary
             #expect(child.waitForEnd(30) == .exited(78), "\(child.errors)")
             let errors = child.errors.joined(separator: "\n")
             #expect(errors.contains("the secret of backend cannot be read here"), "\(errors)")
-            #expect(errors.contains("CREDENTIALS_DIRECTORY=") && errors.contains("posthouse test "), "\(errors)")
+            #expect(errors.contains("runuser -u posthouse -- posthouse test "), "\(errors)")
         }
         #expect(receiver.count == 0)
         #expect(try test(relay, "crm").end == .exited(0))
