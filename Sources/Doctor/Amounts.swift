@@ -1,6 +1,6 @@
-/// Bytes as text, in units of 1024.
-enum BytesText {
-    static func write(_ bytes: Int) -> String {
+/// Bytes as text, in units of 1024: `12.5 GiB`.
+package enum BytesText {
+    package static func write(_ bytes: Int) -> String {
         guard bytes >= 1 << 10 else { return "\(bytes) B" }
         let units = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"]
         var scaled = Double(bytes) / 1_024

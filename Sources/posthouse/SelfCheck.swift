@@ -36,12 +36,7 @@ struct SelfCheck: Sendable {
             }
             isLogged = hang != nil
             if let space = relay.disk, diskWatch.look(space) {
-                relay.observe(
-                    .warning(
-                        """
-                        the disk of the private cluster has \(space.availableBytes >> 20) MiB of \
-                        \(space.sizeBytes >> 20) left; once it is full, webhooks are answered 503
-                        """))
+                relay.observe(.warning(space.lowText))
             }
             guard (try? await Task.sleep(for: interval)) != nil else { return }
         }

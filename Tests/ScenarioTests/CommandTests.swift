@@ -79,7 +79,9 @@ import Vocabulary
         try relay.directory.write("posthouse.toml", text)
         let check = try relay.command("check", "--config", relay.configuration)
         #expect(check.end == .exited(0), "\(check.errors)")
-        let sum = "3 credentials are handed over by systemd and cannot be read here: c, a, b"
+        let sum =
+            "3 credentials cannot be read here: systemd hands credentials over when the daemon starts or reloads: "
+            + "c, a, b"
         let findings = try #require(try relay.json("check")["findings"] as? [[String: Any]])
         let messages = findings.compactMap { $0["message"] as? String }
         if getuid() == 0 {

@@ -78,8 +78,10 @@ struct ListenCommand: AsyncParsableCommand {
             path = String(cString: resolved)
             free(resolved)
         }
-        let secret = String(decoding: JSONWriter.literal(path), as: UTF8.self)
-        return "\(keys), secret = { file = \(secret) }"
+        let credentials = SecretPlace.usualDirectory + "/"
+        let (kind, value) =
+            path.hasPrefix(credentials) ? ("credential", String(path.dropFirst(credentials.count))) : ("file", path)
+        return "\(keys), secret = { \(kind) = \(String(decoding: JSONWriter.literal(value), as: UTF8.self)) }"
     }
 
     private var wait: Duration? {

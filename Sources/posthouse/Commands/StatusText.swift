@@ -1,4 +1,5 @@
 import Configuration
+import Doctor
 import JSONText
 import Ledger
 import Linux
@@ -78,6 +79,10 @@ struct StatusText {
                 return notTakenUp(source.name)
             }
             guard source.heardAt == nil, !source.hasPurchases else { return nil }
+            guard source.refused.isEmpty else {
+                return "\(source.name): nothing but refused requests came yet: "
+                    + "journalctl -u posthouse POSTHOUSE_SOURCE=\(source.name) POSTHOUSE_OUTCOME=refused -o cat"
+            }
             return "\(source.name): nothing came yet; its URL at the vendor is https://YOUR-HOST/ingest/\(source.name)"
         }
     }
@@ -166,8 +171,7 @@ struct StatusText {
     private var diskRemarks: [String] {
         guard let disk, disk.isLow else { return [] }
         return [
-            "the disk of the private cluster has \(disk.availableBytes >> 20) MiB of \(disk.sizeBytes >> 20) left; "
-                + "once it is full, webhooks are answered 503"
+            disk.lowText
         ]
     }
 
@@ -210,5 +214,13 @@ struct StatusText {
                 json.member("failure", error.text)
             }
         }
+    }
+}
+
+extension DiskSpace {
+    /// What STATUS and the journal say of the private cluster's disk when it is low.
+    var lowText: String {
+        "the disk of the private cluster has \(BytesText.write(availableBytes)) of \(BytesText.write(sizeBytes)) left; "
+            + "once it is full, webhooks are answered 503"
     }
 }

@@ -12,8 +12,8 @@ enum DaemonsView {
         var warnings: [String] = []
         if !unread.isEmpty {
             warnings.append(
-                "\(unread.count) \(unread.count == 1 ? "credential is" : "credentials are") handed over by systemd and "
-                    + "cannot be read here: \(unread.joined(separator: ", "))")
+                "\(unread.count) \(unread.count == 1 ? "credential" : "credentials") cannot be read here: systemd hands "
+                    + "credentials over when the daemon starts or reloads: \(unread.joined(separator: ", "))")
         }
         guard let units = try? await UnitExamination.units(),
             let service = units.first(where: { $0.id == UnitFindings.service && $0.isLoaded })
@@ -22,8 +22,7 @@ enum DaemonsView {
             let missing = CredentialFindings.unloaded(
                 outcome.outside.credentials, loaded: loaded, status: Examination.status)
             warnings += missing.map {
-                "the unit does not hand over the credential \($0): \(CredentialFindings.line($0)) below [Service] does "
-                    + "(systemctl edit posthouse)"
+                "the unit does not hand over the credential \($0): posthouse secret add \($0) stores it and adds the line"
             }
         }
         let paths = ([path] + outcome.outside.files).map(Examination.absolute)
