@@ -23,7 +23,8 @@ package enum CredentialFindings {
         let useless = loaded.filter { one in
             one.path != nil && wanted.map { names in !names.contains { hands(one, $0, status) } } ?? false
         }
-        let faults = missing.map(notLoaded) + loaded.flatMap { ofFile($0, status) } + useless.map(notNamed)
+        let faults =
+            missing.map { notLoaded($0, status) } + loaded.flatMap { ofFile($0, status) } + useless.map(notNamed)
         guard faults.isEmpty else { return faults }
         guard let wanted, !wanted.isEmpty else { return [] }
         return [
@@ -55,18 +56,22 @@ package enum CredentialFindings {
         return found.kind == .directory
     }
 
-    private static func notLoaded(_ name: String) -> DoctorFinding {
-        DoctorFinding(
+    private static func notLoaded(
+        _ name: String, _ status: (String) -> Result<FileStatus, FileStatus.Failure>
+    ) -> DoctorFinding {
+        var option = ""
+        if case .success = status("\(directory)/\(name)") { option = " --replace" }
+        return DoctorFinding(
             .credentials, .wrong, "the configuration names the credential \(name), which the unit does not hand over",
-            do: "posthouse secret add \(name); where its file is there already, systemctl edit posthouse, below "
-                + "[Service]: \(line(name)); then systemctl reload posthouse")
+            do: "posthouse secret add \(name)\(option) (or systemctl edit posthouse, below [Service]: \(line(name))); "
+                + "then systemctl reload posthouse")
     }
 
     private static func notNamed(_ one: UnitCredential) -> DoctorFinding {
         DoctorFinding(
             .credentials, .note,
             "the unit hands over the credential \(one.name), which the configuration does not name",
-            do: "systemctl edit posthouse takes its LoadCredential= away")
+            do: "take its line out of the drop-in (systemctl cat posthouse shows it), then systemctl daemon-reload")
     }
 
     private static func ofFile(
@@ -78,7 +83,10 @@ package enum CredentialFindings {
         func finding(_ state: DoctorFinding.State, _ text: String, _ advice: String?) -> [DoctorFinding] {
             [DoctorFinding(.credentials, state, "\(subject) \(text)", do: advice)]
         }
-        let write = "posthouse secret add \(one.name), then systemctl reload posthouse"
+        let isUsual = path == "\(directory)/\(one.name)"
+        let write =
+            (isUsual ? "posthouse secret add \(one.name) --replace" : "write the secret into it, with umask 077")
+            + ", then systemctl reload posthouse"
         switch status(path) {
         case .failure(.missing): return finding(.wrong, "is not there", write)
         case .failure(.notPermitted): return finding(.unknown, "cannot be seen by this user", "run this as root")

@@ -15,16 +15,23 @@ package enum ReadingFindings {
         _ paths: [String], user: SystemUser, unit: UnitFacts?, way: (String) -> Way
     ) -> [DoctorFinding] {
         let looked = paths.filter { !$0.hasPrefix("/run/credentials/") }
-        let faults = looked.compactMap { fault($0, user, unit, way($0)) }
-        guard faults.isEmpty, !looked.isEmpty else { return faults }
+        var isMissing = false
+        let faults = looked.compactMap { path in
+            let way = way(path)
+            if case .failure(.missing) = way { isMissing = true }
+            return fault(path, user, unit, way)
+        }
+        guard faults.isEmpty, !looked.isEmpty, !isMissing else { return faults }
         return [
             DoctorFinding(
                 .files, .fine,
                 "the user \(user.name) can read the configuration"
                     + (looked.count > 1 ? " and \(counted(looked.count - 1, "file")) that it names" : "")
-                    + " (access control lists are not considered)")
+                    + unconsidered)
         ]
     }
+
+    private static let unconsidered = " (access control lists are not considered)"
 
     private static func fault(_ path: String, _ user: SystemUser, _ unit: UnitFacts?, _ way: Way) -> DoctorFinding? {
         if let unit, let hiding = hidden(path, by: unit) {
@@ -44,7 +51,8 @@ package enum ReadingFindings {
             let verb = barrier.kind == .directory ? "pass" : "read"
             let what = barrier.path == path ? "" : ": it may not \(verb) \(barrier.path)"
             return DoctorFinding(
-                .files, .wrong, "the user \(user.name) cannot read \(path)\(what)", do: remedy(barrier, user))
+                .files, .wrong, "the user \(user.name) cannot read \(path)\(what)" + unconsidered,
+                do: remedy(barrier, user))
         }
     }
 

@@ -16,6 +16,8 @@ package struct UnitFacts: Sendable, Hashable {
     package let result: String
     /// Empty: root.
     package let user: String
+    /// Names or numbers of `Group=` and `SupplementaryGroups=`.
+    package let groups: [String]
     /// 0: it does not run.
     package let process: Int
     /// What `ListenStream=` and its kin have: `127.0.0.1:8080 (Stream)`.
@@ -31,7 +33,7 @@ package struct UnitFacts: Sendable, Hashable {
     /// The properties to ask systemd for, as `systemctl show -p` takes them.
     package static let properties =
         "Id,LoadState,ActiveState,SubState,UnitFileState,FragmentPath,DropInPaths,NeedDaemonReload,Listen,NRestarts,"
-        + "Result,User,MainPID,ProtectHome,PrivateTmp"
+        + "Result,User,Group,SupplementaryGroups,MainPID,ProtectHome,PrivateTmp"
 
     /// Reads the output of `systemctl show UNIT… -p …`: lines KEY=VALUE, a blank line between two units. A key that has
     /// several values comes once for each. Lines of another form are left out.
@@ -61,6 +63,9 @@ package struct UnitFacts: Sendable, Hashable {
         restarts = Int(value("NRestarts")) ?? 0
         result = value("Result")
         user = value("User")
+        groups =
+            [value("Group")].filter { !$0.isEmpty }
+            + (values["SupplementaryGroups"] ?? []).flatMap { $0.split(separator: " ").map(String.init) }
         process = Int(value("MainPID")) ?? 0
         listens = (values["Listen"] ?? []).filter { !$0.isEmpty }
         hidesHome = ["yes", "tmpfs"].contains(value("ProtectHome"))

@@ -33,6 +33,25 @@ package struct SystemUser: Sendable, Hashable {
         }
     }
 
+    /// This user in more groups; one that the machine does not have is left out.
+    /// - Parameter names: or numbers.
+    package func joining(_ names: [String]) -> SystemUser {
+        SystemUser(
+            name: name, id: id, groupName: groupName, groups: groups.union(names.compactMap(Self.groupNamed)))
+    }
+
+    private static func groupNamed(_ name: String) -> UInt32? {
+        withUnsafeTemporaryAllocation(of: CChar.self, capacity: entryBytesMax) { strings in
+            guard let buffer = strings.baseAddress else { return nil }
+            var entry = group()
+            var found: UnsafeMutablePointer<group>?
+            guard getgrnam_r(name, &entry, buffer, entryBytesMax, &found) == 0, found != nil else {
+                return UInt32(name)
+            }
+            return entry.gr_gid
+        }
+    }
+
     /// Bytes of the strings of one entry of the user or group database.
     private static let entryBytesMax = 64 << 10
     /// As many as Linux lets a user have (NGROUPS_MAX).

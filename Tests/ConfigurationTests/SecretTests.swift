@@ -200,6 +200,19 @@ import Vocabulary
         #expect(harness.check(text).errors.count == 1)
     }
 
+    @Test("A TLS key that systemd hands over is not there while no daemon runs: a warning of check, an error inside")
+    func keyOfTheUnit() {
+        var harness = Harness(purpose: .check)
+        harness.files = ["/c.pem": Harness.file(Harness.pem)]
+        let text = Harness.minimal + "\n[server]\ntls = { certificate = \"/c.pem\", key = \"/run/credentials/u/k\" }\n"
+        #expect(harness.check(text).errors.isEmpty && harness.check(text).configuration != nil)
+        harness.environment["CREDENTIALS_DIRECTORY"] = "/run/credentials/u"
+        #expect(harness.check(text).errors.count == 1)
+        harness.environment["CREDENTIALS_DIRECTORY"] = nil
+        harness.purpose = .serve
+        #expect(harness.check(text).errors.count == 1)
+    }
+
     @Test("Root outside the unit gets no warning for each credential: they are listed, each once")
     func credentialsThatRootCannotRead() {
         var harness = Harness(purpose: .check)

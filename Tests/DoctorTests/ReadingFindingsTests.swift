@@ -1,3 +1,4 @@
+import Configuration
 import Linux
 import Testing
 
@@ -59,10 +60,18 @@ struct ReadingFindingsTests {
     @Test("A readable file is fine; a missing one is the configuration's error; what cannot be seen is unknown")
     func others() {
         #expect(Self.findings(.success([Self.regular(mode: 0o644)])).map(\.state) == [.fine])
-        #expect(!Self.findings(.failure(.missing)).contains { $0.state != .fine })
+        #expect(Self.findings(.failure(.missing)).isEmpty, "neither fine nor wrong")
         #expect(Self.findings(.failure(.notPermitted)).map(\.state) == [.unknown])
         // A credential is handed over, not read.
         #expect(Self.findings(.failure(.notPermitted), of: "/run/credentials/posthouse.service/key").isEmpty)
+    }
+
+    @Test("The groups of the unit are the user's, too")
+    func groups() throws {
+        let text = "Id=posthouse.service\nGroup=posthouse\nSupplementaryGroups=root 4711 nobody-has-this-name\n"
+        let unit = try #require(UnitFacts.read(text).first)
+        #expect(unit.groups == ["posthouse", "root", "4711", "nobody-has-this-name"])
+        #expect(Self.user.joining(["root", "4711", "nobody-has-this-name"]).groups == [100, 7, 0, 4_711])
     }
 
     @Test("The unit hides home directories and the machine's /tmp from the daemon")

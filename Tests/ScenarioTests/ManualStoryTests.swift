@@ -45,7 +45,7 @@ import Vocabulary
         let backend = try Receiver()
         let analytics = try Receiver { _ in .status(500, body: "failed on purpose") }
         let relay = try Relay.running([
-            .init("backend", backend), .init("analytics", analytics, ["schedule": #"["1h"]"#]),
+            .init("backend", backend), .init("analytics", analytics, ["schedule": #"["1h", "1h", "1h"]"#]),
         ])
         defer { relay.end() }
         for (name, offset) in [("ACTIVATE", 0), ("RENEW", 1), ("DEACTIVATE", 2)] {
@@ -68,10 +68,7 @@ import Vocabulary
         try expect(relay, ["test", "backend"])
         try expect(relay, ["test", "analytics"])
         try expect(relay, ["retry", "analytics"])
-        let isTried = try eventually(within: 10) { try relay.database.count("attempts") == 5 }
-        let attempts = try relay.database.rows("SELECT * FROM attempts")
-        let waiting = try relay.database.rows("SELECT * FROM deliveries")
-        #expect(isTried, "\(attempts) \(waiting) \(relay.lines.suffix(12))")
+        #expect(try eventually { try relay.database.count("attempts") == 5 })
         try expect(relay, ["discard", "analytics"])
         try expect(relay, ["replay", "--outcome", "dead"])
         try expect(relay, ["pause", "backend"])

@@ -20,8 +20,10 @@ struct DatabaseExamination {
             let target = isOwn ? "\(settings)" : "the private cluster in \(configuration.embedded.directory)"
             return try await DatabaseAccess.withPool(settings) { pool in await ask(pool, target) }
         } catch let complaint as Complaint {
-            // 78: the url is a secret that is not here; that says nothing of the database.
-            let state: DoctorFinding.State = complaint.code == Exit.configuration ? .unknown : .wrong
+            // The url may be a secret that is not here, the private cluster may be another user's: that says nothing of
+            // the database.
+            let isHidden = complaint.code == Exit.configuration || (!isOwn && geteuid() != 0)
+            let state: DoctorFinding.State = isHidden ? .unknown : .wrong
             return [DoctorFinding(.database, state, "\(complaint)")]
         } catch {
             return [DoctorFinding(.database, .wrong, "\(error)")]

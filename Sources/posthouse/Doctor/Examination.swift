@@ -83,7 +83,7 @@ struct Examination {
                     do: "systemd-sysusers")
             ]
         }
-        return ReadingFindings.of(paths, user: user, unit: service) { path in
+        return ReadingFindings.of(paths, user: user.joining(service.groups), unit: service) { path in
             do throws(FileStatus.Failure) {
                 return .success(try FileStatus.way(to: path))
             } catch {
@@ -114,7 +114,8 @@ struct Examination {
         // Before the first start it is not there yet.
         var looked = directory
         var space = DiskSpace.of(path: looked)
-        while space == nil, let slash = looked.lastIndex(of: "/"), looked != "/" {
+        // Another user's may be elsewhere.
+        while space == nil, geteuid() == 0, let slash = looked.lastIndex(of: "/"), looked != "/" {
             looked = slash == looked.startIndex ? "/" : String(looked[..<slash])
             space = DiskSpace.of(path: looked)
         }
