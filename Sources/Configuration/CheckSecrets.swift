@@ -134,7 +134,8 @@ extension Check {
             }
         case .failure(.notPermitted) where secrets.purpose == .check:
             report.warning("the file \(Quote.value(path.value)) cannot be read here: permission denied", at: path.span)
-        case .failure(.notFound) where secrets.isOutsideUnit && path.value.hasPrefix("/run/credentials/"):
+        case .failure(.notFound)
+        where secrets.purpose == .check && secrets.isOutsideUnit && path.value.hasPrefix("/run/credentials/"):
             report.warning(
                 "the file \(Quote.value(path.value)) cannot be read here: systemd puts it there for a daemon that runs",
                 at: path.span)

@@ -62,9 +62,6 @@ struct SecretResolver: Sendable {
         return directory + "/" + text
     }
 
-    /// Whether a person checks beside the daemon, so that what systemd hands over need not be there.
-    var isOutsideUnit: Bool { purpose == .check && reader.environment(Self.credentialsDirectory) == nil }
-
     func resolve(_ reference: SecretReference) -> Outcome {
         switch reference {
         case .environment(let name):
@@ -79,7 +76,7 @@ struct SecretResolver: Sendable {
                 return file(credentials + "/" + name, of: reference, judgesMode: false)
             }
             // What is not among them may come with the next reload.
-            if isOutsideUnit, let credentials = reader.daemonsCredentials(),
+            if purpose == .check, let credentials = reader.daemonsCredentials(),
                 case .success(let file) = reader.readFile(credentials + "/" + name, ConfigurationLimits.secretBytesMax)
             {
                 return outcome(file.bytes, isReadableByOthers: false)

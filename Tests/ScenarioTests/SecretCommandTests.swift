@@ -201,7 +201,10 @@ import Vocabulary
         #expect(lines.first == "NAME AGE MODE STATE USED BY")
         #expect(lines.contains("shop 3d 0600 ready source one"), "\(lines)")
         #expect(lines.last == "nowhere - - missing source one")
-        #expect(try secret(scratch, Array(arguments.dropFirst())).output == table.output, "list is the default")
+        // But for the seconds that have passed meanwhile.
+        func ageless(_ text: String) -> String { text.replacing(#/ +[0-9]+s /#, with: " ") }
+        let usual = try secret(scratch, Array(arguments.dropFirst())).output
+        #expect(ageless(usual) == ageless(table.output), "list is the default")
         #expect(!(table.output + table.errors + "\(document)").contains("hunter2"))
         // Only the TOML must hold: a configuration that lacks a secret is what the list is for.
         for text in ["not = [TOML", nil] as [String?] {
