@@ -76,10 +76,12 @@ struct SecretResolver: Sendable {
                 return file(credentials + "/" + name, of: reference, judgesMode: false)
             }
             // What is not among them may come with the next reload.
-            if purpose == .check, let credentials = reader.daemonsCredentials(),
-                case .success(let file) = reader.readFile(credentials + "/" + name, ConfigurationLimits.secretBytesMax)
-            {
-                return outcome(file.bytes, isReadableByOthers: false)
+            if purpose == .check, let credentials = reader.daemonsCredentials() {
+                let path = credentials + "/" + name
+                switch reader.readFile(path, ConfigurationLimits.secretBytesMax) {
+                case .failure(.notFound), .failure(.notPermitted): break
+                default: return file(path, of: reference, judgesMode: false)
+                }
             }
             return .unreadable(
                 reason: "$CREDENTIALS_DIRECTORY is not set, as it is outside the unit", isExcused: purpose == .check)

@@ -86,8 +86,9 @@ final class Dial {
         guard let address = candidates.popFirst() else {
             return end(failure ?? .connectFailed("\(client.endpoint.host) has no address"))
         }
-        guard Descriptors.shortage(reserve: HTTPClientLimits.descriptorsReserved) == nil else {
-            return end(.connectFailed("no file descriptor is left for a connection; raise LimitNOFILE= of the unit"))
+        if let code = Descriptors.shortage(reserve: HTTPClientLimits.descriptorsReserved) {
+            let remedy = code == ENFILE ? "raise the machine's fs.file-max" : "raise LimitNOFILE= of the unit"
+            return end(.shortage(remedy))
         }
         let tls: NIOSSLClientHandler?
         do {

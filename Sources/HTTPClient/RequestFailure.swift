@@ -38,8 +38,15 @@ package enum RequestFailure: Error, Sendable, Equatable {
     /// The request cannot be made: it is for another host, no HTTP request can carry one of its headers, or it cannot
     /// be signed.
     case unsendable(String)
+    /// This process has no file descriptor to spare for a connection; the server is not to blame.
+    case shortage(String)
     /// This daemon gave the request up; the server is not to blame.
     case cancelled
+
+    /// The server was not even asked, because this machine lacks something.
+    package var isOfThisMachine: Bool {
+        if case .shortage = self { true } else { false }
+    }
 
     /// One line for the journal.
     package var explanation: String {
@@ -52,6 +59,7 @@ package enum RequestFailure: Error, Sendable, Equatable {
         case .connectionLost(let stage): "the connection was lost \(stage.phrase)"
         case .malformedAnswer(let what): "the answer is malformed: \(what)"
         case .unsendable(let what): "the request cannot be sent: \(what)"
+        case .shortage(let what): "too few file descriptors are left to connect: \(what)"
         case .cancelled: "given up by this daemon"
         }
     }

@@ -126,7 +126,8 @@ final class AcceptGate: ChannelDuplexHandler {
 
     private func reopen() {
         guard let context else { return }
-        if waking != nil { return endRest() }
+        // While descriptors are short it rests on: a connection that closes is no accept that fails.
+        if waking != nil { return descriptors() == nil ? endRest() : () }
         guard isReadHeld else { return }
         isReadHeld = false
         read(context: context)

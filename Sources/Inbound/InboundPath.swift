@@ -31,12 +31,15 @@ struct InboundPath: Sendable {
         } catch {
             item = .quarantine(QuarantinedBody(source: source.name, reason: error.reason, body: request.body))
         }
-        queue.submit(item, startedAt: .now - request.age) { answer in
+        let isTaken = queue.submit(item, startedAt: .now - request.age) { answer in
             switch answer {
             case .stored: acknowledge(.stored)
             // Webhooks are never conditional, so `.refused` cannot occur.
             case .unavailable, .refused: acknowledge(.unavailable)
             }
+        }
+        if !isTaken {
+            observe(.refused(source: source.name, status: 503, reason: "too many webhooks wait to be stored"))
         }
     }
 }

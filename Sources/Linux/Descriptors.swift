@@ -1,3 +1,4 @@
+internal import CLinux
 internal import Glibc
 
 /// File descriptors that this process may still open.
@@ -10,8 +11,8 @@ package enum Descriptors {
     /// - Returns: nil: there are enough; else EMFILE or ENFILE, as open(2) has them.
     package static func shortage(reserve: Int) -> CInt? {
         // The kernel gives the lowest number that is free, so where numbers are low there is room above.
-        let probe = open("/", O_RDONLY | O_CLOEXEC)
-        guard probe >= 0 else { return errno == ENFILE ? ENFILE : EMFILE }
+        let probe = open("/", posthouse_o_path | O_CLOEXEC)
+        guard probe >= 0 else { return [EMFILE, ENFILE].contains(errno) ? errno : nil }
         close(probe)
         var limit = rlimit()
         guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return nil }

@@ -25,10 +25,6 @@ package struct EndpointURL: Sendable, Hashable {
         return port == (isTLS ? 443 : 80) ? name : "\(name):\(port)"
     }
 
-    /// For a person: without the query, which may hold a token.
-    package var shown: String {
-        let path = target.prefix { $0 != "?" }
-        let query = path.utf8.count < target.utf8.count ? "?…" : ""
-        return "\(isTLS ? "https" : "http")://\(authority)\(path)\(query)"
-    }
+    /// For a person: without path and query, which are the secret of many a hook.
+    package var shown: String { "\(isTLS ? "https" : "http")://\(authority)/\(target == "/" ? "" : "…")" }
 }

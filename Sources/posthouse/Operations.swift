@@ -1,7 +1,6 @@
 import HTTPServer
 import Inbound
 import Ledger
-import Linux
 import Observing
 import Postgres
 import Vocabulary
@@ -15,8 +14,7 @@ struct Operations: Sendable {
     let recording: RecordFigures
     let health: RecordingHealth
     let recordQueue: RecordQueue
-    /// nil: the database is an own one, whose disk cannot be seen from here.
-    let clusterDirectory: String?
+    let disk: DiskWatching
     /// Names of the configured integrations.
     let integrations: Set<String>
 
@@ -61,7 +59,7 @@ struct Operations: Sendable {
                     deadLetters: $0.deadLetters, isPaused: $0.isPaused,
                     breakerIsOpen: $0.hasOpenBreaker(among: integrations))
             }, recording: Gauges.Recording(commits: recorded.commits, batches: recorded.batches),
-            beingStored: recordQueue.depth, disk: clusterDirectory.flatMap(DiskSpace.of(path:)))
+            beingStored: recordQueue.depth, disk: disk.latest)
         return HTTPAnswer(
             status: 200, headers: [("content-type", "text/plain; version=0.0.4; charset=utf-8")],
             body: Array(observatory.metricsPage(gauges: gauges).utf8))

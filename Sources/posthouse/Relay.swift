@@ -2,7 +2,6 @@ import Configuration
 import HTTPClient
 import HTTPServer
 import Ledger
-import Linux
 import NIOCore
 import NIOPosix
 import Observing
@@ -39,9 +38,6 @@ final class Relay: Sendable {
     let observe: Observer
 
     var listens: String { openListeners.servers.map(\.boundAddress).joined(separator: ", ") }
-    /// The disk of the private cluster; nil: there is none.
-    var disk: DiskSpace? { clusterDirectory.flatMap(DiskSpace.of(path:)) }
-    private let clusterDirectory: String?
     /// Whether a webhook that came now could be acknowledged: the database is reachable and committed lately.
     var isReady: Bool { pool.isReachable && registration.mayStart }
 
@@ -71,7 +67,7 @@ final class Relay: Sendable {
         let observe = observatory.observer
         self.observe = observe
         let live = LiveConfiguration(configuration)
-        clusterDirectory = configuration.clusterDirectory
+        let disk = DiskWatching(directory: configuration.clusterDirectory)
         let group = MultiThreadedEventLoopGroup(numberOfThreads: System.coreCount)
         self.group = group
         undo.add { try? await group.shutdownGracefully() }
@@ -119,7 +115,7 @@ final class Relay: Sendable {
         let makeHandlers = { @Sendable [pool, recordQueue] configuration in
             OpenListeners.Handlers(
                 configuration, pool: pool, reading: reading, queue: recordQueue, recorder: recorder,
-                registration: registration, clock: clock, observatory: observatory)
+                disk: disk, registration: registration, clock: clock, observatory: observatory)
         }
         openListeners = try await OpenListeners.open(
             listeners.roles, tls: listeners.tls, handlers: makeHandlers(configuration), group: group, observe: observe)
@@ -134,6 +130,7 @@ final class Relay: Sendable {
             Task { [dispatcher] in await dispatcher.run() },
             Task { [dispatcher] in await WakeUps(settings: settings).run { await dispatcher.wakeUp() } },
             Task { await Self.keepUp(pool, live, observe) },
+            Task { await disk.run(observe) },
             Task { await SourceReporting(pool: pool, registration: registration, observatory: observatory).run() },
         ]
         indexing = Task { await Self.buildIndexes(settings, observe) }

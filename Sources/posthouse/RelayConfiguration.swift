@@ -38,7 +38,7 @@ extension OpenListeners.Handlers {
     /// Makes the handlers, at the start and at each reload.
     init(
         _ configuration: Configuration, pool: Pool, reading: FiguresReading, queue: RecordQueue,
-        recorder: Recorder, registration: Registration, clock: DatabaseClock, observatory: Observatory
+        recorder: Recorder, disk: DiskWatching, registration: Registration, clock: DatabaseClock, observatory: Observatory
     ) {
         let observe = observatory.observer
         observatory.expect(
@@ -56,7 +56,7 @@ extension OpenListeners.Handlers {
         operations = Operations(
             pool: pool, reading: reading, registration: registration, observatory: observatory,
             recording: recorder.figures, health: recorder.health, recordQueue: queue,
-            clusterDirectory: configuration.clusterDirectory,
+            disk: disk,
             integrations: Set(configuration.integrations.map(\.name)))
     }
 }

@@ -1,5 +1,4 @@
 import Ledger
-import Linux
 import NIOCore
 import NIOPosix
 import Postgres
@@ -22,7 +21,6 @@ struct SelfCheck: Sendable {
     func run() async {
         let interval = min(Watchdog.interval().map { $0 / 2 } ?? Self.statusInterval, Self.statusInterval)
         var isLogged = false
-        var diskWatch = DiskWatch()
         while true {
             let hang = await hang()
             // A cancelled check proves nothing.
@@ -35,9 +33,6 @@ struct SelfCheck: Sendable {
                 _ = Notify.status(status)
             }
             isLogged = hang != nil
-            if let space = relay.disk, diskWatch.look(space) {
-                relay.observe(.warning(space.lowText))
-            }
             guard (try? await Task.sleep(for: interval)) != nil else { return }
         }
     }

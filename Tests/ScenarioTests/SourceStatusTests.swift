@@ -25,7 +25,7 @@ import Vocabulary
         let first = try #require(try sources(relay).first)
         #expect(first["name"] as? String == name && first["last_webhook_at"] is NSNull)
         let early = try relay.command("status", "--config", relay.configuration).output
-        let hint = "nothing came yet; its URL at the vendor is https://YOUR-HOST/ingest/\(name)"
+        let hint = "no webhook was kept yet; its vendor sends to https://YOUR-HOST/ingest/\(name)"
         #expect(early.contains(hint), "\(early)")
 
         let webhook = Webhook("ACTIVATE", .user("u"), purchase: "subs_1")
@@ -47,7 +47,7 @@ import Vocabulary
         #expect(lines.allSatisfy { $0.count <= 80 }, "\(lines)")
         #expect(lines.contains { $0.hasPrefix(name) && $0.contains("1 × 401") }, "\(lines)")
         #expect(lines.contains { $0.hasPrefix("(unknown)") && $0.contains("2 × 404") }, "\(lines)")
-        #expect(!lines.contains { $0.contains("nothing came yet") }, "\(lines)")
+        #expect(!lines.contains { $0.contains("no webhook was kept") }, "\(lines)")
     }
 
     /// PostgreSQL itself refuses, by the state that it reports of a full disk; Tests/Torture fills a real one.

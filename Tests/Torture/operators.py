@@ -93,6 +93,8 @@ async def erase(bed: Bed, erased: list[History], deadline: float) -> None:
         if done:
             history = bed.rng.choice(done[-50:])
             erased.append(history)
+            for receiver in bed.receivers:
+                receiver.rewritten.update(webhook.event_id for webhook in history.webhooks)
             for holder in history.access:
                 kind, _, name = holder.partition(":")
                 answer = await command(bed, "erase", "--user" if kind == "user" else "--anonymous", name)

@@ -107,6 +107,9 @@ package final class Registration: Sendable {
     /// The id that what was unblocked is leased under if this daemon may start it; nil: any daemon may claim it.
     var leaseForSuccessors: Int64? { mayStart ? known : nil }
 
+    /// The id of this daemon's lease; nil: it has none at the moment.
+    package var id: Int64? { known }
+
     var known: Int64? { state.withLock { if case .registered(let lease) = $0 { lease.id } else { nil } } }
 
     /// Returns the id of this daemon's registration; registers if there is none.

@@ -41,10 +41,8 @@ package struct LedgerStatus: Sendable {
     /// A source that a daemon has run with.
     package struct Source: Sendable {
         package let name: String
-        /// When a webhook of it was last kept, to some seconds; nil: never, or before this was noted.
+        /// When a webhook of it was last kept, to some seconds; nil: not since this is noted.
         package let heardAt: Timestamp?
-        /// Whether the ledger has purchases of it.
-        package let hasPurchases: Bool
     }
 
     /// The database's time.
@@ -128,11 +126,8 @@ enum StatusStatements {
 
     static let sources = Statement<(), LedgerStatus.Source>(
         "status_sources",
-        """
-        SELECT name, (extract(epoch FROM heard_at) * 1000)::bigint,
-               EXISTS (SELECT FROM purchases p WHERE p.source = n.name)
-        FROM source_names n ORDER BY name
-        """, row: LedgerStatus.Source.init)
+        "SELECT name, (extract(epoch FROM heard_at) * 1000)::bigint FROM source_names ORDER BY name",
+        row: LedgerStatus.Source.init)
 
     static let answers = Statement<(), (String, String, Int)>(
         "status_answers",

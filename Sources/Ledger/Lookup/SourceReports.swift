@@ -19,19 +19,23 @@ package enum SourceReports {
     /// - Parameters:
     ///   - minute: the answers of the last minute, all above 0.
     ///   - heard: the names of the sources that sent something since the last report.
+    /// - Returns: the lease under which the answers are there; nil: they are not.
+    @discardableResult
     package static func write(
         _ minute: [SourceAnswer: Int], heard: Set<String>, by registration: Registration, in pool: Pool
-    ) async throws {
+    ) async throws -> Int64? {
         let rows = minute.sorted { ($0.key.source, $0.key.kind.text) < ($1.key.source, $1.key.kind.text) }
         let daemon = registration.known
-        try await pool.withSession { session throws(DatabaseError) in
+        return try await pool.withSession { session throws(DatabaseError) in
+            var written: Int64?
             if let daemon {
                 let columns = (
                     daemon, rows.map(\.key.source), rows.map(\.key.kind.text), rows.map { Int64($0.value) }
                 )
-                _ = try session.execute(answers, columns)
+                if try session.execute(answers, columns) > 0 { written = daemon }
             }
             if !heard.isEmpty { _ = try session.execute(Self.heard, heard.sorted()) }
+            return written
         }
     }
 }

@@ -79,9 +79,11 @@ package final class RecordQueue: Sendable {
     /// Adds an item; `completion` is called once, from any thread. If the queue is full or closed, it is called at
     /// once.
     /// - Parameter startedAt: when the first byte of the request arrived; nil: now.
+    /// - Returns: false: it is full or closed.
+    @discardableResult
     package func submit(
         _ item: Item, startedAt: ContinuousClock.Instant? = nil, completion: @escaping Completion
-    ) {
+    ) -> Bool {
         let now = ContinuousClock.Instant.now
         let share = item.share(of: writers)
         let sleeper: CheckedContinuation<Void, Never>?
@@ -96,8 +98,9 @@ package final class RecordQueue: Sendable {
             state.bytes += item.bytes
             return (true, state.shares[share].sleeper.take())
         }
-        guard isTaken else { return completion(.unavailable) }
+        if !isTaken { completion(.unavailable) }
         sleeper?.resume()
+        return isTaken
     }
 
     /// The next batch of one writer, in order of arrival: everything that waits, up to `limit`. Waits for the first

@@ -91,8 +91,8 @@ package struct Recorder: Sendable {
         if let deadline, .now > deadline { return refuse(events, "its batch could not be committed in time") }
         do {
             let committed = try await commit(events.map(\.event), isApart: deadline != nil)
-            acknowledge(events, committed)
             health.stored()
+            acknowledge(events, committed)
             Failpoint.reach(.webhookAnswered)
             await unblockSuccessors(of: committed.blocked)
             if committed.isUnfinished { unfinished.wake() }
@@ -255,13 +255,13 @@ package struct Recorder: Sendable {
             let rows = try await pool.withSession { session throws(DatabaseError) in
                 try session.run(RecordStatements.quarantine, (body.source, body.reason, digest, body.body))
             }
-            completion(.stored)
             health.stored()
+            completion(.stored)
             // No row: it came again after it was erased.
             if let row = rows.first { observe(.quarantined(source: body.source, quarantine: row, reason: body.reason)) }
         } catch {
-            completion(.unavailable)
             if error.isRefusedByServer { health.refused("\(error)") }
+            completion(.unavailable)
             observe(.refused(source: body.source, status: 503, reason: "\(error)"))
         }
     }

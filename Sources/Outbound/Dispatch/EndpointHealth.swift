@@ -15,7 +15,7 @@ enum EndpointHealth: Sendable, Equatable {
         case .success(let answer) where answer.status >= 500 || answer.status == 429:
             self = .failing("answered \(answer.status)")
         case .success: self = .alive
-        case .failure(.cancelled), .failure(.unsendable), .failure(.refusedAddress): self = .none
+        case .failure(.cancelled), .failure(.unsendable), .failure(.refusedAddress), .failure(.shortage): self = .none
         case .failure(let failure): self = .failing(failure.explanation)
         }
     }

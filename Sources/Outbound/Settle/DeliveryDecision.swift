@@ -95,6 +95,9 @@ package enum DeliveryDecision: Sendable, Equatable {
         case .failure(.cancelled):
             // This daemon gave up, not the receiver: nothing is used up.
             return .retry(at: now, reason: RequestFailure.cancelled.explanation)
+        case .failure(let failure) where failure.isOfThisMachine:
+            let next = now.advanced(byMilliseconds: milliseconds(Limits.breakerProbeInterval))
+            return .keep(at: next, reason: "\(failure.explanation); it uses up no attempt")
         case .failure(let failure): reason = failure.explanation
         }
         let deadline = schedule.giveUpAfter.map { createdAt.advanced(byMilliseconds: milliseconds($0)) }

@@ -6,7 +6,8 @@ struct SourceFigures {
     /// Empty: requests that named no source.
     let name: String
     let heardAt: Timestamp?
-    let hasPurchases: Bool
+    /// Whether a daemon has run with it.
+    let isServed: Bool
     /// Of the last minute, as all that follows.
     let stored: Int
     let quarantined: Int
@@ -14,19 +15,19 @@ struct SourceFigures {
     let refused: [(status: Int, count: Int)]
 
     /// The configured sources in their order, those that are not configured any more but answered requests within the
-    /// minute, and last the requests that named none.
+    /// minute, and last the requests that named none. What the API answered is counted under a name that is no
+    /// source's.
     static func all(_ status: LedgerStatus, _ configured: [String]) -> [SourceFigures] {
         let others = Set(status.answers.keys.map(\.source)).subtracting(configured)
-        return (configured + others.filter { !$0.isEmpty }.sorted() + others.filter(\.isEmpty)).map { name in
-            SourceFigures(name, status)
-        }
+        let removed = others.intersection(status.sources.map(\.name)).sorted()
+        return (configured + removed + others.filter(\.isEmpty)).map { SourceFigures($0, status) }
     }
 
     private init(_ name: String, _ status: LedgerStatus) {
         let known = status.sources.first { $0.name == name }
         self.name = name
         heardAt = known?.heardAt
-        hasPurchases = known?.hasPurchases ?? false
+        isServed = known != nil
         stored = status.answers[SourceAnswer(source: name, kind: .stored)] ?? 0
         quarantined = status.answers[SourceAnswer(source: name, kind: .quarantined)] ?? 0
         refused = status.answers.compactMap { answer, count in

@@ -68,22 +68,19 @@ struct StatusText {
     }
 
     private var sourceRemarks: [String] {
-        let figures = SourceFigures.all(status, sources)
-        let served = Set(status.sources.map(\.name))
-        return figures.compactMap { source -> String? in
+        SourceFigures.all(status, sources).compactMap { source in
             if source.name.isEmpty {
                 return "(unknown): requests whose URL ends in the name of no source: "
                     + "journalctl -u posthouse -g 'unknown source' -o cat"
             }
-            guard served.contains(source.name) else {
-                return notTakenUp(source.name)
-            }
-            guard source.heardAt == nil, !source.hasPurchases else { return nil }
+            guard source.isServed else { return notTakenUp(source.name) }
+            guard source.heardAt == nil else { return nil }
             guard source.refused.isEmpty else {
-                return "\(source.name): nothing but refused requests came yet: "
+                return "\(source.name): its requests are refused: "
                     + "journalctl -u posthouse POSTHOUSE_SOURCE=\(source.name) POSTHOUSE_OUTCOME=refused -o cat"
             }
-            return "\(source.name): nothing came yet; its URL at the vendor is https://YOUR-HOST/ingest/\(source.name)"
+            return "\(source.name): no webhook was kept yet; its vendor sends to https://YOUR-HOST/ingest/\(source.name), "
+                + "and signs by the configured secret"
         }
     }
 
