@@ -38,7 +38,8 @@ extension OpenListeners.Handlers {
     /// Makes the handlers, at the start and at each reload.
     init(
         _ configuration: Configuration, pool: Pool, reading: FiguresReading, queue: RecordQueue,
-        recorder: Recorder, disk: DiskWatching, registration: Registration, clock: DatabaseClock, observatory: Observatory
+        recorder: Recorder, disk: DiskWatching, registration: Registration, clock: DatabaseClock,
+        observatory: Observatory
     ) {
         let observe = observatory.observer
         observatory.expect(

@@ -38,11 +38,11 @@ import Vocabulary
             original == ["event_name": "posthouse.test", "integration": "backend", "version": "0.1.0"], "\(received)")
         let found = tested.output.wholeMatch(of: /backend accepted it: answered 204 in \d+ ms \((\S+), (\S+)\)/)
         let line = try #require(found, "\(tested)")
-        #expect(String(line.1) == receiver.url && String(line.2) == received.id)
+        #expect(String(line.1) == "http://127.0.0.1:\(receiver.port)/…" && String(line.2) == received.id)
         #expect(tested.errors == "sent past queue and breaker: nothing is stored, nothing is retried")
     }
 
-    @Test("As JSON: one document; each test is another message; the url is shown without its query")
+    @Test("As JSON: one document; each test is another message; the url is shown without path and query")
     func json() throws {
         let receiver = try Receiver()
         let relay = try relay(.init("backend", url: receiver.url + "?token=hidden", secrets: receiver.secrets))
@@ -52,7 +52,8 @@ import Vocabulary
         #expect(
             Set(first.keys)
                 == ["integration", "url", "message", "http_status", "latency_ms", "outcome", "failure"])
-        #expect(first["integration"] as? String == "backend" && first["url"] as? String == receiver.url + "?…")
+        #expect(first["integration"] as? String == "backend")
+        #expect(first["url"] as? String == "http://127.0.0.1:\(receiver.port)/…")
         #expect(first["http_status"] as? Int == 204 && first["outcome"] as? String == "accepted")
         #expect(first["failure"] is NSNull && first["latency_ms"] as? Int != nil)
         #expect([first, second].compactMap { $0["message"] as? String } == receiver.received.map(\.id))

@@ -144,6 +144,13 @@ import Vocabulary
         }
     }
 
+    @Test func whatThisMachineLacksUsesUpNoAttempt() {
+        let decision = decide(.failure(.shortage("raise LimitNOFILE=")), attempt: 10)
+        guard case .keep(let at, let reason) = decision else { Issue.record("\(decision)"); return }
+        #expect(at == now.advanced(byMilliseconds: 5_000) && reason.contains("raise LimitNOFILE="))
+        #expect(EndpointHealth(.failure(.shortage(""))) == .none)
+    }
+
     @Test func aFailedProbeOfAnOpenBreakerUsesUpNoAttempt() {
         func kept(_ decision: DeliveryDecision) -> Int64? {
             if case .keep(let at, _) = decision { at.milliseconds - now.milliseconds } else { nil }
