@@ -77,8 +77,9 @@ import Testing
         try await pool.withSession { session throws(DatabaseError) in _ = try session.run(Sample.one, ()) }
         for _ in 0..<3 {
             // Idle: all three are open. One that is killed while it opens is a database that does not answer.
-            let idle = "SELECT count(*) FROM pg_stat_activity WHERE datname = '\(database)' AND state = 'idle'"
-                + " AND state_change < clock_timestamp() - interval '200 milliseconds'"
+            let idle =
+                "SELECT count(*) FROM pg_stat_activity WHERE datname = '\(database)' AND state = 'idle' "
+                + "AND state_change < clock_timestamp() - interval '200 milliseconds'"
             while try TestCluster.shared.psql(idle) != "3" { try await Task.sleep(for: .milliseconds(20)) }
             try TestCluster.shared.psql(
                 "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = '\(database)'")
