@@ -5,6 +5,8 @@ package enum CredentialDropIn {
         case present
         /// The unit takes the credential from another path; nothing is changed.
         case elsewhere(path: String)
+        /// The unit takes it from a file that systemd decrypts; nothing is changed.
+        case encrypted(line: String)
         /// The drop-in gets these bytes: its own, and the line behind them.
         case write([UInt8])
     }
@@ -21,7 +23,8 @@ package enum CredentialDropIn {
     package static func decide(name: String, path: String, unit: String, dropIn: [UInt8]?) -> Decision {
         let own = dropIn.map { String(decoding: $0, as: UTF8.self) } ?? ""
         if let known = UnitCredentials.loaded(in: unit)[name] ?? UnitCredentials.loaded(in: own)[name] {
-            return known == path ? .present : .elsewhere(path: known)
+            if known.isEncrypted { return .encrypted(line: known.line) }
+            return known.source == path ? .present : .elsewhere(path: known.source)
         }
         let line = Array("LoadCredential=\(name):\(path)\n".utf8)
         guard let dropIn, !dropIn.isEmpty else { return .write(Array(head.utf8) + line) }

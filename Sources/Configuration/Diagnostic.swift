@@ -74,9 +74,12 @@ private struct Paint {
 
 /// Makes text from a file fit for a terminal and for one line of a message.
 enum Quote {
+    /// In the place of what looks like a secret.
+    static let withheld = "(not shown)"
+
     /// In backticks, shortened, without control characters. What looks like a secret is not quoted.
     static func value(_ text: String) -> String {
-        if SourceText.looksSecret(text) { return "(not shown)" }
+        if SourceText.looksSecret(text) { return withheld }
         let shown = text.unicodeScalars.prefix(ConfigurationLimits.quoteCharactersMax)
         let isCut = shown.endIndex != text.unicodeScalars.endIndex
         return "`" + printable(String(String.UnicodeScalarView(shown))) + (isCut ? "…" : "") + "`"

@@ -60,11 +60,11 @@ package struct SecretPlace: Sendable, Hashable {
         return isPlain && isNamed && name.utf8.count <= 255 ? name : nil
     }
 
-    /// A path without slashes at its end; a relative one counts from `workingDirectory`.
+    /// A path without `.`, empty parts and slashes at its end; a relative one counts from `workingDirectory`. A `..`
+    /// stays: behind a link it leads elsewhere than its text.
     package static func absolute(_ path: String, from workingDirectory: String) -> String {
-        var path = path.hasPrefix("/") ? path : (workingDirectory == "/" ? "" : workingDirectory) + "/" + path
-        while path.count > 1, path.hasSuffix("/") { path.removeLast() }
-        return path
+        let whole = path.hasPrefix("/") ? path : workingDirectory + "/" + path
+        return "/" + whole.split(separator: "/").filter { $0 != "." }.joined(separator: "/")
     }
 
     /// The path of a secret's file.
@@ -72,8 +72,15 @@ package struct SecretPlace: Sendable, Hashable {
 
     /// What a key of the configuration says to name the secret: `{ credential = "…" }` or `{ file = "…" }`.
     package func reference(_ name: String) -> String {
-        if unit != nil { return "{ credential = \"\(name)\" }" }
-        let quoted = path(name).replacing("\\", with: "\\\\").replacing("\"", with: "\\\"")
-        return "{ file = \"\(quoted)\" }"
+        unit != nil ? "{ credential = \"\(name)\" }" : "{ file = \(Self.quoted(path(name))) }"
+    }
+
+    /// What `tls` of the configuration says to name a key in PEM, which the daemon opens by its path.
+    package func keyReference(_ name: String) -> String {
+        "key = " + Self.quoted(unit.map { "/run/credentials/\($0.name)/\(name)" } ?? path(name))
+    }
+
+    private static func quoted(_ text: String) -> String {
+        "\"" + text.replacing("\\", with: "\\\\").replacing("\"", with: "\\\"") + "\""
     }
 }

@@ -14,7 +14,7 @@ package struct NamedSecret: Sendable, Hashable {
 /// Finds the secrets that a configuration names, without reading them, whatever errors beyond TOML's it has.
 package enum SecretReferences {
     /// All of a file in its order; environment variables are left out, because nothing is stored of them.
-    /// - Parameter fileName: the path of the configuration; relative paths in it count from its directory.
+    /// - Parameter fileName: the absolute path of the configuration; relative paths in it count from its directory.
     /// - Returns: nil for what is no TOML.
     package static func named(in bytes: [UInt8], fileName: String) -> [NamedSecret]? {
         guard let root = try? TomlReader.read(bytes) else { return nil }
@@ -72,6 +72,6 @@ package enum SecretReferences {
         let parts = path.split(separator: "/", omittingEmptySubsequences: false)
         if parts.count == 5, path.hasPrefix("/run/credentials/") { return .credential(String(parts[4])) }
         guard let directory, !path.hasPrefix("/") else { return .file(path) }
-        return .file(directory + "/" + path)
+        return .file(SecretPlace.absolute(path, from: directory))
     }
 }

@@ -37,5 +37,16 @@ package enum SecretText {
     /// The bytes of the file: the daemon removes the line break.
     package static func file(_ secret: Secret) -> [UInt8] { secret.withBytes { $0 + [UInt8(ascii: "\n")] } }
 
+    /// Whether a word has the mark of a key that signs, so that no message may repeat it.
+    package static func looksSecret(_ text: String) -> Bool { SourceText.looksSecret(text) }
+
+    /// Whether it is a key or a certificate in PEM (RFC 7468).
+    package static func isPEM(_ secret: Secret) -> Bool { secret.withBytes { beginsPEM($0) } }
+
+    /// Whether a line is the first one of PEM.
+    package static func beginsPEM(_ line: [UInt8]) -> Bool {
+        line.drop { blanks.contains($0) }.starts(with: Array("-----BEGIN".utf8))
+    }
+
     private static let blanks = Array(" \t\r\n".utf8)
 }

@@ -34,7 +34,7 @@ package enum CredentialFindings {
         ]
     }
 
-    /// The names that no `LoadCredential=` or `SetCredential=` of the unit has.
+    /// The names that no line of the unit hands over.
     package static func unloaded(
         _ named: [String], loaded: [UnitCredential], status: (String) -> Result<FileStatus, FileStatus.Failure>
     ) -> [String] {
@@ -44,16 +44,13 @@ package enum CredentialFindings {
     /// The line of a drop-in that hands a credential over.
     package static func line(_ name: String) -> String { "LoadCredential=\(name):\(directory)/\(name)" }
 
-    /// Whether the unit's credential is, or holds, that of this name: of a directory each file is a credential
-    /// `NAME_FILE` (systemd.exec(5)).
     private static func hands(
         _ one: UnitCredential, _ name: String, _ status: (String) -> Result<FileStatus, FileStatus.Failure>
     ) -> Bool {
-        if one.name == name { return true }
-        guard name.hasPrefix(one.name + "_"), let path = one.path, case .success(let found) = status(path) else {
-            return false
+        one.hands(name) { path in
+            guard case .success(let found) = status(path) else { return false }
+            return found.kind == .directory
         }
-        return found.kind == .directory
     }
 
     private static func notLoaded(

@@ -26,7 +26,10 @@ struct Posthouse: AsyncParsableCommand {
 
     static func main() async {
         Terminal.checkOutputAtExit()
-        if let complaint = UnknownCommand.complaint(Array(CommandLine.arguments.dropFirst()), of: Self.self) {
+        let words = Array(CommandLine.arguments.dropFirst())
+        if let complaint = UnknownCommand.complaint(words, of: Self.self)
+            ?? UnknownCommand.secretComplaint(words, of: Self.self)
+        {
             Terminal.complain(complaint)
             exit(withError: Exit.usage)
         }

@@ -25,7 +25,37 @@ import Testing
     ]
 
     @Test(arguments: units) func theCredentialsOfAUnit(_ text: String, _ expected: [String: String]) {
-        #expect(UnitCredentials.loaded(in: text) == expected)
+        #expect(UnitCredentials.loaded(in: text).mapValues(\.source) == expected)
+    }
+
+    @Test func aLoadedCredentialTellsItsForm() {
+        let text = "[Service]\nLoadCredential=a:/x\n LoadCredentialEncrypted = b:/y\nLoadCredentialEncrypted=c"
+        #expect(
+            UnitCredentials.loaded(in: text) == [
+                "a": LoadedCredential(source: "/x", isEncrypted: false, line: "LoadCredential=a:/x"),
+                "b": LoadedCredential(source: "/y", isEncrypted: true, line: "LoadCredentialEncrypted=b:/y"),
+                "c": LoadedCredential(source: "c", isEncrypted: true, line: "LoadCredentialEncrypted=c"),
+            ])
+    }
+
+    /// Oracle: systemd.exec(5), ImportCredential= (systemd 254; with a new name: 256).
+    @Test func whatIsImportedIsHandedOver() {
+        let values = ["gone", "", "one", "shop.*", "old:new", "far.*:near."]
+        let text = "[Service]\n" + values.map { "ImportCredential=\($0)\n" }.joined()
+        let credentials = UnitCredentials.all(in: text)
+        for name in ["one", "shop.a", "shop.", "new", "near.a"] {
+            #expect(credentials.contains { $0.hands(name) { _ in false } }, "\(name)")
+        }
+        for name in ["gone", "one_a", "shop", "old", "far.a", "new_a"] {
+            #expect(!credentials.contains { $0.hands(name) { _ in true } }, "\(name)")
+        }
+    }
+
+    @Test func aDirectoryHandsOverItsFiles() {
+        let credential = UnitCredential(name: "a", path: "/c")
+        #expect(credential.hands("a_key") { $0 == "/c" })
+        #expect(!credential.hands("a_key") { _ in false })
+        #expect(!credential.hands("ab") { _ in true })
     }
 
     private static func decide(unit: String = "", _ dropIn: String?) -> CredentialDropIn.Decision {
@@ -60,10 +90,10 @@ import Testing
         }
         #expect(bytes.starts(with: Array(dropIn.utf8)))
         #expect(Array(bytes.suffix(1)) == [0x0A])
-        var expected = UnitCredentials.loaded(in: dropIn)
+        var expected = UnitCredentials.loaded(in: dropIn).mapValues(\.source)
         expected["b"] = Self.path
         let text = String(decoding: bytes, as: UTF8.self)
-        #expect(UnitCredentials.loaded(in: text) == expected, "\(text)")
+        #expect(UnitCredentials.loaded(in: text).mapValues(\.source) == expected, "\(text)")
         #expect(Self.decide(unit: "", text) == .present)
     }
 
@@ -85,7 +115,14 @@ import Testing
         let line = "[Service]\nLoadCredential=b:/srv/b\n"
         #expect(Self.decide(unit: line, nil) == .elsewhere(path: "/srv/b"))
         #expect(Self.decide(unit: "", line) == .elsewhere(path: "/srv/b"))
-        let encrypted = "[Service]\nLoadCredentialEncrypted=b:/etc/credstore/b\n"
-        #expect(Self.decide(unit: encrypted, nil) == .elsewhere(path: "/etc/credstore/b"))
+    }
+
+    /// The same path does not count: systemd would decrypt what is written in clear text.
+    @Test func anEncryptedFileIsNotWritten() {
+        for path in ["/etc/credstore.encrypted/b", Self.path] {
+            let line = "LoadCredentialEncrypted=b:\(path)"
+            #expect(Self.decide(unit: "[Service]\n\(line)\n", nil) == .encrypted(line: line))
+            #expect(Self.decide(unit: "", "[Service]\n\(line)\n") == .encrypted(line: line))
+        }
     }
 }

@@ -45,16 +45,26 @@ import Testing
         #expect(Self.named("[server]\ntls = 5\n[database]\nurl = { file = 5 }") == [])
     }
 
+    /// - Parameter links: real paths by the paths that lead to them.
     private static func list(
-        unit: Bool = true, stored: [String], handedOver: [String: String]?, named: [NamedSecret]?,
-        there: Set<String> = []
+        unit: Bool = true, stored: [String], handedOver: [String: String?]?, imported: String? = nil,
+        named: [NamedSecret]?, there: Set<String> = [], hidden: Set<String> = [], directories: Set<String> = [],
+        links: [String: String] = [:]
     ) throws -> [String] {
         let place = try SecretPlace.choose(
             isRoot: true, hasSystemd: unit, directory: nil, workingDirectory: "/", unit: "posthouse.service")
         let paths = there.union(stored.map(place.path))
-        let secrets = SecretInventory.list(place, stored: stored, handedOver: handedOver, named: named) { path in
-            paths.contains(path) ? ListedSecret.Facts(ageSeconds: 7, mode: 0o600) : nil
-        }
+        var credentials = handedOver?.map { UnitCredential(name: $0.key, path: $0.value) }
+        if let imported { credentials?.append(UnitCredential(name: imported, path: nil, isPrefix: true)) }
+        let secrets = SecretInventory.list(
+            place, stored: stored, handedOver: credentials, named: named,
+            look: { path in
+                if hidden.contains(path) { return .hidden }
+                if directories.contains(path) {
+                    return .found(ListedSecret.Facts(ageSeconds: 7, mode: nil, isDirectory: true))
+                }
+                return paths.contains(path) ? .found(ListedSecret.Facts(ageSeconds: 7, mode: 0o600)) : .missing
+            }, realPath: { links[$0] ?? $0 })
         return secrets.map { secret in
             let facts = secret.facts == nil ? "no file" : "file"
             let users = secret.usedBy.map { $0.joined(separator: "+") } ?? "?"
@@ -69,7 +79,7 @@ import Testing
             stored: ["shop", "backend", "spare"],
             handedOver: [
                 "shop": Self.credential("shop"), "shop-old": Self.credential("shop-old"), "spare": "/srv/spare",
-                "tls-key": "/srv/tls-key", "own": "own",
+                "tls-key": "/srv/tls-key", "own": nil,
             ],
             named: Self.named(Self.configuration), there: ["/srv/tls-key", "/etc/posthouse/url"])
         #expect(
@@ -94,7 +104,81 @@ import Testing
         ]
         let expected = ["a: missing, no file, source x", "b: missing, no file, source y"]
         #expect(try Self.list(stored: [], handedOver: [:], named: named) == expected)
-        #expect(try Self.list(unit: false, stored: [], handedOver: nil, named: named) == expected)
+    }
+
+    @Test func withoutAUnitNobodyKnowsWhatACredentialIs() throws {
+        let named = [NamedSecret(place: .credential("a"), user: "source x")]
+        let listed = try Self.list(unit: false, stored: [], handedOver: nil, named: named)
+        #expect(listed == ["a: unknown, no file, source x"])
+    }
+
+    @Test func whatCannotBeSeenIsUnknown() throws {
+        let named = [
+            NamedSecret(place: .file("/srv/token"), user: "api_token app"),
+            NamedSecret(place: .credential("a"), user: "source x"),
+        ]
+        let listed = try Self.list(
+            stored: ["b"], handedOver: ["a": "/srv/a", "b": Self.credential("b"), "c": "/etc/%N/c"], named: named,
+            hidden: ["/srv/token", "/srv/a", Self.credential("b"), "/etc/%N/c"])
+        #expect(
+            listed == [
+                "b: unknown, no file, ", "a: unknown, no file, source x", "c: unknown, no file, ",
+                "/srv/token: unknown, no file, api_token app",
+            ])
+    }
+
+    /// Oracle: systemd.exec(5), LoadCredential= of a directory, SetCredential=, ImportCredential=.
+    @Test func everyLineOfTheUnitHandsOver() throws {
+        let named = ["set", "app_key", "app_gone", "shop.a", "shops"].map {
+            NamedSecret(place: .credential($0), user: "source \($0)")
+        }
+        let listed = try Self.list(
+            stored: [], handedOver: ["set": nil, "app": "/srv/app"], imported: "shop.", named: named,
+            there: ["/srv/app/key"], directories: ["/srv/app"])
+        #expect(
+            listed == [
+                "app_gone: missing, no file, source app_gone", "app_key: ready, file, source app_key",
+                "set: ready, no file, source set", "shop.a: ready, no file, source shop.a",
+                "shops: missing, no file, source shops",
+            ])
+        let stored = try Self.list(
+            stored: ["key"], handedOver: ["app": "/etc/posthouse/credentials"],
+            named: named.filter { $0.user.hasSuffix("app_key") },
+            directories: ["/etc/posthouse/credentials"])
+        #expect(stored == ["key: ready, file, source app_key"])
+    }
+
+    @Test func twoPathsOfOneFileAreOneSecret() throws {
+        let named = [
+            NamedSecret(place: .file("/home/ann/secrets/../s/a"), user: "source x"),
+            NamedSecret(place: .file("/link/b"), user: "source y"),
+            NamedSecret(place: .file("/srv/b"), user: "source z"),
+        ]
+        let listed = try Self.list(
+            unit: false, stored: ["a"], handedOver: nil, named: named, there: ["/link/b", "/srv/b"],
+            links: ["/home/ann/secrets/../s/a": Self.credential("a"), "/link/b": "/srv/b"])
+        #expect(listed == ["a: ready, file, source x", "/link/b: ready, file, source y+source z"])
+        let dotted = Self.named("[database]\nurl = { file = \"./s//url\" }", "/etc/./posthouse/posthouse.toml")
+        #expect(dotted == [NamedSecret(place: .file("/etc/posthouse/s/url"), user: "database url")])
+    }
+
+    /// A secret that was written where its name belongs.
+    @Test func whatLooksLikeASecretIsNotShown() throws {
+        let named = try #require(
+            Self.named(
+                """
+                [[source]]
+                name = "whsec_user"
+                secrets = [{ credential = "whsec_one" }, { file = "whsk_two" }, { file = "/srv/whsec_three" }]
+                """))
+        for (unit, handedOver) in [(true, ["whsk_four": "/srv/whsk_four"]), (false, nil)]
+            as [(Bool, [String: String?]?)]
+        {
+            let listed = try Self.list(unit: unit, stored: ["whsec_five"], handedOver: handedOver, named: named)
+            let text = listed.joined(separator: "\n")
+            #expect(!text.contains("whsec_") && !text.contains("whsk_"), "\(text)")
+            #expect(listed.count == (unit ? 5 : 4) && text.contains("(not shown): missing"), "\(text)")
+        }
     }
 
     @Test func aFileOfTheUnitMayHaveAnotherNameThanItsCredential() throws {
@@ -110,7 +194,7 @@ import Testing
             NamedSecret(place: .credential("b"), user: "source y"),
         ]
         let listed = try Self.list(unit: false, stored: ["a", "b", "c"], handedOver: nil, named: named)
-        #expect(listed == ["a: ready, file, source x", "b: ready, file, source y", "c: ready, file, "])
+        #expect(listed == ["a: ready, file, source x", "b: unknown, file, source y", "c: ready, file, "])
     }
 
     @Test func withoutAConfigurationNobodyKnowsTheUse() throws {

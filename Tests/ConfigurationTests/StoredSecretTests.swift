@@ -125,7 +125,21 @@ import Vocabulary
         #expect(Self.place("s")?.directory == "/home/ann/s")
         #expect(Self.place("s//", from: "/")?.directory == "/s")
         #expect(Self.place("/")?.path("x") == "/x")
+        #expect(Self.place(".", from: "/home//ann/")?.path("x") == "/home/ann/x")
+        #expect(Self.place("./s/./t/.")?.directory == "/home/ann/s/t")
+        #expect(Self.place("../s")?.directory == "/home/ann/../s")
         #expect(Self.place(#"a"b\c"#)?.reference("x") == #"{ file = "/home/ann/a\"b\\c/x" }"#)
+    }
+
+    @Test func aKeyInPEMIsNamedByItsPath() {
+        #expect(Self.place()?.keyReference("x") == #"key = "/run/credentials/posthouse.service/x""#)
+        #expect(Self.place("/srv")?.keyReference("x") == #"key = "/srv/x""#)
+        for text in ["-----BEGIN PRIVATE KEY-----\nA\n", "\n -----BEGIN CERTIFICATE-----"] {
+            #expect(SecretText.isPEM(Self.secret(text)), "\(text)")
+        }
+        for text in ["", "-----", "x-----BEGIN", Harness.signingKey] {
+            #expect(!SecretText.isPEM(Self.secret(text)), "\(text)")
+        }
     }
 
     @Test func aUnitIsAService() {

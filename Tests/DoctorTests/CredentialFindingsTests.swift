@@ -45,12 +45,14 @@ struct CredentialFindingsTests {
             LoadCredential=store
             LoadCredentialEncrypted=sealed:/etc/sealed
             SetCredential=b:both
+            ImportCredential=shop.*
             """
         #expect(
             UnitCredentials.all(in: text) == [
                 UnitCredential(name: "a", path: "/etc/a:b"), UnitCredential(name: "b", path: "/etc/new"),
                 UnitCredential(name: "long", path: "/etc/long"), UnitCredential(name: "store", path: nil),
                 UnitCredential(name: "sealed", path: "/etc/sealed"), UnitCredential(name: "unit", path: nil),
+                UnitCredential(name: "shop.", path: nil, isPrefix: true),
             ])
         #expect(!"\(UnitCredentials.all(in: text))".contains("a secret"))
         #expect(UnitCredentials.all(in: "").isEmpty)
@@ -78,6 +80,13 @@ struct CredentialFindingsTests {
         #expect(Self.findings(named: [], files: [key], loaded: [Self.a], there).map(\.state) == [.fine])
         #expect(Self.findings(named: [], files: [key], loaded: [], [:]).map(\.state) == [.wrong])
         #expect(CredentialFindings.unloaded(["a", "b"], loaded: [Self.a]) { _ in .failure(.missing) } == ["b"])
+    }
+
+    @Test("An import hands over what its glob matches")
+    func imports() {
+        let loaded = [UnitCredential(name: "shop.", path: nil, isPrefix: true)]
+        #expect(Self.findings(named: ["shop.a"], loaded: loaded, [:]).map(\.state) == [.fine])
+        #expect(Self.findings(named: ["shops"], loaded: loaded, [:]).map(\.state) == [.wrong])
     }
 
     @Test("A directory hands over each of its files")

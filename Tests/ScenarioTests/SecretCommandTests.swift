@@ -44,12 +44,19 @@ import Vocabulary
         #expect(try String(contentsOfFile: directory + "/shop", encoding: .utf8) == "hunter2-of-the-shop\n")
         #expect(try mode(directory + "/shop") == 0o600)
         #expect(try mode(directory) == 0o700)
-        #expect(added.output.contains("secret = { file = \"\(directory)/shop\" }"), "\(added.output)")
+        let reference = "as secret, token or url:\n  { file = \"\(directory)/shop\" }\n"
+        #expect(added.output.contains(reference), "\(added.output)")
+        if getuid() == 0 {
+            let words = added.errors.split(whereSeparator: \.isWhitespace).joined(separator: " ")
+            #expect(words.contains("chown USER \(directory) \(directory)/shop"), "\(words)")
+        }
         #expect(!(added.output + added.errors).contains("hunter2"))
         #expect(try names(directory) == ["shop"], "no temporary file is left")
         // Many lines, as of a key for TLS.
         let pem = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"
-        #expect(try secret(scratch, ["add", "tls-key", "--directory", directory], input: pem).end == .exited(0))
+        let key = try secret(scratch, ["add", "tls-key", "--directory", directory], input: pem)
+        #expect(key.end == .exited(0), "\(key.errors)")
+        #expect(key.output.contains("in tls of [server]:\n  key = \"\(directory)/tls-key\"\n"), "\(key.output)")
         #expect(try String(contentsOfFile: directory + "/tls-key", encoding: .utf8) == pem)
     }
 
@@ -96,17 +103,26 @@ import Vocabulary
         #expect(replaced.end == .exited(0), "\(replaced.errors)")
         #expect(replaced.errors.contains("secrets = ["), "\(replaced.errors)")
         #expect(try String(contentsOfFile: scratch.path + "/shop", encoding: .utf8) == "second\n")
-        #expect(try mode(scratch.path + "/shop") == 0o600)
+        #expect(try mode(scratch.path + "/shop") == 0o640)
         if getuid() == 0 {
             let owner = try FileManager.default.attributesOfItem(atPath: scratch.path + "/shop")
             #expect(owner[.ownerAccountID] as? Int == 12_345 && owner[.groupOwnerAccountID] as? Int == 12_346)
         }
-        // A link is replaced, not what it leads to.
+        // The group of the daemon may read it as before.
+        for (before, after) in [(0o640, 0o640), (0o600, 0o600), (0o666, 0o640)] {
+            chmod(scratch.path + "/shop", mode_t(before))
+            #expect(try secret(scratch, place + ["--replace"], input: "third\n").end == .exited(0))
+            #expect(try mode(scratch.path + "/shop") == after)
+        }
+        // Neither a link nor what it leads to is replaced.
         let elsewhere = try scratch.write("elsewhere", "untouched")
         try FileManager.default.createSymbolicLink(atPath: scratch.path + "/link", withDestinationPath: elsewhere)
         let link = ["add", "link", "--directory", scratch.path]
         #expect(try secret(scratch, link, input: "x").end == .exited(1))
-        #expect(try secret(scratch, link + ["--replace"], input: "x").end == .exited(0))
+        let refusedLink = try secret(scratch, link + ["--replace"], input: "x")
+        #expect(refusedLink.end == .exited(1), "\(refusedLink.errors)")
+        #expect(refusedLink.errors.contains("is a symbolic link"), "\(refusedLink.errors)")
+        #expect(try FileManager.default.destinationOfSymbolicLink(atPath: scratch.path + "/link") == elsewhere)
         #expect(try String(contentsOfFile: elsewhere, encoding: .utf8) == "untouched")
         #expect(!(try names(scratch.path).contains { $0.hasPrefix(".") }), "no temporary file is left")
     }
@@ -118,6 +134,16 @@ import Vocabulary
         for name in ["../x", "a/b", ".x", "a b", "", "whsec_hunter2", String(repeating: "n", count: 129)] {
             let refused = try secret(scratch, ["add", name, "--directory", directory], input: "x")
             #expect(refused.end == .exited(64), "\(name): \(refused.errors)")
+            #expect(!refused.errors.contains("hunter2"), "\(refused.errors)")
+        }
+        // A secret in the place of a word.
+        let lines = [
+            ["whsec_hunter2"], ["add", "x", "whsec_hunter2"], ["list", "whsk_hunter2"], ["list", "--x=whsec_hunter2"],
+            ["--unit", "x", "whsec_hunter2"],
+        ]
+        for words in lines {
+            let refused = try secret(scratch, words, input: "x")
+            #expect(refused.end == .exited(64) && refused.output == "", "\(words): \(refused.errors)")
             #expect(!refused.errors.contains("hunter2"), "\(refused.errors)")
         }
         for options in [["--make", "rsa"], ["--unit", "a/b"], ["--directory", ""]] {
@@ -190,7 +216,9 @@ import Vocabulary
         #expect(row("backend")["used_by"] as? [String] == ["integration two"])
         #expect(row("spare")["used_by"] as? [String] == [])
         #expect(row("spare")["mode"] as? String == "0644")
-        #expect(row("nowhere")["state"] as? String == "missing")
+        // Which credentials a daemon gets, a unit says.
+        #expect(row("nowhere")["state"] as? String == "unknown")
+        #expect(row("backend")["state"] as? String == "unknown" && row("shop")["state"] as? String == "ready")
         #expect(row("nowhere")["file"] is NSNull)
         let age = try #require(row("shop")["age_seconds"] as? Int)
         #expect((259_200..<260_000).contains(age))
@@ -200,7 +228,7 @@ import Vocabulary
         let lines = table.output.components(separatedBy: "\n").map { $0.split(separator: " ").joined(separator: " ") }
         #expect(lines.first == "NAME AGE MODE STATE USED BY")
         #expect(lines.contains("shop 3d 0600 ready source one"), "\(lines)")
-        #expect(lines.last == "nowhere - - missing source one")
+        #expect(lines.last == "nowhere - - unknown source one")
         // But for the seconds that have passed meanwhile.
         func ageless(_ text: String) -> String { text.replacing(#/ +[0-9]+s /#, with: " ") }
         let usual = try secret(scratch, Array(arguments.dropFirst())).output
@@ -212,6 +240,21 @@ import Vocabulary
             let unknown = try secret(scratch, arguments)
             #expect(unknown.end == .exited(78) && unknown.errors.contains("posthouse.toml"), "\(unknown.errors)")
             #expect(unknown.output.contains("shop") && unknown.output.contains("?"), "\(unknown.output)")
+        }
+        // A secret that was written where its name belongs; a path that is written in two ways.
+        let odd = try scratch.write(
+            "odd.toml",
+            """
+            [[source]]
+            name = "one"
+            secrets = [{ credential = "whsec_hunter2" }, { file = "whsk_hunter2" }, { file = "./x/../secrets/shop" }]
+            """)
+        try FileManager.default.createDirectory(atPath: scratch.path + "/x", withIntermediateDirectories: false)
+        for options in [[], ["--json"]] {
+            let shown = try secret(scratch, ["list", "--config", odd] + place + options)
+            #expect(shown.end == .exited(0) && shown.output.contains("(not shown)"), "\(shown.errors)")
+            #expect(!(shown.output + shown.errors).contains("hunter2"), "\(shown.output)")
+            #expect(shown.output.components(separatedBy: "shop").count == (options.isEmpty ? 2 : 3), "\(shown.output)")
         }
         let empty = try secret(scratch, ["list", "--config", try scratch.write("e.toml", ""), "--directory", "/none"])
         #expect(empty.end == .exited(0) && empty.output == "" && empty.errors.contains("no secret"), "\(empty.errors)")
@@ -235,7 +278,7 @@ import Vocabulary
 
     /// Asks the terminal itself whether it shows what is typed: before, at the prompt, and after the end.
     private static let terminal = """
-        import fcntl, os, pty, signal, subprocess, sys, termios
+        import fcntl, os, pty, select, signal, subprocess, sys, termios
         master, slave = pty.openpty()
         def shows(): return bool(termios.tcgetattr(slave)[3] & termios.ECHO)
         # Of this session: with the end of a session of its own the terminal would be put right by Linux.
@@ -249,18 +292,29 @@ import Vocabulary
         asked = shows()
         if sys.argv[1] == "interrupt": os.write(master, b"hunter2\\x03")
         elif sys.argv[1] == "terminate": child.send_signal(signal.SIGTERM)
-        else: os.write(master, sys.argv[1].encode() + b"\\n")
+        # What is pasted may end without a line break.
+        else: os.write(master, sys.argv[1].encode() + (b"" if "\\n" in sys.argv[1] else b"\\n"))
         status = child.wait(30)
+        after = shows()
+        # What is left for a shell, a part of a line included.
+        modes = termios.tcgetattr(slave)
+        modes[3] &= ~termios.ICANON
+        termios.tcsetattr(slave, termios.TCSANOW, modes)
+        left = bool(select.select([slave], [], [], 0.3)[0])
         os.set_blocking(master, False)
         try:
             while part := os.read(master, 4096): seen += part
         except BlockingIOError: pass
-        print(before, asked, shows(), status, b"hunter2" in seen)
+        print(before, asked, after, status, b"hunter2" in seen, left)
         """
 
     @Test(
         "A terminal is asked without showing what is typed, and shows it again afterwards, however the command ends",
-        arguments: [("hunter2", 0), ("interrupt", -2), ("terminate", -15), (String(repeating: "x", count: 4_095), 1)])
+        arguments: [
+            ("hunter2", 0), ("interrupt", -2), ("terminate", -15), (String(repeating: "x", count: 4_095), 1),
+            ("-----BEGIN hunter2", 1), ("-----BEGIN PRIVATE KEY-----\nhunter2\n-----END PRIVATE KEY-----\n", 1),
+            ("one\nhunter2\n", 1), ("one\nhunter2", 1),
+        ])
     func terminal(_ typed: String, _ status: Int) throws {
         let scratch = try ScratchDirectory()
         let child = try ChildProcess([
@@ -269,7 +323,7 @@ import Vocabulary
             scratch.path,
         ])
         #expect(child.waitForEnd(60) == .exited(0), "\(child.errors)")
-        #expect(child.output == ["True False True \(status) False"], "\(child.output) \(child.errors)")
+        #expect(child.output == ["True False True \(status) False False"], "\(child.output) \(child.errors)")
         let stored = try? String(contentsOfFile: scratch.path + "/shop", encoding: .utf8)
         #expect(stored == (status == 0 ? "\(typed)\n" : nil))
     }

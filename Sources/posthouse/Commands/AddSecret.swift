@@ -41,13 +41,11 @@ struct AddSecret: AsyncParsableCommand {
         try await Terminal.reporting {
             let place = try options.place()
             let path = place.path(name)
-            let decision = try await line(in: place, path)
-            let isThere = SecretStore.exists(path)
             // Before the secret is asked for.
-            guard replace || !isThere else { throw Complaint(SecretStore.existsText(path)) }
+            try refuseTaken(path, place, try await line(in: place, path))
             let stored = try secret()
-            try store(stored, at: path, in: place, decision)
-            report(stored, path, place, hasReplaced: isThere)
+            let hasReplaced = try await store(stored, at: path, in: place)
+            report(stored, path, place, hasReplaced: hasReplaced)
             try await handOver(path, in: place)
         }
     }
@@ -57,13 +55,28 @@ struct AddSecret: AsyncParsableCommand {
         guard let unit = place.unit, let text = try await place.unitText() else { return nil }
         let decision = CredentialDropIn.decide(
             name: name, path: path, unit: text, dropIn: try SecretStore.read(unit.dropIn))
-        if case .elsewhere(let other) = decision {
+        switch decision {
+        case .elsewhere(let other):
             throw Complaint(
-                "\(unit.name) takes the credential \(name) from \(PlainText.harmless(other)), not from \(path): nothing "
-                    + "was stored; write the secret there, choose another name, or take that line away (systemctl cat "
-                    + "\(unit.name) shows it)")
+                "\(unit.name) takes the credential \(name) from \(PlainText.harmless(other)), not from \(path): "
+                    + "nothing was stored; write the secret there, choose another name, or take that line away "
+                    + "(systemctl cat \(unit.name) shows it)")
+        case .encrypted(let other):
+            throw Complaint(
+                "\(unit.name) has the line \(PlainText.harmless(other)), by which systemd decrypts the file: nothing "
+                    + "was stored; encrypt the secret yourself (systemd-creds encrypt), choose another name, or take "
+                    + "that line away (systemctl cat \(unit.name) shows it)")
+        case .present, .write: return decision
         }
-        return decision
+    }
+
+    private func refuseTaken(_ path: String, _ place: SecretPlace, _ line: CredentialDropIn.Decision?) throws {
+        guard SecretStore.exists(path) else { return }
+        if replace { return try SecretStore.refuseLink(path) }
+        guard let unit = place.unit, case .write? = line else { throw Complaint(SecretStore.existsText(path)) }
+        throw Complaint(
+            "\(PlainText.harmless(path)) is there already and stays, but no LoadCredential= line of \(unit.name) hands "
+                + "it over; posthouse secret add \(name) --replace stores the secret again and adds the line")
     }
 
     private func secret() throws -> Secret {
@@ -82,23 +95,32 @@ struct AddSecret: AsyncParsableCommand {
     }
 
     /// Writes the file, then the line; without the line a new file is taken away again.
-    private func store(
-        _ secret: Secret, at path: String, in place: SecretPlace, _ line: CredentialDropIn.Decision?
-    ) throws {
+    /// - Returns: whether there was a file of this name.
+    private func store(_ secret: Secret, at path: String, in place: SecretPlace) async throws -> Bool {
         try SecretStore.makeDirectory(place.directory, mode: 0o700)
-        let old: SecretStore.Replacement = place.unit == nil ? .keepingOwner : .whatIsThere
-        let isNew = !SecretStore.exists(path)
-        try SecretStore.write(
-            SecretText.file(secret), to: path, mode: 0o600, replacing: replace ? old : .nothing)
-        guard let unit = place.unit, case .write(let bytes)? = line else { return }
+        let bytes = SecretText.file(secret)
+        guard let unit = place.unit else {
+            let isThere = SecretStore.exists(path)
+            try SecretStore.write(bytes, to: path, mode: 0o600, replacing: replace ? .keepingOwner : .nothing)
+            return isThere
+        }
+        let lock = try SecretStore.lock(place.directory)
+        defer { close(lock) }
+        // While the secret was asked for, the drop-in may have got other lines.
+        let decision = try await line(in: place, path)
+        try refuseTaken(path, place, decision)
+        let isThere = SecretStore.exists(path)
+        try SecretStore.write(bytes, to: path, mode: 0o600, replacing: replace ? .whatIsThere : .nothing)
+        guard case .write(let dropIn)? = decision else { return isThere }
         do {
             let directory = unit.dropIn.split(separator: "/").dropLast().joined(separator: "/")
             try SecretStore.makeDirectory("/" + directory, mode: 0o755)
-            try SecretStore.write(bytes, to: unit.dropIn, mode: 0o644, replacing: .whatIsThere)
+            try SecretStore.write(dropIn, to: unit.dropIn, mode: 0o644, replacing: .whatIsThere)
         } catch {
-            if isNew { SecretStore.remove(path) }
+            if !isThere { SecretStore.remove(path) }
             throw error
         }
+        return isThere
     }
 
     /// Has systemd read the drop-in, and looks whether the line counts.
@@ -112,7 +134,7 @@ struct AddSecret: AsyncParsableCommand {
                     + "\(PlainText.harmless(error.text)); run systemctl daemon-reload")
         }
         let text = try await place.unitText() ?? ""
-        guard UnitCredentials.loaded(in: text)[name] == path else {
+        guard UnitCredentials.loaded(in: text)[name]?.source == path else {
             throw Complaint(
                 "the secret and its line in \(unit.dropIn) are stored, but a later drop-in of \(unit.name) takes the "
                     + "line back (an empty LoadCredential=); systemctl cat \(unit.name) shows it")
@@ -125,7 +147,8 @@ struct AddSecret: AsyncParsableCommand {
         // Of what was taken in, the other side has what it needs.
         let shared = kind == .whsec ? secret.withBytes { String(decoding: $0, as: UTF8.self) } : nil
         let publicKey = SigningKeyText.publicText(of: secret)
-        let configured = "secret = \(place.reference(name))"
+        let isPEM = SecretText.isPEM(secret)
+        let configured = isPEM ? place.keyReference(name) : place.reference(name)
         if output.json {
             return Terminal.say { json in
                 json.member("name", name)
@@ -138,12 +161,15 @@ struct AddSecret: AsyncParsableCommand {
             }
         }
         var lines = ["\(name) is stored in \(path)" + (place.unit.map { ", a credential of \($0.name)" } ?? "")]
-        lines += ["", "In the configuration:", "  \(configured)"]
+        let keys = isPEM ? "in tls of [server]" : "as secret, token or url"
+        lines += ["", "In the configuration, \(keys):", "  \(configured)"]
         if let shared { lines += ["", "For the other side, shown this once:", "  \(shared)"] }
         if let publicKey { lines += ["", "For the other side, the public half:", "  \(publicKey)"] }
         lines += ["", "Then:"] + next(place).map { "  \($0)" }
         Terminal.say(lines.map(PlainText.harmless).joined(separator: "\n"))
-        for remark in remarks(place, hasReplaced: hasReplaced) { Terminal.complain(Terminal.wrapped(remark)) }
+        for remark in remarks(place, hasReplaced: hasReplaced) {
+            Terminal.complain(Terminal.wrapped(PlainText.harmless(remark)))
+        }
     }
 
     private func next(_ place: SecretPlace) -> [String] {
@@ -162,7 +188,13 @@ struct AddSecret: AsyncParsableCommand {
                     + "gap, store the new one under another name and name both in secrets = [ … ].")
         }
         if place.unit == nil, geteuid() == 0, !hasReplaced {
-            remarks.append("Only root can read the file: a daemon of another user needs it as its own (chown).")
+            let (path, directory) = (place.path(name), place.directory)
+            let (what, needed, paths) =
+                SecretStore.isOfRootAlone(directory)
+                ? ("the file and enter its directory", "both as its own", "\(directory) \(path)")
+                : ("the file", "it as its own", path)
+            remarks.append(
+                "Only root can read \(what): a daemon of another user needs \(needed) (chown USER \(paths)).")
         }
         return remarks
     }

@@ -9,7 +9,8 @@ struct ListSecrets: AsyncParsableCommand {
         discussion: """
             Those that are stored, and those that the configuration names. AGE is the time since a secret was last \
             written. MODE should be 0600. STATE is ready; missing: nothing is stored, and the daemon will not take the \
-            configuration; not handed over: no LoadCredential= line of the unit names the file. USED BY is - for a \
+            configuration; not handed over: no LoadCredential= line of the unit names the file; unknown: this user may \
+            not see the file, or a credential is named and no unit of systemd is asked. USED BY is - for a \
             secret that the configuration does not name, and ? if the configuration cannot be read; then the exit \
             code is 78.
             """)
@@ -25,7 +26,8 @@ struct ListSecrets: AsyncParsableCommand {
             let (named, flaw) = configured()
             let secrets = SecretInventory.list(
                 place, stored: try SecretStore.names(in: place.directory),
-                handedOver: unit.map(UnitCredentials.loaded), named: named, facts: SecretStore.facts)
+                handedOver: unit.map { UnitCredentials.all(in: $0) }, named: named, look: SecretStore.look,
+                realPath: SecretStore.realPath)
             if output.json {
                 Terminal.say { write(secrets, place, into: &$0) }
             } else if secrets.isEmpty {
@@ -61,7 +63,7 @@ struct ListSecrets: AsyncParsableCommand {
                 switch secret.state {
                 case .ready: .plain
                 case .missing: .bad
-                case .notHandedOver: .careful
+                case .notHandedOver, .unknown: .careful
                 }
             let users = secret.usedBy.map { $0.isEmpty ? "-" : $0.joined(separator: ", ") }
             return [

@@ -29,11 +29,34 @@ enum UnknownCommand {
     }
 
     private static func complaint(_ word: String, behind path: [String], among names: [String]) -> String {
+        // A secret in the place of a word is not repeated.
+        guard !SecretText.looksSecret(word) else { return withheld(path) }
         func line(_ last: String) -> String { PlainText.harmless((path + [last]).joined(separator: " ")) }
         let hint = NearMiss.find(word, among: names).map { "; did you mean `\(line($0))`?" } ?? ""
         return """
             Error: there is no command `\(line(word))`\(hint)
               See '\((["posthouse"] + path + ["--help"]).joined(separator: " "))' for more information.
             """
+    }
+
+    /// The complaint about a command line whose words the parser refuses and would repeat, with a secret among them;
+    /// nil for any other.
+    static func secretComplaint(_ words: [String], of root: any ParsableCommand.Type) -> String? {
+        guard words.contains(where: SecretText.looksSecret) else { return nil }
+        do {
+            _ = try root.parseAsRoot(words)
+            return nil
+        } catch {
+            let isRefused = root.exitCode(for: error) != .success
+            return isRefused && SecretText.looksSecret(root.fullMessage(for: error)) ? withheld([]) : nil
+        }
+    }
+
+    private static func withheld(_ path: [String]) -> String {
+        """
+        Error: a word of the command line looks like a secret, and is not repeated. A secret comes on standard input: \
+        posthouse secret add NAME <FILE. This one may be in the history of the shell now: replace it.
+          See '\((["posthouse"] + path + ["--help"]).joined(separator: " "))' for more information.
+        """
     }
 }
