@@ -66,15 +66,16 @@ struct Figures: Equatable {
             "SELECT sequencename, last_value FROM pg_sequences WHERE schemaname = 'public' ORDER BY 1")
     }
 
-    /// Tables, each with its columns; of partitions the whole. Left out is what changes by itself: leases, which are given
-    /// back, and when a source was heard, which a daemon notes some seconds later.
+    /// Tables, each with its columns; of partitions the whole. Left out is what changes by itself: leases, which are
+    /// given back, and when a source was heard, which a daemon notes some seconds later.
     static func columns(_ database: Database) throws -> [[String]] {
         try database.rows(
             """
             SELECT c.relname, string_agg(quote_ident(a.attname), ', ' ORDER BY a.attnum) FROM pg_class c
             JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
             WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relnamespace = 'public'::regnamespace
-              AND c.relname NOT IN ('schema_migrations', 'daemons', 'moves') AND a.attname NOT IN ('leased_by', 'heard_at')
+              AND c.relname NOT IN ('schema_migrations', 'daemons', 'moves')
+              AND a.attname NOT IN ('leased_by', 'heard_at')
             GROUP BY 1 ORDER BY 1
             """)
     }
