@@ -94,4 +94,30 @@ import Vocabulary
         try expect(relay, ["quarantine", "retry", "1"], as: "quarantine retry 1", 1)
         try expect(relay, ["repair", "--all"])
     }
+
+    @Test("send, backfill, and what became of a dead letter, as the manual shows")
+    func others() throws {
+        let backend = try Receiver { _ in .status(400) }
+        let relay = try Relay.running([.init("backend", backend, ["permanent": "[400]"])])
+        defer { relay.end() }
+        let secret = try relay.directory.write("secret", "source-secret\n")
+        let target = ["send", "--url", "http://127.0.0.1:\(relay.port)/ingest/purchasely", "--secret-file", secret]
+        let manual = "posthouse send --url http://127.0.0.1:8080/ingest/purchasely --secret-file purchasely-secret"
+        for rest in [
+            ["--event", "ACTIVATE", "--user", "ann"],
+            ["--event", "SUBSCRIPTION_TRANSFERRED", "--user", "ann", "--counterpart-user", "bob"],
+        ] {
+            let sent = try ChildProcess([try Relay.binary.get()] + target + rest)
+            #expect(sent.waitForEnd(30) == .exited(0), "\(sent.errors)")
+            #expect(try sent.output == shown(([manual] + rest).joined(separator: " ")))
+        }
+        #expect(try eventually { try relay.database.count("dead_letters") == 3 })
+        try expect(relay, ["replay", "--outcome", "dead", "--integration", "backend", "--dry-run"])
+        try expect(relay, ["discard", "--dead", "backend"])
+        let crm = try Receiver()
+        try relay.configure([.init("backend", backend, ["permanent": "[400]"]), .init("crm", crm)])
+        _ = try relay.reload()
+        try expect(relay, ["backfill", "crm", "--since", "7d"])
+        #expect(crm.waitForAccepted(3))
+    }
 }
