@@ -120,4 +120,24 @@ import Vocabulary
         try expect(relay, ["backfill", "crm", "--since", "7d"])
         #expect(crm.waitForAccepted(3))
     }
+
+    @Test("listen prints what the manual shows, of a test and of a delivery")
+    func listens() throws {
+        let directory = try ScratchDirectory()
+        let secret = Receiver.newSecret()
+        let listener = try Listener(secretFile: try directory.write("secret", secret + "\n"), options: [])
+        defer { listener.end() }
+        let relay = try Relay.running([
+            .init("backend", url: "http://127.0.0.1:\(listener.port)/", secrets: [secret])
+        ])
+        defer { relay.end() }
+        try expect(relay, ["test", "backend"])
+        #expect(try relay.source().post(Webhook("ACTIVATE", .user("ann"), purchase: "subs_1")) == 200)
+        #expect(listener.child.waitForOutput(30) { $0.hasPrefix("verified ACTIVATE") } != nil)
+        func placeless(_ line: String) -> String { shape(line.replacing(#/secret = \{.*\}/#, with: "SECRET")) }
+        let said = (listener.child.errors + listener.child.output).map(placeless)
+        let expected = try shown("posthouse listen --secret-file /etc/posthouse/credentials/backend-secret")
+        #expect(expected.count == 4)
+        for line in expected { #expect(said.contains(placeless(line)), "\(line), not \(said)") }
+    }
 }
