@@ -4,7 +4,7 @@ import Vocabulary
 
 /// The examples of posthouse-operate(7) that need a day's events before them. Oracle: the program itself.
 @Suite struct ManualStoryTests {
-    private static let manual = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+    static let manual = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent().appending(path: "deploy/manual/posthouse-operate.7.md")
 
     /// The lines that the manual shows below a command, of the `number`th time that it stands there.

@@ -172,8 +172,18 @@ import Vocabulary
         #expect(miscounted.end == .exited(1) && !move.isMarked)
         #expect(try new.database.count("events") == 0)
         try new.database.rows("DROP FUNCTION drop_row CASCADE")
-        #expect(try move.migrate().end == .exited(0))
-        #expect(try new.database.count("events") == 2)
+        let done = try move.migrate()
+        #expect(done.end == .exited(0) && (try new.database.count("events")) == 2)
+        // Both say it so: the manual and the program.
+        let page = try String(contentsOf: ManualStoryTests.manual, encoding: .utf8)
+        for text in [page, done.output] {
+            let lines = text.components(separatedBy: "\n")
+            let moved = #/moved \d+ rows from \S+ to dbname=.*, and counted them again there/#
+            #expect(lines.contains { $0.wholeMatch(of: moved) != nil }, "\(done)")
+            let next = "the private cluster stays as it was, marked as moved; start the daemon: systemctl start posthouse"
+            #expect(lines.contains(next), "\(done)")
+            #expect(lines.contains { $0.wholeMatch(of: /TABLE +ROWS/) != nil }, "\(done)")
+        }
 
         let nowhere = try Relay(
             [.init("backend", Receiver())], storage: .given("host=127.0.0.1 port=1 dbname=d password=geheim"),
