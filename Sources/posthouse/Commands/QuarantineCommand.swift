@@ -196,7 +196,8 @@ struct QuarantineRetry {
             case .recorded(let trail, let unmoved):
                 ([
                     "\(trail.name) \(trail.event) of \(trail.source)",
-                    "\(trail.messages) messages, \(trail.deliveries) deliveries",
+                    trail.messages == 1 ? "1 message" : "\(trail.messages) messages",
+                    trail.deliveries == 1 ? "1 delivery" : "\(trail.deliveries) deliveries",
                 ] + unmoved.map(KeptMove.movedNothing)).joined(separator: ", ")
             case .duplicate(let trail): "\(trail.name) \(trail.event) of \(trail.source) had been recorded before"
             case .kept(let reason): reason
