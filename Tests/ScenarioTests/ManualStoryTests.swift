@@ -19,7 +19,8 @@ import Vocabulary
     /// Without what differs from day to day: numbers, ids, addresses, the width of columns.
     private func shape(_ line: String) -> String {
         line.replacing(#/http://[^ ,)]+/#, with: "URL").replacing(#/(?:msg|evt|trf)_[0-9a-f]+/#, with: "ID")
-            .replacing(#/[0-9]+[smhd]?/#, with: "0").split(separator: " ").joined(separator: " ")
+            .replacing(#/[0-9]+[smhd]?/#, with: "0").replacing(#/0 messages?\b/#, with: "0 messages")
+            .replacing(#/0 deliver(?:y|ies)\b/#, with: "0 deliveries").split(separator: " ").joined(separator: " ")
     }
 
     private func run(_ relay: Relay, _ words: [String]) throws -> String {
