@@ -154,8 +154,6 @@ struct Examination {
 
     /// A relative path counts from the working directory.
     static func absolute(_ path: String) -> String {
-        guard !path.hasPrefix("/"), let directory = getcwd(nil, 0) else { return path }
-        defer { free(directory) }
-        return String(cString: directory) + "/" + path
+        SecretPlace.absolute(path, from: SecretPlaceOptions.workingDirectory)
     }
 }
