@@ -87,6 +87,7 @@ let package = Package(
                 .embedInCode("Schema/Migrations/M0008_flat.sql"),
                 .embedInCode("Schema/Migrations/M0009_by_time.sql"),
                 .embedInCode("Schema/Migrations/M0010_sources.sql"),
+                .embedInCode("Schema/Migrations/M0011_periods.sql"),
             ],
             swiftSettings: sharedSettings),
         .target(

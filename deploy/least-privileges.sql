@@ -3,8 +3,8 @@
 --   psql -d posthouse -1 -v ON_ERROR_STOP=1 -f least-privileges.sql
 --
 -- The role "posthouse" must have made the schema (by "posthouse migrate" or a first start). From then on it reads and
--- writes rows; the tables are those of "posthouse_owner", as whom nobody logs in. One table stays its own: attempts has
--- a partition for each day, and PostgreSQL lets only the owner of a partitioned table add or drop one.
+-- writes rows; the tables are those of "posthouse_owner", as whom nobody logs in. Three tables stay its own: attempts,
+-- events and messages have partitions, and PostgreSQL lets only the owner of a partitioned table add or drop one.
 --
 -- An update of Posthouse that brings migrations needs the owner's rights for a moment. Before its first start:
 --
@@ -29,4 +29,6 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO posthouse
 REVOKE INSERT, UPDATE, DELETE ON schema_migrations FROM posthouse;
 GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO posthouse;
 
-SELECT format('ALTER TABLE %s OWNER TO posthouse', relid::regclass) FROM pg_partition_tree('attempts') \gexec
+SELECT format('ALTER TABLE %s OWNER TO posthouse', t.relid::regclass)
+FROM pg_class c CROSS JOIN LATERAL pg_partition_tree(c.oid) AS t
+WHERE c.relkind = 'p' AND NOT c.relispartition AND c.relnamespace = 'public'::regnamespace \gexec

@@ -108,7 +108,7 @@ package enum DatabaseFindings {
             if one.privilege == "OWNER" {
                 return DoctorFinding(
                     .privileges, .wrong,
-                    "the role \(facts.role) does not own \(one.object): no day's partition can be made",
+                    "the role \(facts.role) does not own \(one.object): no partition can be made",
                     do: "ALTER \(one.object) OWNER TO \(facts.role)")
             }
             return DoctorFinding(

@@ -7,8 +7,10 @@ import Testing
 /// Oracle: what psql finds in the catalogue.
 @Suite("Indexes that are built beside the service", .serialized)
 struct IndexMigrationTests {
-    private static let new = ["events_stray", "events_without_purchase", "identities_key", "purchases_hash"]
-    private static let old = ["events_holder", "events_transaction", "identities_pkey"]
+    private static let new = [
+        "events_stray", "events_without_purchase", "identities_key", "messages_own_key", "purchases_hash",
+    ]
+    private static let old = ["events_holder", "events_transaction", "identities_pkey", "messages_key_key"]
 
     private func run(_ ledger: TestLedger) async throws -> IndexMigration.Outcome {
         let connection = try await ledger.connect()

@@ -71,7 +71,7 @@ extension HolderLookup {
     /// Everybody who holds, or held, a granted purchase, given by its hash.
     package func grant(_ purchase: Identifier) async throws(LookupFailure) -> [GrantHolding] {
         try await read { session throws(DatabaseError) in
-            let isFour = try LedgerForm.readByAll(on: session) == .four
+            let isFour = try LedgerForm.readByAll(on: session) >= .four
             return try session.run(
                 isFour ? HolderInstallStatements.grant : HolderInstallStatements.grantBeforeFour, purchase)
         }

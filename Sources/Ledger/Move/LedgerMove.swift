@@ -29,7 +29,7 @@ package struct LedgerMove: Sendable {
     static let staying: Set<String> = ["schema_migrations", "daemons", "moves"]
     /// Tables in which a daemon's start alone leaves rows, without any webhook. The target's rows in them are deleted.
     static let registers: Set<String> = [
-        "breakers", "daemons", "erasure_salt", "integrations", "rate_slots", "source_names",
+        "breakers", "daemons", "erasure_salt", "integrations", "periods", "rate_slots", "source_names",
     ]
 
     package struct Table: Sendable, Equatable {

@@ -34,6 +34,7 @@ struct MovePassage {
                 return .failure(.miscounted(table: table.name, source: table.rows, target: count))
             }
         }
+        try target.script(PeriodTables.completion)
         // Without statistics the first query plans on a large ledger would be guesses.
         try target.script("ANALYZE \(names.joined(separator: ", "))")
         _ = try target.execute(MoveStatements.record, origin.cluster)
@@ -71,6 +72,14 @@ struct MovePassage {
             (try source.run(MoveStatements.tables, ()), try source.run(Upkeep.partitions, ()).map(\.day))
         }
         try Self.writing { () throws(DatabaseError) in try Upkeep.makePartitions(days, on: target) }
+        for table in PeriodTables.names {
+            let partitions = try Self.reading { () throws(DatabaseError) in
+                try source.run(PeriodTables.partitions, table)
+            }
+            try Self.writing { () throws(DatabaseError) in
+                try PeriodTables.remake(partitions, of: table, on: target)
+            }
+        }
         let total = origin.tables.reduce(0) { $0 + $1.rows }
         var tables: [LedgerMove.Table] = []
         var done = 0

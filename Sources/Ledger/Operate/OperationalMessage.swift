@@ -25,8 +25,9 @@ struct OperationalMessage: Sendable {
     static let keys = Statement<[Int64], Identifier>(
         "operational_keys",
         """
-        SELECT coalesce(m.key, e.key) FROM messages m JOIN events e ON e.id = m.event
-        WHERE m.id = ANY ($1) AND m.type NOT LIKE 'posthouse.%' ORDER BY m.id
+        SELECT coalesce(m.key, e.key)
+        FROM unnest($1) AS w (id) JOIN messages m ON m.id = w.id JOIN events e ON e.id = m.event
+        WHERE m.type NOT LIKE 'posthouse.%' ORDER BY m.id
         """)
 
     let kind: Kind

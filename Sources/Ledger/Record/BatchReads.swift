@@ -17,7 +17,7 @@ struct BatchReads {
     init(
         _ arrivals: [EventBatch.Arrival], of recorder: RecordEvents, on session: borrowing Session
     ) throws(DatabaseError) {
-        let isFour = recorder.ledgerForm == .four
+        let isFour = recorder.ledgerForm >= .four
         admitted = try session.enqueueQuery(
             isFour ? RecordStatements.admit : RecordStatements.admitBeforeFour,
             (arrivals.map(\.key), arrivals.map(\.otherKey), arrivals.map(\.digest)))

@@ -19,7 +19,7 @@ struct EventBatch {
             self.event = event
             hash = KeyHash.eventHash(event)
             let newest = KeyHash.eventKey(event, hash: hash)
-            (key, otherKey) = form == .four ? (newest, hash) : (hash, newest)
+            (key, otherKey) = form >= .four ? (newest, hash) : (hash, newest)
             digest = KeyHash.body(event.body)
             purchaseHash = event.purchase.map { KeyHash.purchase($0, in: event.scope) }
         }
@@ -68,7 +68,7 @@ struct EventBatch {
         purchases = stored
         guard let databaseTime else { return }
         for hash in firsts.compactMap(\.purchaseHash) where purchases[hash] == nil {
-            purchases[hash] = form == .four ? hash.behind(databaseTime) : hash
+            purchases[hash] = form >= .four ? hash.behind(databaseTime) : hash
         }
     }
 

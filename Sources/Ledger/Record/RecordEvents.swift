@@ -45,6 +45,10 @@ struct RecordEvents {
     static let changingRace = DatabaseError.refused(
         Refusal(sqlState: "40001", message: "the first change of holders of one of its sources was found"))
 
+    /// A message is there already: this batch is run again in `WriteMode.insertIfAbsent`, as after a unique violation.
+    static let messageIsThere = DatabaseError.refused(
+        Refusal(sqlState: "23505", message: "one of its messages is there already"))
+
     let routes: RouteTable
     let rules: [String: SourceRules]
     var changing = ChangingSources()

@@ -76,6 +76,10 @@ enum RecordStatements {
         RETURNING key, (SELECT digest FROM w WHERE w.key = i.key LIMIT 1)
         """, row: Differing.init)
 
+    /// Those of the keys that a message has. While a unique index was over them, an insert told it.
+    static let messagesKept = Statement<[Identifier], Identifier>(
+        "record_messages_kept", "SELECT m.key FROM unnest($1) AS w (key) JOIN messages m ON m.key = w.key")
+
     /// Locks purchases by their ids.
     static let lockPurchases = Statement<[Identifier], RecordTables.PurchaseRow>(
         "record_lock_purchases",

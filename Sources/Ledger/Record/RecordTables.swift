@@ -90,7 +90,10 @@ enum RecordTables {
     /// Inserts messages and returns the new ones. A message that exists already is not delivered again: a transfer's,
     /// or one of an event whose key was pruned and that came again.
     static let messagesIfAbsent = Statement<[MessageRow], Int64>(
-        "record_messages_if_absent", insertInto: messages, "ON CONFLICT (key) DO NOTHING RETURNING id")
+        "record_messages_if_absent", insertInto: messages,
+        """
+        WHERE NOT EXISTS (SELECT FROM messages m WHERE m.key = new.key) ON CONFLICT DO NOTHING RETURNING id
+        """)
 
     static let deliveries = Table<DeliveryRow>(
         "deliveries",

@@ -12,32 +12,13 @@ enum FormSwitch {
     /// Logical replication knows a row by its primary key, or by all of it.
     static let statement = "ALTER TABLE identities DROP CONSTRAINT \(constraint), REPLICA IDENTITY FULL"
 
-    /// How long ago the schema must have been migrated: by then other hosts have the new version, too.
-    static let delay: Duration = .seconds(3_600)
-    /// The longest wait for the lock behind which webhooks wait, in milliseconds.
-    private static let lockTimeoutMilliseconds = 500
-
-    /// Whether the migration to form four is so many milliseconds old, and nobody keeps the lock from being had soon: a
-    /// backup holds one for as long as it runs, and webhooks would wait behind each attempt. Since when others hold
-    /// theirs, PostgreSQL does not tell an ordinary role.
-    static let mayBegin = Statement<Int64, Bool>(
-        "form_may_begin",
-        """
-        SELECT NOT EXISTS (SELECT FROM schema_migrations
-                           WHERE version = 9 AND applied_at > now() - $1 * interval '1 millisecond')
-           AND NOT EXISTS (SELECT FROM pg_locks l LEFT JOIN pg_stat_activity a USING (pid)
-                           WHERE l.relation = 'identities'::regclass AND l.granted
-                               AND l.pid IS DISTINCT FROM pg_backend_pid()
-                               AND coalesce(a.xact_start < now() - interval '1 second', true))
-        """)
-
     /// Once the new indexes are there. On a connection of its own: it changes the session's time-outs.
     /// - Returns: whether it was done; if not, a later run tries again.
     static func run(on session: borrowing Session) throws(DatabaseError) -> Bool {
         guard try LedgerForm.oldest(on: session) >= .four,
-            try session.run(mayBegin, delay.wholeMilliseconds).first == true
+            try SwitchGate.isOpen(after: 9, tables: ["identities"], on: session)
         else { return false }
-        try session.script("SET lock_timeout = \(lockTimeoutMilliseconds)")
+        try session.script(SwitchGate.lockTimeout)
         do throws(DatabaseError) {
             try session.script(statement)
             return true

@@ -16,30 +16,38 @@ package enum IndexMigration {
     private struct Index {
         let name: String
         var isUnique = false
-        /// What follows its name.
+        let table: String
+        /// What follows the table.
         let definition: String
 
-        func creation(_ option: String = "") -> String {
-            "CREATE \(isUnique ? "UNIQUE " : "")INDEX \(option) \(name) \(definition)"
+        /// - Parameters:
+        ///   - option: CONCURRENTLY, or none.
+        ///   - partition: with the name of its own index; nil: the table itself.
+        func creation(_ option: String = "", on partition: String? = nil, as own: String? = nil) -> String {
+            """
+            CREATE \(isUnique ? "UNIQUE " : "")INDEX \(option) \(own ?? name) ON \(partition ?? table) \(definition)
+            """
         }
     }
 
     private static let new = [
-        Index(name: "events_stray", definition: "ON events (holder, id) WHERE stray"),
+        Index(name: "events_stray", table: "events", definition: "(holder, id) WHERE stray"),
         // The others are found by the purchases of the transaction.
         Index(
-            name: "events_without_purchase",
-            definition: """
-                ON events (store_transaction_id, id) WHERE store_transaction_id IS NOT NULL AND purchase IS NULL
-                """),
+            name: "events_without_purchase", table: "events",
+            definition: "(store_transaction_id, id) WHERE store_transaction_id IS NOT NULL AND purchase IS NULL"),
         Index(
-            name: "purchases_hash", isUnique: true, definition: "ON purchases (coalesce(hash, id))"),
+            name: "purchases_hash", isUnique: true, table: "purchases", definition: "(coalesce(hash, id))"),
         // Partial, so that ON CONFLICT (key) does not find it (`FormSwitch`).
-        Index(name: "identities_key", isUnique: true, definition: "ON identities (key) WHERE key IS NOT NULL"),
+        Index(
+            name: "identities_key", isUnique: true, table: "identities", definition: "(key) WHERE key IS NOT NULL"),
+        Index(name: "messages_own_key", table: "messages", definition: "(key) WHERE key IS NOT NULL"),
     ]
 
     /// Not needed from `LedgerForm.three` on.
     private static let old = ["events_holder", "events_transaction"]
+    /// What the two switches take away.
+    private static let switched = [FormSwitch.constraint, PeriodSwitch.constraint]
 
     /// Key of the advisory lock: "indexing" as bytes.
     private static let lockKey: Int64 = 0x696E_6465_7869_6E67
@@ -55,7 +63,17 @@ package enum IndexMigration {
         """
         SELECT c.relname::text, i.indisvalid FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid
         WHERE c.relname = ANY ($1)
-            AND i.indrelid IN ('events'::regclass, 'purchases'::regclass, 'identities'::regclass)
+            AND i.indrelid IN (
+                'events'::regclass, 'messages'::regclass, 'purchases'::regclass, 'identities'::regclass)
+        """)
+    /// The partitions of the table with the index of this name; those that have their part of it already are left out.
+    static let withoutPart = Statement<String, String>(
+        "index_without_part",
+        """
+        SELECT p.inhrelid::regclass::text FROM pg_index x JOIN pg_inherits p ON p.inhparent = x.indrelid
+        WHERE x.indexrelid = to_regclass($1)
+            AND NOT EXISTS (SELECT FROM pg_index own JOIN pg_inherits of ON of.inhrelid = own.indexrelid
+                            WHERE own.indrelid = p.inhrelid AND of.inhparent = x.indexrelid)
         """)
 
     /// Builds what is missing, then drops what is not needed any more. On a connection of its own: it changes the
@@ -70,22 +88,27 @@ package enum IndexMigration {
     /// The indexes and constraints that are still to be built, finished or dropped; empty: all is done.
     package static func unfinished(in pool: Pool) async throws(DatabaseError) -> [String] {
         try await pool.withSession { session throws(DatabaseError) in
-            let (wanted, unwanted) = (new.map(\.name), old + [FormSwitch.constraint])
+            let (wanted, unwanted) = (new.map(\.name), old + switched)
             let found = Dictionary(firstOf: try session.run(existing, wanted + unwanted))
             return wanted.filter { found[$0] != true } + unwanted.filter { found[$0] != nil }
         }
     }
 
     private static func runLocked(on session: borrowing Session) throws(DatabaseError) -> Outcome {
-        let existing = Dictionary(firstOf: try session.run(existing, new.map(\.name) + old + [FormSwitch.constraint]))
+        let existing = Dictionary(firstOf: try session.run(existing, new.map(\.name) + old + switched))
         let missing = new.filter { existing[$0.name] != true }
-        var left = (old + [FormSwitch.constraint]).filter { existing[$0] != nil }
+        var left = (old + switched).filter { existing[$0] != nil }
         if missing.isEmpty, left.isEmpty { return .done }
         try session.script("SET statement_timeout = 0")
         try session.script("SET lock_timeout = 0")
         // It goes on for nobody once this process is gone, and would keep the advisory lock.
         try session.script("SET client_connection_check_interval = '10s'")
+        let isPartitioned = try session.run(PeriodTables.isPartitioned, ()).first == true
         for index in missing {
+            if isPartitioned, PeriodTables.names.contains(index.table) {
+                try build(index, isBegun: existing[index.name] != nil, on: session)
+                continue
+            }
             // The rest of a build that was cut short.
             if existing[index.name] == false { try run("DROP INDEX CONCURRENTLY \(index.name)", on: session) }
             try run(index.creation("CONCURRENTLY"), on: session)
@@ -100,6 +123,7 @@ package enum IndexMigration {
             if left.contains(FormSwitch.constraint), try FormSwitch.run(on: session) {
                 left.removeAll { $0 == FormSwitch.constraint }
             }
+            if left == [PeriodSwitch.constraint], try PeriodSwitch.run(on: session) { left = [] }
         } catch {
             // A role that does not own the tables: `posthouse migrate` does it as one that does.
             if error.isForbidden { return .left(left) }
@@ -108,16 +132,31 @@ package enum IndexMigration {
         return left.isEmpty ? .done : .left(left)
     }
 
+    /// Builds an index of a partitioned table, for which PostgreSQL knows no CONCURRENTLY: first as one that is whole
+    /// once each partition has its part, then the parts, one after the other. A partition made meanwhile has its own.
+    private static func build(
+        _ index: Index, isBegun: Bool, on session: borrowing Session
+    ) throws(DatabaseError) {
+        if !isBegun { try run(index.creation(on: "ONLY \(index.table)"), on: session) }
+        for partition in try session.run(withoutPart, index.name) {
+            let part = "\(index.name)_\(partition.split(separator: "_").last ?? "")"
+            // The rest of a build that was cut short.
+            try run("DROP INDEX CONCURRENTLY IF EXISTS \(part)", on: session)
+            try run(index.creation("CONCURRENTLY", on: partition, as: part), on: session)
+            try run("ALTER INDEX \(index.name) ATTACH PARTITION \(part)", on: session)
+        }
+    }
+
     /// The same at once, in the current transaction, in a ledger without rows.
     static func runOnEmpty(on session: borrowing Session) throws(DatabaseError) {
-        let existing = Dictionary(
-            firstOf: try session.run(existing, new.map(\.name) + old + [FormSwitch.constraint]))
+        let existing = Dictionary(firstOf: try session.run(existing, new.map(\.name) + old + switched))
         for index in new where existing[index.name] != true {
             if existing[index.name] == false { try session.script("DROP INDEX \(index.name)") }
             try session.script(index.creation())
         }
         for name in old where existing[name] != nil { try session.script("DROP INDEX \(name)") }
         if existing[FormSwitch.constraint] != nil { try session.script(FormSwitch.statement) }
+        try PeriodSwitch.runOnEmpty(on: session)
     }
 
     /// Alone: PostgreSQL refuses CONCURRENTLY beside other statements.

@@ -19,13 +19,17 @@ package enum LedgerForm: Int32, Comparable, Sendable {
     /// transaction: the greater key wins. Across the switch that is mostly the one that came first.)
     case four = 4
 
-    package static let current = LedgerForm.four
+    /// Events and messages lie in periods (`PeriodSwitch`). No row looks different, but versions before name a unique index
+    /// over messages that is gone then.
+    case five = 5
+
+    package static let current = LedgerForm.five
 
     package static func < (left: LedgerForm, right: LedgerForm) -> Bool { left.rawValue < right.rawValue }
 
     /// The form to write in: the newest that every living daemon reads.
     package static func readByAll(on session: borrowing Session) throws(DatabaseError) -> LedgerForm {
-        try session.run(isFour, ()).first == true ? .four : min(oldest(on: session), .three)
+        try session.run(switched, ()).first.flatMap { LedgerForm(rawValue: $0) } ?? min(oldest(on: session), .three)
     }
 
     /// The oldest of the newest forms that the living daemons read.
@@ -34,13 +38,17 @@ package enum LedgerForm: Int32, Comparable, Sendable {
         return LedgerForm(rawValue: min(oldest, current.rawValue)) ?? .one
     }
 
-    /// Whether `FormSwitch` has switched the ledger. Without the two unique indexes nothing may be written in form
+    /// The form that the ledger was switched to; 0: to none. Without the two unique indexes nothing may be written in form
     /// four, whoever dropped them.
-    static let isFour = Statement<(), Bool>(
-        "form_is_four",
+    static let switched = Statement<(), Int32>(
+        "form_switched",
         """
-        SELECT count(*) FILTER (WHERE relname IN ('identities_key', 'purchases_hash') AND indisvalid) = 2
-           AND count(*) FILTER (WHERE indrelid = 'identities'::regclass AND indpred IS NULL) = 0
+        SELECT CASE
+            WHEN count(*) FILTER (WHERE relname IN ('identities_key', 'purchases_hash') AND indisvalid) <> 2
+              OR count(*) FILTER (WHERE indrelid = 'identities'::regclass AND indpred IS NULL) > 0 THEN 0
+            WHEN (SELECT bool_and(relkind = 'p') FROM pg_class
+                  WHERE oid IN ('events'::regclass, 'messages'::regclass)) THEN 5
+            ELSE 4 END
         FROM pg_index JOIN pg_class c ON c.oid = indexrelid
         WHERE indrelid IN ('identities'::regclass, 'purchases'::regclass) AND indisunique
         """)

@@ -34,6 +34,8 @@ struct Migration: Sendable {
             version: 9, name: "by_time", sql: String(decoding: PackageResources.M0009_by_time_sql, as: UTF8.self)),
         Migration(
             version: 10, name: "sources", sql: String(decoding: PackageResources.M0010_sources_sql, as: UTF8.self)),
+        Migration(
+            version: 11, name: "periods", sql: String(decoding: PackageResources.M0011_periods_sql, as: UTF8.self)),
     ]
 }
 

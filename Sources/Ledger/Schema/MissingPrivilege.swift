@@ -19,8 +19,8 @@ package struct MissingPrivilege: Sendable, Hashable {
           AND (c.relname <> 'schema_migrations' OR p.privilege = 'SELECT')
           AND NOT has_table_privilege(c.oid, p.privilege)
         UNION ALL
-        SELECT 'TABLE attempts', 'OWNER' FROM pg_class c
-        WHERE c.relname = 'attempts' AND c.relnamespace = current_schema()::regnamespace
+        SELECT 'TABLE ' || c.relname::text, 'OWNER' FROM pg_class c
+        WHERE c.relkind = 'p' AND NOT c.relispartition AND c.relnamespace = current_schema()::regnamespace
           AND NOT pg_has_role(c.relowner, 'USAGE')
         UNION ALL
         SELECT 'SEQUENCE ' || c.relname::text, 'USAGE' FROM pg_class c

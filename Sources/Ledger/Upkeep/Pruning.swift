@@ -2,8 +2,9 @@ import Postgres
 import Vocabulary
 
 /// Prunes what is past its retention, in steps small enough to disturb nobody and without reading what is not.
-/// Attempts: by dropping the day's partition. Events: by walking their ids up to the first that is young enough. Event
-/// keys: by one pass over the table's pages a day, since an index by time would cost every event.
+/// Attempts: by dropping the day's partition. Events and messages: by dropping their period (`dropPeriods`), and below the
+/// periods by walking their ids up to the first that is young enough. Event keys: by one pass over the table's pages a
+/// day, since an index by time would cost every event.
 extension Upkeep {
     /// Rows read by one step.
     static let pruneStep: Int32 = 5_000
@@ -17,7 +18,7 @@ extension Upkeep {
     /// - Throws: the first failure, once everything was tried.
     package func prune() async throws {
         var failure: (any Error)?
-        for step in [dropDays, pruneErased, pruneEvents, pruneBreakers, pruneChanges] {
+        for step in [dropDays, pruneErased, dropPeriods, pruneEvents, pruneBreakers, pruneChanges] {
             do { try await step() } catch { failure = failure ?? error }
         }
         if let failure { throw failure }
@@ -40,13 +41,16 @@ extension Upkeep {
         }
     }
 
-    /// Prunes old events whose messages are all settled and no dead letters, with their messages.
+    /// Prunes old events whose messages are all settled and no dead letters, with their messages: those that lie below
+    /// the periods which are dropped as a whole.
     private func pruneEvents() async throws {
         let age = retention.events.wholeMilliseconds
         let first = try await pool.withSession { session throws(DatabaseError) in
             guard let now = try session.run(PruneStatements.now, ()).first else { return 0 as Int64 }
-            return try FirstRow.find(
+            let young = try FirstRow.find(
                 Timestamp(milliseconds: now - age), EventListStatements.bounds, EventListStatements.probe, on: session)
+            let facts = try PeriodTables.facts(on: session)
+            return min(young, facts.firstIDWithinTime(retention) ?? young)
         }
         var after: Int64 = -1
         while true {

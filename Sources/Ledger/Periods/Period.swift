@@ -1,0 +1,61 @@
+import Vocabulary
+
+/// A stretch of time whose events lie in one partition, and whose messages lie in another.
+///
+/// Ids name their period: id = period × 2³² + number. A new period moves the sequences to its first id, so no clock is in
+/// an id: a clock that is set back, midnight and a day without a daemon change nothing. Ids stay below 2⁵³, which JSON
+/// can carry, for two million periods.
+enum Period {
+    /// Periods that stand at once, at most, beside those that wait to be dropped. A look-up by purchase asks each: over
+    /// 60 it takes 0.6 ms, over 400 it took 4.8.
+    static let standingMax = 60
+    static let shortest: Duration = .seconds(86_400)
+    /// An event may have drawn its id before its period ended and be recorded after.
+    static let slack: Duration = .seconds(3_600)
+
+    static func firstID(_ period: Int64) -> Int64 { period << 32 }
+
+    /// How long a period lasts: a day, or a sixtieth of the time for which events are kept, whichever is longer.
+    static func length(_ retention: Retention) -> Duration {
+        max(shortest, retention.events / standingMax)
+    }
+}
+
+/// The periods that stand, and how far the ids are.
+struct PeriodFacts: Equatable, Sendable {
+    struct Standing: Equatable, Sendable {
+        let period: Int64
+        /// How long ago it began.
+        let age: Duration
+    }
+
+    /// Ascending; empty: the tables are not partitioned yet.
+    let standing: [Standing]
+    /// The last ids drawn, of events and of messages.
+    let positions: [Int64]
+
+    /// The period that is to begin now; nil: the newest goes on.
+    func due(_ retention: Retention) -> Int64? {
+        guard let newest = standing.last, newest.age >= Period.length(retention) else { return nil }
+        return newest.period + 1
+    }
+
+    /// The first id of the newest period, where a sequence is still below it: its partitions are there, and whoever made
+    /// them did not get so far.
+    var missedID: Int64? {
+        guard let newest = standing.last else { return nil }
+        let first = Period.firstID(newest.period)
+        return positions.contains { $0 < first } ? first : nil
+    }
+
+    /// The first id of the oldest period that is not past its time; nil: the tables are not partitioned yet.
+    func firstIDWithinTime(_ retention: Retention) -> Int64? {
+        let past = Set(past(retention))
+        return standing.first { !past.contains($0.period) }.map { Period.firstID($0.period) }
+    }
+
+    /// The periods whose events are all past their time, ascending: the next one began before that. Never the newest.
+    func past(_ retention: Retention) -> [Int64] {
+        zip(standing, standing.dropFirst()).prefix { $1.age > retention.events + Period.slack }.map(\.0.period)
+    }
+}

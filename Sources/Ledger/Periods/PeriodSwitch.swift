@@ -1,0 +1,133 @@
+import Postgres
+import Vocabulary
+
+/// Turns the plain tables of events and messages into partitioned ones, without copying or reading a row: each becomes
+/// the oldest partition of a new table of its name.
+///
+/// Beside the service come what takes as long as the tables are large: a constraint that no id reaches the first period,
+/// and its proof, without which ATTACH would read the table under its lock. The switch itself is one transaction of
+/// milliseconds. A unique index over the keys of messages cannot stay, because it would have to have the id in it:
+/// versions before name it in ON CONFLICT, so the switch waits until none of their daemons lives.
+enum PeriodSwitch {
+    /// What is left of the plain tables until then.
+    static let constraint = "messages_key_key"
+    private static let check = "below_periods"
+    /// The migration that the versions which need no such index bring.
+    private static let migration: Int32 = 11
+
+    /// The indexes of the two tables; the names of the partitions' own differ.
+    private static let indexes: [(table: String, name: String, definition: String)] = [
+        ("events", "events_purchase", "(purchase, id) WHERE purchase IS NOT NULL"),
+        ("events", "events_stray", "(holder, id) WHERE stray"),
+        (
+            "events", "events_without_purchase",
+            "(store_transaction_id, id) WHERE store_transaction_id IS NOT NULL AND purchase IS NULL"
+        ),
+        ("messages", "messages_event", "(event)"), ("messages", "messages_own_key", "(key) WHERE key IS NOT NULL"),
+    ]
+
+    /// The first id that the first period can have: ids below it may have been given out.
+    private static let firstFreeID = Statement<(), Int64>(
+        "period_first_free_id",
+        """
+        SELECT ((greatest((SELECT last_value FROM event_ids), (SELECT last_value FROM message_ids)) >> 32) + 1) << 32
+        """)
+    /// The first id above the plain table's, where the constraint says one, and whether that is proven.
+    private static let bound = Statement<String, (Int64, Bool)>(
+        "period_bound",
+        """
+        SELECT (regexp_match(pg_get_constraintdef(oid), '< ''?([0-9]+)'))[1]::bigint, convalidated FROM pg_constraint
+        WHERE conrelid = to_regclass($1) AND conname = '\(check)'
+        """)
+    private static let owner = Statement<String, String>(
+        "period_owner", "SELECT quote_ident(pg_get_userbyid(relowner)) FROM pg_class WHERE oid = to_regclass($1)")
+    /// The privileges that others were given on a table.
+    private static let grants = Statement<String, (String, String)>(
+        "period_grants",
+        """
+        SELECT a.privilege_type, CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(a.grantee)) END
+        FROM pg_class c CROSS JOIN aclexplode(c.relacl) AS a
+        WHERE c.oid = to_regclass($1) AND a.grantee <> c.relowner ORDER BY 2, 1
+        """)
+
+    /// Once the indexes of `IndexMigration` are there, and those that only versions before need are not. On a connection
+    /// of its own: it changes the session's time-outs.
+    /// - Returns: whether the tables are partitioned; if not, a later run tries again.
+    static func run(on session: borrowing Session) throws(DatabaseError) -> Bool {
+        guard try LedgerForm.oldest(on: session) >= .five,
+            try SwitchGate.isOpen(after: migration, tables: PeriodTables.names, on: session)
+        else { return false }
+        try session.script(SwitchGate.lockTimeout)
+        do throws(DatabaseError) {
+            let end = try prepare(on: session)
+            // The proof takes as long as the tables are large: others may hold a lock by now.
+            guard try SwitchGate.isOpen(after: migration, tables: PeriodTables.names, on: session) else { return false }
+            try session.transaction { session throws(DatabaseError) in
+                try PeriodTables.lock(on: session)
+                try switchTables(at: end, on: session)
+            }
+            return true
+        } catch {
+            if error.isLocked { return false }
+            throw error
+        }
+    }
+
+    /// The same at once, in the current transaction, for tables without rows: the partitions of before are dropped.
+    static func runOnEmpty(on session: borrowing Session) throws(DatabaseError) {
+        if try session.run(PeriodTables.isPartitioned, ()).first == true { return }
+        guard let end = try session.run(firstFreeID, ()).first else { return }
+        try switchTables(at: end, on: session)
+        try session.script(PeriodTables.names.map { "DROP TABLE \($0)_\(PeriodTables.before);\n" }.joined())
+    }
+
+    /// Proves that no id reaches the first period.
+    /// - Returns: the first id of that period.
+    private static func prepare(on session: borrowing Session) throws(DatabaseError) -> Int64 {
+        guard var end = try session.run(firstFreeID, ()).first else { return 0 }
+        for table in PeriodTables.names {
+            if let (known, _) = try session.run(bound, table).first {
+                end = known
+            } else {
+                try session.script("ALTER TABLE \(table) ADD CONSTRAINT \(check) CHECK (id < \(end)) NOT VALID")
+            }
+        }
+        for table in PeriodTables.names where try session.run(bound, table).first?.1 != true {
+            try session.script("ALTER TABLE \(table) VALIDATE CONSTRAINT \(check)", upTo: .seconds(6 * 3_600))
+        }
+        return end
+    }
+
+    private static func switchTables(at end: Int64, on session: borrowing Session) throws(DatabaseError) {
+        try session.script("LOCK TABLE \(PeriodTables.names.joined(separator: ", ")) IN ACCESS EXCLUSIVE MODE")
+        for table in PeriodTables.names {
+            let before = "\(table)_\(PeriodTables.before)"
+            let owner = try session.run(owner, table).first
+            let grants = try session.run(grants, table)
+            var sql = """
+                ALTER TABLE \(table) DROP CONSTRAINT IF EXISTS \(constraint);
+                ALTER TABLE \(table) RENAME TO \(before);
+                ALTER INDEX \(table)_pkey RENAME TO \(before)_pkey;
+                CREATE TABLE \(table) (
+                    LIKE \(before) INCLUDING DEFAULTS INCLUDING STORAGE, CONSTRAINT \(table)_pkey PRIMARY KEY (id)
+                ) PARTITION BY RANGE (id);
+
+                """
+            for index in indexes where index.table == table {
+                sql += """
+                    ALTER INDEX \(index.name) RENAME TO \(index.name)_\(PeriodTables.before);
+                    CREATE INDEX \(index.name) ON \(table) \(index.definition);
+
+                    """
+            }
+            // ATTACH takes the indexes that are there for those of the new table.
+            sql += PeriodTables.attaching(before, to: table, from: nil, below: end)
+            sql += "ALTER TABLE \(before) DROP CONSTRAINT IF EXISTS \(check);\n"
+            if let owner { sql += "ALTER TABLE \(table) OWNER TO \(owner);\n" }
+            sql += grants.map { "GRANT \($0) ON \(table) TO \($1);\n" }.joined()
+            try session.script(sql)
+        }
+        try session.script(PeriodTables.creation(of: end >> 32))
+        _ = try session.execute(PeriodTables.begin, end >> 32)
+    }
+}

@@ -1,0 +1,141 @@
+import Postgres
+import Vocabulary
+
+/// The partitions of events and messages.
+enum PeriodTables {
+    static let names = ["events", "messages"]
+
+    /// Rows of periods that are over, kept because a dead letter or a delivery that waits needs them. One for each table,
+    /// below the oldest period that stands.
+    static let kept = "kept"
+    /// Rows from before there were periods.
+    static let before = "before"
+
+    /// One partition.
+    struct Partition: Equatable, Sendable {
+        let name: String
+        /// Its first id; nil: all below.
+        let from: Int64?
+        /// The first id above it.
+        let to: Int64
+    }
+
+    private static func partition(name: String, from: Int64?, to: Int64) -> Partition {
+        Partition(name: name, from: from, to: to)
+    }
+
+    static let isPartitioned = Statement<(), Bool>(
+        "period_is_partitioned",
+        "SELECT bool_and(relkind = 'p') FROM pg_class WHERE oid IN ('events'::regclass, 'messages'::regclass)")
+
+    static let standing = Statement<(), (Int64, Int64)>(
+        "period_standing",
+        "SELECT id, (extract(epoch FROM now() - began_at) * 1000)::bigint FROM periods ORDER BY id")
+    static let positions = Statement<(), (Int64, Int64)>(
+        "period_positions",
+        "SELECT (SELECT last_value FROM event_ids), (SELECT last_value FROM message_ids)")
+    static let begin = Statement<Int64, ()>("period_begin", "INSERT INTO periods (id) VALUES ($1)")
+    static let end = Statement<Int64, ()>("period_end", "DELETE FROM periods WHERE id = $1")
+    /// The next id is `$1`, where it is not above that already.
+    static let moveSequences = Statement<Int64, (Int64?, Int64?)>(
+        "period_move_sequences",
+        """
+        SELECT (SELECT CASE WHEN last_value < $1 THEN setval('event_ids', $1, false) END FROM event_ids),
+               (SELECT CASE WHEN last_value < $1 THEN setval('message_ids', $1, false) END FROM message_ids)
+        """)
+
+    /// The partitions of a table, ascending.
+    static let partitions = Statement<String, Partition>(
+        "period_partitions",
+        """
+        SELECT c.relname::text, (regexp_match(b.bound, 'FROM \\(''?([0-9]+)'))[1]::bigint,
+               (regexp_match(b.bound, 'TO \\(''?([0-9]+)'))[1]::bigint
+        FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+        CROSS JOIN LATERAL (SELECT pg_get_expr(c.relpartbound, c.oid) AS bound) AS b
+        WHERE i.inhparent = to_regclass($1) ORDER BY 3
+        """, row: partition)
+
+    /// Events from `$1` on, below `$2`, that a delivery or a dead letter needs: the first `$3` of them.
+    static let needed = Statement<(Int64, Int64, Int32), Int64>(
+        "period_needed",
+        """
+        SELECT DISTINCT m.event
+        FROM (SELECT message FROM deliveries UNION SELECT message FROM dead_letters) AS n
+        JOIN messages m ON m.id = n.message
+        WHERE m.event >= $1 AND m.event < $2 LIMIT $3
+        """)
+    /// Whether a change of holders that one of these events stated is not applied to all its purchases yet: it makes
+    /// messages that name the event.
+    static let isUnfinished = Statement<(Int64, Int64), Bool>(
+        "period_is_unfinished",
+        """
+        SELECT EXISTS (SELECT FROM holder_changes WHERE applied_through IS NOT NULL AND event >= $1 AND event < $2)
+        """)
+
+    /// The facts, in a transaction that holds `lock`.
+    static func facts(on session: borrowing Session) throws(DatabaseError) -> PeriodFacts {
+        let standing = try session.run(standing, ()).map { period, age in
+            PeriodFacts.Standing(period: period, age: .milliseconds(age))
+        }
+        let positions = try session.run(positions, ()).first
+        return PeriodFacts(standing: standing, positions: positions.map { [$0, $1] } ?? [])
+    }
+
+    /// Key of the advisory lock by which those who change the partitions take turns: "periods" as bytes.
+    private static let lockKey: Int64 = 0x70_6572_696F_6473
+
+    static func lock(on session: borrowing Session) throws(DatabaseError) {
+        _ = try session.run(Upkeep.lockStatement, lockKey)
+    }
+
+    // MARK: SQL without parameters. Names and numbers in it are ours.
+
+    /// The partitions of a period. Its indexes come with ATTACH, which holds up neither who reads nor who writes.
+    static func creation(of period: Int64) -> String {
+        names.map { table in
+            let name = "\(table)_\(period)"
+            return creation(name, in: table)
+                + attaching(name, to: table, from: Period.firstID(period), below: Period.firstID(period + 1))
+        }.joined()
+    }
+
+    static func creation(_ name: String, in table: String) -> String {
+        "CREATE TABLE \(name) (LIKE \(table) INCLUDING DEFAULTS INCLUDING STORAGE);\n"
+    }
+
+    static func attaching(_ name: String, to table: String, from: Int64?, below end: Int64) -> String {
+        let start = from.map { "\($0)" } ?? "MINVALUE"
+        return "ALTER TABLE \(table) ATTACH PARTITION \(name) FOR VALUES FROM (\(start)) TO (\(end));\n"
+    }
+
+    static func detaching(_ name: String, from table: String) -> String {
+        "ALTER TABLE \(table) DETACH PARTITION \(name);\n"
+    }
+
+    // MARK: A move
+
+    /// Makes the partitions of an empty table as those of another ledger. Where that has none yet, all its ids are below
+    /// the periods.
+    static func remake(
+        _ partitions: [Partition], of table: String, on session: borrowing Session
+    ) throws(DatabaseError) {
+        let own = try session.run(Self.partitions, table)
+        guard !partitions.isEmpty else {
+            guard let first = own.first?.from else { return }
+            let name = "\(table)_\(before)"
+            return try session.script(
+                creation(name, in: table) + attaching(name, to: table, from: nil, below: first))
+        }
+        var sql = own.map { "DROP TABLE \($0.name);\n" }.joined()
+        for one in partitions {
+            sql += creation(one.name, in: table) + attaching(one.name, to: table, from: one.from, below: one.to)
+        }
+        try session.script(sql)
+    }
+
+    /// The period whose partitions are there, where the other ledger had none.
+    static let completion = """
+        INSERT INTO periods (id)
+        SELECT last_value >> 32 FROM event_ids WHERE NOT EXISTS (SELECT FROM periods)
+        """
+}
