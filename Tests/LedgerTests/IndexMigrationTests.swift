@@ -43,7 +43,8 @@ struct IndexMigrationTests {
         try ledger.psql(
             """
             SELECT relname FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid AND i.indisvalid
-            WHERE i.indrelid IN ('events'::regclass, 'purchases'::regclass, 'identities'::regclass)
+            WHERE i.indrelid IN (
+                    'events'::regclass, 'messages'::regclass, 'purchases'::regclass, 'identities'::regclass)
                 AND relname = ANY ('{\((Self.new + Self.old).joined(separator: ","))}') ORDER BY 1
             """
         ).split(separator: "\n").map(String.init)
@@ -85,7 +86,7 @@ struct IndexMigrationTests {
             return (try IndexMigration.run(on: session), try LedgerForm.readByAll(on: session))
         }
         await connection.close()
-        #expect(outcome == .done && form == .four)
+        #expect(outcome == .done && form == .five)
         #expect(try indexes(ledger) == Self.new)
     }
 

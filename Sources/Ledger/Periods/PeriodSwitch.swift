@@ -27,22 +27,22 @@ enum PeriodSwitch {
     ]
 
     /// The first id that the first period can have: ids below it may have been given out.
-    private static let firstFreeID = Statement<(), Int64>(
+    static let firstFreeID = Statement<(), Int64>(
         "period_first_free_id",
         """
         SELECT ((greatest((SELECT last_value FROM event_ids), (SELECT last_value FROM message_ids)) >> 32) + 1) << 32
         """)
     /// The first id above the plain table's, where the constraint says one, and whether that is proven.
-    private static let bound = Statement<String, (Int64, Bool)>(
+    static let bound = Statement<String, (Int64, Bool)>(
         "period_bound",
         """
         SELECT (regexp_match(pg_get_constraintdef(oid), '< ''?([0-9]+)'))[1]::bigint, convalidated FROM pg_constraint
-        WHERE conrelid = to_regclass($1) AND conname = '\(check)'
+        WHERE conrelid = to_regclass($1) AND conname = 'below_periods'
         """)
-    private static let owner = Statement<String, String>(
+    static let owner = Statement<String, String>(
         "period_owner", "SELECT quote_ident(pg_get_userbyid(relowner)) FROM pg_class WHERE oid = to_regclass($1)")
     /// The privileges that others were given on a table.
-    private static let grants = Statement<String, (String, String)>(
+    static let grants = Statement<String, (String, String)>(
         "period_grants",
         """
         SELECT a.privilege_type, CASE a.grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(a.grantee)) END

@@ -29,7 +29,8 @@ package enum LedgerForm: Int32, Comparable, Sendable {
 
     /// The form to write in: the newest that every living daemon reads.
     package static func readByAll(on session: borrowing Session) throws(DatabaseError) -> LedgerForm {
-        try session.run(switched, ()).first.flatMap { LedgerForm(rawValue: $0) } ?? min(oldest(on: session), .three)
+        if let form = LedgerForm(rawValue: try session.run(switched, ()).first ?? 0) { return form }
+        return min(try oldest(on: session), .three)
     }
 
     /// The oldest of the newest forms that the living daemons read.
