@@ -14,6 +14,15 @@ package enum CertificateFindings {
         case unseen(String)
     }
 
+    /// The certificate of a receiver, as a delivery would meet it.
+    package static func ofReceiver(
+        _ receiver: DeliveryFindings.Receiver, _ end: Result<Timestamp, Failure>, now: Timestamp
+    ) -> DoctorFinding {
+        of(
+            "\(receiver.name) (\(receiver.host))", end, now: now,
+            advice: "repair the receiver's certificate, its address or ca_file; posthouse retry \(receiver.name)")
+    }
+
     /// - Parameters:
     ///   - subject: whose it is, such as `[server] tls` or `backend (api.example.com)`.
     ///   - advice: what to do where it has ended, soon will, or cannot be used.

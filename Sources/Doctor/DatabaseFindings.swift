@@ -10,6 +10,9 @@ package enum DatabaseFindings {
     private static let privilegesListed = 8
     package static let tablesShown = 5
 
+    /// Where the database is, if it is the private cluster.
+    package static func target(privateCluster directory: String) -> String { "the private cluster in \(directory)" }
+
     /// - Parameter target: where it is, without a password.
     package static func server(_ facts: ServerFacts, target: String) -> [DoctorFinding] {
         [

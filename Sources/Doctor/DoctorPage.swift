@@ -15,7 +15,13 @@ package enum DoctorPage {
         }
     }
 
+    /// By area, in the order of the page; those of one area stay as they were found.
+    package static func ordered(_ findings: [DoctorFinding]) -> [DoctorFinding] {
+        DoctorFinding.Area.allCases.flatMap { area in findings.filter { $0.area == area } }
+    }
+
     /// - Parameters:
+    ///   - findings: `ordered`.
     ///   - width: in characters; nil: lines are not broken.
     ///   - paint: adds colour to a mark.
     package static func render(

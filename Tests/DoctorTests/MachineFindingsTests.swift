@@ -5,7 +5,7 @@ import Vocabulary
 @testable import Configuration
 @testable import Doctor
 
-@Suite("Socket, disk, certificates, versions and the page")
+@Suite("Socket, disk, certificates, versions and the configuration")
 struct MachineFindingsTests {
     private static func socket(_ listens: String...) throws -> UnitFacts {
         let lines = listens.map { "Listen=\($0)\n" }.joined()
@@ -101,31 +101,6 @@ struct MachineFindingsTests {
         #expect(wrong.map(\.state) == [DoctorFinding.State](repeating: .wrong, count: 6))
         #expect(wrong[0].text.contains("p.toml:1:1") && wrong[5].text == "3 further errors")
         #expect(findings("[server").map(\.state) == [.wrong])
-    }
-
-    @Test("The page: an area once, marks, advice below, lines broken at blanks, the sum at the end")
-    func page() {
-        let findings = [
-            DoctorFinding(.unit, .fine, "one two three"),
-            DoctorFinding(.unit, .wrong, "aaaa bbbb cccc dddd eeee ffff", do: "repair it"),
-            DoctorFinding(.clock, .unknown, "no answer"), DoctorFinding(.versions, .note, "x"),
-        ]
-        let whole = DoctorPage.render(findings, width: nil).split(separator: "\n", omittingEmptySubsequences: false)
-        #expect(
-            whole.map(String.init) == [
-                "unit      ok     one two three",
-                "          WRONG  aaaa bbbb cccc dddd eeee ffff",
-                "                 do: repair it",
-                "clock     ?      no answer",
-                "versions  note   x",
-                "",
-                "1 wrong, 1 note, 1 unknown",
-            ])
-        let narrow = DoctorPage.render(findings, width: 40).split(separator: "\n").map(String.init)
-        #expect(narrow.allSatisfy { $0.count <= 40 } && narrow.contains("                 eeee ffff"))
-        #expect(DoctorPage.summary([findings[0]]) == "nothing is wrong")
-        let painted = DoctorPage.render([findings[0]], width: nil) { _, mark in "<\(mark)>" }
-        #expect(painted.hasPrefix("unit  <ok>     one"))
     }
 
     @Test("Bytes and periods are rounded down")

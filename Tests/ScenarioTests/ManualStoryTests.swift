@@ -2,44 +2,13 @@ import Foundation
 import Testing
 import Vocabulary
 
-/// The examples of posthouse-operate(7) that need a day's events before them. Oracle: the program itself.
+/// The examples of posthouse-operate(7) and posthouse-journal(7) that need events before them. Oracle: the program
+/// itself.
 @Suite struct ManualStoryTests {
-    static let manual = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-        .deletingLastPathComponent().appending(path: "deploy/manual/posthouse-operate.7.md")
+    /// posthouse-operate(7)
+    private let page: ManualPage
 
-    /// The lines that the manual shows below a command, of the `number`th time that it stands there.
-    private func shown(_ command: String, _ number: Int = 0) throws -> [String] {
-        let text = try String(contentsOf: Self.manual, encoding: .utf8).replacing(#/ \\\n +/#, with: " ")
-        let lines = text.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
-        let starts = lines.indices.filter { lines[$0] == "$ " + command }
-        let start = try #require(starts.indices.contains(number) ? starts[number] : nil, "\(command)")
-        return lines[(start + 1)...].prefix { !$0.hasPrefix("$ ") && $0 != "```" && !$0.isEmpty }.map { $0 }
-    }
-
-    /// Without what differs from day to day: numbers, ids, addresses, the width of columns.
-    private func shape(_ line: String) -> String {
-        line.replacing(#/http://[^ ,)]+/#, with: "URL").replacing(#/(?:msg|evt|trf)_[0-9a-f]+/#, with: "ID")
-            .replacing(#/[0-9]+[smhd]?/#, with: "0").replacing(#/0 messages?\b/#, with: "0 messages")
-            .replacing(#/0 deliver(?:y|ies)\b/#, with: "0 deliveries").split(separator: " ").joined(separator: " ")
-    }
-
-    private func run(_ relay: Relay, _ words: [String]) throws -> String {
-        let child = try ChildProcess([try Relay.binary.get()] + words + ["--config", relay.configuration])
-        #expect(child.waitForEnd(30) != nil, "\(words)")
-        return (child.output + child.errors).joined(separator: "\n")
-    }
-
-    private func expect(
-        _ relay: Relay, _ words: [String], as command: String? = nil, _ number: Int = 0,
-        sourceLocation: SourceLocation = #_sourceLocation
-    ) throws {
-        let said = try run(relay, words).split(separator: "\n").map { shape(String($0)) }
-        let expected = try shown("posthouse " + (command ?? words.joined(separator: " ")), number)
-        #expect(!expected.isEmpty, "\(words)", sourceLocation: sourceLocation)
-        for line in expected {
-            #expect(said.contains(shape(line)), "\(words): \(shape(line)), not \(said)", sourceLocation: sourceLocation)
-        }
-    }
+    init() throws { page = try ManualPage.operate }
 
     @Test("status, retry, discard, replay, test, backfill and erase answer as the manual shows")
     func day() throws {
@@ -58,23 +27,22 @@ import Vocabulary
         #expect(try relay.post("purchasly", [], "{}") == 404)
         #expect(backend.waitForAccepted(3))
         #expect(try eventually { try relay.database.count("attempts") == 4 })
-        #expect(try eventually { try run(relay, ["status"]).contains("(unknown)") })
-        let status = try run(relay, ["status"])
-        let titles = status.split(separator: "\n").map { shape(String($0)) }
-        let page = try String(contentsOf: Self.manual, encoding: .utf8).split(separator: "\n").map(String.init)
+        #expect(try eventually { try ManualPage.answer(of: relay, ["status"]).contains("(unknown)") })
+        let status = try ManualPage.answer(of: relay, ["status"])
+        let titles = status.split(separator: "\n").map { ManualPage.shape(String($0)) }
         for start in ["SOURCE ", "INTEGRATION  STATE ", "(unknown) ", "(unknown): ", "analytics: last"] {
-            let line = try #require(page.first { $0.hasPrefix(start) }, "\(start)")
-            #expect(titles.contains(shape(line)), "\(line), not \(status)")
+            let line = try #require(page.lines.first { $0.hasPrefix(start) }, "\(start)")
+            #expect(titles.contains(ManualPage.shape(line)), "\(line), not \(status)")
         }
-        try expect(relay, ["test", "backend"])
-        try expect(relay, ["test", "analytics"])
-        try expect(relay, ["retry", "analytics"])
+        try page.expect(relay, ["test", "backend"])
+        try page.expect(relay, ["test", "analytics"])
+        try page.expect(relay, ["retry", "analytics"])
         #expect(try eventually { try relay.database.count("attempts") == 5 })
-        try expect(relay, ["discard", "analytics"])
-        try expect(relay, ["replay", "--outcome", "dead"])
-        try expect(relay, ["pause", "backend"])
-        try expect(relay, ["resume", "backend"])
-        try expect(relay, ["erase", "--user", "ann"])
+        try page.expect(relay, ["discard", "analytics"])
+        try page.expect(relay, ["replay", "--outcome", "dead"])
+        try page.expect(relay, ["pause", "backend"])
+        try page.expect(relay, ["resume", "backend"])
+        try page.expect(relay, ["erase", "--user", "ann"])
     }
 
     @Test("A damaged purchase is repaired, and its webhook read again, as the manual shows")
@@ -91,9 +59,9 @@ import Vocabulary
         try relay.database.rows("UPDATE purchases SET state = 'damaged' WHERE key = 'subs_1'")
         #expect(try post("ACTIVATE", "subs_1", at: 2) == 200)
         #expect(try eventually { try relay.database.count("quarantine") == 1 })
-        try expect(relay, ["repair", "subs_1"])
-        try expect(relay, ["quarantine", "retry", "1"], as: "quarantine retry 1", 1)
-        try expect(relay, ["repair", "--all"])
+        try page.expect(relay, ["repair", "subs_1"])
+        try page.expect(relay, ["quarantine", "retry", "1"], as: "quarantine retry 1", 1)
+        try page.expect(relay, ["repair", "--all"])
     }
 
     @Test("send, backfill, and what became of a dead letter, as the manual shows")
@@ -110,15 +78,15 @@ import Vocabulary
         ] {
             let sent = try ChildProcess([try Relay.binary.get()] + target + rest)
             #expect(sent.waitForEnd(30) == .exited(0), "\(sent.errors)")
-            #expect(try sent.output == shown(([manual] + rest).joined(separator: " ")))
+            #expect(try sent.output == page.shown(([manual] + rest).joined(separator: " ")))
         }
         #expect(try eventually { try relay.database.count("dead_letters") == 3 })
-        try expect(relay, ["replay", "--outcome", "dead", "--integration", "backend", "--dry-run"])
-        try expect(relay, ["discard", "--dead", "backend"])
+        try page.expect(relay, ["replay", "--outcome", "dead", "--integration", "backend", "--dry-run"])
+        try page.expect(relay, ["discard", "--dead", "backend"])
         let crm = try Receiver()
         try relay.configure([.init("backend", backend, ["permanent": "[400]"]), .init("crm", crm)])
         _ = try relay.reload()
-        try expect(relay, ["backfill", "crm", "--since", "7d"])
+        try page.expect(relay, ["backfill", "crm", "--since", "7d"])
         #expect(crm.waitForAccepted(3))
     }
 
@@ -132,13 +100,50 @@ import Vocabulary
             .init("backend", url: "http://127.0.0.1:\(listener.port)/", secrets: [secret])
         ])
         defer { relay.end() }
-        try expect(relay, ["test", "backend"])
+        try page.expect(relay, ["test", "backend"])
         #expect(try relay.source().post(Webhook("ACTIVATE", .user("ann"), purchase: "subs_1")) == 200)
         #expect(listener.child.waitForOutput(30) { $0.hasPrefix("verified ACTIVATE") } != nil)
-        func placeless(_ line: String) -> String { shape(line.replacing(#/secret = \{.*\}/#, with: "SECRET")) }
+        func placeless(_ line: String) -> String {
+            ManualPage.shape(line.replacing(#/secret = \{.*\}/#, with: "SECRET"))
+        }
         let said = (listener.child.errors + listener.child.output).map(placeless)
-        let expected = try shown("posthouse listen --secret-file /etc/posthouse/credentials/backend-secret")
+        let expected = try page.shown("posthouse listen --secret-file /etc/posthouse/credentials/backend-secret")
         #expect(expected.count == 4)
         for line in expected { #expect(said.contains(placeless(line)), "\(line), not \(said)") }
+    }
+
+    /// What a line of the daemon says, without time and fields.
+    private static func message(of line: String) -> String {
+        line.firstMatch(of: #/ msg="([^"]*)"/#).map { String($0.1) } ?? line
+    }
+
+    @Test("The log and the trace of a transfer read as posthouse-journal(7) shows")
+    func transfer() throws {
+        let journal = try ManualPage("posthouse-journal.7")
+        let backend = try Receiver()
+        let relay = try Relay.running([.init("backend", backend)])
+        defer { relay.end() }
+        let holders: [(Holder, Int64)] = [(.anonymous("a1"), 0), (.user("jeff"), 62_000)]
+        for (holder, offset) in holders {
+            let webhook = Webhook(
+                "ACTIVATE", holder, purchase: "subs_1", transaction: "T1", at: Webhook.epoch + offset,
+                eventID: UUID().uuidString.lowercased())
+            #expect(try relay.source().post(webhook) == 200)
+        }
+        let log = try journal.block("recorded ACTIVATE")
+        #expect(log.count == 5)
+        for line in log {
+            let shape = ManualPage.shape(line)
+            let said = relay.child?.waitForError(30) { ManualPage.shape(Self.message(of: $0)) == shape }
+            #expect(said != nil, "\(line), not \(relay.lines)")
+        }
+        // Shapes have no numbers, and the first webhook is recorded in the same words.
+        let counts = String(log[0].drop { $0 != "(" })
+        #expect(relay.waitForLine("recorded ACTIVATE", counts) != nil, "\(counts), not \(relay.lines)")
+        #expect(try relay.database.drained())
+        let trace = try ManualPage.answer(of: relay, ["trace", "T1"])
+        let steps = trace.split(separator: "\n").map { ManualPage.shape(String($0)) }
+        #expect(try steps == journal.block("transaction T1").map(ManualPage.shape), "\(trace)")
+        #expect(backend.count == 4)
     }
 }

@@ -176,9 +176,7 @@ import Vocabulary
         #expect(done.end == .exited(0))
         #expect(try new.database.count("events") == 2)
         // Both say it so: the manual and the program.
-        let page = try String(contentsOf: ManualStoryTests.manual, encoding: .utf8)
-        for text in [page, done.output] {
-            let lines = text.components(separatedBy: "\n")
+        for lines in [try ManualPage.operate.lines, done.output.components(separatedBy: "\n")] {
             let moved = #/moved \d+ rows from \S+ to .*dbname=.*, and counted them again there/#
             #expect(lines.contains { $0.wholeMatch(of: moved) != nil }, "\(done)")
             let next = "the private cluster stays as it was, marked as moved; start the daemon: "

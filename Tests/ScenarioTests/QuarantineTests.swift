@@ -88,16 +88,23 @@ import Vocabulary
             let text = String(decoding: body, as: UTF8.self)
             return try relay.post("revenuecat", [("Authorization", "revenuecat-secret")], text)
         }
-        // ann and eve renewed after the retry horizon; of bob nothing came since.
+        // ann, eve and kim renewed after the retry horizon; of bob nothing came since.
         for body in [
             Self.purchase("ann", "1", at: 0), Self.purchase("ann", "1", at: 40 * Self.day),
             Self.purchase("bob", "2", at: 0),
             Self.purchase("eve", "3", at: 0), Self.purchase("eve", "3", at: 40 * Self.day),
+            Self.purchase("kim", "4", at: 0), Self.purchase("kim", "4", at: 40 * Self.day),
         ] { #expect(try post(Array(body.utf8)) == 200) }
         let ids = try Self.keep(
-            ["ann", "bob"].map { Array(Self.transfer($0).utf8) }, of: "revenuecat", by: relay, post: post)
+            ["ann", "bob", "kim"].map { Array(Self.transfer($0).utf8) }, of: "revenuecat", by: relay, post: post)
+        // kim's as the manual shows it, under the manual's ids.
+        let said = try relay.command("quarantine", "retry", ids[2], "--config", relay.configuration)
+        let answer = said.output.replacing("\(ids[2]) recorded", with: "2 recorded")
+            .replacing("transfer-kim", with: "12345678").replacing(" of 4:", with: " of 100000011112222:")
+        #expect(said.end == .exited(0), "\(said)")
+        #expect(try [answer] == ManualPage.operate.shown("posthouse quarantine retry 2"), "\(said)")
         let results = try Self.results(try relay.json("quarantine", "retry", "--all"))
-        #expect(ids.map { results[$0]?["result"] as? String } == ["recorded", "recorded"], "\(results)")
+        #expect(ids.prefix(2).map { results[$0]?["result"] as? String } == ["recorded", "recorded"], "\(results)")
         #expect(results[ids[0]]?["too_old_for"] as? [String] == ["1"], "\(results)")
         let words = try #require(results[ids[0]]?["explanation"] as? String)
         #expect(words.contains("moved nothing of 1: ") && words.contains("too old"), "\(words)")
@@ -105,6 +112,7 @@ import Vocabulary
         #expect(
             try relay.database.access() == [
                 "1": ["user:ann": true], "2": ["user:bob": false, "user:jeff": true], "3": ["user:eve": true],
+                "4": ["user:kim": true],
             ])
         // The same, said by a daemon that gets it as late from the platform.
         #expect(try post(Array(Self.transfer("eve").utf8)) == 200)

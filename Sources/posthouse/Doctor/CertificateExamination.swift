@@ -88,9 +88,9 @@ struct CertificateExamination {
     }
 
     private func finding(_ integration: Integration, _ system: EndpointTrust?) async -> DoctorFinding {
-        CertificateFindings.of(
-            "\(integration.name) (\(integration.url.host))", await Self.end(of: integration, system), now: now,
-            advice: "repair the receiver's certificate, its address or ca_file; posthouse retry \(integration.name)")
+        CertificateFindings.ofReceiver(
+            DeliveryFindings.Receiver(name: integration.name, host: integration.url.host),
+            await Self.end(of: integration, system), now: now)
     }
 
     private static func end(

@@ -17,7 +17,8 @@ struct DatabaseExamination {
     func findings() async -> [DoctorFinding] {
         do {
             let settings = try DatabaseAccess.forCommand(configuration, statementTimeout: Examination.limit)
-            let target = isOwn ? "\(settings)" : "the private cluster in \(configuration.embedded.directory)"
+            let target =
+                isOwn ? "\(settings)" : DatabaseFindings.target(privateCluster: configuration.embedded.directory)
             return try await DatabaseAccess.withPool(settings) { pool in await ask(pool, target) }
         } catch let complaint as Complaint {
             // The url may be a secret that is not here, the private cluster may be another user's: that says nothing of

@@ -29,8 +29,7 @@ struct Examination {
         async let database = ofDatabase(outcome)
         async let certificates = ofCertificates(outcome)
         let parts = await [unit, disk, database, certificates, versions]
-        let found = ConfigurationFindings.of(outcome, path: path) + parts.flatMap { $0 }
-        return DoctorFinding.Area.allCases.flatMap { area in found.filter { $0.area == area } }
+        return DoctorPage.ordered(ConfigurationFindings.of(outcome, path: path) + parts.flatMap { $0 })
     }
 
     // MARK: systemd and what it hands over
