@@ -41,7 +41,7 @@ extension PurchaseState {
     package func bytes(_ form: LedgerForm) -> [UInt8] {
         switch form {
         case .one: return Array("1\n".utf8) + withoutMoves().lines
-        case .two, .three, .four:
+        case .two, .three, .four, .five:
             let lines = lines
             return Array("2\t".utf8) + Self.checksum(lines[...]) + [UInt8(ascii: "\n")] + lines
         }
