@@ -152,6 +152,7 @@ struct HolderContinuationTests {
     func careful() async throws {
         try await TestLedger.run { ledger in
             let daemon = try await ledger.daemon([.named("all")], copiedEventsMin: 500, changePurchasesMax: 2)
+            try ledger.allowIDsBefore()
             try await Self.begin(daemon)
             for index in 0..<5 {
                 guard let purchase = Self.gain(Self.a, "a\(index)").purchase else { continue }

@@ -65,6 +65,7 @@ struct LookupHoldersTests {
     @Test("Every look-up is answered from indexes")
     func plans() async throws {
         try await TestLedger.run { ledger in
+            try ledger.allowIDsBefore()
             try ledger.psql(Self.manyRows)
             for entry in Self.catalogue {
                 let types = entry.parameterOIDs.map { "\($0)::regtype::text" }.joined(separator: " || ', ' || ")
@@ -84,6 +85,7 @@ struct LookupHoldersTests {
     @Test("Recording asks for the stray events of whom a batch is about, whatever the planner believes of their number")
     func strayEvents() async throws {
         try await TestLedger.run { ledger in
+            try ledger.allowIDsBefore()
             try ledger.psql(Self.manyRows)
             try ledger.psql("UPDATE events SET stray = false")
             try ledger.psql("VACUUM FULL ANALYZE events")

@@ -106,6 +106,35 @@ final class TestLedger: Sendable {
     /// As a ledger was before `LedgerForm.four`: keys and ids are hashes.
     func writeFormThree() throws { try psql("ALTER TABLE identities ADD PRIMARY KEY (key)") }
 
+    /// As a ledger without webhooks was before `LedgerForm.five`: events and messages are plain tables.
+    func writePlain() throws {
+        try psql(
+            """
+            CREATE TABLE plain_events (LIKE events INCLUDING DEFAULTS);
+            CREATE TABLE plain_messages (LIKE messages INCLUDING DEFAULTS);
+            DROP TABLE events, messages;
+            ALTER TABLE plain_events RENAME TO events;
+            ALTER TABLE plain_messages RENAME TO messages;
+            ALTER TABLE events ADD CONSTRAINT events_pkey PRIMARY KEY (id);
+            CREATE INDEX events_purchase ON events (purchase, id) WHERE purchase IS NOT NULL;
+            ALTER TABLE messages ADD CONSTRAINT messages_pkey PRIMARY KEY (id),
+                ADD CONSTRAINT messages_key_key UNIQUE (key);
+            CREATE INDEX messages_event ON messages (event);
+            DELETE FROM periods;
+            SELECT setval('event_ids', 1, false), setval('message_ids', 1, false)
+            """)
+    }
+
+    /// Lets rows have ids that lie below every period, as those of a ledger from before there were any.
+    func allowIDsBefore() throws {
+        for table in PeriodTables.names {
+            let name = "\(table)_\(PeriodTables.before)"
+            try psql(
+                PeriodTables.creation(name, in: table)
+                    + PeriodTables.attaching(name, to: table, from: nil, below: Period.firstID(1)))
+        }
+    }
+
     /// What `IndexMigration` does once no daemon of a version before lives.
     func switchToFormFour() throws { try psql(FormSwitch.statement) }
 

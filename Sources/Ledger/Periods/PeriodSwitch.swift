@@ -79,6 +79,7 @@ enum PeriodSwitch {
         guard let end = try session.run(firstFreeID, ()).first else { return }
         try switchTables(at: end, on: session)
         try session.script(PeriodTables.names.map { "DROP TABLE \($0)_\(PeriodTables.before);\n" }.joined())
+        _ = try session.run(PeriodTables.moveSequences, end)
     }
 
     /// Proves that no id reaches the first period.

@@ -225,10 +225,9 @@ struct BatchWrite {
         if recorder.mode == .insertIfAbsent, !rows.isEmpty {
             return Set(try session.run(RecordTables.messagesIfAbsent, rows))
         }
-        // Of a transfer's message the transfer's own row tells.
-        let unguarded = rows.compactMap { $0.transfer == nil ? $0.key : nil }
-        if recorder.ledgerForm >= .five, !unguarded.isEmpty,
-            try !session.run(RecordStatements.messagesKept, unguarded).isEmpty
+        let own = rows.compactMap(\.key)
+        if recorder.ledgerForm >= .five, !own.isEmpty,
+            try !session.run(RecordStatements.messagesKept, own).isEmpty
         {
             throw RecordEvents.messageIsThere
         }
