@@ -163,7 +163,7 @@ struct HolderContinuationTests {
                     """
                     INSERT INTO messages (id, key, event, type, envelope)
                     SELECT -1 - \(index), '\(key.hex)', min(id), 'SUBSCRIPTION_RECEIVED', '' FROM events
-                    ON CONFLICT DO NOTHING
+                    HAVING NOT EXISTS (SELECT FROM messages WHERE key = '\(key.hex)')
                     """)
             }
             await Self.finish(daemon.recorder(RecordQueue()))

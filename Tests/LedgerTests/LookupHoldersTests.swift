@@ -65,7 +65,7 @@ struct LookupHoldersTests {
     @Test("Every look-up is answered from indexes")
     func plans() async throws {
         try await TestLedger.run { ledger in
-            try ledger.allowIDsBefore()
+            try ledger.allowIDsBefore(splitAt: [5_000, 10_000], isAlone: true)
             try ledger.psql(Self.manyRows)
             for entry in Self.catalogue {
                 let types = entry.parameterOIDs.map { "\($0)::regtype::text" }.joined(separator: " || ', ' || ")
@@ -85,7 +85,7 @@ struct LookupHoldersTests {
     @Test("Recording asks for the stray events of whom a batch is about, whatever the planner believes of their number")
     func strayEvents() async throws {
         try await TestLedger.run { ledger in
-            try ledger.allowIDsBefore()
+            try ledger.allowIDsBefore(splitAt: [5_000, 10_000], isAlone: true)
             try ledger.psql(Self.manyRows)
             try ledger.psql("UPDATE events SET stray = false")
             try ledger.psql("VACUUM FULL ANALYZE events")
@@ -104,7 +104,7 @@ struct LookupHoldersTests {
                     PREPARE s (\(declared)) AS \(entry.sql);
                     EXPLAIN (ANALYZE, TIMING OFF) EXECUTE s (\(entry.parameters))
                     """)
-                #expect(plan.contains("events_stray") && !plan.contains("rows=5000"), "\(plan)")
+                #expect(plan.contains("_holder_id_idx") && !plan.contains("rows=5000"), "\(plan)")
             }
         }
     }

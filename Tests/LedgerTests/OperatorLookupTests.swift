@@ -62,7 +62,7 @@ struct OperatorLookupTests {
             await daemon.record(
                 (0..<20).map { .sample("E\($0)", purchase: "p\($0)", transaction: "t\($0)") })
             await daemon.record([.sample("MOVED", purchase: "m", source: "moving")])
-            try ledger.psql("UPDATE events SET received_at = now() - (30 - id) * interval '1 hour'")
+            try ledger.psql("UPDATE events SET received_at = now() - (30 - (id & 4294967295)) * interval '1 hour'")
             func names(
                 source: String? = nil, since: Timestamp? = nil, limit: Int32 = 50
             ) async throws -> [String] {

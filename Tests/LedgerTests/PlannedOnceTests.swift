@@ -25,6 +25,8 @@ struct PlannedOnceTests {
         Planned(RecordStatements.lockNamedPurchases), Planned(RecordStatements.occupied),
         Planned(RecordStatements.occupiedByNamed), Planned(RecordStatements.quarantine),
         Planned(RecordTables.purchasesIfAbsent), Planned(RecordTables.messagesIfAbsent),
+        Planned(RecordStatements.messagesKept),
+        Planned(OperationalMessage.keys),
         Planned(RecordTables.transactions.insert),
         Planned(RecordTables.entitlements.insert), Planned(HolderTables.links.insert),
         Planned(HolderTables.identities.insert), Planned(HolderTables.changes.insert),

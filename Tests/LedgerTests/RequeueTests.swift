@@ -80,6 +80,7 @@ struct RequeueTests {
         try await TestLedger.run { ledger in
             let daemon = try await ledger.daemon([.named("a")])
             daemon.open("a")
+            try ledger.recordBeforePeriods()
             await daemon.record([.sample("OLD", purchase: "p1"), .sample("HERS", holder: .user("ann"), purchase: nil)])
             _ = try await daemon.queue.settle(daemon.inbox.take().map { $0.settled(.accepted) })
             try ledger.psql("UPDATE events SET received_at = now() - interval '31 days' WHERE type = 'OLD'")

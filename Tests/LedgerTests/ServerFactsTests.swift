@@ -104,6 +104,8 @@ struct ServerFactsTests {
                     MissingPrivilege(object: "SEQUENCE event_ids", privilege: "USAGE"),
                     MissingPrivilege(object: "TABLE attempts", privilege: "OWNER"),
                     MissingPrivilege(object: "TABLE events", privilege: "INSERT"),
+                    MissingPrivilege(object: "TABLE events", privilege: "OWNER"),
+                    MissingPrivilege(object: "TABLE messages", privilege: "OWNER"),
                 ])
         }
     }

@@ -77,7 +77,8 @@ struct StatementCatalogueTests {
         Entry(RecordStatements.rowIDs), Entry(RecordStatements.occupied), Entry(RecordStatements.occupiedByNamed),
         Entry(RequeueStatements.occupied),
         Entry(RecordTables.purchasesIfAbsent), Entry(RecordTables.updatePurchases),
-        Entry(RecordTables.messagesIfAbsent), Entry(RecordStatements.quarantine), Entry(RecordStatements.forget), Entry(RecordStatements.messagesKept),
+        Entry(RecordTables.messagesIfAbsent), Entry(RecordStatements.quarantine), Entry(RecordStatements.forget),
+        Entry(RecordStatements.messagesKept),
         Entry(RecordStatements.notify), Entry(RecordStatements.wait), Entry(OperationalMessage.keys),
     ]
 
@@ -147,7 +148,8 @@ struct StatementCatalogueTests {
         Entry(RequeueStatements.lockPurchases),
         Entry(RetryStatements.look), Entry(RetryStatements.step), Entry(RetryStatements.probe),
         Entry(RequeueStatements.removeDeadLetters), Entry(ReplayStatements.message), Entry(ReplayStatements.page),
-        Entry(ReplayStatements.count), Entry(BackfillStatements.bounds), Entry(BackfillStatements.probe),
+        Entry(ReplayStatements.count), Entry(BackfillStatements.bounds), Entry(BackfillStatements.unused),
+        Entry(BackfillStatements.probe),
         Entry(BackfillStatements.page), Entry(BackfillStatements.knownFrom), Entry(DiscardStatements.look),
         Entry(DiscardStatements.page), Entry(DiscardStatements.step),
         Entry(QuarantineStatements.list), Entry(QuarantineStatements.body), Entry(QuarantineStatements.note),

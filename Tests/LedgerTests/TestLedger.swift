@@ -126,13 +126,27 @@ final class TestLedger: Sendable {
     }
 
     /// Lets rows have ids that lie below every period, as those of a ledger from before there were any.
-    func allowIDsBefore() throws {
+    /// - Parameters:
+    ///   - ids: in partitions that begin there.
+    ///   - isAlone: without a period behind it.
+    func allowIDsBefore(splitAt ids: [Int64] = [], isAlone: Bool = false) throws {
         for table in PeriodTables.names {
-            let name = "\(table)_\(PeriodTables.before)"
-            try psql(
-                PeriodTables.creation(name, in: table)
-                    + PeriodTables.attaching(name, to: table, from: nil, below: Period.firstID(1)))
+            if isAlone { try psql("DROP TABLE \(table)_1") }
+            var start: Int64?
+            for (number, end) in (ids + [Period.firstID(1)]).enumerated() {
+                let name = "\(table)_\(PeriodTables.before)\(number == 0 ? "" : "\(number)")"
+                try psql(
+                    PeriodTables.creation(name, in: table)
+                        + PeriodTables.attaching(name, to: table, from: start, below: end))
+                start = end
+            }
         }
+    }
+
+    /// What is recorded next lies below every period, as after the switch until the sequences are moved.
+    func recordBeforePeriods() throws {
+        try allowIDsBefore()
+        try psql("SELECT setval('event_ids', 1, false), setval('message_ids', 1, false)")
     }
 
     /// What `IndexMigration` does once no daemon of a version before lives.

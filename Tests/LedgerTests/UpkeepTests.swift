@@ -123,6 +123,7 @@ struct UpkeepTests {
     func pruneAll() async throws {
         try await TestLedger.run { ledger in
             let daemon = try await ledger.daemon()
+            try ledger.recordBeforePeriods()
             await daemon.record((0..<3).map { .sample("E\($0)", purchase: "p\($0)") })
             try ledger.psql("UPDATE events SET received_at = now() - interval '31 days'")
             try await upkeep(daemon).prune()
@@ -135,6 +136,7 @@ struct UpkeepTests {
         try await TestLedger.run { ledger in
             let daemon = try await ledger.daemon([.named("all")])
             daemon.open("all")
+            try ledger.recordBeforePeriods()
             await daemon.record(["DONE", "WAITS", "DEAD", "YOUNG"].map { .sample($0, purchase: $0, transaction: $0) })
             let deliveries = daemon.inbox.take()
             func delivery(_ type: String) throws -> Delivery {

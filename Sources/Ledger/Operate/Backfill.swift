@@ -15,6 +15,8 @@ package struct Backfill: Sendable {
     /// Rows of messages: the last one looked at, and the last one to look at.
     private var after: Int64
     private let last: Int64
+    /// Ids between the last message of a period and the first of the next, that no message has.
+    private let unused: [Range<Int64>]
     /// It reaches back to here at most; nil: everything that the integration was ever sent is known.
     package let knownFrom: Timestamp?
     package private(set) var isDone = false
@@ -36,13 +38,18 @@ package struct Backfill: Sendable {
                 last = min(
                     last, try FirstRow.find(end, BackfillStatements.bounds, BackfillStatements.probe, on: session))
             }
+            let unused = try session.run(BackfillStatements.unused, (first - 1, last)).map { last, first in
+                last + 1..<first
+            }
             return Backfill(
-                route: route, since: since, until: until, after: first - 1, last: last, knownFrom: knownFrom)
+                route: route, since: since, until: until, after: first - 1, last: last, unused: unused,
+                knownFrom: knownFrom)
         }
     }
 
     private init(
-        route: RoutedIntegration, since: Timestamp, until: Timestamp?, after: Int64, last: Int64, knownFrom: Timestamp?
+        route: RoutedIntegration, since: Timestamp, until: Timestamp?, after: Int64, last: Int64,
+        unused: [Range<Int64>], knownFrom: Timestamp?
     ) {
         self.route = route
         self.since = since.milliseconds
@@ -50,11 +57,15 @@ package struct Backfill: Sendable {
         requeue = Requeue(ordered: route.integration.order == .purchase ? [route.row] : [])
         self.after = after
         self.last = last
+        self.unused = unused
         self.knownFrom = knownFrom
     }
 
     /// Messages still to be looked at, at most: row ids may have gaps.
-    package var left: Int { Int(max(0, last - after)) }
+    package var left: Int {
+        let unused = unused.reduce(0) { $0 + max(0, $1.upperBound - max($1.lowerBound, after + 1)) }
+        return Int(max(0, last - after - unused))
+    }
 
     /// Does the next step. A dry step writes nothing.
     /// - Returns: how many messages the integration asks for and does not have.
@@ -85,6 +96,15 @@ enum BackfillStatements {
         "backfill_probe",
         """
         SELECT id, (extract(epoch FROM created_at) * 1000)::bigint FROM messages WHERE id >= $1 ORDER BY id LIMIT 1
+        """)
+
+    /// The last message before each period that begins between `$1` and `$2`, and the period's first id.
+    static let unused = Statement<(Int64, Int64), (Int64, Int64)>(
+        "backfill_unused",
+        """
+        SELECT coalesce((SELECT m.id FROM messages m WHERE m.id > $1 AND m.id < p.id << 32 ORDER BY m.id DESC LIMIT 1), $1),
+               p.id << 32
+        FROM periods p WHERE p.id << 32 > $1 AND p.id << 32 <= $2
         """)
 
     /// When the record of what the integration was sent begins; no row: the record is complete. Attempts are dropped by

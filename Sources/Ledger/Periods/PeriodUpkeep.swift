@@ -3,9 +3,8 @@ import Vocabulary
 
 /// Begins periods and drops those whose time is over.
 extension Upkeep {
-    /// Rows of a period that are kept beyond its time at once. A period of which more are needed stands until fewer are;
-    /// its other rows are pruned one by one.
-    private static let keptMax: Int32 = 10_000
+    /// Events of a period that are kept beyond its time. A period of which more are needed stands until fewer are.
+    static let keptMax: Int32 = 10_000
     /// Rows read of a partition for the planner: enough to see what is unique.
     private static let statisticsTarget = 10
     private static let statisticsPatience: Duration = .seconds(1_800)
@@ -51,7 +50,7 @@ extension Upkeep {
         }
         for period in past {
             let isDropped = try await pool.withSession { session throws(DatabaseError) in
-                try session.transaction { session throws(DatabaseError) in try Self.drop(period, on: session) }
+                try session.transaction { session throws(DatabaseError) in try drop(period, on: session) }
             }
             // The rows kept of a later one would lie on both sides of it.
             guard isDropped else { return }
@@ -62,7 +61,7 @@ extension Upkeep {
     }
 
     /// - Returns: false: too much of it is needed, or somebody reads it for long.
-    private static func drop(_ period: Int64, on session: borrowing Session) throws(DatabaseError) -> Bool {
+    private func drop(_ period: Int64, on session: borrowing Session) throws(DatabaseError) -> Bool {
         let (first, end) = (Period.firstID(period), Period.firstID(period + 1))
         // What is needed can only become less from here on: nobody puts an old message into the queue meanwhile.
         try Requeue.lock(on: session)
@@ -71,7 +70,7 @@ extension Upkeep {
         if try session.run(PeriodTables.isUnfinished, (first, end)).first == true { return false }
         let needed = try session.run(PeriodTables.needed, (first, end, keptMax + 1))
         guard needed.count <= Int(keptMax) else { return false }
-        try session.script(lockTimeout(lockWaitMax))
+        try session.script(Self.lockTimeout(Self.lockWaitMax))
         try session.script("LOCK TABLE \(PeriodTables.names.joined(separator: ", ")) IN ACCESS EXCLUSIVE MODE")
         var sql = ""
         for table in PeriodTables.names {
@@ -85,7 +84,7 @@ extension Upkeep {
             } else {
                 sql += PeriodTables.creation(kept, in: table)
             }
-            sql += "INSERT INTO \(kept) SELECT * FROM \(own) WHERE \(condition(table, needed, below: first));\n"
+            sql += "INSERT INTO \(kept) SELECT * FROM \(own) WHERE \(Self.condition(table, needed, below: first));\n"
             sql += PeriodTables.attaching(kept, to: table, from: earlier?.from ?? first, below: end)
             sql += "DROP TABLE \(own);\n"
         }
@@ -110,7 +109,9 @@ extension Upkeep {
                 let own = "\(table)_\(name)"
                 let isThere = try session.run(PeriodTables.partitions, table).contains { $0.name == own }
                 // The newest go last, so the index has one at its end if there is any.
-                let newest = isThere ? try session.number("SELECT id FROM \(own) ORDER BY id DESC LIMIT 1", stall: LedgerMove.stall) : 0
+                let newest =
+                    isThere
+                    ? try session.number("SELECT id FROM \(own) ORDER BY id DESC LIMIT 1", stall: LedgerMove.stall) : 0
                 if newest != nil { isEmpty = false }
             }
             guard isEmpty, try SwitchGate.isFree(PeriodTables.names, on: session) else { continue }

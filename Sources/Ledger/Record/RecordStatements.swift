@@ -78,7 +78,11 @@ enum RecordStatements {
 
     /// Those of the keys that a message has. While a unique index was over them, an insert told it.
     static let messagesKept = Statement<[Identifier], Identifier>(
-        "record_messages_kept", "SELECT m.key FROM unnest($1) AS w (key) JOIN messages m ON m.key = w.key")
+        "record_messages_kept",
+        """
+        SELECT w.key FROM unnest($1) AS w (key)
+        CROSS JOIN LATERAL (SELECT true FROM messages m WHERE m.key = w.key LIMIT 1) AS m
+        """)
 
     /// Locks purchases by their ids.
     static let lockPurchases = Statement<[Identifier], RecordTables.PurchaseRow>(

@@ -92,7 +92,7 @@ enum RecordTables {
     static let messagesIfAbsent = Statement<[MessageRow], Int64>(
         "record_messages_if_absent", insertInto: messages,
         """
-        WHERE NOT EXISTS (SELECT FROM messages m WHERE m.key = new.key) ON CONFLICT DO NOTHING RETURNING id
+        WHERE (SELECT true FROM messages m WHERE m.key = new.key LIMIT 1) IS NULL ON CONFLICT DO NOTHING RETURNING id
         """)
 
     static let deliveries = Table<DeliveryRow>(

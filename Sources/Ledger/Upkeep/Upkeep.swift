@@ -16,10 +16,15 @@ package struct Upkeep: Sendable {
 
     let pool: Pool
     let retention: Retention
+    let keptMax: Int32
 
-    package init(pool: Pool, retention: Retention) {
+    package init(pool: Pool, retention: Retention) { self.init(pool: pool, retention: retention, keptMax: Self.keptMax) }
+
+    /// - Parameter keptMax: events of a period that are kept beyond its time.
+    init(pool: Pool, retention: Retention, keptMax: Int32) {
         self.pool = pool
         self.retention = retention
+        self.keptMax = keptMax
     }
 
     /// `day` is a count of days since 1970-01-01 in UTC.

@@ -1,0 +1,208 @@
+import Postgres
+import TestSupport
+import Testing
+import Vocabulary
+
+@testable import Ledger
+
+/// Oracle: psql; periods are moved back in time by UPDATE.
+@Suite("Periods begin and are dropped", .serialized, .timeLimit(.minutes(10)))
+struct PeriodUpkeepTests {
+    private static let partitions = """
+        SELECT string_agg(inhrelid::regclass::text, ' ' ORDER BY inhrelid::regclass::text) FROM pg_inherits
+        WHERE inhparent IN ('events'::regclass, 'messages'::regclass)
+        """
+    private static let names = "SELECT string_agg(name, ' ' ORDER BY id) FROM events"
+    private static let types = "SELECT string_agg(type, ' ' ORDER BY id) FROM messages"
+
+    private func upkeep(_ daemon: Daemon, days: Int = 30, keptMax: Int32 = 100) -> Upkeep {
+        let day = Duration.seconds(86_400)
+        return Upkeep(
+            pool: daemon.pool, retention: Retention(attempts: day * days, events: day * days, duplicates: day * days),
+            keptMax: keptMax)
+    }
+
+    /// Days go by: the newest period ends, and the next begins.
+    private func pass(_ days: Int, _ ledger: TestLedger, _ upkeep: Upkeep) async throws {
+        try ledger.psql(
+            """
+            UPDATE periods SET began_at = began_at - \(days) * interval '1 day';
+            UPDATE events SET received_at = received_at - \(days) * interval '1 day';
+            UPDATE identities SET received_at = received_at - \(days) * interval '1 day'
+            """)
+        try await upkeep.beginPeriod()
+    }
+
+    private enum Outcome { case accepted, dead }
+
+    /// - Parameter outcome: by the message's type; nil: it waits.
+    private func settle(_ daemon: Daemon, _ outcome: (String) -> Outcome?) async throws {
+        let settled = daemon.inbox.take().compactMap { delivery in
+            outcome(delivery.message.type).map { delivery.settled($0 == .dead ? .dead(reason: "x") : .accepted) }
+        }
+        _ = try await daemon.queue.settle(settled)
+    }
+
+    @Test("The next begins when its time has come, once, by however many at once; its ids are above all before")
+    func begin() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all", order: .purchase)])
+            daemon.open("all")
+            let upkeep = upkeep(daemon)
+            #expect(try ledger.psql(Self.partitions) == "events_1 messages_1")
+            await daemon.record([.sample("A", purchase: "p", transaction: "t1")])
+            try await upkeep.beginPeriod()
+            #expect(try ledger.psql(Self.partitions) == "events_1 messages_1", "it is not a day old")
+            try ledger.psql("UPDATE periods SET began_at = now() - interval '25 hours'")
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                for _ in 0..<4 { group.addTask { try await upkeep.beginPeriod() } }
+                try await group.waitForAll()
+            }
+            #expect(try ledger.psql(Self.partitions) == "events_1 events_2 messages_1 messages_2")
+            await daemon.record([
+                .sample("B", purchase: "p", transaction: "t2"), .sample("A", purchase: "p", transaction: "t1"),
+            ])
+            #expect(try ledger.psql("SELECT string_agg((id >> 32) || name, ' ' ORDER BY id) FROM events") == "1A 2B")
+            #expect(try ledger.psql("SELECT string_agg((id >> 32) || type, ' ' ORDER BY id) FROM messages") == "1A 2B")
+            #expect(daemon.log.recorded(duplicate: true).count == 1)
+            #expect(daemon.inbox.take().map(\.message.type) == ["A"], "B is blocked")
+            #expect(try ledger.psql("SELECT count(*) FROM events WHERE purchase = (SELECT id FROM purchases)") == "2")
+        }
+    }
+
+    @Test("Who was cut off before the ids moved goes on, and is helped by the next")
+    func cutOff() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
+            try ledger.psql(PeriodTables.creation(of: 2) + "INSERT INTO periods (id) VALUES (2)")
+            await daemon.record([.sample("A", purchase: "a")])
+            try await upkeep(daemon).beginPeriod()
+            await daemon.record([.sample("B", purchase: "b")])
+            #expect(try ledger.psql("SELECT string_agg((id >> 32) || name, ' ' ORDER BY id) FROM events") == "1A 2B")
+            // A sequence that is further than that is never moved back.
+            try ledger.psql("SELECT setval('event_ids', \(Period.firstID(2) + 700))")
+            try await upkeep(daemon).beginPeriod()
+            #expect(try ledger.psql("SELECT nextval('event_ids')") == "\(Period.firstID(2) + 701)")
+        }
+    }
+
+    @Test("A period past its time is dropped; what a delivery or a dead letter needs is kept, and nothing else of it")
+    func drop() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
+            daemon.open("all")
+            let upkeep = upkeep(daemon)
+            for name in ["DONE", "DEAD", "WAITS"] { await daemon.record([.sample(name, purchase: name)]) }
+            try await settle(daemon) { ["DONE": .accepted, "DEAD": .dead][$0] }
+            try await pass(10, ledger, upkeep)
+            await daemon.record([.sample("LATER", purchase: "l"), .sample("DEAD2", purchase: "d2")])
+            try await settle(daemon) { $0 == "LATER" ? .accepted : .dead }
+            try await pass(25, ledger, upkeep)
+            await daemon.record([.sample("YOUNG", purchase: "y")])
+            try await settle(daemon) { _ in .accepted }
+            try await upkeep.prune()
+            try await upkeep.pruneEventKeys()
+            #expect(try ledger.psql(Self.names) == "DEAD WAITS LATER DEAD2 YOUNG", "its event is 25 days old")
+            let first = "events_2 events_3 events_kept messages_2 messages_3 messages_kept"
+            #expect(try ledger.psql(Self.partitions) == first)
+            try await pass(10, ledger, upkeep)
+            try await upkeep.prune()
+            try await upkeep.pruneEventKeys()
+            #expect(try ledger.psql(Self.names) == "DEAD WAITS DEAD2 YOUNG")
+            #expect(try ledger.psql(Self.types) == "DEAD WAITS DEAD2 YOUNG")
+            #expect(try ledger.psql("SELECT count(*) FROM identities") == "4")
+            let second = "events_3 events_4 events_kept messages_3 messages_4 messages_kept"
+            #expect(try ledger.psql(Self.partitions) == second)
+            #expect(try ledger.psql("SELECT string_agg(id::text, ' ' ORDER BY id) FROM periods") == "3 4")
+            // What waits is delivered, and what is dead can be replayed.
+            try ledger.psql("UPDATE deliveries SET leased_by = NULL")
+            #expect(try await daemon.claimAll("all").map(\.message.type) == ["WAITS"])
+            try ledger.psql("DELETE FROM deliveries; DELETE FROM dead_letters")
+            try await upkeep.prune()
+            try await upkeep.prune()
+            #expect(try ledger.psql(Self.names) == "YOUNG")
+            #expect(try ledger.psql(Self.partitions) == "events_3 events_4 messages_3 messages_4")
+            await daemon.record([.sample("NEW", purchase: "n"), .sample("YOUNG", purchase: "y")])
+            #expect(try ledger.psql(Self.names) == "YOUNG NEW")
+        }
+    }
+
+    @Test("A message in the period after its event's is kept with it")
+    func astride() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
+            daemon.open("all")
+            let upkeep = upkeep(daemon)
+            await daemon.record([.sample("A", purchase: "a"), .sample("B", purchase: "b")])
+            try ledger.psql(PeriodTables.creation(of: 2) + "INSERT INTO periods (id) VALUES (2)")
+            for (table, column) in [("messages", "id"), ("deliveries", "message")] {
+                try ledger.psql("UPDATE \(table) SET \(column) = \(column) + 4294967296")
+            }
+            try await settle(daemon) { _ in nil }
+            try ledger.psql("DELETE FROM deliveries WHERE message = (SELECT id FROM messages WHERE type = 'A')")
+            try await pass(10, ledger, upkeep)
+            try await pass(40, ledger, upkeep)
+            try await upkeep.prune()
+            #expect(try ledger.psql(Self.names) == "B" && ledger.psql(Self.types) == "B")
+            try ledger.psql("UPDATE deliveries SET leased_by = NULL")
+            #expect(try await daemon.claimAll("all").map(\.message.type) == ["B"])
+        }
+    }
+
+    @Test("Of a period that too much is needed of the rest is pruned; it goes once less is")
+    func tooMuch() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
+            daemon.open("all")
+            let upkeep = upkeep(daemon, keptMax: 2)
+            await daemon.record((0..<6).map { .sample("E\($0)", purchase: "p\($0)") })
+            try await settle(daemon) { ["E0", "E1"].contains($0) ? .accepted : .dead }
+            try await pass(10, ledger, upkeep)
+            try await pass(31, ledger, upkeep)
+            try await upkeep.prune()
+            let standing = "events_1 events_2 events_3 messages_1 messages_2 messages_3"
+            #expect(try ledger.psql(Self.partitions) == standing)
+            #expect(try ledger.psql(Self.names) == "E2 E3 E4 E5")
+            let two = "SELECT delivery FROM dead_letters ORDER BY 1 LIMIT 2"
+            try ledger.psql("DELETE FROM dead_letters WHERE delivery IN (\(two))")
+            try await upkeep.prune()
+            #expect(try ledger.psql(Self.names) == "E4 E5")
+            let kept = "events_2 events_3 events_kept messages_2 messages_3 messages_kept"
+            #expect(try ledger.psql(Self.partitions) == kept)
+        }
+    }
+
+    @Test("Who reads events for long holds up neither who records nor the rest of the upkeep")
+    func longReader() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
+            let upkeep = upkeep(daemon)
+            await daemon.record([.sample("A", purchase: "a")])
+            try await pass(2, ledger, upkeep)
+            try await pass(40, ledger, upkeep)
+            let holder = try await ledger.connect()
+            let gate = Gate()
+            async let held: Void = holder.withSession { session throws(DatabaseError) in
+                try session.transaction { session throws(DatabaseError) in
+                    try session.script("SELECT count(*) FROM events")
+                    gate.open()
+                    gate.waitForClose()
+                }
+            }
+            await gate.opened()
+            // From then on it is seen, and nothing is tried that others would wait behind.
+            try ledger.psql("SELECT pg_sleep(1.1)")
+            try await upkeep.prune()
+            #expect(try ledger.psql(Self.partitions).contains("events_1"))
+            try ledger.psql("UPDATE periods SET began_at = began_at - interval '2 days'")
+            try await upkeep.beginPeriod()
+            #expect(await daemon.record([.sample("B", purchase: "b")]) == [.stored])
+            #expect(try ledger.psql("SELECT max(id) >> 32 FROM events") == "4")
+            gate.close()
+            try await held
+            await holder.close()
+            try await upkeep.prune()
+            #expect(try !ledger.psql(Self.partitions).contains("events_1"))
+        }
+    }
+}
