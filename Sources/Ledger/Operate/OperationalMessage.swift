@@ -25,9 +25,10 @@ struct OperationalMessage: Sendable {
     static let keys = Statement<[Int64], Identifier>(
         "operational_keys",
         """
-        SELECT coalesce(m.key, e.key)
-        FROM unnest($1) AS w (id) JOIN messages m ON m.id = w.id JOIN events e ON e.id = m.event
-        WHERE m.type NOT LIKE 'posthouse.%' ORDER BY m.id
+        SELECT coalesce(m.key, e.key) FROM unnest($1) AS w (id)
+        CROSS JOIN LATERAL (SELECT key, event, type FROM messages WHERE id = w.id LIMIT 1) AS m
+        CROSS JOIN LATERAL (SELECT key FROM events WHERE id = m.event LIMIT 1) AS e
+        WHERE m.type NOT LIKE 'posthouse.%' ORDER BY w.id
         """)
 
     let kind: Kind
