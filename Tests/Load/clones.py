@@ -21,6 +21,8 @@ RUN = "5707edc10ae5"
 TEMPLATE = 1
 # More than all other numbers in the rows (milliseconds since 1970 are 1.8 · 10^12), and exact in floating point.
 NUMBERS_OF_SEQUENCE = 10**13
+# Events, and messages, of one period, and the periods before the one with all the rest: as many as stand in a year.
+NUMBERS_OF_PERIOD, PERIODS = 200_000, 60
 # Keys that begin with a time are below this, in their first eight digits (Sources/Vocabulary/Identifier.swift). The
 # clones' times are before the template's, this many clones to one of them: some five events a second.
 TIME_STEPS, CLONES_OF_A_STEP = 1 << 22, 5_000
@@ -170,7 +172,19 @@ def spread_sequences(session: Session) -> list[Sequence]:
     sequences = [Sequence(name, number * NUMBERS_OF_SEQUENCE) for number, name in enumerate(names, start=1)]
     for sequence in sequences:
         session.ask(f"SELECT setval('{sequence.name}', {sequence.begin}, false)")
+    for table, name in (("events", "event_ids"), ("messages", "message_ids")):
+        make_periods(session, table, next(sequence.begin for sequence in sequences if sequence.name == name))
     return sequences
+
+
+def make_periods(session: Session, table: str, begin: int) -> None:
+    """Partitions for what is numbered from `begin` on, in a build whose table has any."""
+    if session.ask(f"SELECT relkind FROM pg_class WHERE oid = '{table}'::regclass").strip() != "p":
+        return
+    ends = [begin + number * NUMBERS_OF_PERIOD for number in range(1, PERIODS + 1)] + [begin + NUMBERS_OF_SEQUENCE]
+    for number, (start, end) in enumerate(zip([begin, *ends], ends)):
+        session.ask(f"CREATE TABLE {table}_clones{number} (LIKE {table} INCLUDING DEFAULTS)")
+        session.ask(f"ALTER TABLE {table} ATTACH PARTITION {table}_clones{number} FOR VALUES FROM ({start}) TO ({end})")
 
 
 def column_types(session: Session) -> dict[str, dict[str, str]]:

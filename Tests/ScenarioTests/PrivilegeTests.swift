@@ -41,7 +41,7 @@ import Vocabulary
         #expect(
             try superuser.rows(
                 """
-                SELECT DISTINCT pg_get_userbyid(relowner), relname ~ '^attempts(_|$)' FROM pg_class
+                SELECT DISTINCT pg_get_userbyid(relowner), relname ~ '^(attempts|events|messages)(_|$)' FROM pg_class
                 WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p', 'S') ORDER BY 1
                 """) == [["posthouse", "t"], ["posthouse_owner", "f"]])
 

@@ -81,7 +81,7 @@ enum EraseStatements {
         "erase_messages_of",
         """
         SELECT m.id, m.event, coalesce(t.purchase, e.purchase)
-        FROM messages m JOIN events e ON e.id = m.event LEFT JOIN transfers t ON t.id = m.transfer
+        FROM messages m \(RowByID.event("m.event", as: "e")) LEFT JOIN transfers t ON t.id = m.transfer
         WHERE m.event = ANY ($1)
         """, row: CausedMessage.init)
 
@@ -90,7 +90,7 @@ enum EraseStatements {
         "erase_messages_of_others",
         """
         SELECT m.id, m.event, t.purchase
-        FROM transfers t JOIN messages m ON m.event = t.event AND m.transfer = t.id JOIN events e ON e.id = m.event
+        FROM transfers t JOIN messages m ON m.event = t.event AND m.transfer = t.id \(RowByID.event("m.event", as: "e"))
         WHERE (t.from_holder = ANY ($1) OR t.to_holder = ANY ($1)) AND e.holder <> ALL ($1)
           AND ($2 IS NULL OR e.source = $2) AND m.id > $3
         ORDER BY m.id LIMIT $4
@@ -161,7 +161,7 @@ enum EraseStatements {
         """
         SELECT EXISTS (SELECT FROM unnest($1) AS w (holder) CROSS JOIN LATERAL (\(arrived)) AS o)
             OR EXISTS (SELECT FROM transfers t JOIN messages m ON m.event = t.event AND m.transfer = t.id
-                       JOIN events e ON e.id = m.event
+                       \(RowByID.event("m.event", as: "e"))
                        WHERE (t.from_holder = ANY ($1) OR t.to_holder = ANY ($1)) AND e.source = $2)
         """)
 

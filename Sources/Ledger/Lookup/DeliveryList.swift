@@ -88,7 +88,8 @@ enum DeliveryListStatements {
               WHERE ($1 IS NULL OR integration = $1)
                 AND created_at >= timestamptz 'epoch' + greatest($2, 0) * interval '1 millisecond'
               ORDER BY id DESC LIMIT $3) d
-        JOIN messages m ON m.id = d.message JOIN events e ON e.id = m.event LEFT JOIN transfers t ON t.id = m.transfer
+        \(RowByID.message("d.message", as: "m")) \(RowByID.event("m.event", as: "e"))
+        LEFT JOIN transfers t ON t.id = m.transfer
         LEFT JOIN LATERAL (SELECT http_status, failure FROM attempts a
                            WHERE a.message = d.message AND a.delivery = d.id ORDER BY a.at DESC LIMIT 1) a ON true
         """, row: Row.init)
@@ -102,7 +103,8 @@ enum DeliveryListStatements {
               WHERE ($1 IS NULL OR integration = $1)
                 AND died_at >= timestamptz 'epoch' + greatest($2, 0) * interval '1 millisecond'
               ORDER BY died_at DESC LIMIT $3) l
-        JOIN messages m ON m.id = l.message JOIN events e ON e.id = m.event LEFT JOIN transfers t ON t.id = m.transfer
+        \(RowByID.message("l.message", as: "m")) \(RowByID.event("m.event", as: "e"))
+        LEFT JOIN transfers t ON t.id = m.transfer
         """, row: Row.init)
 
     /// Reads only as far back as asked: attempts are found by time through ranges of pages, not row by row.
@@ -116,6 +118,7 @@ enum DeliveryListStatements {
               WHERE ($1 IS NULL OR integration = $1) AND outcome = 'accepted'
                 AND at >= timestamptz 'epoch' + greatest($2, 0) * interval '1 millisecond'
               ORDER BY at DESC LIMIT $3) a
-        JOIN messages m ON m.id = a.message JOIN events e ON e.id = m.event LEFT JOIN transfers t ON t.id = m.transfer
+        \(RowByID.message("a.message", as: "m")) \(RowByID.event("m.event", as: "e"))
+        LEFT JOIN transfers t ON t.id = m.transfer
         """, row: Row.init)
 }

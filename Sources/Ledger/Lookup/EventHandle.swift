@@ -125,7 +125,9 @@ enum EventHandleStatements {
 
     static let byEventKey = Statement<[Identifier], Int64>(
         "find_event_key",
-        "SELECT i.event FROM identities i JOIN events e ON e.id = i.event WHERE i.key = ANY ($1) ORDER BY i.event DESC")
+        """
+        SELECT i.event FROM identities i \(RowByID.event("i.event", as: "e")) WHERE i.key = ANY ($1) ORDER BY i.event DESC
+        """)
 
     /// Events whose keys are one of these hashes, or one behind a time (`Identifier.behind`): asks for each at each
     /// time that is stored, of which there are some 30,000 a year. Of keys without a time one in 1,024 looks like one.
@@ -144,7 +146,7 @@ enum EventHandleStatements {
             SELECT hash AS key FROM unnest($1) AS w (hash)
             UNION ALL
             SELECT (time || left(replace(hash::text, '-', ''), 24))::uuid FROM times CROSS JOIN unnest($1) AS w (hash)
-        ) AS k JOIN identities i USING (key) JOIN events e ON e.id = i.event ORDER BY e.id DESC
+        ) AS k JOIN identities i USING (key) \(RowByID.event("i.event", as: "e")) ORDER BY e.id DESC
         """)
 
     static let scopes = Statement<Int32, Scope>(

@@ -137,7 +137,7 @@ enum HolderEntitlementStatements {
                 SELECT * FROM transactions WHERE purchase = h.purchase
                 ORDER BY coalesce(purchased_at_ms, as_of_ms) DESC, as_of_ms DESC, store_transaction_id DESC LIMIT 1
             ) AS t ON true
-            LEFT JOIN events c ON c.id = h.event
+            \(RowByID.eventIfKept("h.event", as: "c"))
             -- What the ledger calls inactive has no access whatever its transactions say: they are not looked at.
             WHERE h.active OR $6 IS DISTINCT FROM true
         ) AS f
@@ -189,7 +189,7 @@ enum HolderEntitlementStatements {
             WHERE ((NOT g.active)::int, g.digest) > ($6, $7)
             ORDER BY NOT g.active, g.digest LIMIT $8
         ) AS f
-        LEFT JOIN events c ON c.id = f.event
+        \(RowByID.eventIfKept("f.event", as: "c"))
         ORDER BY NOT f.active, f.digest
         """, row: held)
 }

@@ -139,7 +139,7 @@ enum HolderHistoryStatements {
                  ORDER BY t.event DESC LIMIT $7)
             ) AS x
         ) AS found
-        JOIN events e ON e.id = found.id
+        \(RowByID.event("found.id", as: "e"))
         LEFT JOIN purchases p ON p.id = e.purchase
         ORDER BY e.id DESC LIMIT $7
         """, row: event)
@@ -161,7 +161,7 @@ enum HolderHistoryStatements {
             GROUP BY x.id ORDER BY x.id DESC LIMIT $3
         ) AS found
         JOIN transfers t ON t.id = found.id
-        JOIN purchases p ON p.id = t.purchase LEFT JOIN events e ON e.id = t.event
+        JOIN purchases p ON p.id = t.purchase \(RowByID.eventIfKept("t.event", as: "e"))
         ORDER BY t.event DESC, t.id DESC
         """, row: transfer)
 
@@ -190,7 +190,7 @@ enum HolderHistoryStatements {
         ) AS found
         JOIN transfers t ON t.id = found.id
         JOIN purchases p ON p.id = t.purchase
-        LEFT JOIN events e ON e.id = t.event
+        \(RowByID.eventIfKept("t.event", as: "e"))
         ORDER BY t.event DESC, t.id DESC LIMIT $8
         """, row: transfer)
 }

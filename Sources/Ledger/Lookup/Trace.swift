@@ -167,7 +167,7 @@ enum TraceStatements {
         """
         SELECT * FROM (
             SELECT m.id, m.event, coalesce(m.key, e.key), m.type, m.transfer
-            FROM messages m JOIN events e ON e.id = m.event WHERE m.event = ANY ($1) ORDER BY m.id DESC LIMIT $2
+            FROM messages m \(RowByID.event("m.event", as: "e")) WHERE m.event = ANY ($1) ORDER BY m.id DESC LIMIT $2
         ) AS newest ORDER BY id
         """, row: message)
 
@@ -177,7 +177,7 @@ enum TraceStatements {
         """
         WITH chosen AS MATERIALIZED (
             SELECT DISTINCT coalesce(t.purchase, e.purchase) AS purchase
-            FROM messages m JOIN events e ON e.id = m.event LEFT JOIN transfers t ON t.id = m.transfer
+            FROM messages m \(RowByID.event("m.event", as: "e")) LEFT JOIN transfers t ON t.id = m.transfer
             WHERE m.id = ANY ($1))
         SELECT d.id, d.message, i.name, (extract(epoch FROM d.due_at) * 1000)::bigint, d.blocked
         FROM (

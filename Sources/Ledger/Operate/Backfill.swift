@@ -138,7 +138,7 @@ enum BackfillStatements {
         """
         WITH chosen AS MATERIALIZED (
             SELECT m.id, m.type, e.source, e.environment, coalesce(t.purchase, e.purchase) AS purchase
-            FROM messages m JOIN events e ON e.id = m.event LEFT JOIN transfers t ON t.id = m.transfer
+            FROM messages m \(RowByID.event("m.event", as: "e")) LEFT JOIN transfers t ON t.id = m.transfer
             WHERE m.id > $1 AND m.id <= $2 AND extract(epoch FROM m.created_at) * 1000 >= $3
               AND extract(epoch FROM m.created_at) * 1000 < $4
             ORDER BY m.id LIMIT $6)

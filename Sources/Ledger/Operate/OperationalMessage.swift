@@ -25,9 +25,8 @@ struct OperationalMessage: Sendable {
     static let keys = Statement<[Int64], Identifier>(
         "operational_keys",
         """
-        SELECT coalesce(m.key, e.key) FROM unnest($1) AS w (id)
-        CROSS JOIN LATERAL (SELECT key, event, type FROM messages WHERE id = w.id LIMIT 1) AS m
-        CROSS JOIN LATERAL (SELECT key FROM events WHERE id = m.event LIMIT 1) AS e
+        SELECT coalesce(m.key, e.key)
+        FROM unnest($1) AS w (id) \(RowByID.message("w.id", as: "m")) \(RowByID.event("m.event", as: "e"))
         WHERE m.type NOT LIKE 'posthouse.%' ORDER BY w.id
         """)
 

@@ -145,21 +145,21 @@ enum ReplayStatements {
         WITH settled AS MATERIALIZED (
             SELECT s.message, s.integration, coalesce(t.purchase, e.purchase) AS purchase
             FROM (
-                (SELECT DISTINCT l.message, l.integration FROM dead_letters l JOIN messages m ON m.id = l.message
+                (SELECT DISTINCT l.message, l.integration FROM dead_letters l \(RowByID.message("l.message", as: "m"))
                  WHERE $6 AND l.integration = ANY ($2) AND l.message BETWEEN $8 AND $1
                    AND (l.message, l.integration) > ($8, $9) AND ($5 IS NULL OR m.type LIKE $5)
                    AND l.died_at >= timestamptz 'epoch' + $3 * interval '1 millisecond'
                    AND l.died_at < timestamptz 'epoch' + $4 * interval '1 millisecond'
                  ORDER BY 1, 2 LIMIT $10)
                 UNION
-                (SELECT DISTINCT a.message, a.integration FROM attempts a JOIN messages m ON m.id = a.message
+                (SELECT DISTINCT a.message, a.integration FROM attempts a \(RowByID.message("a.message", as: "m"))
                  WHERE $7 AND a.integration = ANY ($2) AND a.message BETWEEN $8 AND $1
                    AND (a.message, a.integration) > ($8, $9)
                    AND ($5 IS NULL OR m.type LIKE $5) AND a.outcome = 'accepted'
                    AND a.at >= timestamptz 'epoch' + $3 * interval '1 millisecond'
                    AND a.at < timestamptz 'epoch' + $4 * interval '1 millisecond'
                  ORDER BY 1, 2 LIMIT $10)) AS s
-            JOIN messages m ON m.id = s.message JOIN events e ON e.id = m.event
+            \(RowByID.message("s.message", as: "m")) \(RowByID.event("m.event", as: "e"))
             LEFT JOIN transfers t ON t.id = m.transfer
             ORDER BY s.message, s.integration LIMIT $10)
         SELECT s.message, s.integration, s.purchase,
@@ -188,7 +188,7 @@ enum ReplayStatements {
             WHERE $7 AND integration = ANY ($2) AND message BETWEEN $8 AND $1 AND outcome = 'accepted'
               AND at >= timestamptz 'epoch' + $3 * interval '1 millisecond'
               AND at < timestamptz 'epoch' + $4 * interval '1 millisecond') AS s
-        JOIN messages m ON m.id = s.message
+        \(RowByID.message("s.message", as: "m"))
         WHERE $5 IS NULL OR m.type LIKE $5
         GROUP BY s.integration
         """)

@@ -5,8 +5,8 @@ import Vocabulary
 enum PeriodTables {
     static let names = ["events", "messages"]
 
-    /// Rows of periods that are over, kept because a dead letter or a delivery that waits needs them. One for each table,
-    /// below the oldest period that stands.
+    /// Rows of periods that are over, kept because a dead letter or a delivery that waits needs them. One for each
+    /// table, below the oldest period that stands.
     static let kept = "kept"
     /// Rows from before there were periods.
     static let before = "before"
@@ -61,7 +61,7 @@ enum PeriodTables {
         """
         SELECT DISTINCT m.event
         FROM (SELECT message FROM deliveries UNION SELECT message FROM dead_letters) AS n
-        JOIN messages m ON m.id = n.message
+        \(RowByID.message("n.message", as: "m"))
         WHERE m.event >= $1 AND m.event < $2 LIMIT $3
         """)
     /// Whether a change of holders that one of these events stated is not applied to all its purchases yet: it makes
@@ -114,8 +114,8 @@ enum PeriodTables {
 
     // MARK: A move
 
-    /// Makes the partitions of an empty table as those of another ledger. Where that has none yet, all its ids are below
-    /// the periods.
+    /// Makes the partitions of an empty table as those of another ledger. Where that has none yet, all its ids are
+    /// below the periods.
     static func remake(
         _ partitions: [Partition], of table: String, on session: borrowing Session
     ) throws(DatabaseError) {

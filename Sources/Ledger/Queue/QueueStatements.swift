@@ -130,7 +130,7 @@ enum QueueStatements {
         SELECT m.id, coalesce(m.key, e.key), m.event, m.type, e.source, e.vendor_event_id, e.key,
                coalesce(e.store_transaction_id, t.store_transaction_id), coalesce(t.purchase, e.purchase),
                p.key, m.transfer, m.envelope, e.body, m.derived_body
-        FROM messages m JOIN events e ON e.id = m.event LEFT JOIN transfers t ON t.id = m.transfer
+        FROM messages m \(RowByID.event("m.event", as: "e")) LEFT JOIN transfers t ON t.id = m.transfer
         LEFT JOIN purchases p ON p.id = coalesce(t.purchase, e.purchase)
         WHERE m.id = ANY ($1)
         """, row: message)
@@ -140,7 +140,7 @@ enum QueueStatements {
         "queue_message_bytes",
         """
         SELECT m.id, octet_length(m.envelope) + octet_length(e.body) + coalesce(octet_length(m.derived_body), 0)
-        FROM messages m JOIN events e ON e.id = m.event WHERE m.id = ANY ($1)
+        FROM messages m \(RowByID.event("m.event", as: "e")) WHERE m.id = ANY ($1)
         """)
 
     /// Gives back what was just claimed, without changing its due time.

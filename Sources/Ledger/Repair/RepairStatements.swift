@@ -155,7 +155,7 @@ enum RepairStatements {
         "repair_links",
         """
         SELECT t.event, e.occurred_at_ms, t.from_holder, t.to_holder
-        FROM transfers t JOIN events e ON e.id = t.event
+        FROM transfers t \(RowByID.event("t.event", as: "e"))
         WHERE t.from_holder = ANY ($1) AND t.purchase <> $2 AND t.to_holder LIKE 'user:%' AND e.source = $3
           AND e.app = $4 AND e.environment = $5
         ORDER BY t.event LIMIT $6

@@ -2,9 +2,9 @@ import Postgres
 import Vocabulary
 
 /// Prunes what is past its retention, in steps small enough to disturb nobody and without reading what is not.
-/// Attempts: by dropping the day's partition. Events and messages: by dropping their period (`dropPeriods`), and below the
-/// periods by walking their ids up to the first that is young enough. Event keys: by one pass over the table's pages a
-/// day, since an index by time would cost every event.
+/// Attempts: by dropping the day's partition. Events and messages: by dropping their period (`dropPeriods`), and below
+/// the periods by walking their ids up to the first that is young enough. Event keys: by one pass over the table's pages
+/// a day, since an index by time would cost every event.
 extension Upkeep {
     /// Rows read by one step.
     static let pruneStep: Int32 = 5_000
@@ -160,7 +160,7 @@ enum PruneStatements {
         """
         DELETE FROM identities i
         WHERE ctid >= $1::text::tid AND ctid < $2::text::tid AND received_at < now() - $3 * interval '1 millisecond'
-            AND NOT EXISTS (SELECT FROM events e WHERE e.id = i.event)
+            AND (SELECT true FROM events e WHERE e.id = i.event LIMIT 1) IS NULL
         """)
 
     static let breakers = Statement<Int64, ()>(
