@@ -28,6 +28,8 @@ GRANT USAGE, CREATE ON SCHEMA public TO posthouse;
 GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO posthouse;
 REVOKE INSERT, UPDATE, DELETE ON schema_migrations FROM posthouse;
 GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO posthouse;
+-- A new period moves them on.
+GRANT UPDATE ON SEQUENCE event_ids, message_ids TO posthouse;
 
 SELECT format('ALTER TABLE %s OWNER TO posthouse', t.relid::regclass)
 FROM pg_class c CROSS JOIN LATERAL pg_partition_tree(c.oid) AS t

@@ -172,6 +172,7 @@ final class Relay: Sendable {
                 do { try await body() } catch { observe(.warning("\(what) was put off for an hour: \(error)")) }
             }
             await attempt("making the partitions of the coming days") { try await upkeep.preparePartitions() }
+            await attempt("beginning a period") { try await upkeep.beginPeriod() }
             await attempt("pruning") { try await upkeep.prune() }
             await attempt("pruning the memory of duplicates") {
                 guard hour >= 24 else { return }

@@ -87,7 +87,7 @@ struct LookupBoundsTests {
     @Test("What a holder has now is found without the transactions and events of what it no longer has")
     func activeOnes() async throws {
         try await TestLedger.run { ledger in
-            try ledger.allowIDsBefore(splitAt: [-2_500, 0], isAlone: true)
+            try ledger.allowIDsBefore(splitAt: [-2_500], isAlone: true)
             try ledger.psql(Self.thousands)
             let active = try plan(
                 of: HolderEntitlementStatements.page, "\(Self.who), true, \(Self.least), 101", ledger)
@@ -104,7 +104,7 @@ struct LookupBoundsTests {
     @Test("A history shows a part of what one login moved; the transfers come in pages")
     func history() async throws {
         try await TestLedger.run { ledger in
-            try ledger.allowIDsBefore(splitAt: [-2_500, 0], isAlone: true)
+            try ledger.allowIDsBefore(splitAt: [-2_500], isAlone: true)
             try ledger.psql(Self.thousands)
             let events = try plan(of: HolderHistoryStatements.events, "\(Self.who), 9000000, 11", ledger)
             #expect(events.rows == 11 && events.read(of: ["events", "transfers"]) <= 200)
@@ -120,7 +120,7 @@ struct LookupBoundsTests {
     @Test("A transaction's newest webhooks are found without the others")
     func transaction() async throws {
         try await TestLedger.run { ledger in
-            try ledger.allowIDsBefore(splitAt: [-2_500, 0], isAlone: true)
+            try ledger.allowIDsBefore(splitAt: [-2_500], isAlone: true)
             try ledger.psql(Self.thousands)
             let found = try plan(of: EventHandleStatements.byTransaction, "'t1', 10", ledger)
             #expect(found.rows == 10 && found.read(of: ["events", "transfers", "transactions"]) <= 100)
@@ -130,7 +130,7 @@ struct LookupBoundsTests {
     @Test("A trace of a login that moved a thousand shows a part, and says so")
     func trace() async throws {
         try await TestLedger.run { ledger in
-            try ledger.allowIDsBefore(splitAt: [-2_500, 0], isAlone: true)
+            try ledger.allowIDsBefore(splitAt: [-2_500], isAlone: true)
             try ledger.psql(Self.thousands)
             let daemon = try await ledger.daemon()
             let trace = try #require(try await Trace.read(EventHandle(.user, "u"), from: daemon.pool))
@@ -149,7 +149,7 @@ struct LookupBoundsTests {
     @Test("The first identify of an identity with a thousand installs reads two of them into memory")
     func installs() async throws {
         try await TestLedger.run { ledger in
-            try ledger.allowIDsBefore(splitAt: [-2_500, 0], isAlone: true)
+            try ledger.allowIDsBefore(splitAt: [-2_500], isAlone: true)
             try ledger.psql(Self.thousands)
             let keys = "ARRAY['u'], ARRAY['shop'], ARRAY[''], ARRAY['PRODUCTION']"
             let identity = try plan(of: HolderStatements.identities, keys, ledger)

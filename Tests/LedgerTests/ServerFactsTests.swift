@@ -101,7 +101,9 @@ struct ServerFactsTests {
             #expect(facts.role == role && !facts.isSuperuser)
             #expect(
                 try await MissingPrivilege.read(from: pool) == [
+                    MissingPrivilege(object: "SEQUENCE event_ids", privilege: "UPDATE"),
                     MissingPrivilege(object: "SEQUENCE event_ids", privilege: "USAGE"),
+                    MissingPrivilege(object: "SEQUENCE message_ids", privilege: "UPDATE"),
                     MissingPrivilege(object: "TABLE attempts", privilege: "OWNER"),
                     MissingPrivilege(object: "TABLE events", privilege: "INSERT"),
                     MissingPrivilege(object: "TABLE events", privilege: "OWNER"),

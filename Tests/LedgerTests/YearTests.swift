@@ -90,6 +90,7 @@ struct YearTests {
                 delivery.settled(number % 30 == 0 && index == 0 ? .dead(reason: "x") : .accepted)
             })
         try await upkeep.preparePartitions()
+        try await upkeep.beginPeriod()
         try await upkeep.prune()
         try await upkeep.pruneEventKeys()
     }

@@ -8,9 +8,9 @@ import Vocabulary
     private static let past: [(table: String, condition: String)] = [
         ("events", "received_at < now() - interval '100 days'"),
         ("identities", "received_at < now() - interval '100 days'"),
-        ("messages", "event < 21"),
+        ("messages", "event < 8589934592"),
         ("attempts", "at < now() - interval '100 days'"),
-        ("pg_class", "relname = 'attempts_20200101'"),
+        ("pg_class", "relname IN ('attempts_20200101', 'events_1', 'messages_1')"),
         ("breakers", "next_probe_at < now() - interval '2 days'"),
         ("erased_events", "erased_at < now() - interval '100 days'"),
     ]
@@ -40,6 +40,10 @@ import Vocabulary
             CREATE TABLE attempts_20200101 PARTITION OF attempts FOR VALUES FROM ('2020-01-01 UTC') TO ('2020-01-02 UTC');
             UPDATE attempts SET at = '2020-01-01 12:00 UTC' WHERE ctid IN (SELECT ctid FROM attempts LIMIT 10);
             UPDATE attempts SET at = now() - interval '101 days' WHERE at > '2020-01-02 UTC';
+            UPDATE periods SET began_at = now() - interval '102 days';
+            CREATE TABLE events_2 PARTITION OF events FOR VALUES FROM (8589934592) TO (12884901888);
+            CREATE TABLE messages_2 PARTITION OF messages FOR VALUES FROM (8589934592) TO (12884901888);
+            INSERT INTO periods VALUES (2, now() - interval '40 days');
             INSERT INTO breakers (integration, reason, next_probe_at) VALUES (4711, 'x', now() - interval '3 days');
             INSERT INTO erased_events VALUES ('x', now() - interval '101 days');
             """)

@@ -4,10 +4,10 @@ import Vocabulary
 /// Turns the plain tables of events and messages into partitioned ones, without copying or reading a row: each becomes
 /// the oldest partition of a new table of its name.
 ///
-/// Beside the service come what takes as long as the tables are large: a constraint that no id reaches the first period,
-/// and its proof, without which ATTACH would read the table under its lock. The switch itself is one transaction of
-/// milliseconds. A unique index over the keys of messages cannot stay, because it would have to have the id in it:
-/// versions before name it in ON CONFLICT, so the switch waits until none of their daemons lives.
+/// Beside the service comes what takes as long as the tables are large: a constraint that no id reaches the first
+/// period, and its proof, without which ATTACH would read the table under its lock. The switch itself is one
+/// transaction of milliseconds. A unique index over the keys of messages cannot stay, because it would have to have the
+/// id in it: versions before name it in ON CONFLICT, so the switch waits until none of their daemons lives.
 enum PeriodSwitch {
     /// What is left of the plain tables until then.
     static let constraint = "messages_key_key"
@@ -30,7 +30,8 @@ enum PeriodSwitch {
     static let firstFreeID = Statement<(), Int64>(
         "period_first_free_id",
         """
-        SELECT ((greatest((SELECT last_value FROM event_ids), (SELECT last_value FROM message_ids)) >> 32) + 1) << 32
+        SELECT ((coalesce(greatest(pg_sequence_last_value('event_ids'::regclass),
+                                   pg_sequence_last_value('message_ids'::regclass)), 0) >> 32) + 1) << 32
         """)
     /// The first id above the plain table's, where the constraint says one, and whether that is proven.
     static let bound = Statement<String, (Int64, Bool)>(
@@ -50,8 +51,8 @@ enum PeriodSwitch {
         WHERE c.oid = to_regclass($1) AND a.grantee <> c.relowner ORDER BY 2, 1
         """)
 
-    /// Once the indexes of `IndexMigration` are there, and those that only versions before need are not. On a connection
-    /// of its own: it changes the session's time-outs.
+    /// Once the indexes of `IndexMigration` are there, and those that only versions before need are not. On a
+    /// connection of its own: it changes the session's time-outs.
     /// - Returns: whether the tables are partitioned; if not, a later run tries again.
     static func run(on session: borrowing Session) throws(DatabaseError) -> Bool {
         guard try LedgerForm.oldest(on: session) >= .five,
@@ -79,7 +80,7 @@ enum PeriodSwitch {
         guard let end = try session.run(firstFreeID, ()).first else { return }
         try switchTables(at: end, on: session)
         try session.script(PeriodTables.names.map { "DROP TABLE \($0)_\(PeriodTables.before);\n" }.joined())
-        _ = try session.run(PeriodTables.moveSequences, end)
+        _ = try session.run(PeriodTables.moveSequences, end - 1)
     }
 
     /// Proves that no id reaches the first period.
@@ -100,7 +101,7 @@ enum PeriodSwitch {
     }
 
     private static func switchTables(at end: Int64, on session: borrowing Session) throws(DatabaseError) {
-        try session.script("LOCK TABLE \(PeriodTables.names.joined(separator: ", ")) IN ACCESS EXCLUSIVE MODE")
+        try session.script(PeriodTables.lockTables)
         for table in PeriodTables.names {
             let before = "\(table)_\(PeriodTables.before)"
             let owner = try session.run(owner, table).first

@@ -33,15 +33,20 @@ enum PeriodTables {
         "SELECT id, (extract(epoch FROM now() - began_at) * 1000)::bigint FROM periods ORDER BY id")
     static let positions = Statement<(), (Int64, Int64)>(
         "period_positions",
-        "SELECT (SELECT last_value FROM event_ids), (SELECT last_value FROM message_ids)")
+        """
+        SELECT coalesce(pg_sequence_last_value('event_ids'::regclass), 0),
+               coalesce(pg_sequence_last_value('message_ids'::regclass), 0)
+        """)
     static let begin = Statement<Int64, ()>("period_begin", "INSERT INTO periods (id) VALUES ($1)")
     static let end = Statement<Int64, ()>("period_end", "DELETE FROM periods WHERE id = $1")
-    /// The next id is `$1`, where it is not above that already.
+    /// The next id is the one after `$1`, where it is not above that already. Needs the privilege UPDATE.
     static let moveSequences = Statement<Int64, (Int64?, Int64?)>(
         "period_move_sequences",
         """
-        SELECT (SELECT CASE WHEN last_value < $1 THEN setval('event_ids', $1, false) END FROM event_ids),
-               (SELECT CASE WHEN last_value < $1 THEN setval('message_ids', $1, false) END FROM message_ids)
+        SELECT CASE WHEN coalesce(pg_sequence_last_value('event_ids'::regclass), 0) < $1
+                    THEN setval('event_ids', $1) END,
+               CASE WHEN coalesce(pg_sequence_last_value('message_ids'::regclass), 0) < $1
+                    THEN setval('message_ids', $1) END
         """)
 
     /// The partitions of a table, ascending.
@@ -90,6 +95,13 @@ enum PeriodTables {
 
     // MARK: SQL without parameters. Names and numbers in it are ours.
 
+    /// Locks both tables from everything. Who holds the one and waits for the other would wait for this in a circle,
+    /// and PostgreSQL ends one of the two after a second: this gives up before.
+    static let lockTables = """
+        SET LOCAL lock_timeout = 500;
+        LOCK TABLE \(names.joined(separator: ", ")) IN ACCESS EXCLUSIVE MODE
+        """
+
     /// The partitions of a period. Its indexes come with ATTACH, which holds up neither who reads nor who writes.
     static func creation(of period: Int64) -> String {
         names.map { table in
@@ -136,6 +148,6 @@ enum PeriodTables {
     /// The period whose partitions are there, where the other ledger had none.
     static let completion = """
         INSERT INTO periods (id)
-        SELECT last_value >> 32 FROM event_ids WHERE NOT EXISTS (SELECT FROM periods)
+        SELECT pg_sequence_last_value('event_ids'::regclass) >> 32 WHERE NOT EXISTS (SELECT FROM periods)
         """
 }

@@ -9,9 +9,9 @@ extension Upkeep {
     private static let statisticsTarget = 10
     private static let statisticsPatience: Duration = .seconds(1_800)
 
-    /// Begins the next period when it is due: its partitions first, and once they are committed its first id. Between the
-    /// two the one before goes on.
-    func beginPeriod() async throws {
+    /// Begins the next period when it is due; runs every hour. Its partitions come first, and once they are committed
+    /// its first id: until then the period before goes on.
+    package func beginPeriod() async throws {
         let (pool, retention) = (pool, retention)
         let isBegun = try await pool.withSession { session throws(DatabaseError) in
             let isBegun = try session.transaction { session throws(DatabaseError) in
@@ -70,8 +70,7 @@ extension Upkeep {
         if try session.run(PeriodTables.isUnfinished, (first, end)).first == true { return false }
         let needed = try session.run(PeriodTables.needed, (first, end, keptMax + 1))
         guard needed.count <= Int(keptMax) else { return false }
-        try session.script(Self.lockTimeout(Self.lockWaitMax))
-        try session.script("LOCK TABLE \(PeriodTables.names.joined(separator: ", ")) IN ACCESS EXCLUSIVE MODE")
+        try session.script(PeriodTables.lockTables)
         var sql = ""
         for table in PeriodTables.names {
             let (own, kept) = ("\(table)_\(period)", "\(table)_\(PeriodTables.kept)")
@@ -115,7 +114,7 @@ extension Upkeep {
                 if newest != nil { isEmpty = false }
             }
             guard isEmpty, try SwitchGate.isFree(PeriodTables.names, on: session) else { continue }
-            try session.script(lockTimeout(lockWaitMax))
+            try session.script(PeriodTables.lockTables)
             try session.script("DROP TABLE \(PeriodTables.names.map { "\($0)_\(name)" }.joined(separator: ", "))")
         }
     }

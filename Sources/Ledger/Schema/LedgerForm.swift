@@ -19,8 +19,8 @@ package enum LedgerForm: Int32, Comparable, Sendable {
     /// transaction: the greater key wins. Across the switch that is mostly the one that came first.)
     case four = 4
 
-    /// Events and messages lie in periods (`PeriodSwitch`). No row looks different, but versions before name a unique index
-    /// over messages that is gone then.
+    /// Events and messages lie in periods (`PeriodSwitch`). No row looks different, but versions before name a unique
+    /// index over messages that is gone then.
     case five = 5
 
     package static let current = LedgerForm.five
@@ -39,8 +39,8 @@ package enum LedgerForm: Int32, Comparable, Sendable {
         return LedgerForm(rawValue: min(oldest, current.rawValue)) ?? .one
     }
 
-    /// The form that the ledger was switched to; 0: to none. Without the two unique indexes nothing may be written in form
-    /// four, whoever dropped them.
+    /// The form that the ledger was switched to; 0: to none. Without the two unique indexes nothing may be written in
+    /// form four, whoever dropped them.
     static let switched = Statement<(), Int32>(
         "form_switched",
         """

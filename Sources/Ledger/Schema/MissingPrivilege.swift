@@ -23,6 +23,10 @@ package struct MissingPrivilege: Sendable, Hashable {
         WHERE c.relkind = 'p' AND NOT c.relispartition AND c.relnamespace = current_schema()::regnamespace
           AND NOT pg_has_role(c.relowner, 'USAGE')
         UNION ALL
+        SELECT 'SEQUENCE ' || c.relname::text, 'UPDATE' FROM pg_class c
+        WHERE c.relname IN ('event_ids', 'message_ids') AND c.relnamespace = current_schema()::regnamespace
+          AND CASE WHEN c.relkind = 'S' THEN NOT has_sequence_privilege(c.oid, 'UPDATE') END
+        UNION ALL
         SELECT 'SEQUENCE ' || c.relname::text, 'USAGE' FROM pg_class c
         WHERE c.relkind = 'S' AND c.relnamespace = current_schema()::regnamespace
           AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid

@@ -3,8 +3,8 @@ import Vocabulary
 
 /// Prunes what is past its retention, in steps small enough to disturb nobody and without reading what is not.
 /// Attempts: by dropping the day's partition. Events and messages: by dropping their period (`dropPeriods`), and below
-/// the periods by walking their ids up to the first that is young enough. Event keys: by one pass over the table's pages
-/// a day, since an index by time would cost every event.
+/// the periods by walking their ids up to the first that is young enough. Event keys: by one pass over the table's
+/// pages a day, since an index by time would cost every event.
 extension Upkeep {
     /// Rows read by one step.
     static let pruneStep: Int32 = 5_000

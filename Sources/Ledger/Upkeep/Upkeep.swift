@@ -18,7 +18,9 @@ package struct Upkeep: Sendable {
     let retention: Retention
     let keptMax: Int32
 
-    package init(pool: Pool, retention: Retention) { self.init(pool: pool, retention: retention, keptMax: Self.keptMax) }
+    package init(pool: Pool, retention: Retention) {
+        self.init(pool: pool, retention: retention, keptMax: Self.keptMax)
+    }
 
     /// - Parameter keptMax: events of a period that are kept beyond its time.
     init(pool: Pool, retention: Retention, keptMax: Int32) {
@@ -39,11 +41,9 @@ package struct Upkeep: Sendable {
         """, row: { (name: String, day: Int32) in (name, day) })
     static let lockStatement = Statement<Int64, ()>("upkeep_lock", "SELECT FROM pg_advisory_xact_lock($1)")
 
-    /// Makes the partitions of the coming days, and begins the next period when it is due; runs at start and then every
-    /// hour. Daemons that start together take turns. Fails with `isRetryable` while somebody reads attempts for long: the
-    /// default partition serves until then.
+    /// Makes the partitions of the coming days; runs at start and then every hour. Daemons that start together take
+    /// turns. Fails with `isRetryable` while somebody reads attempts for long: the default partition serves until then.
     package func preparePartitions() async throws {
-        try await beginPeriod()
         try await pool.withSession { session throws(DatabaseError) in
             try session.transaction { session throws(DatabaseError) in
                 guard let today = try session.run(Self.today, ()).first else { return }

@@ -1,4 +1,5 @@
--- Events and messages lie in periods: a partition of each, with ids of its own, dropped as a whole when its time is over.
+-- Events and messages lie in periods: a partition of each, with ids of its own, dropped as a whole when its time is
+-- over.
 
 -- The periods that stand (`Period`). The two tables become partitioned beside the service (`PeriodSwitch`); until then
 -- there is none.
