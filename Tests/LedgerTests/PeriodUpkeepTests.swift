@@ -131,6 +131,52 @@ struct PeriodUpkeepTests {
         }
     }
 
+    @Test("A period that still grows, or has young events, stands, whatever is written of it")
+    func growing() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
+            try ledger.psql(
+                PeriodTables.creation(of: 2)
+                    + "INSERT INTO periods (id, began_at) VALUES (2, now() - interval '40 days')")
+            await daemon.record([.sample("A", purchase: "a")])
+            // Nobody moved the sequences.
+            try await upkeep(daemon).prune()
+            #expect(try ledger.psql(Self.names) == "A")
+            try await upkeep(daemon).beginPeriod()
+            try await upkeep(daemon).prune()
+            #expect(try ledger.psql(Self.names) == "A" && ledger.psql(Self.partitions).contains("events_1"))
+            try ledger.psql("UPDATE events SET received_at = now() - interval '31 days'")
+            try await upkeep(daemon).prune()
+            #expect(try ledger.psql("SELECT count(*) FROM events") == "0")
+            #expect(try !ledger.psql(Self.partitions).contains("events_1"))
+        }
+    }
+
+    @Test("Who may not move the ids begins no period")
+    func notAllowed() async throws {
+        try await TestLedger.run { ledger in
+            let role = "unmoving_\(ledger.database)"
+            try ledger.psql(
+                """
+                CREATE ROLE \(role) LOGIN;
+                GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO \(role);
+                GRANT USAGE, CREATE ON SCHEMA public TO \(role);
+                GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO \(role);
+                ALTER TABLE events OWNER TO \(role); ALTER TABLE messages OWNER TO \(role);
+                UPDATE periods SET began_at = now() - interval '2 days'
+                """)
+            let url = ledger.connectionString.replacing(/user=\w+/, with: "user=\(role)")
+            let daemon = try await ledger.daemon(settings: TestLedger.settings(url))
+            await #expect(throws: DatabaseError.self) { try await upkeep(daemon).beginPeriod() }
+            #expect(try ledger.psql("SELECT count(*) FROM periods") == "1")
+            #expect(await daemon.record([.sample("A", purchase: "a")]) == [.stored])
+            try ledger.psql("GRANT UPDATE ON SEQUENCE event_ids, message_ids TO \(role)")
+            try await upkeep(daemon).beginPeriod()
+            await daemon.record([.sample("B", purchase: "b")])
+            #expect(try ledger.psql("SELECT string_agg((id >> 32) || name, ' ' ORDER BY id) FROM events") == "1A 2B")
+        }
+    }
+
     @Test("A message in the period after its event's is kept with it")
     func astride() async throws {
         try await TestLedger.run { ledger in

@@ -62,6 +62,7 @@ struct StatementCatalogueTests {
             Entry(PeriodTables.isPartitioned), Entry(PeriodTables.standing), Entry(PeriodTables.positions),
             Entry(PeriodTables.begin), Entry(PeriodTables.end), Entry(PeriodTables.moveSequences),
             Entry(PeriodTables.partitions), Entry(PeriodTables.needed), Entry(PeriodTables.isUnfinished),
+            Entry(PeriodTables.hasYoung), Entry(PeriodTables.mayMove),
             Entry(PeriodSwitch.firstFreeID), Entry(PeriodSwitch.bound), Entry(PeriodSwitch.owner),
             Entry(PeriodSwitch.grants),
             Entry(MoveStatements.tables), Entry(MoveStatements.sequences), Entry(MoveStatements.setSequence),

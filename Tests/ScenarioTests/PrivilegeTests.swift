@@ -65,7 +65,7 @@ import Vocabulary
         #expect(!relay.lines.contains { $0.contains("permission denied") || $0.contains("must be owner") })
         // What nobody does by its role.
         for statement in [
-            "DROP TABLE events", "TRUNCATE events", "ALTER TABLE deliveries ADD COLUMN x int",
+            "DROP TABLE purchases", "TRUNCATE identities", "ALTER TABLE deliveries ADD COLUMN x int",
             "UPDATE schema_migrations SET version = 9", "CREATE ROLE x", "SET ROLE posthouse_owner",
         ] {
             #expect(throws: (any Error).self, "\(statement)") { try database.rows(statement) }

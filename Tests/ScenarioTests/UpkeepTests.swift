@@ -44,6 +44,7 @@ import Vocabulary
             CREATE TABLE events_2 PARTITION OF events FOR VALUES FROM (8589934592) TO (12884901888);
             CREATE TABLE messages_2 PARTITION OF messages FOR VALUES FROM (8589934592) TO (12884901888);
             INSERT INTO periods VALUES (2, now() - interval '40 days');
+            SELECT setval('event_ids', 8589934591), setval('message_ids', 8589934591);
             INSERT INTO breakers (integration, reason, next_probe_at) VALUES (4711, 'x', now() - interval '3 days');
             INSERT INTO erased_events VALUES ('x', now() - interval '101 days');
             """)

@@ -69,6 +69,18 @@ enum PeriodTables {
         \(RowByID.message("n.message", as: "m"))
         WHERE m.event >= $1 AND m.event < $2 LIMIT $3
         """)
+    /// Whether the newest event from `$1` on, below `$2`, is younger than so many milliseconds.
+    static let hasYoung = Statement<(Int64, Int64, Int64), Bool>(
+        "period_has_young",
+        """
+        SELECT coalesce((SELECT received_at >= now() - $3 * interval '1 millisecond' FROM events
+                         WHERE id >= $1 AND id < $2 ORDER BY id DESC LIMIT 1), false)
+        """)
+    static let mayMove = Statement<(), Bool>(
+        "period_may_move",
+        """
+        SELECT has_sequence_privilege('event_ids', 'UPDATE') AND has_sequence_privilege('message_ids', 'UPDATE')
+        """)
     /// Whether a change of holders that one of these events stated is not applied to all its purchases yet: it makes
     /// messages that name the event.
     static let isUnfinished = Statement<(Int64, Int64), Bool>(

@@ -17,6 +17,8 @@ extension Upkeep {
             let isBegun = try session.transaction { session throws(DatabaseError) in
                 try PeriodTables.lock(on: session)
                 guard let period = try PeriodTables.facts(on: session).due(retention) else { return false }
+                // Partitions whose ids never come would soon look as if their time were over.
+                guard try session.run(PeriodTables.mayMove, ()).first == true else { throw Self.notAllowed }
                 try session.script(Self.lockTimeout(Self.lockWaitMax))
                 try session.script(PeriodTables.creation(of: period))
                 _ = try session.execute(PeriodTables.begin, period)
@@ -60,13 +62,20 @@ extension Upkeep {
         }
     }
 
-    /// - Returns: false: too much of it is needed, or somebody reads it for long.
+    private static let notAllowed = DatabaseError.refused(
+        Refusal(sqlState: "42501", message: "no privilege UPDATE on the sequences event_ids and message_ids"))
+
+    /// - Returns: false: it still grows or has young events, whatever `periods` says; or too much of it is needed, or
+    ///   somebody reads it for long.
     private func drop(_ period: Int64, on session: borrowing Session) throws(DatabaseError) -> Bool {
         let (first, end) = (Period.firstID(period), Period.firstID(period + 1))
         // What is needed can only become less from here on: nobody puts an old message into the queue meanwhile.
         try Requeue.lock(on: session)
         try PeriodTables.lock(on: session)
         guard try SwitchGate.isFree(PeriodTables.names, on: session) else { return false }
+        guard try PeriodTables.facts(on: session).positions.allSatisfy({ $0 >= end - 1 }),
+            try session.run(PeriodTables.hasYoung, (first, end, retention.events.wholeMilliseconds)).first == false
+        else { return false }
         if try session.run(PeriodTables.isUnfinished, (first, end)).first == true { return false }
         let needed = try session.run(PeriodTables.needed, (first, end, keptMax + 1))
         guard needed.count <= Int(keptMax) else { return false }
