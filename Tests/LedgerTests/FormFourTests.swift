@@ -38,7 +38,7 @@ struct FormFourTests {
             #expect(two.registration.ledgerForm == .three)
             await two.record([late, early, unnamed, late])
             #expect(two.log.recorded(duplicate: true).count == 4 && two.log.recorded(duplicate: false).isEmpty)
-            #expect(two.registration.ledgerForm == .five)
+            #expect(two.registration.ledgerForm == .four)
             #expect(try ledger.psql("SELECT string_agg(name, ' ' ORDER BY id) FROM events") == "EARLY UNNAMED LATE")
             #expect(try keys(ledger).hasSuffix(" 00"))
             // With other bytes, in the key's other form.

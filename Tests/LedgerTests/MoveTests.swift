@@ -144,8 +144,8 @@ struct MoveTests {
             try source.psql("DROP TABLE \"Notes\"")
             try target.psql(
                 """
-                INSERT INTO daemons (place, process_id, process_started, version, expires_at)
-                VALUES ('x', 1, 1, 'x', now() + interval '1 hour')
+                INSERT INTO daemons (place, process_id, process_started, version, expires_at, state_form)
+                VALUES ('x', 1, 1, 'x', now() + interval '1 hour', 5)
                 """)
             let inUse = try await failure(move)
             guard case .inUse(daemons: 1) = inUse else {

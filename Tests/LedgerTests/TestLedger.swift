@@ -104,7 +104,13 @@ final class TestLedger: Sendable {
     }
 
     /// As a ledger was before `LedgerForm.four`: keys and ids are hashes.
-    func writeFormThree() throws { try psql("ALTER TABLE identities ADD PRIMARY KEY (key)") }
+    func writeFormThree() throws {
+        try writePlain()
+        try psql("ALTER TABLE identities ADD PRIMARY KEY (key)")
+    }
+
+    /// As a ledger was before `LedgerForm.five`: daemons of versions before register.
+    func admitOlderDaemons() throws { try psql("ALTER TABLE daemons DROP CONSTRAINT IF EXISTS reads_periods") }
 
     /// As a ledger without webhooks was before `LedgerForm.five`: events and messages are plain tables.
     func writePlain() throws {
@@ -123,6 +129,7 @@ final class TestLedger: Sendable {
             DELETE FROM periods;
             SELECT setval('event_ids', 1, false), setval('message_ids', 1, false)
             """)
+        try admitOlderDaemons()
     }
 
     /// Lets rows have ids that lie below every period, as those of a ledger from before there were any.

@@ -223,7 +223,10 @@ struct BatchWrite {
                 transfer: message.transfer, envelope: message.envelope, derivedBody: message.derivedBody)
         }
         if recorder.mode == .insertIfAbsent, !rows.isEmpty {
-            return Set(try session.run(RecordTables.messagesIfAbsent, rows))
+            let isFive = recorder.ledgerForm >= .five
+            return Set(
+                try session.run(
+                    isFive ? RecordTables.messagesIfAbsent : RecordTables.messagesIfAbsentBeforeFive, rows))
         }
         let own = rows.compactMap(\.key)
         if recorder.ledgerForm >= .five, !own.isEmpty,

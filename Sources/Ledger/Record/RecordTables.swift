@@ -91,9 +91,11 @@ enum RecordTables {
     /// or one of an event whose key was pruned and that came again.
     static let messagesIfAbsent = Statement<[MessageRow], Int64>(
         "record_messages_if_absent", insertInto: messages,
-        """
-        WHERE (SELECT true FROM messages m WHERE m.key = new.key LIMIT 1) IS NULL ON CONFLICT DO NOTHING RETURNING id
-        """)
+        "WHERE (SELECT true FROM messages m WHERE m.key = new.key LIMIT 1) IS NULL RETURNING id")
+
+    /// The same before `LedgerForm.five`, whose ledgers have no unique index over the keys. It fails there (42P10).
+    static let messagesIfAbsentBeforeFive = Statement<[MessageRow], Int64>(
+        "record_messages_if_absent_before_five", insertInto: messages, "ON CONFLICT (key) DO NOTHING RETURNING id")
 
     static let deliveries = Table<DeliveryRow>(
         "deliveries",
