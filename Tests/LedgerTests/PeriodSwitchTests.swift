@@ -156,6 +156,25 @@ struct PeriodSwitchTests {
         }
     }
 
+    @Test("After it no older daemon registers, and whoever switches leaves all to the owner of the tables")
+    func ownedAndFenced() async throws {
+        try await plain { ledger in
+            let role = "owner_\(ledger.database)"
+            try ledger.psql(
+                "CREATE ROLE \(role); ALTER TABLE events OWNER TO \(role); ALTER TABLE messages OWNER TO \(role)")
+            #expect(try await run(ledger) == .done)
+            let owners = """
+                SELECT string_agg(DISTINCT pg_get_userbyid(relowner), ' ') FROM pg_class
+                WHERE relname ~ '^(events|messages)(_[a-z0-9]+)?$' AND relkind IN ('r', 'p')
+                """
+            #expect(try ledger.psql(owners) == role)
+            #expect(throws: (any Error).self) {
+                try ledger.psql("INSERT INTO daemons (version, expires_at, state_form) VALUES ('old', now(), 4)")
+            }
+            try ledger.psql("INSERT INTO daemons (version, expires_at, state_form) VALUES ('new', now(), 5)")
+        }
+    }
+
     @Test("What was cut short before the switch is gone on with, even if ids have been given out meanwhile")
     func cutShort() async throws {
         try await plain { ledger in

@@ -223,15 +223,10 @@ struct BatchWrite {
                 transfer: message.transfer, envelope: message.envelope, derivedBody: message.derivedBody)
         }
         if recorder.mode == .insertIfAbsent, !rows.isEmpty {
-            let isFive = recorder.ledgerForm >= .five
-            return Set(
-                try session.run(
-                    isFive ? RecordTables.messagesIfAbsent : RecordTables.messagesIfAbsentBeforeFive, rows))
+            return Set(try session.run(RecordTables.messagesIfAbsent, rows))
         }
         let own = rows.compactMap(\.key)
-        if recorder.ledgerForm >= .five, !own.isEmpty,
-            try !session.run(RecordStatements.messagesKept, own).isEmpty
-        {
+        if !own.isEmpty, try !session.run(RecordStatements.messagesKept, own).isEmpty {
             throw RecordEvents.messageIsThere
         }
         try write(rows, to: RecordTables.messages, on: session)

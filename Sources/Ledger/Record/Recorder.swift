@@ -153,7 +153,7 @@ package struct Recorder: Sendable {
                 }
             } catch let error as DatabaseError where mode != .insertIfAbsent && error.isThereAlready {
                 mode = .insertIfAbsent
-            } catch let error as DatabaseError where error.isOfFormBefore && recorder.ledgerForm < .five {
+            } catch let error as DatabaseError where error.isOfFormBefore && recorder.ledgerForm < .four {
                 if try await registration.readForm() == recorder.ledgerForm { throw error }
             } catch let error as DatabaseError where error.mayRunAgain(after: attempt, isApart: isApart) {
                 continue
