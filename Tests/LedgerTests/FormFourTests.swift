@@ -208,7 +208,7 @@ struct FormFourTests {
             let first = try await ledger.daemon()
             let (old, new) = (Self.webhook("OLD", "a", at: 1, id: "e1"), Self.webhook("NEW", "a", at: 2, id: "e2"))
             await first.record([old])
-            try ledger.writeFormThree()
+            try ledger.psql("ALTER TABLE identities ADD PRIMARY KEY (key)")
             let second = try await ledger.daemon()
             #expect(second.registration.ledgerForm == .three)
             #expect(await second.record([old]) == [.stored])
