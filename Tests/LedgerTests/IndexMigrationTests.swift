@@ -122,24 +122,13 @@ struct IndexMigrationTests {
     func putOff() async throws {
         let ledger = try await migrated()
         _ = try await run(ledger)
-        let holder = try await ledger.connect()
-        let gate = Gate()
-        async let held: Void = holder.withSession { session throws(DatabaseError) in
-            try session.transaction { session throws(DatabaseError) in
-                try session.script("LOCK TABLE identities IN ROW EXCLUSIVE MODE")
-                gate.open()
-                gate.waitForClose()
+        try await ledger.during("LOCK TABLE identities IN ROW EXCLUSIVE MODE") {
+            // At first it waits for half a second; then the lock is old enough to be seen from outside.
+            for _ in 0..<2 {
+                #expect(try await run(ledger) == .left(["identities_pkey", "messages_key_key"]))
+                try ledger.psql("SELECT pg_sleep(1.1)")
             }
         }
-        await gate.opened()
-        // At first it waits for half a second; then the lock is old enough to be seen from outside.
-        for _ in 0..<2 {
-            #expect(try await run(ledger) == .left(["identities_pkey", "messages_key_key"]))
-            try ledger.psql("SELECT pg_sleep(1.1)")
-        }
-        gate.close()
-        try await held
-        await holder.close()
         try ledger.psql("UPDATE schema_migrations SET applied_at = now() - interval '59 min' WHERE version = 9")
         #expect(try await run(ledger) == .left(["identities_pkey", "messages_key_key"]))
         try ledger.psql("UPDATE schema_migrations SET applied_at = now() - interval '61 min' WHERE version = 9")

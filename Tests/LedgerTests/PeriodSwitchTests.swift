@@ -134,24 +134,13 @@ struct PeriodSwitchTests {
             try ledger.psql("UPDATE schema_migrations SET applied_at = now() - interval '59 min' WHERE version = 11")
             #expect(try await run(ledger) == left)
             try ledger.psql("UPDATE schema_migrations SET applied_at = now() - interval '61 min' WHERE version = 11")
-            let holder = try await ledger.connect()
-            let gate = Gate()
-            async let held: Void = holder.withSession { session throws(DatabaseError) in
-                try session.transaction { session throws(DatabaseError) in
-                    try session.script("SELECT count(*) FROM messages")
-                    gate.open()
-                    gate.waitForClose()
+            try await ledger.during("SELECT count(*) FROM messages") {
+                // At first it waits for half a second; then the lock is old enough to be seen from outside.
+                for _ in 0..<2 {
+                    #expect(try await run(ledger) == left)
+                    try ledger.psql("SELECT pg_sleep(1.1)")
                 }
             }
-            await gate.opened()
-            // At first it waits for half a second; then the lock is old enough to be seen from outside.
-            for _ in 0..<2 {
-                #expect(try await run(ledger) == left)
-                try ledger.psql("SELECT pg_sleep(1.1)")
-            }
-            gate.close()
-            try await held
-            await holder.close()
             #expect(try await run(ledger) == .done)
         }
     }

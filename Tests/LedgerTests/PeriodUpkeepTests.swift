@@ -230,27 +230,16 @@ struct PeriodUpkeepTests {
             await daemon.record([.sample("A", purchase: "a")])
             try await pass(2, ledger, upkeep)
             try await pass(40, ledger, upkeep)
-            let holder = try await ledger.connect()
-            let gate = Gate()
-            async let held: Void = holder.withSession { session throws(DatabaseError) in
-                try session.transaction { session throws(DatabaseError) in
-                    try session.script("SELECT count(*) FROM events")
-                    gate.open()
-                    gate.waitForClose()
-                }
+            try await ledger.during("SELECT count(*) FROM events") {
+                // From then on it is seen, and nothing is tried that others would wait behind.
+                try ledger.psql("SELECT pg_sleep(1.1)")
+                try await upkeep.prune()
+                #expect(try ledger.psql(Self.partitions).contains("events_1"))
+                try ledger.psql("UPDATE periods SET began_at = began_at - interval '2 days'")
+                try await upkeep.beginPeriod()
+                #expect(await daemon.record([.sample("B", purchase: "b")]) == [.stored])
+                #expect(try ledger.psql("SELECT max(id) >> 32 FROM events") == "4")
             }
-            await gate.opened()
-            // From then on it is seen, and nothing is tried that others would wait behind.
-            try ledger.psql("SELECT pg_sleep(1.1)")
-            try await upkeep.prune()
-            #expect(try ledger.psql(Self.partitions).contains("events_1"))
-            try ledger.psql("UPDATE periods SET began_at = began_at - interval '2 days'")
-            try await upkeep.beginPeriod()
-            #expect(await daemon.record([.sample("B", purchase: "b")]) == [.stored])
-            #expect(try ledger.psql("SELECT max(id) >> 32 FROM events") == "4")
-            gate.close()
-            try await held
-            await holder.close()
             try await upkeep.prune()
             #expect(try !ledger.psql(Self.partitions).contains("events_1"))
         }
@@ -279,29 +268,20 @@ extension PeriodUpkeepTests {
         try await TestLedger.run { ledger in
             let daemon = try await ledger.daemon([.named("all")])
             try ledger.recordBeforePeriods()
-            let holder = try await ledger.connect()
-            let gate = Gate()
-            async let held: Void = holder.withSession { session throws(DatabaseError) in
-                try session.transaction { session throws(DatabaseError) in
-                    try session.script(
-                        """
-                        INSERT INTO events (id, key, source, app, environment, name, type, holder, occurred_at_ms, body)
-                        VALUES (5, gen_random_uuid(), 'shop', '', 'PRODUCTION', 'LATE', 'LATE', 'user:u', 1, '')
-                        """)
-                    gate.open()
-                    gate.waitForClose()
-                }
-            }
-            await gate.opened()
-            async let pruned: Void = upkeep(daemon).prune()
-            let waiting = """
-                SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
+            let insert = """
+                INSERT INTO events (id, key, source, app, environment, name, type, holder, occurred_at_ms, body)
+                VALUES (5, gen_random_uuid(), 'shop', '', 'PRODUCTION', 'LATE', 'LATE', 'user:u', 1, '')
                 """
-            for _ in 0..<40 where try ledger.psql(waiting) == "0" { try await Task.sleep(for: .milliseconds(10)) }
-            gate.close()
-            try await held
-            _ = try? await pruned
-            await holder.close()
+            let pruning = try await ledger.during(insert) {
+                let pruning = Task { [upkeep = upkeep(daemon)] in try await upkeep.prune() }
+                let waiting = """
+                    SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
+                    """
+                for _ in 0..<40 where try ledger.psql(waiting) == "0" { try await Task.sleep(for: .milliseconds(10)) }
+                return pruning
+            }
+            // Where it was too late to be waited for, the upkeep has given up.
+            _ = await pruning.result
             #expect(try ledger.psql("SELECT name FROM events WHERE id = 5") == "LATE")
         }
     }
@@ -316,22 +296,11 @@ extension PeriodUpkeepTests {
             await daemon.record([.sample("A", purchase: "a")])
             try await pass(2, ledger, upkeep)
             try await pass(40, ledger, upkeep)
-            let holder = try await ledger.connect()
-            let gate = Gate()
-            async let held: Void = holder.withSession { session throws(DatabaseError) in
-                try session.transaction { session throws(DatabaseError) in
-                    try session.script("LOCK TABLE events_3 IN SHARE UPDATE EXCLUSIVE MODE")
-                    gate.open()
-                    gate.waitForClose()
-                }
+            try await ledger.during("LOCK TABLE events_3 IN SHARE UPDATE EXCLUSIVE MODE") {
+                try ledger.psql("SELECT pg_sleep(1.1)")
+                try await upkeep.prune()
+                #expect(try ledger.psql("SELECT to_regclass('events_1') IS NOT NULL") == "t")
             }
-            await gate.opened()
-            try ledger.psql("SELECT pg_sleep(1.1)")
-            try await upkeep.prune()
-            #expect(try ledger.psql("SELECT to_regclass('events_1') IS NOT NULL") == "t")
-            gate.close()
-            try await held
-            await holder.close()
             // `before` cannot be dropped because of the view.
             await #expect(throws: DatabaseError.self) { try await upkeep.prune() }
             let gone = "SELECT to_regclass('events_1') IS NULL, to_regclass('events_before') IS NULL"

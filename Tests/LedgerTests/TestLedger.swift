@@ -84,6 +84,26 @@ final class TestLedger: Sendable {
         return try await running.value
     }
 
+    /// Runs `body` while a transaction of another connection is open that has run `sql`.
+    func during<Value>(_ sql: String, _ body: () async throws -> Value) async throws -> Value {
+        let holder = try await connect()
+        let gate = Gate()
+        async let held: Void = holder.withSession { session throws(DatabaseError) in
+            try session.transaction { session throws(DatabaseError) in
+                try session.script(sql)
+                gate.open()
+                gate.waitForClose()
+            }
+        }
+        await gate.opened()
+        let result: Result<Value, any Error>
+        do { result = .success(try await body()) } catch { result = .failure(error) }
+        gate.close()
+        try await held
+        await holder.close()
+        return try result.get()
+    }
+
     /// A daemon that has registered and routes to `integrations`.
     func daemon(
         _ integrations: [Integration] = [], key: Identifier? = nil, slotsPerLane: Int = Limits.laneDeliveriesMax,
