@@ -128,7 +128,7 @@ enum PeriodTables {
     // MARK: SQL without parameters. Names and numbers in it are ours.
 
     /// Locks both tables from everything. Who holds the one and waits for the other would wait for this in a circle,
-    /// and PostgreSQL ends one of the two after a second: this gives up before. A process that is frozen then loses them
+    /// and PostgreSQL ends one of the two after a second: this gives up before. Who is frozen with them loses them
     /// after a second.
     static let lockTables = """
         SET LOCAL lock_timeout = 500; SET LOCAL idle_in_transaction_session_timeout = 1000;
