@@ -84,6 +84,16 @@ final class TestLedger: Sendable {
         return try await running.value
     }
 
+    /// What a daemon does beside its service, and `posthouse migrate`.
+    func migrateIndexes() async throws -> IndexMigration.Outcome {
+        let connection = try await connect()
+        let outcome = try await connection.withSession { session throws(DatabaseError) in
+            try IndexMigration.run(on: session)
+        }
+        await connection.close()
+        return outcome
+    }
+
     /// Runs `body` while a transaction of another connection is open that has run `sql`.
     func during<Value>(_ sql: String, _ body: () async throws -> Value) async throws -> Value {
         let holder = try await connect()
