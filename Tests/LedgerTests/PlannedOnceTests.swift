@@ -9,7 +9,7 @@ import Vocabulary
 /// must still be right when they are not. Oracle: EXPLAIN.
 @Suite("Statements about event keys and purchases that are planned once", .serialized, .timeLimit(.minutes(5)))
 struct PlannedOnceTests {
-    private struct Planned: Sendable {
+    fileprivate struct Planned: Sendable {
         let name: String
         let sql: String
         let types: [UInt32]
@@ -34,6 +34,12 @@ struct PlannedOnceTests {
         Planned(HolderStatements.changesBeforeFour), Planned(HolderStatements.cause), Planned(HolderStatements.advance),
     ]
 
+    private static let claiming = [
+        Planned(QueueStatements.claim), Planned(QueueStatements.due), Planned(QueueStatements.unclaim),
+        Planned(MessageReading.messages), Planned(MessageReading.events), Planned(MessageReading.messageBytes),
+        Planned(MessageReading.eventBytes),
+    ]
+
     /// One row, or asked only whether it has any.
     private static let small = ["erasure_salt", "erased_events_pkey"]
 
@@ -45,17 +51,8 @@ struct PlannedOnceTests {
                 await daemon.record((0..<stored).map { .sample(purchase: "p\($0)", transaction: "t\($0)") })
             }
             try ledger.psql("ANALYZE")
-            for planned in Self.recording {
-                let types = planned.types.map { "\($0)::regtype::text" }.joined(separator: " || ', ' || ")
-                let nulls = planned.types.map { _ in "NULL" }.joined(separator: ", ")
-                let plan = try ledger.psql(
-                    """
-                    SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_hashjoin = off;
-                    SET enable_mergejoin = off;
-                    PREPARE s (\(try ledger.psql("SELECT \(types)"))) AS \(planned.sql);
-                    EXPLAIN EXECUTE s (\(nulls))
-                    """
-                ).split(separator: "\n")
+            for planned in Self.recording + Self.claiming {
+                let plan = try planned.plan(with: planned.types.map { _ in "NULL" }, in: ledger)
                 for (line, next) in zip(plan, plan.dropFirst() + [""]) where line.contains(" Scan ") {
                     let isByCondition =
                         line.contains("Function Scan") || line.contains("Subquery Scan") || line.contains("CTE Scan")
@@ -65,5 +62,55 @@ struct PlannedOnceTests {
                 }
             }
         }
+    }
+
+    /// Otherwise each claim would read and sort all that is due.
+    @Test("A claim walks the index of what is due, however little was due when it was planned")
+    func claim() async throws {
+        try await TestLedger.run { ledger in
+            _ = try await ledger.daemon([.named("all")])
+            let plan = try Planned(QueueStatements.claim).plan(with: ["1", "1", "0", "0", "100"], in: ledger)
+            #expect(plan.contains { $0.contains("Index Scan using deliveries_due") }, "\(plan)")
+            #expect(!plan.contains { $0.contains("Sort") }, "\(plan)")
+        }
+    }
+
+    @Test("What messages send is read only from the partitions that have it")
+    func partitions() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
+            await daemon.record([.sample(purchase: "p", transaction: "t")])
+            for table in ["events", "messages"] {
+                try ledger.psql(
+                    """
+                    CREATE TABLE \(table)_7 (LIKE \(table) INCLUDING DEFAULTS);
+                    ALTER TABLE \(table) ATTACH PARTITION \(table)_7
+                        FOR VALUES FROM (\(Period.firstID(7))) TO (\(Period.firstID(8)))
+                    """)
+            }
+            for (table, planned) in [
+                ("events", Planned(MessageReading.events)), ("events", Planned(MessageReading.eventBytes)),
+                ("messages", Planned(MessageReading.messages)), ("messages", Planned(MessageReading.messageBytes)),
+            ] {
+                let id = try ledger.psql("SELECT id FROM \(table)")
+                let plan = try planned.plan(with: ["ARRAY[\(id)]", id, id], in: ledger)
+                #expect(plan.contains { $0.contains("Subplans Removed: 1") }, "\(planned.name)\n\(plan)")
+            }
+        }
+    }
+}
+
+extension PlannedOnceTests.Planned {
+    /// Lines of EXPLAIN.
+    fileprivate func plan(with values: [String], in ledger: TestLedger) throws -> [String] {
+        let types = types.map { "\($0)::regtype::text" }.joined(separator: " || ', ' || ")
+        return try ledger.psql(
+            """
+            SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_hashjoin = off;
+            SET enable_mergejoin = off;
+            PREPARE s (\(try ledger.psql("SELECT \(types)"))) AS \(sql);
+            EXPLAIN EXECUTE s (\(values.joined(separator: ", ")))
+            """
+        ).split(separator: "\n").map(String.init)
     }
 }

@@ -107,6 +107,7 @@ struct StatementCatalogueTests {
 
     private static let lookups: [Entry] = [
         Entry(HolderEntitlementStatements.page), Entry(HolderEntitlementStatements.products),
+        Entry(HolderEntitlementStatements.causes),
         Entry(HolderHistoryStatements.events),
         Entry(HolderHistoryStatements.transfersOf), Entry(HolderHistoryStatements.transfers),
         Entry(HolderIdentityStatements.links), Entry(HolderInstallStatements.known),
@@ -123,7 +124,8 @@ struct StatementCatalogueTests {
         Entry(QueueStatements.expirePredecessor), Entry(QueueStatements.leave), Entry(QueueStatements.reclaim),
         Entry(QueueStatements.leased), Entry(QueueStatements.release), Entry(QueueStatements.releaseAll),
         Entry(QueueStatements.unblock), Entry(QueueStatements.due), Entry(QueueStatements.claim),
-        Entry(QueueStatements.messageBytes), Entry(QueueStatements.unclaim), Entry(QueueStatements.messages),
+        Entry(MessageReading.messageBytes), Entry(MessageReading.eventBytes), Entry(QueueStatements.unclaim),
+        Entry(MessageReading.messages), Entry(MessageReading.events),
         Entry(QueueStatements.settled), Entry(QueueStatements.retry),
         Entry(QueueStatements.deadLetters), Entry(QueueStatements.blockedNext),
         Entry(QueueStatements.unblockNext),

@@ -24,7 +24,9 @@ package struct HeldPurchase: Sendable {
     /// By the time of purchase.
     package let newestTransaction: Transaction?
     /// Nil: the event is not kept any more.
-    package let cause: Cause?
+    package fileprivate(set) var cause: Cause?
+    /// Row of that event, kept or not.
+    fileprivate let event: Int64?
 }
 
 extension HolderLookup {
@@ -40,13 +42,14 @@ extension HolderLookup {
     ) async throws(LookupFailure) -> LookupPage<HeldPurchase> {
         let found = try await read { session throws(DatabaseError) in
             let meant = try MeantHolders(subject, in: scope, on: session)
-            return try session.run(
+            let held = try session.run(
                 HolderEntitlementStatements.page,
                 (
                     meant.holders, meant.sources, meant.apps, scope.environment, scope.source, isActive,
                     (cursor ?? .least).identifier, Int32(limit + 1)
                 )
             )
+            return try Self.named(held, on: session)
         }
         return LookupPage(found, limit: limit) { LookupCursor(number: 0, identifier: $0.id) }
     }
@@ -62,13 +65,14 @@ extension HolderLookup {
         let place = cursor ?? .least
         let found = try await read { session throws(DatabaseError) in
             let meant = try MeantHolders(subject, in: scope, on: session)
-            return try session.run(
+            let held = try session.run(
                 HolderEntitlementStatements.products,
                 (
                     meant.holders, meant.sources, meant.apps, scope.environment, scope.source,
                     Int32(clamping: place.number), place.identifier, Int32(limit + 1)
                 )
             )
+            return try Self.named(held, on: session)
         }
         return LookupPage(found, limit: limit) { held in
             LookupCursor(
@@ -76,25 +80,36 @@ extension HolderLookup {
                 identifier: KeyHash.body(Array((held.purchase.product ?? held.purchase.key).utf8)))
         }
     }
+
+    /// With the causes, read by themselves: to plan a join with all periods takes longer than the rest.
+    private static func named(
+        _ held: [HeldPurchase], on session: borrowing Session
+    ) throws(DatabaseError) -> [HeldPurchase] {
+        guard let ids = IDsInPeriods(held.compactMap(\.event)) else { return held }
+        let found = try session.run(HolderEntitlementStatements.causes, ids.parameters)
+        let causes = Dictionary(
+            firstOf: found.map { id, key, eventID, name, type in
+                (id, HeldPurchase.Cause(eventID: eventID ?? key.eventID, name: name, type: type))
+            })
+        return held.map { held in
+            var held = held
+            held.cause = held.event.flatMap { causes[$0] }
+            return held
+        }
+    }
 }
 
 enum HolderEntitlementStatements {
     /// - Parameters:
     ///   - transaction: the newest by the time of purchase; nil, like all up to `status`: none is known.
-    ///   - eventID: the platform's, if it sent one.
-    ///   - eventKey: nil, like the name and the type: the event is not kept any more.
+    ///   - event: row of its cause, which is added later.
     private static func held(
         id: Identifier, holder: String, isActive: Bool, asOf: Timestamp, source: String, app: String,
         environment: String, store: String, key: String, kind: String, product: String?, plan: String?,
         subscriptionID: String?, startedAt: Timestamp?, transaction: String?, originalTransaction: String?,
-        purchasedAt: Timestamp?, effectiveNextRenewalAt: Timestamp?, offerType: String?, status: String?,
-        eventID: String?, eventKey: Identifier?, eventName: String?, eventType: String?
+        purchasedAt: Timestamp?, effectiveNextRenewalAt: Timestamp?, offerType: String?, status: String?, event: Int64?
     ) -> HeldPurchase {
-        var cause: HeldPurchase.Cause?
-        if let eventKey, let eventName, let eventType {
-            cause = HeldPurchase.Cause(eventID: eventID ?? eventKey.eventID, name: eventName, type: eventType)
-        }
-        return HeldPurchase(
+        HeldPurchase(
             id: id, scope: Scope(source: source, app: app, environment: environment),
             purchase: Purchase(
                 key: key, kind: Purchase.Kind(rawValue: kind) ?? .subscription, store: store, product: product,
@@ -104,8 +119,12 @@ enum HolderEntitlementStatements {
                 Transaction(
                     storeTransactionID: $0, storeOriginalTransactionID: originalTransaction, purchasedAt: purchasedAt,
                     effectiveNextRenewalAt: effectiveNextRenewalAt, offerType: offerType, status: status)
-            }, cause: cause)
+            }, event: event)
     }
+
+    static let causes = Statement<([Int64], Int64, Int64), (Int64, Identifier, String?, String, String)>(
+        "lookup_causes",
+        "SELECT id, key, vendor_event_id, name, type FROM events WHERE \(IDsInPeriods.condition("id"))")
 
     /// Access is never ended by the relay's own clock, except what the app's backend granted (store MANUAL): only the
     /// relay can know that its time is over.
@@ -122,8 +141,7 @@ enum HolderEntitlementStatements {
                    p.plan, p.subscription_id,
                    (SELECT min(coalesce(purchased_at_ms, as_of_ms)) FROM transactions WHERE purchase = p.id),
                    t.store_transaction_id, t.store_original_transaction_id, t.purchased_at_ms,
-                   t.effective_next_renewal_at_ms, t.offer_type, t.status,
-                   c.vendor_event_id, c.key, c.name, c.type
+                   t.effective_next_renewal_at_ms, t.offer_type, t.status, h.event
             FROM (
                 SELECT DISTINCT ON (e.purchase) e.purchase, e.holder, e.active, e.as_of_ms, e.event
                 FROM unnest($1, $2, $3) AS w (holder, source, app)
@@ -137,7 +155,6 @@ enum HolderEntitlementStatements {
                 SELECT * FROM transactions WHERE purchase = h.purchase
                 ORDER BY coalesce(purchased_at_ms, as_of_ms) DESC, as_of_ms DESC, store_transaction_id DESC LIMIT 1
             ) AS t ON true
-            \(RowByID.eventIfKept("h.event", as: "c"))
             -- What the ledger calls inactive has no access whatever its transactions say: they are not looked at.
             WHERE h.active OR $6 IS DISTINCT FROM true
         ) AS f
@@ -157,8 +174,7 @@ enum HolderEntitlementStatements {
                f.kind, f.product, f.plan, f.subscription_id,
                (SELECT min(coalesce(purchased_at_ms, as_of_ms)) FROM transactions WHERE purchase = f.purchase),
                f.store_transaction_id, f.store_original_transaction_id, f.purchased_at_ms,
-               f.effective_next_renewal_at_ms, f.offer_type, f.status,
-               c.vendor_event_id, c.key, c.name, c.type
+               f.effective_next_renewal_at_ms, f.offer_type, f.status, f.event
         FROM (
             SELECT * FROM (
             SELECT DISTINCT ON (x.id) x.*, encode(substring(sha256(convert_to(x.id, 'UTF8')) FOR 16), 'hex')::uuid AS digest
@@ -189,7 +205,6 @@ enum HolderEntitlementStatements {
             WHERE ((NOT g.active)::int, g.digest) > ($6, $7)
             ORDER BY NOT g.active, g.digest LIMIT $8
         ) AS f
-        \(RowByID.eventIfKept("f.event", as: "c"))
         ORDER BY NOT f.active, f.digest
         """, row: held)
 }

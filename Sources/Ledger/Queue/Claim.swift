@@ -27,7 +27,7 @@ extension Queue {
             let from = cursor
             let claimed = try await pool.withSession { session throws(DatabaseError) in
                 // One transaction: a claim whose messages cannot be read claims nothing.
-                let claimed = try session.transaction { session throws(DatabaseError) in
+                let claimed = try session.transaction(planning: .onceByIndex) { session throws(DatabaseError) in
                     let claimed = try claim(integration, lease, from, slots: slots, on: session)
                     Failpoint.reach(.claimBeforeCommit)
                     return claimed
@@ -68,7 +68,7 @@ extension Queue {
             QueueStatements.claim, (integration, lease, from.dueMicroseconds, from.id, Int32(slots)))
         let due = found.sorted { ($0.dueMicroseconds, $0.id) < ($1.dueMicroseconds, $1.id) }
         let rows = try fitting(due, integration, lease, on: session)
-        let messages = try Self.messages(rows.map(\.message), on: session)
+        let messages = try MessageReading.messages(rows.map(\.message), on: session)
         let orphans = rows.filter { messages[$0.message] == nil }.map(\.id)
         if !orphans.isEmpty { try remove(orphans, lease, on: session) }
         let isDrained = found.count < slots && rows.count == found.count
@@ -109,12 +109,11 @@ extension Queue {
         on session: borrowing Session
     ) throws(DatabaseError) -> [QueueStatements.Claimed] {
         guard rows.count > 1 else { return rows }
-        let sizes = Dictionary(
-            firstOf: try session.run(QueueStatements.messageBytes, Array(Set(rows.map(\.message)))))
+        let sizes = try MessageReading.bytes(of: rows.map(\.message), on: session)
         var room = dispatchBuffer.roomForClaim(integration)
         var fitting = 0
         for row in rows {
-            room -= Int(sizes[row.message] ?? 0)
+            room -= sizes[row.message] ?? 0
             if fitting > 0, room < 0 { break }
             fitting += 1
         }
@@ -128,15 +127,7 @@ extension Queue {
         guard !integrations.isEmpty else { return [] }
         return Set(
             try await pool.withSession { session throws(DatabaseError) in
-                try session.run(QueueStatements.due, integrations)
+                try session.run(QueueStatements.due, integrations, isPlannedAnyhow: true)
             })
-    }
-
-    /// Messages by their row, bodies included.
-    static func messages(_ rows: [Int64], on session: borrowing Session) throws(DatabaseError) -> [Int64: Message] {
-        guard !rows.isEmpty else { return [:] }
-        var found: [Int64: Message] = [:]
-        for message in try session.run(QueueStatements.messages, Array(Set(rows))) { found[message.row] = message }
-        return found
     }
 }

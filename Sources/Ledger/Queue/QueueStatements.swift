@@ -101,47 +101,15 @@ enum QueueStatements {
     static let claim = Statement<(Int32, Int64, Int64, Int64, Int32), Claimed>(
         "queue_claim",
         """
-        WITH due AS MATERIALIZED (
-            SELECT id, due_at FROM deliveries
+        UPDATE deliveries SET leased_by = $2
+        WHERE id = ANY (ARRAY(
+            SELECT id FROM deliveries
             WHERE integration = $1 AND leased_by IS NULL AND NOT blocked AND due_at <= now()
               AND (due_at, id) > (timestamptz 'epoch' + $3 * interval '1 microsecond', $4)
-            ORDER BY due_at, id LIMIT $5 FOR UPDATE SKIP LOCKED)
-        UPDATE deliveries d SET leased_by = $2 FROM due WHERE d.id = due.id
-        RETURNING d.id, d.message, d.attempts, (extract(epoch FROM d.created_at) * 1000)::bigint,
-                  (extract(epoch FROM due.due_at) * 1000000)::bigint
+            ORDER BY due_at, id LIMIT $5 FOR UPDATE SKIP LOCKED))
+        RETURNING id, message, attempts, (extract(epoch FROM created_at) * 1000)::bigint,
+                  (extract(epoch FROM due_at) * 1000000)::bigint
         """, row: Claimed.init)
-
-    private static func message(
-        row: Int64, key: Identifier, event: Int64, type: String, source: String, vendorEventID: String?,
-        eventKey: Identifier, transaction: String?, purchase: Identifier?, purchaseKey: String?, transfer: Identifier?,
-        envelope: [UInt8], original: [UInt8], derivedBody: [UInt8]?
-    ) -> Message {
-        Message(
-            row: row, id: key.messageID, event: event,
-            eventID: derivedBody != nil ? key.eventID : vendorEventID ?? eventKey.eventID, type: type, source: source,
-            transaction: transaction, purchase: purchase, purchaseKey: purchaseKey, transferID: transfer?.transferID,
-            envelope: envelope, original: original, derivedBody: derivedBody)
-    }
-
-    /// Reads what claimed deliveries send. The join is separate, so that the claim's plan stays a walk of one index.
-    static let messages = Statement<[Int64], Message>(
-        "queue_messages",
-        """
-        SELECT m.id, coalesce(m.key, e.key), m.event, m.type, e.source, e.vendor_event_id, e.key,
-               coalesce(e.store_transaction_id, t.store_transaction_id), coalesce(t.purchase, e.purchase),
-               p.key, m.transfer, m.envelope, e.body, m.derived_body
-        FROM messages m \(RowByID.event("m.event", as: "e")) LEFT JOIN transfers t ON t.id = m.transfer
-        LEFT JOIN purchases p ON p.id = coalesce(t.purchase, e.purchase)
-        WHERE m.id = ANY ($1)
-        """, row: message)
-
-    /// Bytes that messages take in memory, without reading their bodies.
-    static let messageBytes = Statement<[Int64], (Int64, Int32)>(
-        "queue_message_bytes",
-        """
-        SELECT m.id, octet_length(m.envelope) + octet_length(e.body) + coalesce(octet_length(m.derived_body), 0)
-        FROM messages m \(RowByID.event("m.event", as: "e")) WHERE m.id = ANY ($1)
-        """)
 
     /// Gives back what was just claimed, without changing its due time.
     static let unclaim = Statement<([Int64], Int64), ()>(

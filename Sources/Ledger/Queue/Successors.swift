@@ -70,7 +70,7 @@ struct Successors {
     private func deliveries(
         _ rows: [QueueStatements.Unblocked], on session: borrowing Session
     ) throws(DatabaseError) -> [Delivery] {
-        let messages = try Queue.messages(rows.map(\.message), on: session)
+        let messages = try MessageReading.messages(rows.map(\.message), on: session)
         return rows.compactMap { row in
             guard let message = messages[row.message], let lease = row.lease else { return nil }
             return Delivery(
