@@ -189,6 +189,14 @@ def make_periods(session: Session, table: str, begin: int) -> None:
         session.ask(f"ALTER TABLE {table} ATTACH PARTITION {table}_clones{number} FOR VALUES FROM ({start}) TO ({end})")
 
 
+def vacuum_period(session: Session, number: int) -> None:
+    """What clones have filled of a period; nothing in a build without periods."""
+    for table in ("events", "messages"):
+        name = f"{table}_clones{min(number, PERIODS)}"
+        if session.ask(f"SELECT to_regclass('{name}')").strip():
+            session.ask(f"VACUUM {name}")
+
+
 def column_types(session: Session) -> dict[str, dict[str, str]]:
     """Of all tables, by table and column."""
     types: dict[str, dict[str, str]] = {}
