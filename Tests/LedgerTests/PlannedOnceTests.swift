@@ -34,8 +34,7 @@ struct PlannedOnceTests {
         Planned(HolderStatements.changesBeforeFour), Planned(HolderStatements.cause), Planned(HolderStatements.advance),
     ]
 
-    private static let claiming = [
-        Planned(QueueStatements.claim), Planned(QueueStatements.due), Planned(QueueStatements.unclaim),
+    private static let delivering = [
         Planned(MessageReading.messages), Planned(MessageReading.events), Planned(MessageReading.messageBytes),
         Planned(MessageReading.eventBytes),
     ]
@@ -51,7 +50,7 @@ struct PlannedOnceTests {
                 await daemon.record((0..<stored).map { .sample(purchase: "p\($0)", transaction: "t\($0)") })
             }
             try ledger.psql("ANALYZE")
-            for planned in Self.recording + Self.claiming {
+            for planned in Self.recording + Self.delivering {
                 let plan = try planned.plan(with: planned.types.map { _ in "NULL" }, in: ledger)
                 for (line, next) in zip(plan, plan.dropFirst() + [""]) where line.contains(" Scan ") {
                     let isByCondition =
@@ -61,17 +60,6 @@ struct PlannedOnceTests {
                     #expect(isByCondition, "\(planned.name)\n\(plan.joined(separator: "\n"))")
                 }
             }
-        }
-    }
-
-    /// Otherwise each claim would read and sort all that is due.
-    @Test("A claim walks the index of what is due, however little was due when it was planned")
-    func claim() async throws {
-        try await TestLedger.run { ledger in
-            _ = try await ledger.daemon([.named("all")])
-            let plan = try Planned(QueueStatements.claim).plan(with: ["1", "1", "0", "0", "100"], in: ledger)
-            #expect(plan.contains { $0.contains("Index Scan using deliveries_due") }, "\(plan)")
-            #expect(!plan.contains { $0.contains("Sort") }, "\(plan)")
         }
     }
 

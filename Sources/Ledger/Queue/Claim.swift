@@ -27,7 +27,7 @@ extension Queue {
             let from = cursor
             let claimed = try await pool.withSession { session throws(DatabaseError) in
                 // One transaction: a claim whose messages cannot be read claims nothing.
-                let claimed = try session.transaction(planning: .onceByIndex) { session throws(DatabaseError) in
+                let claimed = try session.transaction { session throws(DatabaseError) in
                     let claimed = try claim(integration, lease, from, slots: slots, on: session)
                     Failpoint.reach(.claimBeforeCommit)
                     return claimed
@@ -127,7 +127,7 @@ extension Queue {
         guard !integrations.isEmpty else { return [] }
         return Set(
             try await pool.withSession { session throws(DatabaseError) in
-                try session.run(QueueStatements.due, integrations, isPlannedAnyhow: true)
+                try session.run(QueueStatements.due, integrations)
             })
     }
 }

@@ -97,7 +97,8 @@ enum QueueStatements {
         let dueMicroseconds: Int64
     }
 
-    /// Walks the due index from a cursor ($3 microseconds, $4 id), skipping what others have locked.
+    /// Walks the due index from a cursor ($3 microseconds, $4 id), skipping what others have locked. Planned each time:
+    /// without the limit's value the planner may rather sort all of a large backlog.
     static let claim = Statement<(Int32, Int64, Int64, Int64, Int32), Claimed>(
         "queue_claim",
         """
