@@ -4,7 +4,7 @@ package enum Authenticity: Hashable, Sendable {
     case refused(Refusal)
 
     /// Why a webhook is answered 401. For the journal: it names headers, never their contents or the secret's.
-    package enum Refusal: String, Hashable, Sendable, CaseIterable {
+    package enum Refusal: String, Error, Hashable, Sendable, CaseIterable {
         case missingSignature
         case malformedSignature
         case missingMessageID
@@ -15,6 +15,24 @@ package enum Authenticity: Hashable, Sendable {
         case missingToken
         case wrongToken
         case unsupportedAuthentication
+
+        // Notifications that are JSON Web Signatures with their certificates in x5c (RFC 7515 section 4.1.6).
+        case missingSignedPayload
+        case malformedSignedPayload
+        case unsupportedAlgorithm
+        case wrongCertificateCount
+        case malformedCertificate
+        case unknownRoot
+        case brokenChain
+        case unfitCertificate
+        case unmarkedCertificate
+        case expiredCertificate
+        case malformedPayloadSignature
+        case wrongPayloadSignature
+        case unreadablePayload
+        case missingBundleID
+        case foreignBundleID
+        case foreignEnvironment
     }
 }
 
@@ -31,6 +49,25 @@ extension Authenticity.Refusal: CustomStringConvertible {
         case .missingToken: "no token header"
         case .wrongToken: "the token matches none of the source's secrets"
         case .unsupportedAuthentication: "this kind of source has no such authentication; check the source's auth key"
+        case .missingSignedPayload:
+            "the body has no signedPayload; choose version 2 of the server notifications in App Store Connect"
+        case .malformedSignedPayload: "signedPayload is not a JSON Web Signature in compact form"
+        case .unsupportedAlgorithm: "the signature's algorithm is not the one that this kind of source signs with"
+        case .wrongCertificateCount: "the signature does not come with exactly three certificates (x5c)"
+        case .malformedCertificate: "a certificate in x5c is not DER in base64 with padding"
+        case .unknownRoot: "the root certificate in x5c is none of the source's; check the source's roots key"
+        case .brokenChain: "the certificates in x5c are no chain: leaf, intermediate and root do not sign one another"
+        case .unfitCertificate:
+            "a certificate in x5c is not for this use: see its basicConstraints, keyUsage, key and critical extensions"
+        case .unmarkedCertificate: "a certificate in x5c lacks the extension by which Apple marks the App Store's own"
+        case .expiredCertificate: "a certificate in x5c was not valid at the payload's signedDate"
+        case .malformedPayloadSignature: "the signature is not the 64 bytes of ES256"
+        case .wrongPayloadSignature: "the signature was not made with the key of the leaf certificate in x5c"
+        case .unreadablePayload: "the signed payload is not one strict JSON object with a signedDate"
+        case .missingBundleID: "the signed payload names no bundle id"
+        case .foreignBundleID: "the payload's bundle id is none of the source's; check the source's bundle_ids key"
+        case .foreignEnvironment:
+            "the payload's environment is neither Sandbox nor Production; only these two come from the App Store"
         }
     }
 }
