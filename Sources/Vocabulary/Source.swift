@@ -6,6 +6,9 @@ package enum SourceKind: String, Sendable, CaseIterable {
     case revenuecat
     case adapty
     case sessions
+    case apple
+    case googlePlay = "google-play"
+    case stripe
 
     /// The kind that `send` uses by default.
     package static let usual = SourceKind.purchasely
@@ -24,6 +27,9 @@ package enum SourceKind: String, Sendable, CaseIterable {
         case .adapty: SourceTraits(authentications: [.token, .none], renamesEvents: true)
         case .sessions:
             SourceTraits(authentications: [.signature, .none], merges: true, namesApp: true)
+        case .apple: SourceTraits(authentications: [.signature], namesApp: true, hasSecrets: false)
+        case .googlePlay: SourceTraits(authentications: [.token], namesApp: true, hasSecrets: false)
+        case .stripe: SourceTraits(authentications: [.signature, .none], namesApp: true)
         }
     }
 }
@@ -42,6 +48,8 @@ package struct SourceTraits: Sendable {
     package var renamesEvents = false
     /// Whether its events can name their app, which is part of every key.
     package var namesApp = false
+    /// Whether it proves itself by a secret that both sides have.
+    package var hasSecrets = true
 }
 
 /// A configured sender of webhooks: one `[[source]]`, checked.
@@ -74,11 +82,13 @@ package struct Source: Sendable, Hashable {
     package let merges: Bool
     /// Event names configured at the vendor, each with the vendor's default name for it.
     package let renamedEvents: [String: String]
+    package let settings: KindSettings
 
     package init(
         name: String, kind: SourceKind, authentication: Authentication, secrets: [Secret], app: String?,
         defaultEnvironment: String?, freshness: Duration?, ownership: Ownership? = nil,
-        restore: RestoreStrategy = .transfer, merges: Bool = false, renamedEvents: [String: String] = [:]
+        restore: RestoreStrategy = .transfer, merges: Bool = false, renamedEvents: [String: String] = [:],
+        settings: KindSettings = .none
     ) {
         self.name = name
         self.kind = kind
@@ -91,6 +101,7 @@ package struct Source: Sendable, Hashable {
         self.restore = restore
         self.merges = merges
         self.renamedEvents = renamedEvents
+        self.settings = settings
     }
 
     /// Whether a login stated by the app's backend moves the purchases of the anonymous holder: always, unless the kind
