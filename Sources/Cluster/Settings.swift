@@ -50,6 +50,8 @@ enum Settings {
         # Written by Posthouse at each start. Own settings belong into postgresql.conf, below its include of this file.
         # The pool, commands beside it, and whoever looks with psql.
         max_connections = 100
+        # A look-up over all periods locks each of their tables and indexes.
+        max_locks_per_transaction = 256
         # A quarter of the memory, within \(ClusterLimits.sharedBuffers.lowerBound >> 20) MB and \
         \(ClusterLimits.sharedBuffers.upperBound >> 20) MB.
         shared_buffers = \(megabytes(machine.memory / 4, within: ClusterLimits.sharedBuffers))MB

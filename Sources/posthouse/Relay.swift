@@ -166,13 +166,21 @@ final class Relay: Sendable {
     /// once a day.
     private static func keepUp(_ pool: Pool, _ configuration: LiveConfiguration, _ observe: @escaping Observer) async {
         var hour = 24
+        // After a restore the ids may be further than the tables.
+        do {
+            try await Upkeep(pool: pool, retention: configuration.current.retention).beginPeriod()
+        } catch {
+            observe(.warning("beginning a period was put off for an hour: \(error)"))
+        }
         while (try? await Task.sleep(for: Failpoint.upkeepInterval ?? .seconds(3_600))) != nil {
             let upkeep = Upkeep(pool: pool, retention: configuration.current.retention)
             func attempt(_ what: String, _ body: () async throws -> Void) async {
                 do { try await body() } catch { observe(.warning("\(what) was put off for an hour: \(error)")) }
             }
             await attempt("making the partitions of the coming days") { try await upkeep.preparePartitions() }
-            await attempt("beginning a period") { try await upkeep.beginPeriod() }
+            await attempt("beginning a period") {
+                if try await upkeep.beginPeriod() { try await upkeep.lookOverPeriods() }
+            }
             await attempt("pruning") { try await upkeep.prune() }
             await attempt("pruning the memory of duplicates") {
                 guard hour >= 24 else { return }

@@ -12,15 +12,6 @@ struct IndexMigrationTests {
     ]
     private static let old = ["events_holder", "events_transaction", "identities_pkey", "messages_key_key"]
 
-    private func run(_ ledger: TestLedger) async throws -> IndexMigration.Outcome {
-        let connection = try await ledger.connect()
-        let outcome = try await connection.withSession { session throws(DatabaseError) in
-            try IndexMigration.run(on: session)
-        }
-        await connection.close()
-        return outcome
-    }
-
     /// A ledger as the version before left it, its migrations done.
     private func migrated() async throws -> TestLedger {
         let ledger = try await TestLedger(isMigrated: false)
@@ -55,10 +46,10 @@ struct IndexMigrationTests {
     func thrice() async throws {
         let ledger = try await migrated()
         #expect(try indexes(ledger) == Self.old)
-        #expect(try await run(ledger) == .left(Self.old))
+        #expect(try await ledger.migrateIndexes() == .left(Self.old))
         #expect(try indexes(ledger) == (Self.new + Self.old).sorted())
         for _ in 0..<2 {
-            #expect(try await run(ledger) == .done)
+            #expect(try await ledger.migrateIndexes() == .done)
             #expect(try indexes(ledger) == Self.new)
         }
     }
@@ -68,7 +59,7 @@ struct IndexMigrationTests {
         let ledger = try await TestLedger()
         for name in Self.new {
             try ledger.psql("DROP INDEX \(name)")
-            #expect(try await run(ledger) == .done)
+            #expect(try await ledger.migrateIndexes() == .done)
             #expect(try indexes(ledger) == Self.new)
         }
     }
@@ -96,13 +87,13 @@ struct IndexMigrationTests {
         let ledger = try await migrated()
         try ledger.psql("INSERT INTO daemons (version, expires_at, state_form) VALUES ('old', now(), 2)")
         for _ in 0..<2 {
-            #expect(try await run(ledger) == .left(Self.old))
+            #expect(try await ledger.migrateIndexes() == .left(Self.old))
             #expect(try indexes(ledger) == (Self.new + Self.old).sorted())
         }
         try ledger.psql("UPDATE daemons SET state_form = 3")
-        #expect(try await run(ledger) == .left(["identities_pkey", "messages_key_key"]))
+        #expect(try await ledger.migrateIndexes() == .left(["identities_pkey", "messages_key_key"]))
         try ledger.psql("DELETE FROM daemons")
-        #expect(try await run(ledger) == .done)
+        #expect(try await ledger.migrateIndexes() == .done)
         #expect(try indexes(ledger) == Self.new)
     }
 
@@ -111,8 +102,8 @@ struct IndexMigrationTests {
         let ledger = try await migrated()
         try ledger.psql("CREATE INDEX events_stray ON events (id)")
         try ledger.psql("UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'events_stray'::regclass")
-        #expect(try await run(ledger) == .left(Self.old))
-        #expect(try await run(ledger) == .done)
+        #expect(try await ledger.migrateIndexes() == .left(Self.old))
+        #expect(try await ledger.migrateIndexes() == .done)
         #expect(try indexes(ledger) == Self.new)
         let definition = try ledger.psql("SELECT indexdef FROM pg_indexes WHERE indexname = 'events_stray'")
         #expect(definition.contains("WHERE stray"))
@@ -121,29 +112,18 @@ struct IndexMigrationTests {
     @Test("The switch is put off while somebody holds what it would wait for, and while the migration is young")
     func putOff() async throws {
         let ledger = try await migrated()
-        _ = try await run(ledger)
-        let holder = try await ledger.connect()
-        let gate = Gate()
-        async let held: Void = holder.withSession { session throws(DatabaseError) in
-            try session.transaction { session throws(DatabaseError) in
-                try session.script("LOCK TABLE identities IN ROW EXCLUSIVE MODE")
-                gate.open()
-                gate.waitForClose()
+        _ = try await ledger.migrateIndexes()
+        try await ledger.during("LOCK TABLE identities IN ROW EXCLUSIVE MODE") {
+            // At first it waits for half a second; then the lock is old enough to be seen from outside.
+            for _ in 0..<2 {
+                #expect(try await ledger.migrateIndexes() == .left(["identities_pkey", "messages_key_key"]))
+                try ledger.psql("SELECT pg_sleep(1.1)")
             }
         }
-        await gate.opened()
-        // At first it waits for half a second; then the lock is old enough to be seen from outside.
-        for _ in 0..<2 {
-            #expect(try await run(ledger) == .left(["identities_pkey", "messages_key_key"]))
-            try ledger.psql("SELECT pg_sleep(1.1)")
-        }
-        gate.close()
-        try await held
-        await holder.close()
         try ledger.psql("UPDATE schema_migrations SET applied_at = now() - interval '59 min' WHERE version = 9")
-        #expect(try await run(ledger) == .left(["identities_pkey", "messages_key_key"]))
+        #expect(try await ledger.migrateIndexes() == .left(["identities_pkey", "messages_key_key"]))
         try ledger.psql("UPDATE schema_migrations SET applied_at = now() - interval '61 min' WHERE version = 9")
-        #expect(try await run(ledger) == .done)
+        #expect(try await ledger.migrateIndexes() == .done)
         #expect(try indexes(ledger) == Self.new)
         let replicated = "SELECT relreplident FROM pg_class WHERE relname = 'identities'"
         #expect(try ledger.psql(replicated) == "f")
@@ -155,9 +135,9 @@ struct IndexMigrationTests {
         let outcome = try await ledger.holding { session throws(DatabaseError) in
             try session.script("LOCK TABLE events IN SHARE UPDATE EXCLUSIVE MODE")
         } _: {
-            try await run(ledger)
+            try await ledger.migrateIndexes()
         } meanwhile: {
-            let second = try await run(ledger)
+            let second = try await ledger.migrateIndexes()
             #expect(second == .taken)
         }
         #expect(outcome == .left(Self.old))

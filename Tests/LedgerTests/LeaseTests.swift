@@ -83,7 +83,8 @@ struct LeaseTests {
             }
             #expect(
                 try ledger.psql("SELECT count(DISTINCT place) FROM daemons") == "3", "no older daemon's process scope")
-            // As a daemon of the version before registers, on this machine or another.
+            // As a daemon of an older version registers, on this machine or another.
+            try ledger.admitOlderDaemons()
             try ledger.psql(
                 """
                 INSERT INTO daemons (place, process_id, process_started, version, expires_at)

@@ -93,6 +93,43 @@ struct MoveTests {
         }
     }
 
+    @Test("Between ledgers with and without periods, and where the target's daemon has begun some: it goes on there")
+    func periods() async throws {
+        for isPlain in [true, false] {
+            try await TestLedger.run { source in
+                if isPlain { try source.writePlain() }
+                let daemon = try await source.daemon([.named("all")])
+                await daemon.record([.sample("A", purchase: "a"), .sample("B", purchase: "b")])
+                try await daemon.queue.leave()
+                let target = try await TestLedger(on: Self.durable.get())
+                let idle = try await target.daemon()
+                let day = Duration.seconds(86_400)
+                let upkeep = Upkeep(
+                    pool: idle.pool, retention: Retention(attempts: day, events: day * 30, duplicates: day * 30))
+                for _ in 0..<3 {
+                    try target.psql("UPDATE periods SET began_at = began_at - interval '2 days'")
+                    try await upkeep.beginPeriod()
+                }
+                try await idle.queue.leave()
+                guard case .moved = try await run(move(source, target)) else {
+                    Issue.record("not moved")
+                    return
+                }
+                let heir = try await target.daemon([.named("all")])
+                #expect(await heir.record([.sample("A", purchase: "a"), .sample("C", purchase: "c")]).count == 2)
+                #expect(try target.psql("SELECT string_agg(name, '' ORDER BY id) FROM events") == "ABC")
+                try target.psql("UPDATE periods SET began_at = now() - interval '2 days'")
+                try await upkeep.beginPeriod()
+                await heir.record([.sample("D", purchase: "d")])
+                let newest =
+                    "SELECT name, id >> 32 = (SELECT max(id) FROM periods) FROM events ORDER BY id DESC LIMIT 1"
+                #expect(try target.psql(newest) == "D|t")
+                await heir.pool.close()
+                await idle.pool.close()
+            }
+        }
+    }
+
     @Test("A target that holds this ledger is the end of a move; one that holds it changed, or another, is refused")
     func examined() async throws {
         try await TestLedger.run { source in
@@ -144,8 +181,8 @@ struct MoveTests {
             try source.psql("DROP TABLE \"Notes\"")
             try target.psql(
                 """
-                INSERT INTO daemons (place, process_id, process_started, version, expires_at)
-                VALUES ('x', 1, 1, 'x', now() + interval '1 hour')
+                INSERT INTO daemons (place, process_id, process_started, version, expires_at, state_form)
+                VALUES ('x', 1, 1, 'x', now() + interval '1 hour', 5)
                 """)
             let inUse = try await failure(move)
             guard case .inUse(daemons: 1) = inUse else {

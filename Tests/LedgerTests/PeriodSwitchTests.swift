@@ -14,18 +14,9 @@ struct PeriodSwitchTests {
         try await TestLedger.run { ledger in
             try ledger.writePlain()
             try ledger.psql("UPDATE schema_migrations SET applied_at = now() - interval '2 hours'")
-            #expect(try await run(ledger) == .left(["messages_key_key"]), "the indexes")
+            #expect(try await ledger.migrateIndexes() == .left(["messages_key_key"]), "the indexes")
             try await body(ledger)
         }
-    }
-
-    private func run(_ ledger: TestLedger) async throws -> IndexMigration.Outcome {
-        let connection = try await ledger.connect()
-        let outcome = try await connection.withSession { session throws(DatabaseError) in
-            try IndexMigration.run(on: session)
-        }
-        await connection.close()
-        return outcome
     }
 
     private func upkeep(_ daemon: Daemon) -> Upkeep {
@@ -61,8 +52,8 @@ struct PeriodSwitchTests {
                 """
             let granted = try ledger.psql(grants)
 
-            #expect(try await run(ledger) == .done)
-            #expect(try await run(ledger) == .done)
+            #expect(try await ledger.migrateIndexes() == .done)
+            #expect(try await ledger.migrateIndexes() == .done)
             let parts = PeriodTables.names.map { "\($0)_before" }
             #expect(try parts.map { try ledger.psql(files.replacing("%", with: $0)) } == before)
             #expect(try ledger.psql(grants) == granted)
@@ -111,7 +102,7 @@ struct PeriodSwitchTests {
                 return (sent, stored)
             }()
             while try ledger.psql("SELECT count(*) > 50 FROM events") == "f" {}
-            #expect(try await run(ledger) == .done)
+            #expect(try await ledger.migrateIndexes() == .done)
             let count = try #require(Int(try ledger.psql("SELECT count(*) FROM events")))
             while try ledger.psql("SELECT count(*) > \(count + 50) FROM events") == "f" {}
             try await upkeep(daemon).beginPeriod()
@@ -129,30 +120,38 @@ struct PeriodSwitchTests {
         try await plain { ledger in
             let left = IndexMigration.Outcome.left(["messages_key_key"])
             try ledger.psql("INSERT INTO daemons (version, expires_at, state_form) VALUES ('old', now(), 4)")
-            #expect(try await run(ledger) == left)
+            #expect(try await ledger.migrateIndexes() == left)
             try ledger.psql("DELETE FROM daemons")
             try ledger.psql("UPDATE schema_migrations SET applied_at = now() - interval '59 min' WHERE version = 11")
-            #expect(try await run(ledger) == left)
+            #expect(try await ledger.migrateIndexes() == left)
             try ledger.psql("UPDATE schema_migrations SET applied_at = now() - interval '61 min' WHERE version = 11")
-            let holder = try await ledger.connect()
-            let gate = Gate()
-            async let held: Void = holder.withSession { session throws(DatabaseError) in
-                try session.transaction { session throws(DatabaseError) in
-                    try session.script("SELECT count(*) FROM messages")
-                    gate.open()
-                    gate.waitForClose()
+            try await ledger.during("SELECT count(*) FROM messages") {
+                // At first it waits for half a second; then the lock is old enough to be seen from outside.
+                for _ in 0..<2 {
+                    #expect(try await ledger.migrateIndexes() == left)
+                    try ledger.psql("SELECT pg_sleep(1.1)")
                 }
             }
-            await gate.opened()
-            // At first it waits for half a second; then the lock is old enough to be seen from outside.
-            for _ in 0..<2 {
-                #expect(try await run(ledger) == left)
-                try ledger.psql("SELECT pg_sleep(1.1)")
+            #expect(try await ledger.migrateIndexes() == .done)
+        }
+    }
+
+    @Test("After it no older daemon registers, and whoever switches leaves all to the owner of the tables")
+    func ownedAndFenced() async throws {
+        try await plain { ledger in
+            let role = "owner_\(ledger.database)"
+            try ledger.psql(
+                "CREATE ROLE \(role); ALTER TABLE events OWNER TO \(role); ALTER TABLE messages OWNER TO \(role)")
+            #expect(try await ledger.migrateIndexes() == .done)
+            let owners = """
+                SELECT string_agg(DISTINCT pg_get_userbyid(relowner), ' ') FROM pg_class
+                WHERE relname ~ '^(events|messages)(_[a-z0-9]+)?$' AND relkind IN ('r', 'p')
+                """
+            #expect(try ledger.psql(owners) == role)
+            #expect(throws: (any Error).self) {
+                try ledger.psql("INSERT INTO daemons (version, expires_at, state_form) VALUES ('old', now(), 4)")
             }
-            gate.close()
-            try await held
-            await holder.close()
-            #expect(try await run(ledger) == .done)
+            try ledger.psql("INSERT INTO daemons (version, expires_at, state_form) VALUES ('new', now(), 5)")
         }
     }
 
@@ -162,7 +161,7 @@ struct PeriodSwitchTests {
             let daemon = try await ledger.daemon([.named("all")])
             try ledger.psql("ALTER TABLE events ADD CONSTRAINT below_periods CHECK (id < 4294967296) NOT VALID")
             await daemon.record([.sample("A", purchase: "a")])
-            #expect(try await run(ledger) == .done)
+            #expect(try await ledger.migrateIndexes() == .done)
             #expect(try ledger.psql("SELECT string_agg(name, ' ') FROM events_before") == "A")
             #expect(try ledger.psql("SELECT count(*) FROM pg_constraint WHERE conname = 'below_periods'") == "0")
         }
@@ -185,14 +184,14 @@ struct PeriodSwitchTests {
         try await plain { ledger in
             let daemon = try await ledger.daemon([.named("all")])
             await daemon.record([.sample("A", purchase: "a")])
-            #expect(try await run(ledger) == .done)
+            #expect(try await ledger.migrateIndexes() == .done)
             try ledger.psql(
                 """
                 DROP INDEX events_stray;
                 CREATE INDEX events_stray ON ONLY events (holder, id) WHERE stray;
                 CREATE INDEX events_stray_1 ON events_1 (id)
                 """)
-            #expect(try await run(ledger) == .done)
+            #expect(try await ledger.migrateIndexes() == .done)
             let valid = """
                 SELECT count(*), bool_and(indisvalid) FROM pg_index
                 WHERE pg_get_indexdef(indexrelid) LIKE '%(holder, id) WHERE stray'

@@ -13,7 +13,7 @@ struct PeriodTests {
     }
 
     /// - Parameter ages: in days, the oldest first; the first period is the third.
-    private static func facts(_ ages: [Double], positions: [Int64] = [.max, .max]) -> PeriodFacts {
+    private static func facts(_ ages: [Double], positions: [Int64] = [0, 0]) -> PeriodFacts {
         let standing = ages.enumerated().map { PeriodFacts.Standing(period: Int64(3 + $0), age: day * $1) }
         return PeriodFacts(standing: standing, positions: positions)
     }
@@ -39,6 +39,16 @@ struct PeriodTests {
         #expect(Self.facts([9, 2]).due(retention) == 5)
         // The clock was set back.
         #expect(Self.facts([9, -30]).due(retention) == nil)
+    }
+
+    @Test("A period that the ids have reached begins at once; beyond a limit none begins by its time alone")
+    func reached() {
+        let retention = Self.retention(days: 120)
+        #expect(Self.facts([0], positions: [Period.firstID(3) - 1, Period.firstID(4) - 2]).due(retention) == nil)
+        #expect(Self.facts([0], positions: [Period.firstID(3), Period.firstID(4) - 1]).due(retention) == 4)
+        #expect(Self.facts([0], positions: [Period.firstID(9) + 5, 7]).due(retention) == 9)
+        let many = Array(repeating: 3.0, count: Period.standingMost)
+        #expect(Self.facts(many).due(retention) == nil && Self.facts(many.dropLast()).due(retention) != nil)
     }
 
     @Test("A sequence that was not moved to the newest period is moved")

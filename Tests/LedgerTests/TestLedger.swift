@@ -84,6 +84,36 @@ final class TestLedger: Sendable {
         return try await running.value
     }
 
+    /// What a daemon does beside its service, and `posthouse migrate`.
+    func migrateIndexes() async throws -> IndexMigration.Outcome {
+        let connection = try await connect()
+        let outcome = try await connection.withSession { session throws(DatabaseError) in
+            try IndexMigration.run(on: session)
+        }
+        await connection.close()
+        return outcome
+    }
+
+    /// Runs `body` while a transaction of another connection is open that has run `sql`.
+    func during<Value>(_ sql: String, _ body: () async throws -> Value) async throws -> Value {
+        let holder = try await connect()
+        let gate = Gate()
+        async let held: Void = holder.withSession { session throws(DatabaseError) in
+            try session.transaction { session throws(DatabaseError) in
+                try session.script(sql)
+                gate.open()
+                gate.waitForClose()
+            }
+        }
+        await gate.opened()
+        let result: Result<Value, any Error>
+        do { result = .success(try await body()) } catch { result = .failure(error) }
+        gate.close()
+        try await held
+        await holder.close()
+        return try result.get()
+    }
+
     /// A daemon that has registered and routes to `integrations`.
     func daemon(
         _ integrations: [Integration] = [], key: Identifier? = nil, slotsPerLane: Int = Limits.laneDeliveriesMax,
@@ -104,7 +134,13 @@ final class TestLedger: Sendable {
     }
 
     /// As a ledger was before `LedgerForm.four`: keys and ids are hashes.
-    func writeFormThree() throws { try psql("ALTER TABLE identities ADD PRIMARY KEY (key)") }
+    func writeFormThree() throws {
+        try writePlain()
+        try psql("ALTER TABLE identities ADD PRIMARY KEY (key)")
+    }
+
+    /// As a ledger was before `LedgerForm.five`: daemons of versions before register.
+    func admitOlderDaemons() throws { try psql("ALTER TABLE daemons DROP CONSTRAINT IF EXISTS reads_periods") }
 
     /// As a ledger without webhooks was before `LedgerForm.five`: events and messages are plain tables.
     func writePlain() throws {
@@ -123,6 +159,7 @@ final class TestLedger: Sendable {
             DELETE FROM periods;
             SELECT setval('event_ids', 1, false), setval('message_ids', 1, false)
             """)
+        try admitOlderDaemons()
     }
 
     /// Lets rows have ids that lie below every period, as those of a ledger from before there were any.

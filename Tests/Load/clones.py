@@ -172,6 +172,8 @@ def spread_sequences(session: Session) -> list[Sequence]:
     sequences = [Sequence(name, number * NUMBERS_OF_SEQUENCE) for number, name in enumerate(names, start=1)]
     for sequence in sequences:
         session.ask(f"SELECT setval('{sequence.name}', {sequence.begin}, false)")
+    # The daemon leaves partitions alone that are none of its own.
+    session.ask("DO $$ BEGIN DELETE FROM periods; EXCEPTION WHEN undefined_table THEN NULL; END $$")
     for table, name in (("events", "event_ids"), ("messages", "message_ids")):
         make_periods(session, table, next(sequence.begin for sequence in sequences if sequence.name == name))
     return sequences

@@ -4,7 +4,6 @@ import http.client
 import http.server
 import json
 import pathlib
-import socket
 import sys
 import threading
 import time
@@ -12,6 +11,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "Harness"))
 
 from cluster import Cluster  # noqa: E402
+from ports import free_port  # noqa: E402
 from processes import BenchError, Process, Scratch, run, wait_until  # noqa: E402
 from webhooks import RC_ANONYMOUS, SOURCES, TOKEN, WHSEC  # noqa: E402
 
@@ -52,8 +52,7 @@ class Relay:
         self.cluster, self.binary = Cluster(scratch), binary
         self.file = scratch.path / "reference.toml"
         self.receiver = Receiver()
-        with socket.create_server(("127.0.0.1", 0)) as found:
-            self.port = found.getsockname()[1]
+        self.port = free_port()
         token, signing = scratch.path / "token", scratch.path / "signing"
         token.write_text(TOKEN + "\n")
         signing.write_text(WHSEC + "\n")

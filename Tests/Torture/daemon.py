@@ -10,6 +10,7 @@ import re
 import signal
 import socket
 
+from ports import free_port
 from processes import BenchError, Process, Scratch
 from receivers import Receiver
 
@@ -52,8 +53,7 @@ class Daemon:
         self.process: Process | None = None
         # A socket of ours that outlives it, as systemd's does; None: it opens its own.
         self.inherited: socket.socket | None = None
-        with socket.create_server(("127.0.0.1", 0)) as found:
-            self.port = found.getsockname()[1]
+        self.port = free_port()
         self.write()
 
     def write(self, changes: dict[str, str] | None = None, spoil: str = "") -> None:

@@ -101,7 +101,7 @@ class HotBed:
             await self.measure()
             await self.ask()
         except (BenchError, OSError, TimeoutError) as error:
-            self.result.findings.append(f"it did not come to its end: {error}")
+            self.result.findings.append(" | ".join(f"it did not come to its end: {error}".splitlines()))
         finally:
             await self.receiver.refuse()
             if self.daemon.process and self.daemon.process.is_running():

@@ -56,7 +56,8 @@ class Findings:
     found: dict[str, list[str]] = dataclasses.field(default_factory=lambda: collections.defaultdict(list))
 
     def add(self, what: str, example: object = "") -> None:
-        self.found[what].append(str(example))
+        # On one line: who picks out the findings of a long log takes whole lines.
+        self.found[what].append(" | ".join(str(example).splitlines()))
 
     def __bool__(self) -> bool:
         return bool(self.found)

@@ -13,6 +13,8 @@ import socket
 import struct
 import time
 
+from ports import free_port
+
 # More than the relay reads of a body.
 ENDLESS_ENOUGH_BYTES = 1 << 20
 ACCEPTING = b"HTTP/1.1 204 No Content\r\n\r\n"
@@ -70,8 +72,7 @@ class Receiver:
         self.answer_after_s = 0.0
         self.server: asyncio.Server | None = None
         self.open: set[asyncio.Transport] = set()
-        with socket.create_server((host, 0)) as found:
-            self.port = found.getsockname()[1]
+        self.port = free_port(host)
 
     @property
     def url(self) -> str:

@@ -90,8 +90,12 @@ struct MovePassage {
             done += rows
             tables.append(LedgerMove.Table(name: name, rows: rows))
         }
-        let positions = try Self.reading { () throws(DatabaseError) in try source.run(MoveStatements.sequences, ()) }
-        try Self.writing { () throws(DatabaseError) in try Self.advance(positions, on: target) }
+        let (positions, isPartitioned) = try Self.reading { () throws(DatabaseError) in
+            (try source.run(MoveStatements.sequences, ()), try source.run(PeriodTables.isPartitioned, ()).first == true)
+        }
+        try Self.writing { () throws(DatabaseError) in
+            try Self.advance(positions, asInSource: isPartitioned ? PeriodTables.sequences : [], on: target)
+        }
         return tables
     }
 
@@ -123,12 +127,13 @@ struct MovePassage {
     }
 
     /// Moves sequences past what the source has given out, and never back: a number once given out is not used again.
+    /// - Parameter same: those that stand as in the source, because the tables for their numbers are the source's.
     private static func advance(
-        _ positions: [(String, Int64?)], on target: borrowing Session
+        _ positions: [(String, Int64?)], asInSource same: [String], on target: borrowing Session
     ) throws(DatabaseError) {
         let own = Dictionary(firstOf: try target.run(MoveStatements.sequences, ()))
         for case (let name, let position?) in positions where own.keys.contains(name) {
-            let further = max(position, own[name].flatMap(\.self) ?? 0)
+            let further = same.contains(name) ? position : max(position, own[name].flatMap(\.self) ?? 0)
             _ = try target.run(MoveStatements.setSequence, (name, further))
         }
     }

@@ -93,8 +93,8 @@ struct OperationalMessage: Sendable {
             ])
         let envelope = MessageEnvelope.write(
             .init(type: type, eventID: id, eventName: type), of: .init(), in: scope, at: now)
-        _ = try session.run(
-            RecordTables.messagesIfAbsent,
+        _ = try session.execute(
+            RecordTables.messages.insert,
             [
                 RecordTables.MessageRow(
                     id: message, key: KeyHash.message(passingOn: key), event: event.row, type: type, transfer: nil,

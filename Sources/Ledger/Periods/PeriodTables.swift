@@ -4,6 +4,8 @@ import Vocabulary
 /// The partitions of events and messages.
 enum PeriodTables {
     static let names = ["events", "messages"]
+    /// Of their ids.
+    static let sequences = ["event_ids", "message_ids"]
 
     /// Rows of periods that are over, kept because a dead letter or a delivery that waits needs them. One for each
     /// table, below the oldest period that stands.
@@ -38,15 +40,18 @@ enum PeriodTables {
                coalesce(pg_sequence_last_value('message_ids'::regclass), 0)
         """)
     static let begin = Statement<Int64, ()>("period_begin", "INSERT INTO periods (id) VALUES ($1)")
+    static let correct = Statement<(), ()>(
+        "period_correct", "UPDATE periods SET began_at = now() WHERE began_at > now()")
     static let end = Statement<Int64, ()>("period_end", "DELETE FROM periods WHERE id = $1")
-    /// The next id is the one after `$1`, where it is not above that already. Needs the privilege UPDATE.
+    /// The next id is the one after `$1`, where it is not above that already; of messages first, so that none lies in a
+    /// period before its event's. Needs the privilege UPDATE.
     static let moveSequences = Statement<Int64, (Int64?, Int64?)>(
         "period_move_sequences",
         """
-        SELECT CASE WHEN coalesce(pg_sequence_last_value('event_ids'::regclass), 0) < $1
-                    THEN setval('event_ids', $1) END,
-               CASE WHEN coalesce(pg_sequence_last_value('message_ids'::regclass), 0) < $1
-                    THEN setval('message_ids', $1) END
+        SELECT CASE WHEN coalesce(pg_sequence_last_value('message_ids'::regclass), 0) < $1
+                    THEN setval('message_ids', $1) END,
+               CASE WHEN coalesce(pg_sequence_last_value('event_ids'::regclass), 0) < $1
+                    THEN setval('event_ids', $1) END
         """)
 
     /// The partitions of a table, ascending.
@@ -60,14 +65,28 @@ enum PeriodTables {
         WHERE i.inhparent = to_regclass($1) ORDER BY 3
         """, row: partition)
 
-    /// Events from `$1` on, below `$2`, that a delivery or a dead letter needs: the first `$3` of them.
+    /// Events from `$1` on, below `$2`, that a delivery or a dead letter needs: the first `$3` of them. Nearly all of
+    /// their messages lie between the same ids.
     static let needed = Statement<(Int64, Int64, Int32), Int64>(
         "period_needed",
         """
-        SELECT DISTINCT m.event
-        FROM (SELECT message FROM deliveries UNION SELECT message FROM dead_letters) AS n
-        \(RowByID.message("n.message", as: "m"))
-        WHERE m.event >= $1 AND m.event < $2 LIMIT $3
+        SELECT event FROM (
+            SELECT m.event
+            FROM (SELECT message FROM deliveries WHERE message >= $1 AND message < $2
+                  UNION SELECT message FROM dead_letters WHERE message >= $1 AND message < $2) AS n
+            \(RowByID.message("n.message", as: "m"))
+            WHERE m.event >= $1
+            UNION
+            SELECT m.event FROM messages m
+            WHERE m.id >= $2 AND m.event >= $1 AND m.event < $2
+                AND m.id IN (SELECT message FROM deliveries UNION ALL SELECT message FROM dead_letters)) AS found
+        LIMIT $3
+        """)
+    /// Bytes of the bodies of events.
+    static let bytes = Statement<[Int64], Int64>(
+        "period_bytes",
+        """
+        SELECT coalesce(sum(octet_length(e.body)), 0)::bigint FROM unnest($1) AS w (id) \(RowByID.event("w.id", as: "e"))
         """)
     /// Whether the newest event from `$1` on, below `$2`, is younger than so many milliseconds.
     static let hasYoung = Statement<(Int64, Int64, Int64), Bool>(
@@ -86,7 +105,8 @@ enum PeriodTables {
     static let isUnfinished = Statement<(Int64, Int64), Bool>(
         "period_is_unfinished",
         """
-        SELECT EXISTS (SELECT FROM holder_changes WHERE applied_through IS NOT NULL AND event >= $1 AND event < $2)
+        SELECT EXISTS (SELECT FROM holder_changes c WHERE applied_through IS NOT NULL AND event >= $1 AND event < $2
+                           AND EXISTS (SELECT FROM events e WHERE e.id = c.event))
         """)
 
     /// The facts, in a transaction that holds `lock`.
@@ -108,9 +128,10 @@ enum PeriodTables {
     // MARK: SQL without parameters. Names and numbers in it are ours.
 
     /// Locks both tables from everything. Who holds the one and waits for the other would wait for this in a circle,
-    /// and PostgreSQL ends one of the two after a second: this gives up before.
+    /// and PostgreSQL ends one of the two after a second: this gives up before. Who is frozen with them loses them
+    /// after a second.
     static let lockTables = """
-        SET LOCAL lock_timeout = 500;
+        SET LOCAL lock_timeout = 500; SET LOCAL idle_in_transaction_session_timeout = 1000;
         LOCK TABLE \(names.joined(separator: ", ")) IN ACCESS EXCLUSIVE MODE
         """
 
@@ -144,22 +165,21 @@ enum PeriodTables {
         _ partitions: [Partition], of table: String, on session: borrowing Session
     ) throws(DatabaseError) {
         let own = try session.run(Self.partitions, table)
-        guard !partitions.isEmpty else {
-            guard let first = own.first?.from else { return }
-            let name = "\(table)_\(before)"
-            return try session.script(
-                creation(name, in: table) + attaching(name, to: table, from: nil, below: first))
-        }
-        var sql = own.map { "DROP TABLE \($0.name);\n" }.joined()
-        for one in partitions {
+        guard let first = own.first?.from, let owner = try session.run(PeriodSwitch.owner, table).first else { return }
+        let isWhole = !partitions.isEmpty
+        var sql = isWhole ? own.map { "DROP TABLE \($0.name);\n" }.joined() : ""
+        for one in isWhole ? partitions : [Partition(name: "\(table)_\(before)", from: nil, to: first)] {
             sql += creation(one.name, in: table) + attaching(one.name, to: table, from: one.from, below: one.to)
+            sql += "ALTER TABLE \(one.name) OWNER TO \(owner);\n"
         }
         try session.script(sql)
     }
 
-    /// The period whose partitions are there, where the other ledger had none.
+    /// The periods whose partitions are there, where the other ledger had none.
     static let completion = """
         INSERT INTO periods (id)
-        SELECT pg_sequence_last_value('event_ids'::regclass) >> 32 WHERE NOT EXISTS (SELECT FROM periods)
+        SELECT substring(c.relname FROM '[0-9]+$')::bigint FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
+        WHERE i.inhparent = 'events'::regclass AND c.relname ~ '^events_[0-9]+$'
+        ON CONFLICT DO NOTHING
         """
 }

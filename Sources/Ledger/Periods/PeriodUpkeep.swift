@@ -4,18 +4,24 @@ import Vocabulary
 /// Begins periods and drops those whose time is over.
 extension Upkeep {
     /// Events of a period that are kept beyond its time. A period of which more are needed stands until fewer are.
-    static let keptMax: Int32 = 10_000
+    static let keptMax: Int32 = 1_000
+    /// Bytes of their bodies: they are copied while everybody waits.
+    private static let keptBytesMax: Int64 = 8 << 20
     /// Rows read of a partition for the planner: enough to see what is unique.
     private static let statisticsTarget = 10
-    private static let statisticsPatience: Duration = .seconds(1_800)
+    private static let statisticsPatience: Duration = .seconds(600)
 
-    /// Begins the next period when it is due; runs every hour. Its partitions come first, and once they are committed
-    /// its first id: until then the period before goes on.
-    package func beginPeriod() async throws {
+    /// Begins the next period when it is due; runs after the start and every hour. Its partitions come first, and once
+    /// they are committed its first id: until then the period before goes on.
+    /// - Returns: whether it did.
+    @discardableResult
+    package func beginPeriod() async throws -> Bool {
         let (pool, retention) = (pool, retention)
-        let isBegun = try await pool.withSession { session throws(DatabaseError) in
+        return try await pool.withSession { session throws(DatabaseError) in
             let isBegun = try session.transaction { session throws(DatabaseError) in
                 try PeriodTables.lock(on: session)
+                // A clock that was ahead then would let no period end until it is there.
+                _ = try session.execute(PeriodTables.correct, ())
                 guard let period = try PeriodTables.facts(on: session).due(retention) else { return false }
                 // Partitions whose ids never come would soon look as if their time were over.
                 guard try session.run(PeriodTables.mayMove, ()).first == true else { throw Self.notAllowed }
@@ -31,15 +37,20 @@ extension Upkeep {
             }
             return isBegun
         }
-        guard isBegun else { return }
-        // Nobody else does: autovacuum leaves out partitioned tables.
-        try await pool.withSession { session throws(DatabaseError) in
-            try session.transaction { session throws(DatabaseError) in
-                try session.script(
-                    """
-                    SET LOCAL statement_timeout = 0; SET LOCAL default_statistics_target = \(Self.statisticsTarget);
-                    ANALYZE \(PeriodTables.names.joined(separator: ", "))
-                    """, upTo: Self.statisticsPatience)
+    }
+
+    /// Statistics for the planner of the two tables as wholes; after a period has begun. Nobody else makes them:
+    /// autovacuum leaves out partitioned tables.
+    package func lookOverPeriods() async throws {
+        for table in PeriodTables.names {
+            try await pool.withSession { session throws(DatabaseError) in
+                try session.transaction { session throws(DatabaseError) in
+                    try session.script(
+                        """
+                        SET LOCAL statement_timeout = 0; SET LOCAL default_statistics_target = \(Self.statisticsTarget);
+                        ANALYZE \(table)
+                        """, upTo: Self.statisticsPatience)
+                }
             }
         }
     }
@@ -57,8 +68,10 @@ extension Upkeep {
             // The rows kept of a later one would lie on both sides of it.
             guard isDropped else { return }
         }
-        try await pool.withSession { session throws(DatabaseError) in
-            try session.transaction { session throws(DatabaseError) in try Self.dropEmptied(on: session) }
+        for name in [PeriodTables.before, PeriodTables.kept] {
+            try await pool.withSession { session throws(DatabaseError) in
+                try session.transaction { session throws(DatabaseError) in try Self.dropEmptied(name, on: session) }
+            }
         }
     }
 
@@ -77,8 +90,12 @@ extension Upkeep {
             try session.run(PeriodTables.hasYoung, (first, end, retention.events.wholeMilliseconds)).first == false
         else { return false }
         if try session.run(PeriodTables.isUnfinished, (first, end)).first == true { return false }
+        // Whatever the planner knows of the sizes of partitions: what is looked for is little, and has an index.
+        try session.script("SET LOCAL enable_seqscan = off")
         let needed = try session.run(PeriodTables.needed, (first, end, keptMax + 1))
-        guard needed.count <= Int(keptMax) else { return false }
+        guard needed.count <= Int(keptMax),
+            try session.run(PeriodTables.bytes, needed).first ?? 0 <= Self.keptBytesMax
+        else { return false }
         try session.script(PeriodTables.lockTables)
         var sql = ""
         for table in PeriodTables.names {
@@ -109,22 +126,25 @@ extension Upkeep {
     }
 
     /// Drops what lies below the periods once nothing is in it.
-    private static func dropEmptied(on session: borrowing Session) throws(DatabaseError) {
+    private static func dropEmptied(_ name: String, on session: borrowing Session) throws(DatabaseError) {
         try PeriodTables.lock(on: session)
-        for name in [PeriodTables.before, PeriodTables.kept] {
-            var isEmpty = true
-            for table in PeriodTables.names {
-                let own = "\(table)_\(name)"
-                let isThere = try session.run(PeriodTables.partitions, table).contains { $0.name == own }
-                // The newest go last, so the index has one at its end if there is any.
-                let newest =
-                    isThere
-                    ? try session.number("SELECT id FROM \(own) ORDER BY id DESC LIMIT 1", stall: LedgerMove.stall) : 0
-                if newest != nil { isEmpty = false }
+        guard try isEmptied(name, on: session), try SwitchGate.isFree(PeriodTables.names, on: session) else { return }
+        try session.script(PeriodTables.lockTables)
+        // Who waited for its commit until then may have put something in.
+        guard try isEmptied(name, on: session) else { return }
+        try session.script("DROP TABLE \(PeriodTables.names.map { "\($0)_\(name)" }.joined(separator: ", "))")
+    }
+
+    private static func isEmptied(_ name: String, on session: borrowing Session) throws(DatabaseError) -> Bool {
+        for table in PeriodTables.names {
+            let own = "\(table)_\(name)"
+            guard try session.run(PeriodTables.partitions, table).contains(where: { $0.name == own }) else {
+                return false
             }
-            guard isEmpty, try SwitchGate.isFree(PeriodTables.names, on: session) else { continue }
-            try session.script(PeriodTables.lockTables)
-            try session.script("DROP TABLE \(PeriodTables.names.map { "\($0)_\(name)" }.joined(separator: ", "))")
+            // The newest go last, so the index has one at its end if there is any.
+            let newest = "SELECT id FROM \(own) ORDER BY id DESC LIMIT 1"
+            guard try session.number(newest, stall: LedgerMove.stall) == nil else { return false }
         }
+        return true
     }
 }

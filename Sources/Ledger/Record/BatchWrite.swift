@@ -226,9 +226,7 @@ struct BatchWrite {
             return Set(try session.run(RecordTables.messagesIfAbsent, rows))
         }
         let own = rows.compactMap(\.key)
-        if recorder.ledgerForm >= .five, !own.isEmpty,
-            try !session.run(RecordStatements.messagesKept, own).isEmpty
-        {
+        if !own.isEmpty, try !session.run(RecordStatements.messagesKept, own).isEmpty {
             throw RecordEvents.messageIsThere
         }
         try write(rows, to: RecordTables.messages, on: session)

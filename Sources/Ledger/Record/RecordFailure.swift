@@ -5,7 +5,7 @@ extension DatabaseError {
     /// Whether one event of many can be the cause; everything else is a temporary failure of the database.
     var mayBeOneEvent: Bool {
         switch self {
-        case .refused, .protocolViolation: !isConnectionLevel && !isRetryable && !isOfFormBefore
+        case .refused, .protocolViolation: !isConnectionLevel && !isRetryable && !isOfFormBefore && !isWithoutPartition
         case .connectFailed, .connectionLost, .timedOut, .commitUnknown: false
         }
     }
@@ -30,8 +30,14 @@ extension DatabaseError {
     /// Whether the event's own content is the cause and every attempt will fail: its data, or a size that exceeds the
     /// server's limits (class 54, as of an index row).
     var isOfTheEvent: Bool {
-        guard case .refused(let refusal) = self else { return false }
+        guard case .refused(let refusal) = self, !isWithoutPartition else { return false }
         return refusal.sqlState.isDataError || refusal.sqlState.conditionClass == "54"
+    }
+
+    /// Whether no partition takes the ids that were drawn (`PeriodTables`): an attempt draws others.
+    var isWithoutPartition: Bool {
+        guard case .refused(let refusal) = self, refusal.sqlState.code == "23514" else { return false }
+        return refusal.constraint == nil || refusal.constraint == PeriodSwitch.check
     }
 
     /// Whether a row that was taken for new exists already (unique_violation).
@@ -55,7 +61,7 @@ extension DatabaseError {
         if isCollision { return attempt < Recorder.collisionsMax }
         return switch self {
         case .connectionLost, .commitUnknown: attempt == 1
-        case .refused: isConnectionLevel && attempt == 1
+        case .refused: (isConnectionLevel || isWithoutPartition) && attempt == 1
         case .connectFailed, .timedOut, .protocolViolation: false
         }
     }

@@ -88,12 +88,11 @@ enum RecordTables {
         ])
 
     /// Inserts messages and returns the new ones. A message that exists already is not delivered again: a transfer's,
-    /// or one of an event whose key was pruned and that came again.
+    /// or one of an event whose key was pruned and that came again. Two batches never write one at the same time: they
+    /// meet at its event key or at its purchase.
     static let messagesIfAbsent = Statement<[MessageRow], Int64>(
         "record_messages_if_absent", insertInto: messages,
-        """
-        WHERE (SELECT true FROM messages m WHERE m.key = new.key LIMIT 1) IS NULL ON CONFLICT DO NOTHING RETURNING id
-        """)
+        "WHERE (SELECT true FROM messages m WHERE m.key = new.key LIMIT 1) IS NULL RETURNING id")
 
     static let deliveries = Table<DeliveryRow>(
         "deliveries",

@@ -111,11 +111,12 @@ enum RepairStatements {
     static let others = Statement<([String], String, String, String, Identifier, Int64, Int32), WebhookRow>(
         "repair_others",
         """
-        SELECT id, key, vendor_event_id, name, holder, occurred_at_ms,
-               (extract(epoch FROM received_at) * 1000)::bigint, store_transaction_id, body
-        FROM events
-        WHERE id IN (SELECT o.id FROM unnest($1) AS w (holder) CROSS JOIN LATERAL (\(other)) AS o)
-        ORDER BY id LIMIT $7
+        SELECT e.id, e.key, e.vendor_event_id, e.name, e.holder, e.occurred_at_ms,
+               (extract(epoch FROM e.received_at) * 1000)::bigint, e.store_transaction_id, e.body
+        FROM (SELECT DISTINCT o.id FROM unnest($1) AS w (holder) CROSS JOIN LATERAL (\(other)) AS o
+              ORDER BY o.id LIMIT $7) AS found
+        \(RowByID.event("found.id", as: "e"))
+        ORDER BY e.id
         """, row: WebhookRow.init)
 
     static let byRow = Statement<[Int64], WebhookRow>(

@@ -19,9 +19,10 @@ package struct MissingPrivilege: Sendable, Hashable {
           AND (c.relname <> 'schema_migrations' OR p.privilege = 'SELECT')
           AND NOT has_table_privilege(c.oid, p.privilege)
         UNION ALL
-        SELECT 'TABLE ' || c.relname::text, 'OWNER' FROM pg_class c
+        SELECT 'TABLE ' || o.relname::text, 'OWNER'
+        FROM pg_class c CROSS JOIN LATERAL pg_partition_tree(c.oid) AS t JOIN pg_class o ON o.oid = t.relid
         WHERE c.relkind = 'p' AND NOT c.relispartition AND c.relnamespace = current_schema()::regnamespace
-          AND NOT pg_has_role(c.relowner, 'USAGE')
+          AND NOT pg_has_role(o.relowner, 'USAGE') AND (t.level = 0 OR pg_has_role(c.relowner, 'USAGE'))
         UNION ALL
         SELECT 'SEQUENCE ' || c.relname::text, 'UPDATE' FROM pg_class c
         WHERE c.relname IN ('event_ids', 'message_ids') AND c.relnamespace = current_schema()::regnamespace

@@ -18,7 +18,9 @@ enum SwitchGate {
         "switch_is_free",
         """
         SELECT NOT EXISTS (SELECT FROM pg_locks l LEFT JOIN pg_stat_activity a USING (pid)
-                           WHERE l.relation IN (SELECT to_regclass(t.name) FROM unnest($1) AS t (name)) AND l.granted
+                           WHERE l.relation IN (
+                                   SELECT p.relid FROM unnest($1) AS t (name)
+                                   CROSS JOIN LATERAL pg_partition_tree(to_regclass(t.name)) AS p) AND l.granted
                                AND l.pid IS DISTINCT FROM pg_backend_pid()
                                AND coalesce(a.xact_start < now() - interval '1 second', true))
         """)

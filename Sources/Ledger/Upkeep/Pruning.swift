@@ -126,12 +126,16 @@ enum PruneStatements {
         "prune_events",
         """
         WITH page AS (SELECT id FROM events WHERE id > $1 AND id < $2 ORDER BY id LIMIT $3),
-        old AS (
+        own AS MATERIALIZED (
+            SELECT p.id AS event, m.id FROM page p
+            CROSS JOIN LATERAL (SELECT id FROM messages WHERE event = p.id OFFSET 0) AS m),
+        old AS MATERIALIZED (
             SELECT id FROM page p
-            WHERE NOT EXISTS (SELECT FROM messages m JOIN deliveries d ON d.message = m.id WHERE m.event = p.id)
-              AND NOT EXISTS (SELECT FROM messages m JOIN dead_letters l ON l.message = m.id WHERE m.event = p.id)),
-        messages_gone AS (DELETE FROM messages m USING old WHERE m.event = old.id),
-        events_gone AS (DELETE FROM events e USING old WHERE e.id = old.id)
+            WHERE NOT EXISTS (SELECT FROM own JOIN deliveries d ON d.message = own.id WHERE own.event = p.id)
+              AND NOT EXISTS (SELECT FROM own JOIN dead_letters l ON l.message = own.id WHERE own.event = p.id)),
+        messages_gone AS (
+            DELETE FROM messages WHERE id = ANY (ARRAY (SELECT own.id FROM own JOIN old ON old.id = own.event))),
+        events_gone AS (DELETE FROM events WHERE id = ANY (ARRAY (SELECT id FROM old)))
         SELECT max(id), count(*) FROM page
         """)
 

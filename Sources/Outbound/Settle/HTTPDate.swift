@@ -24,7 +24,8 @@ package enum HTTPDate {
 
     /// `Sunday, 06-Nov-94 08:49:37 GMT`
     private static func rfc850(_ words: [some StringProtocol], now: Timestamp) -> Timestamp? {
-        let parts = words[1].split(separator: "-")
+        // Empty parts count: `06-Nov--94` has four.
+        let parts = words[1].split(separator: "-", omittingEmptySubsequences: false)
         guard longDays.contains(where: { words[0] == $0 + "," }), words[3] == "GMT", parts.count == 3,
             parts[0].utf8.count == 2, let month = month(parts[1]), let short = number(parts[2], digits: 2),
             Timestamp.writable.contains(now), let thisYear = Int(now.iso8601.prefix(4))

@@ -45,7 +45,8 @@ import Vocabulary
         "Sun, 06 Nov 1994 24:00:00 GMT", "Sun, 06 Now 1994 08:49:37 GMT", "Son, 06 Nov 1994 08:49:37 GMT",
         "Sun, 06 Nov 1994 08:49 GMT", "1994-11-06T08:49:37Z", "Sun, 06 Nov -994 08:49:37 GMT",
         "Sunday, 06-Nov-1994 08:49:37 GMT", "Sun Nov 99 08:49:37 1994", "Sun, 06 Nov 1994 08:49:37.5 GMT",
-        "Sun Nov +6 08:49:37 1994", "Sun Nov 006 08:49:37 1994",
+        "Sun Nov +6 08:49:37 1994", "Sun Nov 006 08:49:37 1994", "Sunday, 06-Nov--94 08:49:37 GMT",
+        "Sunday, 06-Nov-94- 08:49:37 GMT",
     ]) func garbage(text: String) {
         #expect(RetryAfter.parse(text, now: example) == nil)
     }
