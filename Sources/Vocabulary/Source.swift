@@ -27,9 +27,11 @@ package enum SourceKind: String, Sendable, CaseIterable {
         case .adapty: SourceTraits(authentications: [.token, .none], renamesEvents: true)
         case .sessions:
             SourceTraits(authentications: [.signature, .none], merges: true, namesApp: true)
-        case .apple: SourceTraits(authentications: [.signature], namesApp: true, hasSecrets: false)
-        case .googlePlay: SourceTraits(authentications: [.token], namesApp: true, hasSecrets: false)
-        case .stripe: SourceTraits(authentications: [.signature, .none], namesApp: true)
+        case .apple:
+            SourceTraits(authentications: [.signature], namesApp: true, hasSecrets: false, mayLackName: true)
+        case .googlePlay:
+            SourceTraits(authentications: [.token], namesApp: true, hasSecrets: false, mayLackName: true)
+        case .stripe: SourceTraits(authentications: [.signature, .none], namesApp: true, mayLackName: true)
         }
     }
 }
@@ -50,6 +52,8 @@ package struct SourceTraits: Sendable {
     package var namesApp = false
     /// Whether it proves itself by a secret that both sides have.
     package var hasSecrets = true
+    /// Whether its events may name no account, because a store itself sends them (Domain.md, "Nameless facts").
+    package var mayLackName = false
 }
 
 /// A configured sender of webhooks: one `[[source]]`, checked.

@@ -56,8 +56,14 @@ package struct Stripe: SourceAdapter {
             purchase: stated.purchase,
             transaction: stated.transaction,
             facts: stated.facts,
+            change: stated.links.first.flatMap(Self.change),
             links: stated.links,
             body: body)
+    }
+
+    /// A link is about every purchase of the customer whose events name no user.
+    private static func change(_ link: HolderLink) -> HolderChange? {
+        link.userID.map { .move(from: [.anonymous(link.anonymousID)], to: .user($0), isNative: false) }
     }
 
     private static func userKey(of source: Source) -> String {

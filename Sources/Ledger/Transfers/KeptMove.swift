@@ -49,8 +49,8 @@ package struct KeptMove: Sendable, Hashable, Comparable {
     }
 }
 
-/// The kept moves of a purchase that take effect, and what each states: judged in order of time, each by what is known
-/// up to its time.
+/// The kept moves of a purchase that take effect, and what each states; and whose the nameless facts are. Judged in
+/// order of time, each by what is known up to its time.
 struct EffectiveMoves {
     /// A move that takes effect.
     struct Effect: Equatable {
@@ -66,21 +66,64 @@ struct EffectiveMoves {
         }
     }
 
+    /// A nameless fact, and whose it is.
+    struct Resolved: Equatable {
+        let fact: NamelessFact
+        let holder: Holder
+        /// What it states, as a webhook that names the holder would.
+        let reading: FactReading
+
+        static func == (left: Resolved, right: Resolved) -> Bool {
+            left.fact == right.fact && left.holder == right.holder
+        }
+    }
+
     private(set) var effects: [Effect] = []
-    /// The kept facts and those of the moves, in canonical order.
+    private(set) var resolved: [Resolved] = []
+    /// Whom the moves name.
+    private(set) var names: [HolderName] = []
+    /// The kept facts, those of the moves and the nameless ones, in canonical order.
     private(set) var facts: [KeptFact]
     private var known: PurchaseState
+    /// Losses that no fact shows.
+    private var switchedOff: [Register] = []
 
     init(_ state: PurchaseState) {
         facts = state.facts
         known = state
-        if state.moves.isEmpty { return }
+        if state.moves.isEmpty, state.nameless.isEmpty { return }
+        var nameless = state.nameless[...]
         for move in state.moves {
-            guard let effect = effect(of: move) else { continue }
-            effects.append(effect)
-            known.record(effect.reading)
+            while let fact = nameless.first, fact.at < move.at { resolve(nameless.removeFirst(), fact.holder) }
+            judge(move)
         }
+        for fact in nameless { resolve(fact, fact.holder) }
         facts = known.facts
+    }
+
+    private mutating func judge(_ move: KeptMove) {
+        let effect = effect(of: move)
+        if let effect {
+            effects.append(effect)
+            known.record(effect.reading, isNaming: false)
+        }
+        if known.isNaming(move, isEffective: effect != nil) {
+            names.append(HolderName(at: move.at, isGain: true, holder: move.to))
+        }
+    }
+
+    /// - Parameter own: the holder while nobody is named.
+    private mutating func resolve(_ fact: NamelessFact, _ own: Holder) {
+        let name = (known.names + names).filter { $0.at <= fact.at }.max()
+        let holder = name?.holder ?? own
+        var reading = FactReading(fact.fact(of: holder), kind: .subscription)
+        if fact.kind == .loss, let other = self.holder(at: fact), other != holder {
+            let register = Register(holder: other, at: fact.at, isOn: false, isTenureFree: fact.isTenureFree)
+            reading = reading.switchingOff(register)
+            switchedOff.append(register)
+        }
+        resolved.append(Resolved(fact: fact, holder: holder, reading: reading))
+        known.record(reading, isNaming: false)
     }
 
     /// The registers of the purchase and those of the moves.
@@ -92,13 +135,19 @@ struct EffectiveMoves {
     }
 
     private func effect(of move: KeptMove) -> Effect? {
-        guard let from = move.from ?? soleHolder(at: move.at), from != move.to else { return nil }
-        if let newest = known.newestStatement(about: from, at: move.at), newest.isTenureFree {
+        let isLink = known.isLink(move)
+        guard let from = isLink ? soleHolder(at: move.at) ?? move.from : move.from ?? soleHolder(at: move.at),
+            from != move.to
+        else { return nil }
+        let newest = newestStatement(about: from, at: move.at)
+        if let newest, newest.isTenureFree {
             guard !move.isLogin, newest.isOn else { return nil }
             return effect(of: move, from: from, until: nil, isTenureFree: true)
         }
         guard let until = period(of: from, at: move.at) else { return nil }
         if move.isLogin, until < move.at { return nil }
+        // A link says who somebody is, not that the purchase goes on: what has ended does not pass on by it.
+        if isLink, newest?.isOn != true || until <= move.at { return nil }
         return effect(of: move, from: from, until: until, isTenureFree: false)
     }
 
@@ -130,36 +179,56 @@ struct EffectiveMoves {
     private func soleHolder(at time: Timestamp) -> Holder? {
         known.facts.last { $0.kind == .gain && $0.at < time }?.holder
     }
+
+    /// The newest statement about a holder at or before a time; on equal times the loss, then the one that is free of
+    /// tenures.
+    private func newestStatement(about holder: Holder, at time: Timestamp) -> Register? {
+        var newest: Register?
+        func take(_ register: Register) { if newest.map({ $0.yields(to: register) }) ?? true { newest = register } }
+        for register in known.registers where register.holder == holder && register.at <= time { take(register) }
+        for register in known.earlier where register.holder == holder && register.at <= time { take(register) }
+        for register in switchedOff where register.holder == holder && register.at <= time { take(register) }
+        for fact in known.facts where fact.holder == holder && fact.at <= time {
+            take(Register(holder: holder, at: fact.at, isOn: fact.kind == .gain, isTenureFree: false))
+        }
+        return newest
+    }
+
+    /// The holder from whom a nameless loss takes the purchase, besides the one that it is of: who was given it last and
+    /// still has it.
+    private func holder(at loss: NamelessFact) -> Holder? {
+        let holder =
+            loss.isTenureFree
+            ? (known.registers + known.earlier).filter { $0.isTenureFree && $0.isOn && $0.at <= loss.at }.max()?.holder
+            : known.facts.last { $0.kind == .gain && $0.at <= loss.at }?.holder
+        guard let holder, let newest = newestStatement(about: holder, at: loss.at) else { return nil }
+        return newest.isOn ? holder : nil
+    }
 }
 
 extension PurchaseState {
     /// Everybody who ever had the purchase, as far as is kept.
-    var everHolders: Set<Holder> { Set(registers.map(\.holder) + moves.map(\.to)) }
+    var everHolders: Set<Holder> {
+        Set(registers.map(\.holder) + moves.map(\.to) + own.map(\.holder) + names.map(\.holder))
+    }
 
     var effects: [EffectiveMoves.Effect] { moves.isEmpty ? [] : EffectiveMoves(self).effects }
+
+    /// Whether nameless facts after the move are of its new holder.
+    func isNaming(_ move: KeptMove, isEffective: Bool) -> Bool {
+        mayLackName && (isEffective || isLink(move)) && !isOwn(move.to)
+    }
 
     mutating func insert(_ move: KeptMove) {
         let index = moves.firstIndex { $0 >= move } ?? moves.endIndex
         if index == moves.endIndex || moves[index] != move { moves.insert(move, at: index) }
     }
 
-    /// The newest statement about a holder at or before a time; on equal times the loss, then the one that is free of
-    /// tenures.
-    fileprivate func newestStatement(about holder: Holder, at time: Timestamp) -> Register? {
-        var newest: Register?
-        func take(_ register: Register) { if newest.map({ $0.yields(to: register) }) ?? true { newest = register } }
-        for register in registers where register.holder == holder && register.at <= time { take(register) }
-        for register in earlier where register.holder == holder && register.at <= time { take(register) }
-        for fact in facts where fact.holder == holder && fact.at <= time {
-            take(Register(holder: holder, at: fact.at, isOn: fact.kind == .gain, isTenureFree: false))
-        }
-        return newest
-    }
-
     /// The time before which no webhook comes any more, counted from the newest event time, because there is no clock;
     /// and a minute more, by which a loss reaches back.
-    private var horizon: Timestamp? {
-        [facts.last?.at, moves.last?.at, registers.map(\.at).max()].compactMap { $0 }.max()?.advanced(
+    var horizon: Timestamp? {
+        let newest = [facts.last?.at, moves.last?.at, nameless.last?.at, registers.map(\.at).max()]
+        return newest.compactMap { $0 }.max()?.advanced(
             byMilliseconds: -(Limits.retryHorizonMilliseconds + Limits.ungrantedTenureMilliseconds))
     }
 
@@ -169,7 +238,7 @@ extension PurchaseState {
 
     /// Whether a move is older than those that became part of the facts.
     func comesTooLate(_ move: KeptMove) -> Bool {
-        if let horizon, move.at < horizon { return true }
+        if let horizon, move.at < horizon { return !isUnheard(move, before: horizon) }
         return moves.count >= Self.movesMax && moves.first.map { move < $0 } ?? false
     }
 
@@ -184,7 +253,7 @@ extension PurchaseState {
         if moves.isEmpty, earlier.isEmpty, named.isEmpty, unknownLines.isEmpty { return self }
         let timeline = Timeline(self)
         var next = self
-        next.settleMoves(most: 0)
+        next.settle(movesMost: 0)
         next.settleChanges(timeline)
         next.earlier = []
         next.named = [:]
@@ -192,17 +261,26 @@ extension PurchaseState {
         return next
     }
 
-    /// Makes the oldest moves part of the facts and registers, once no webhook can change what they do: those older
-    /// than the retry horizon, and those beyond the limit.
-    mutating func settleMoves(most: Int = Self.movesMax) {
-        guard let oldest = moves.first else { return }
-        let horizon = horizon ?? oldest.at
-        guard oldest.at < horizon || moves.count > most else { return }
-        let effects = EffectiveMoves(self).effects
-        while let move = moves.first, move.at < horizon || moves.count > most {
-            moves.removeFirst()
-            guard let effect = effects.first(where: { $0.move == move }) else { continue }
-            record(effect.reading)
+    /// Makes the oldest moves and nameless facts part of the facts and registers, once no webhook can change what they
+    /// do and whose they are: those older than the retry horizon, and those beyond the limits.
+    mutating func settle(movesMost: Int = Self.movesMax, namelessMost: Int = Self.namelessMax) {
+        let horizon = horizon ?? Timestamp(milliseconds: .min)
+        func isMoveDue() -> Bool { moves.count > movesMost || moves.first.map { $0.at < horizon } ?? false }
+        func isFactDue() -> Bool { nameless.count > namelessMost || nameless.first.map { $0.at < horizon } ?? false }
+        guard isMoveDue() || isFactDue() else { return }
+        let judged = EffectiveMoves(self)
+        while isMoveDue() {
+            let move = moves.removeFirst()
+            let effect = judged.effects.first { $0.move == move }
+            if let effect { record(effect.reading, isNaming: false) }
+            if isNaming(move, isEffective: effect != nil) {
+                insert(HolderName(at: move.at, isGain: true, holder: move.to))
+            }
+        }
+        // In the same order as the list that they are taken from.
+        for resolved in judged.resolved where isFactDue() {
+            nameless.removeFirst()
+            record(resolved.reading, isNaming: false)
         }
     }
 
