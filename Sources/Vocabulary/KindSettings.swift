@@ -27,6 +27,12 @@ package struct AppleSettings: Hashable, Sendable {
     /// `account_token`: whom a transaction's appAccountToken names.
     package let accountToken: AccountNaming
 
+    /// SHA-256 of Apple Root CA - G3 (apple.com/certificateauthority), which all chains of the App Store lead to.
+    package static let appleRoot: [UInt8] = [
+        0x63, 0x34, 0x3A, 0xBF, 0xB8, 0x9A, 0x6A, 0x03, 0xEB, 0xB5, 0x7E, 0x9B, 0x3F, 0x5F, 0xA7, 0xBE,
+        0x7C, 0x4F, 0x5C, 0x75, 0x6F, 0x30, 0x17, 0xB3, 0xA8, 0xC4, 0x88, 0xC3, 0x65, 0x3E, 0x91, 0x79,
+    ]
+
     package init(bundleIDs: [String], roots: [[UInt8]], accountToken: AccountNaming = .user) {
         self.bundleIDs = bundleIDs
         self.roots = roots

@@ -10,6 +10,10 @@ package enum SourceKind: String, Sendable, CaseIterable {
     case googlePlay = "google-play"
     case stripe
 
+    /// The kinds that a source can have. Of Google Play's webhooks the proof and the meaning are there, but nothing
+    /// fetches the keys that they are verified with.
+    package static let available = allCases.filter { $0 != .googlePlay }
+
     /// The kind that `send` uses by default.
     package static let usual = SourceKind.purchasely
 
@@ -28,10 +32,14 @@ package enum SourceKind: String, Sendable, CaseIterable {
         case .sessions:
             SourceTraits(authentications: [.signature, .none], merges: true, namesApp: true)
         case .apple:
-            SourceTraits(authentications: [.signature], namesApp: true, hasSecrets: false, mayLackName: true)
+            SourceTraits(
+                authentications: [.signature], namesApp: true, hasSecrets: false, signsWithCertificates: true,
+                mayLackName: true)
         case .googlePlay:
             SourceTraits(authentications: [.token], namesApp: true, hasSecrets: false, mayLackName: true)
-        case .stripe: SourceTraits(authentications: [.signature, .none], namesApp: true, mayLackName: true)
+        case .stripe:
+            SourceTraits(
+                authentications: [.signature, .none], namesApp: true, freshness: .seconds(300), mayLackName: true)
         }
     }
 }
@@ -52,6 +60,11 @@ package struct SourceTraits: Sendable {
     package var namesApp = false
     /// Whether it proves itself by a secret that both sides have.
     package var hasSecrets = true
+    /// Whether its signatures come with the certificates of their key.
+    package var signsWithCertificates = false
+    /// How old a signature may be where the source does not say so; nil: of any age, because the vendor repeats what it
+    /// signed once.
+    package var freshness: Duration?
     /// Whether its events may name no account, because a store itself sends them (Domain.md, "Nameless facts").
     package var mayLackName = false
 }
@@ -146,6 +159,10 @@ package struct DerivedTransfer: Sendable {
 
 /// A kind of source as the other modules see it, without knowing which one it is.
 package protocol SourceShape: Sendable {
+    /// Whether only the vendor can make a body, so that `format = "source"` sends a derived transfer in the standard
+    /// shape instead of `derivedBody`.
+    var isSealed: Bool { get }
+
     /// The original object with event name, event id, holder and `transferred_*` set as the vendor would have sent it,
     /// for `format = "source"`. Everything else stays unchanged.
     func derivedBody(from original: [UInt8], stating transfer: DerivedTransfer) -> [UInt8]
@@ -154,4 +171,8 @@ package protocol SourceShape: Sendable {
     func signatureHeaders(
         body: [UInt8], unixSeconds: Int64, authentication: Source.Authentication, secret: Secret
     ) -> [(name: String, value: String)]
+}
+
+extension SourceShape {
+    package var isSealed: Bool { false }
 }

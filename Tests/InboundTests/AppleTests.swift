@@ -35,7 +35,7 @@ struct AppleTests {
                     kind: .gain, holder: .user(AppleFixtures.token), at: AppleFixtures.signedAt,
                     until: AppleFixtures.expiresAt)
             ])
-        #expect(event.facts.allSatisfy(\.isNamed))
+        #expect(event.facts.allSatisfy { $0.isNamed })
         #expect(event.change == nil && event.links.isEmpty)
         #expect(event.body == body)
         #expect(event.decoded == Array(decoded.utf8))

@@ -1,3 +1,4 @@
+import CryptoExtras
 import Testing
 
 @testable import Inbound

@@ -3,6 +3,8 @@ package import Vocabulary
 
 /// Bodies in Apple's shape: derived ones, and samples for `posthouse send`.
 extension Apple {
+    package var isSealed: Bool { true }
+
     /// A transfer in the members of a notification, in clear: nobody but Apple can seal one. Receivers with
     /// `format = "source"` therefore get derived transfers in the standard shape; this is for whoever needs the
     /// original's members beside them.
@@ -38,6 +40,12 @@ extension Apple {
             // Making keys and signing with them do not fail.
             return Array("{}".utf8)
         }
+    }
+
+    package func signedSample(
+        _ request: SampleRequest, with chain: AppleChain, bundleID: String?
+    ) throws(AppleChain.Failure) -> [UInt8] {
+        try sample(request, chain: chain, bundleID: bundleID ?? Self.sampleBundleID, at: request.occurredAt)
     }
 
     /// A sample that is authentic for a source with the chain's root among its `roots` and `bundleID` among its

@@ -4,6 +4,8 @@ package import Vocabulary
 
 /// Bodies of Google Play: derived ones for `format = "source"`, invented ones for `posthouse send`.
 extension GooglePlay {
+    package var isSealed: Bool { true }
+
     /// A transfer in the shape of the format `standard`: a notification has no place for a holder, so a transfer in its
     /// own shape would name nobody.
     package func derivedBody(from original: [UInt8], stating transfer: DerivedTransfer) -> [UInt8] {

@@ -67,7 +67,7 @@ package struct Stripe: SourceAdapter {
     }
 
     private static func userKey(of source: Source) -> String {
-        if case .stripe(let settings) = source.settings { settings.userKey } else { StripeSnapshot.usualUserKey }
+        if case .stripe(let settings) = source.settings { settings.userKey } else { StripeSettings.usualUserKey }
     }
 
     private func statement(of snapshot: StripeSnapshot) throws(Unreadable) -> StripeStatement {

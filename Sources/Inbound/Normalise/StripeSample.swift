@@ -83,7 +83,7 @@ struct StripeSample {
     private func writeMetadata(to object: inout JSONWriter) {
         object.key("metadata")
         object.object { metadata in
-            if let user { metadata.member(StripeSnapshot.usualUserKey, user) }
+            if let user { metadata.member(StripeSettings.usualUserKey, user) }
         }
     }
 

@@ -2,8 +2,6 @@ internal import Vocabulary
 
 /// The envelope of a snapshot event (docs.stripe.com/api/events/object), and whom its objects name.
 struct StripeSnapshot {
-    /// The default of `user_key`.
-    static let usualUserKey = "user_id"
     /// The member of a checkout session that an app sets to its own id; as `user_key` it is this member.
     private static let clientReference = "client_reference_id"
 

@@ -2,6 +2,8 @@
 package enum Authenticity: Hashable, Sendable {
     case authentic
     case refused(Refusal)
+    /// Nothing is known that could decide it yet: the sender must try again. Answered 503.
+    case undecided
 
     /// Why a webhook is answered 401. For the journal: it names headers, never their contents or the secret's.
     package enum Refusal: String, Error, Hashable, Sendable, CaseIterable {
@@ -33,6 +35,19 @@ package enum Authenticity: Hashable, Sendable {
         case missingBundleID
         case foreignBundleID
         case foreignEnvironment
+
+        // ID tokens of Google (OpenID Connect Core 1.0 section 2), signed as JSON Web Tokens (RFC 7519).
+        case missingIDToken
+        case malformedIDToken
+        case wrongIDTokenAlgorithm
+        case unknownIDTokenKey
+        case wrongIDTokenSignature
+        case wrongIssuer
+        case wrongAudience
+        case wrongSender
+        case unverifiedSender
+        case expiredIDToken
+        case futureIDToken
     }
 }
 
@@ -68,6 +83,20 @@ extension Authenticity.Refusal: CustomStringConvertible {
         case .foreignBundleID: "the payload's bundle id is none of the source's; check the source's bundle_ids key"
         case .foreignEnvironment:
             "the payload's environment is neither Sandbox nor Production; only these two come from the App Store"
+        case .missingIDToken:
+            "no Authorization header with an ID token; enable authentication for the push subscription at Google"
+        case .malformedIDToken: "the Authorization header has no readable ID token"
+        case .wrongIDTokenAlgorithm: "the ID token is not signed with RS256"
+        case .unknownIDTokenKey: "the ID token names a key that is none of Google's"
+        case .wrongIDTokenSignature: "the ID token was not signed with the key that it names"
+        case .wrongIssuer: "the ID token was not issued by Google"
+        case .wrongAudience:
+            "the ID token was made for another audience than the source's; check the source's audience key"
+        case .wrongSender:
+            "the ID token was made for another service account than the source's; check the source's sender key"
+        case .unverifiedSender: "the ID token's service account is not verified"
+        case .expiredIDToken: "the ID token has expired"
+        case .futureIDToken: "the ID token was issued in the future; check this machine's clock"
         }
     }
 }

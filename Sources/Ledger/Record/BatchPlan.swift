@@ -109,10 +109,11 @@ struct BatchPlan {
     }
 
     /// Whether nothing that this plan writes says which purchase leads to the event from its holder. A holder that had
-    /// the purchase before and has nothing written now counts, too.
+    /// the purchase before and has nothing written now counts, too. An event without a holder is looked up by none.
     func isStray(_ new: New) -> Bool {
+        guard let holder = new.event.holder else { return false }
         guard let purchase = new.purchase else { return true }
-        return entitlements[EntitlementKey(holder: new.event.holder, purchase: purchase)] == nil
+        return entitlements[EntitlementKey(holder: holder, purchase: purchase)] == nil
     }
 
     // MARK: What is known of purchases and transactions
@@ -199,7 +200,7 @@ struct BatchPlan {
         let event = new.event
         let statement = MessageEnvelope.Statement(
             type: event.type, eventID: eventID(of: new), eventName: event.name, holder: event.holder,
-            resolvedUserID: resolved(event.holder, as: event),
+            resolvedUserID: event.holder.flatMap { resolved($0, as: event) },
             transfer: transfer.map { ($0.id.transferID, $0.from, $0.to) })
         let subject = MessageEnvelope.Subject(
             id: new.purchase, purchase: event.purchase, transaction: event.transaction)
@@ -230,12 +231,17 @@ struct BatchPlan {
             type: type, from: transfer.from, to: transfer.to, eventID: key.eventID,
             unnamedPurchase: isNamed ? nil : subject.purchase,
             unnamedTransaction: isNamed ? nil : subject.transaction)
+        let envelope = MessageEnvelope.write(statement, of: subject, causedBy: event)
+        let body = rules[event.scope.source].map { rules in
+            rules.shape.isSealed
+                ? envelope + event.body + Message.envelopeEnd
+                : rules.shape.derivedBody(from: event.body, stating: derived)
+        }
         messages.append(
             MessageRow(
                 key: key, cause: index, type: type, purchase: subject.id, purchaseKey: subject.purchase?.key,
                 storeTransactionID: subject.transaction?.storeTransactionID, transfer: transfer.id,
-                eventID: key.eventID, envelope: MessageEnvelope.write(statement, of: subject, causedBy: event),
-                derivedBody: rules[event.scope.source]?.shape.derivedBody(from: event.body, stating: derived)))
+                eventID: key.eventID, envelope: envelope, derivedBody: body))
     }
 
     private func resolved(_ holder: Holder, as event: Event) -> String? {

@@ -93,7 +93,7 @@ struct Rebuilding {
     private func known(before event: Event, in plan: BatchPlan) -> KnownBefore {
         let active = plan.entitlements.filter { $0.key.purchase == history.purchase && $0.value.access.isActive }
         return KnownBefore(
-            user: plan.holders.user(of: event.holder, scope: event.scope, at: event.occurredAt),
+            user: event.holder.flatMap { plan.holders.user(of: $0, scope: event.scope, at: event.occurredAt) },
             active: active.map(\.key.holder).sorted())
     }
 }

@@ -163,7 +163,8 @@ extension PurchaseState {
     /// however long ago, and nobody was named since.
     func isUnheard(_ move: KeptMove, before horizon: Timestamp) -> Bool {
         guard let own = own.first(where: { $0.holder == move.from }), move.at < own.since else { return false }
-        return !names.contains { move.at <= $0.at && $0.at < horizon }
+        let name = HolderName(at: move.at, isGain: true, holder: move.to)
+        return !names.contains { name <= $0 && $0.at < horizon }
     }
 
     /// The same knowledge as versions before read it: whose each nameless fact is, and how far each period reaches, by
