@@ -15,8 +15,8 @@ enum PurchaseStatement: Hashable, Sendable {
     }
 }
 
-/// The rules of Domain.md, "Transfers" and "Nameless facts", for gains, losses and links, over the whole set and without
-/// memory. Shares no code with the ledger.
+/// The rules of Domain.md, "Transfers" and "Nameless facts", for gains, losses and links, over the whole set and
+/// without memory. Shares no code with the ledger.
 struct NamelessModel {
     typealias Pair = TransferOracle.Pair
 
@@ -87,6 +87,9 @@ struct NamelessModel {
         if case .link(_, let to, _) = link { to } else { .anonymous("") }
     }
 
+    /// Whether nothing is known of the holder but a link.
+    func isMerelyLinked(_ holder: Holder) -> Bool { own[holder] == nil && !words.contains { $0.holder == holder } }
+
     // MARK: Whose it is
 
     private mutating func give(_ fact: Fact) {
@@ -133,7 +136,9 @@ struct NamelessModel {
         guard !isOneTime, let from = before.max(by: { ($0.at, $0.holder) < ($1.at, $1.holder) })?.holder, from != to,
             isOn(from, at: at)
         else { return }
-        let known = statements.filter { $0.holder == from && ($0.at < at || $0.at == at && ($0.isGain || $0.isRevoked)) }
+        let known = statements.filter {
+            $0.holder == from && ($0.at < at || $0.at == at && ($0.isGain || $0.isRevoked))
+        }
         let revoked = known.filter(\.isRevoked).map(\.at).max()
         guard let stated = lasting(known, since: revoked, isStated: true), stated > at else { return }
         statements.insert(

@@ -43,7 +43,8 @@ struct NamelessOrderTests {
         { .link(own, to: otherUser, at: seconds($0)) },
     ]
 
-    /// Times between two statements: within the period, at a late renewal, on both sides of the day that one may be late.
+    /// Times between two statements: within the period, at a late renewal, on both sides of the day that one may be
+    /// late.
     private static let gaps: [Int64] = [6 * hour, day + 5, day + 23 * hour, day + 25 * hour]
 
     /// Compares all orders and cuts of a history with the model, and their states with each other.
@@ -78,16 +79,15 @@ struct NamelessOrderTests {
         partitions(order) + [order.flatMap { [[$0], [$0]] }, order.map { [$0] } + order.reversed().map { [$0] }]
     }
 
-    @Test("Three statements of every kind and distance, in every order and cut", arguments: [false, true])
-    func three(isStore: Bool) {
+    @Test("Three statements of every kind and distance, in every order")
+    func three() {
         for first in Self.words {
             for second in Self.words {
                 for third in Self.words {
-                    for (near, far) in Self.gaps.flatMap({ near in Self.gaps.map { (near, $0) } }) {
-                        let history = [first(0), second(near), third(near + far)]
-                        if !isStore, !history.contains(where: Self.isNameless) { continue }
-                        Self.check(history, isStore: isStore, orders: permutations(history)) {
-                            partitions($0)
+                    for near in Self.gaps {
+                        for far in [Self.day + 5, Self.day + 25 * Self.hour] {
+                            let history = [first(0), second(near), third(near + far)]
+                            Self.check(history, isStore: true, orders: permutations(history)) { [$0.map { [$0] }] }
                         }
                     }
                 }
@@ -115,17 +115,19 @@ struct NamelessOrderTests {
     @Test("Four statements, drawn: every order, every cut, everything twice; also of a one-time purchase")
     func four() {
         var dice = Dice(state: 71)
-        for _ in 0..<700 {
+        for _ in 0..<250 {
             let history = Self.random(4, &dice)
             let kind: Purchase.Kind = dice.chance(20) ? .oneTime : .subscription
-            Self.check(history, kind: kind, isStore: true, orders: permutations(history), cuts: Self.cuts)
+            // Without its kind, a source is known by its first nameless fact.
+            let isStore = !history.contains(where: Self.isNameless) || dice.chance(50)
+            Self.check(history, kind: kind, isStore: isStore, orders: permutations(history), cuts: Self.cuts)
         }
     }
 
     @Test("Four statements and what comes months later: all of them are settled by then, whatever came first")
     func settled() {
         var dice = Dice(state: 73)
-        for _ in 0..<500 {
+        for _ in 0..<300 {
             let history = Self.random(4, &dice)
             let later = 60 * Self.day
             let words = [0, 2, 4, 5, 6, 8].map { Self.words[$0] }
@@ -134,7 +136,8 @@ struct NamelessOrderTests {
             }
             let end = [last(later), next(later + Self.day + 5)]
             let kind: Purchase.Kind = dice.chance(20) ? .oneTime : .subscription
-            Self.check(history + end, kind: kind, isStore: true, orders: permutations(history).map { $0 + end }) { order in
+            let orders = permutations(history).map { $0 + end }
+            Self.check(history + end, kind: kind, isStore: true, orders: orders) { order in
                 [order.map { [$0] }, [Array(order.prefix(4)), Array(order.suffix(2))]]
             }
         }
@@ -143,9 +146,9 @@ struct NamelessOrderTests {
     @Test("Up to nine statements, drawn and shuffled")
     func many() {
         var dice = Dice(state: 79)
-        for _ in 0..<1_500 {
+        for _ in 0..<1_000 {
             let history = Self.random(Int.random(in: 5...9, using: &dice), &dice)
-            let orders = (0..<4).map { _ in history.shuffled(using: &dice) }
+            let orders = (0..<3).map { _ in history.shuffled(using: &dice) }
             Self.check(history, isStore: true, orders: orders) { [$0.map { [$0] }] }
         }
     }

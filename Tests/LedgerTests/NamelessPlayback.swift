@@ -3,8 +3,8 @@ import Vocabulary
 
 @testable import Ledger
 
-/// Everything that one order of arrival leads to where events may name nobody. The state is written and read again after
-/// each webhook, as the database does; links are kept and looked up as recording does.
+/// Everything that one order of arrival leads to where events may name nobody. The state is written and read again
+/// after each webhook, as the database does; links are kept and looked up as recording does.
 struct NamelessPlayback {
     private(set) var state = PurchaseState()
     private(set) var announced: [AnnouncedTransfer] = []
@@ -73,9 +73,15 @@ struct NamelessPlayback {
         return knowledge
     }
 
-    /// Whether it led to what the model says. What was announced and is void stays announced.
+    /// Whether it led to what the model says. What was announced and is void stays announced. Of somebody whom only an
+    /// old link names, and who never had the purchase, nothing need be known.
     func agrees(with model: NamelessModel) -> Bool {
-        guard isReadBack, isAnnouncedOnce, access == model.access else { return false }
+        let isAccess = model.access.allSatisfy { holder, access in
+            self.access[holder] == access || model.isMerelyLinked(holder) && self.access[holder]?.isActive != true
+        }
+        guard isReadBack, isAnnouncedOnce, isAccess, access.keys.allSatisfy({ model.access[$0] != nil }) else {
+            return false
+        }
         if voids.isEmpty { return numbers == model.numbers }
         for (pair, number) in model.numbers where numbers[pair, default: 0] < number { return false }
         return state.announced.allSatisfy { entry in

@@ -268,6 +268,7 @@ final class Daemon: Sendable {
         "shop": SourceRules(shape: TestShape()), "moving": SourceRules(shape: TestShape()),
         "shared": SourceRules(shape: TestShape(), ownership: .installAndIdentity),
         "sealed": SourceRules(shape: TestShape(isSealed: true)),
+        "store": SourceRules(shape: TestShape(), mayLackName: true),
     ]
 
     func recorder(_ recordQueue: RecordQueue) -> Recorder {

@@ -181,8 +181,8 @@ extension PurchaseState {
                 + earlier.map(\.holder) + own.map(\.holder) + nameless.map(\.holder) + names.map(\.holder))
     }
 
-    /// Returns the same state with holders whom nobody knows: who held the purchase in between still decides who holds it now,
-    /// and announced transfers are not announced again. Whoever is erased again gets the same name as before; states
+    /// Returns the same state with holders whom nobody knows: who held the purchase in between still decides who holds
+    /// it now, and announced transfers are not announced again. Whoever is erased again gets the same name as before; states
     /// that become one are merged by the rules of recording.
     func renaming(_ ids: [ErasedID]) -> PurchaseState {
         let standIns = Dictionary(firstOf: ids.map { ($0.holder, $0.standIn) })

@@ -466,8 +466,8 @@ extension BatchPlan {
 }
 
 extension Event {
-    /// The keys of changes that can concern the purchase that the event names, with the time from which they can. A link
-    /// of the holder of a nameless fact counts however old it is.
+    /// The keys of changes that can concern the purchase that the event names, with the time from which they can. A
+    /// link of the holder of a nameless fact counts however old it is.
     var wantedChanges: [KnownChanges.Key: Timestamp] {
         var wanted: [KnownChanges.Key: Timestamp] = [:]
         for fact in facts {

@@ -22,9 +22,9 @@ package enum LedgerForm: Int32, Comparable, Sendable {
     /// Events and messages lie in periods (`PeriodSwitch`). No row looks different, but versions before name a unique
     /// index over messages that is gone then.
     case five = 5
-    /// The state of a purchase whose events may name no account says which facts are nameless. Versions before would take
-    /// those for facts of the purchase's own anonymous holder, and refuse the state (`PurchaseState.bytes`). No table
-    /// is another: it needs no switch of its own, but those before it.
+    /// The state of a purchase whose events may name no account says which facts are nameless (`PurchaseState.bytes`).
+    /// Versions before cannot judge those, and refuse such a state. No table is another: it needs no switch of its own,
+    /// but those before it.
     case six = 6
 
     package static let current = LedgerForm.six

@@ -194,8 +194,8 @@ struct EffectiveMoves {
         return newest
     }
 
-    /// The holder from whom a nameless loss takes the purchase, besides the one that it is of: who was given it last and
-    /// still has it.
+    /// The holder from whom a nameless loss takes the purchase, besides the one that it is of: who was given it last
+    /// and still has it.
     private func holder(at loss: NamelessFact) -> Holder? {
         let holder =
             loss.isTenureFree

@@ -51,9 +51,11 @@ extension PurchaseState {
         }
     }
 
-    private var checkedLines: [UInt8] {
-        let lines = lines
-        return Array((mayLackName ? "3\t" : "2\t").utf8) + Self.checksum(lines[...]) + [UInt8(ascii: "\n")] + lines
+    private var checkedLines: [UInt8] { Self.sealed(version: mayLackName ? 3 : 2, lines) }
+
+    /// Lines behind the version and their checksum.
+    static func sealed(version: Int, _ lines: [UInt8]) -> [UInt8] {
+        Array("\(version)\t".utf8) + checksum(lines[...]) + [UInt8(ascii: "\n")] + lines
     }
 
     /// The first eight bytes of the lines' SHA-256, as lower-case hex.
