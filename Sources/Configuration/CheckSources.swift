@@ -77,11 +77,12 @@ extension Check {
     private mutating func kind(of view: TableView) -> SourceKind? {
         guard let text = string("kind", of: view) else { return nil }
         if let kind = SourceKind(rawValue: text.value) {
-            if SourceKind.available.contains(kind) { return kind }
-            report.error(
-                "kind `\(kind.rawValue)` cannot be used yet: this version has no keys to verify its webhooks with",
-                at: text.span)
-            return nil
+            if !SourceKind.available.contains(kind) {
+                report.error(
+                    "kind `\(kind.rawValue)` cannot be used yet: this version has no keys to verify its webhooks with",
+                    at: text.span)
+            }
+            return kind
         }
         let kinds = SourceKind.available.map(\.rawValue)
         let near = NearMiss.suffix(text.value, among: kinds)

@@ -128,38 +128,6 @@ import Vocabulary
         #expect(try relay.database.count("quarantine") == 0)
     }
 
-    @Test("send makes the certificates of a store; only a source that has their root takes what they sign")
-    func certificates() throws {
-        let directory = try ScratchDirectory()
-        let token = "0a1b2c3d-0000-4000-8000-00000000000f"
-        func send(_ arguments: [String], chain: String) throws -> ChildProcess {
-            let child = try ChildProcess(
-                [
-                    try Relay.binary.get(), "send", "--kind", "apple", "--event", "SUBSCRIBED/INITIAL_BUY", "--user",
-                    token, "--chain", "\(directory.path)/\(chain)",
-                ] + arguments)
-            #expect(child.waitForEnd(30) != nil)
-            return child
-        }
-        let printed = try send(["--url", "http://127.0.0.1/ingest/s", "--print"], chain: "own")
-        let line = try #require(printed.errors.first)
-        #expect(line.hasPrefix("made the certificates in ") && printed.output.count == 1, "\(printed.errors)")
-        let roots = try #require(line.firstMatch(of: /roots = (\["sha256:[0-9a-f]{64}"\])$/)).output.1
-        let settings = ["bundle_ids": #"["com.example.app"]"#, "roots": String(roots)]
-        let relay = try Relay.running([], sources: [.init(name: "s", kind: "apple", secrets: [], settings: settings)])
-        defer { relay.end() }
-        let url = ["--url", "http://127.0.0.1:\(relay.port)/ingest/s"]
-        let own = try send(url, chain: "own")
-        #expect(own.output == ["SUBSCRIBED/INITIAL_BUY was answered 200"], "\(own.errors)")
-        #expect(own.errors.first?.hasPrefix("found the certificates in ") == true)
-        let foreign = try send(url, chain: "foreign")
-        #expect(foreign.waitForEnd(1) == .exited(1) && foreign.errors.contains { $0.contains("answered 401") })
-        let otherApp = try send(url + ["--bundle-id", "com.example.other"], chain: "own")
-        #expect(otherApp.errors.contains { $0.contains("bundle_ids") }, "\(otherApp.errors)")
-        #expect(try relay.database.count("events", where: "holder = 'user:\(token)'") == 1)
-        #expect(try relay.database.count("events") == 1 && relay.database.count("quarantine") == 0)
-    }
-
     @Test("replay --until replays what was settled before, and nothing after")
     func until() throws {
         let receiver = try Receiver()
