@@ -113,7 +113,10 @@ struct StripeCustomerTests {
         let event = try stripe(Fixtures.customer(customer.name, previous: customer.previous))
         #expect(event.type == "customer." + customer.name && event.holder == .user("ada"))
         #expect(event.links == (customer.isLinked ? [HolderLink(anonymousID: "cus_1", userID: "ada")] : []))
-        #expect(event.purchase == nil && event.facts.isEmpty && event.change == nil)
+        #expect(event.purchase == nil && event.facts.isEmpty)
+        // It is about every purchase of the customer.
+        let change = HolderChange.move(from: [.anonymous("cus_1")], to: .user("ada"), isNative: false)
+        #expect(event.change == (customer.isLinked ? change : nil))
     }
 
     @Test("A customer without a user is anonymous, and links nobody")

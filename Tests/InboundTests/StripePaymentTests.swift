@@ -134,6 +134,7 @@ struct StripePaymentTests {
                     status: nil))
         #expect(event.facts == [Fact(kind: .gain, holder: .user("ada"), at: Self.paidAt)])
         #expect(event.links == [HolderLink(anonymousID: "cus_1", userID: "ada")])
+        #expect(event.change == .move(from: [.anonymous("cus_1")], to: .user("ada"), isNative: false))
     }
 
     @Test(
