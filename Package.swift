@@ -21,6 +21,9 @@ let nioEmbedded: Target.Dependency = .product(name: "NIOEmbedded", package: "swi
 let nioTLSEvents: Target.Dependency = .product(name: "NIOTLS", package: "swift-nio")
 let nioTLS: Target.Dependency = .product(name: "NIOSSL", package: "swift-nio-ssl")
 let crypto: Target.Dependency = .product(name: "Crypto", package: "swift-crypto")
+let cryptoExtras: Target.Dependency = .product(name: "CryptoExtras", package: "swift-crypto")
+let certificates: Target.Dependency = .product(name: "X509", package: "swift-certificates")
+let asn1: Target.Dependency = .product(name: "SwiftASN1", package: "swift-asn1")
 
 // The order of the targets is the way an event takes: HTTPServer and Inbound, the Ledger over Postgres, Outbound and
 // HTTPClient.
@@ -31,6 +34,8 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-nio", exact: "2.101.2"),
         .package(url: "https://github.com/apple/swift-nio-ssl", exact: "2.37.6"),
         .package(url: "https://github.com/apple/swift-crypto", exact: "4.5.2"),
+        .package(url: "https://github.com/apple/swift-certificates", exact: "1.21.1"),
+        .package(url: "https://github.com/apple/swift-asn1", exact: "1.7.4"),
         .package(url: "https://github.com/apple/swift-argument-parser", exact: "1.8.2"),
         .package(url: "https://github.com/apple/swift-system", exact: "1.8.1"),
         .package(url: "https://github.com/swiftlang/swift-subprocess", exact: "1.0.2", traits: []),
@@ -73,7 +78,10 @@ let package = Package(
 
         // The way of an event.
         .target(
-            name: "Inbound", dependencies: ["Vocabulary", "JSONText", "HTTPServer", "Ledger", crypto],
+            name: "Inbound",
+            dependencies: [
+                "Vocabulary", "JSONText", "HTTPServer", "Ledger", crypto, cryptoExtras, certificates, asn1,
+            ],
             swiftSettings: sharedSettings),
         .target(
             name: "Ledger", dependencies: ["Vocabulary", "JSONText", "Postgres", crypto],
@@ -126,7 +134,10 @@ let package = Package(
             ("HTTPClient", ["Vocabulary", nio, nioPosix, nioTLS]),
             ("Cluster", ["Vocabulary"]),
             ("Configuration", ["Vocabulary"]),
-            ("Inbound", ["JSONText", "Vocabulary", crypto]),
+            (
+                "Inbound",
+                ["HTTPServer", "JSONText", "Ledger", "Vocabulary", nio, crypto, cryptoExtras, certificates, asn1]
+            ),
             ("Ledger", ["Vocabulary", "JSONText", "Postgres", "TestSupport"]),
             ("Doctor", ["Configuration", "Ledger", "Linux", "Vocabulary"]),
             ("Outbound", ["HTTPClient", "Ledger", "Postgres", "Vocabulary", nio, nioPosix, crypto]),

@@ -44,7 +44,11 @@ extension Check {
     }
 
     /// Reads `freshness`. A token carries no time: only a signature says when the webhook was signed.
-    mutating func freshness(of view: TableView, _ authentication: Source.Authentication) -> Duration? {
+    mutating func freshness(
+        of view: TableView, _ kind: SourceKind?, _ authentication: Source.Authentication
+    ) -> Duration? {
+        guard hasMeaning("freshness", of: view, kind, where: { $0.hasSecrets }) else { return nil }
+        guard view["freshness"] != nil else { return authentication == .signature ? kind?.traits.freshness : nil }
         guard let text = string("freshness", of: view), text.value != "off" else { return nil }
         let freshness = duration(text, "freshness", view, in: ConfigurationLimits.freshness)
         if freshness != nil, authentication == .token {
@@ -75,14 +79,15 @@ extension Check {
 
     /// False, and an error, for a key that is there and means nothing for this kind.
     @discardableResult
-    private mutating func hasMeaning(
+    mutating func hasMeaning(
         _ key: String, of view: TableView, _ kind: SourceKind?, where means: (SourceTraits) -> Bool
     ) -> Bool {
         guard let entry = view[key], let kind, !means(kind.traits) else { return true }
-        let kinds = SourceKind.allCases.filter { means($0.traits) }.map { "`\($0.rawValue)`" }
+        let kinds = SourceKind.available.filter { means($0.traits) }.map { "`\($0.rawValue)`" }
+        let others = kinds.count > 2 ? kinds.dropLast().joined(separator: ", ") + " and " + (kinds.last ?? "") : ""
+        let only = others.isEmpty ? kinds.joined(separator: " and ") : others
         report.error(
-            "`\(key)` means nothing for kind `\(kind.rawValue)`, only for \(kinds.joined(separator: " and ")); remove it",
-            at: entry.keySpan)
+            "`\(key)` means nothing for kind `\(kind.rawValue)`, only for \(only); remove it", at: entry.keySpan)
         return false
     }
 

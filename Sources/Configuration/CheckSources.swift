@@ -23,19 +23,36 @@ extension Check {
     private mutating func source(_ view: TableView, name: String?) -> Source? {
         let kind = kind(of: view)
         let authentication = authentication(of: view, kind)
-        let secrets = secretNodes(of: view, isRequired: authentication != Source.Authentication.none)
-            .compactMap { secret($0, key: view["secret"] == nil ? "secrets" : "secret") }
+        let secrets = sharedSecrets(of: view, kind, authentication)
         let app = identifier("app", of: view)
         let environment = identifier("environment", of: view)
         if let environment { environmentIsKnown(environment) }
-        let freshness = freshness(of: view, authentication)
+        let freshness = freshness(of: view, kind, authentication)
         let policy = policy(of: view, kind)
+        let settings = kindSettings(of: view, kind)
         guard let name, let kind else { return nil }
         return Source(
             name: name, kind: kind, authentication: authentication, secrets: secrets, app: app?.value,
             defaultEnvironment: environment?.value, freshness: freshness,
             ownership: policy.ownership, restore: policy.restore ?? .transfer, merges: policy.merges ?? false,
-            renamedEvents: policy.renamedEvents)
+            renamedEvents: policy.renamedEvents, settings: settings)
+    }
+
+    /// The secrets that both sides have.
+    private mutating func sharedSecrets(
+        of view: TableView, _ kind: SourceKind?, _ authentication: Source.Authentication
+    ) -> [Secret] {
+        if let kind, !kind.traits.hasSecrets {
+            for key in ["secret", "secrets"] {
+                guard let entry = view[key] else { continue }
+                report.error(
+                    "`\(key)` means nothing for kind `\(kind.rawValue)`, whose webhooks are signed by the store itself; "
+                        + "remove it", at: entry.keySpan)
+            }
+            return []
+        }
+        return secretNodes(of: view, isRequired: authentication != Source.Authentication.none)
+            .compactMap { secret($0, key: view["secret"] == nil ? "secrets" : "secret") }
     }
 
     /// Reads a name. A source's is part of every event key and purchase key.
@@ -59,8 +76,15 @@ extension Check {
 
     private mutating func kind(of view: TableView) -> SourceKind? {
         guard let text = string("kind", of: view) else { return nil }
-        if let kind = SourceKind(rawValue: text.value) { return kind }
-        let kinds = SourceKind.allCases.map(\.rawValue)
+        if let kind = SourceKind(rawValue: text.value) {
+            if !SourceKind.available.contains(kind) {
+                report.error(
+                    "kind `\(kind.rawValue)` cannot be used yet: this version has no keys to verify its webhooks with",
+                    at: text.span)
+            }
+            return kind
+        }
+        let kinds = SourceKind.available.map(\.rawValue)
         let near = NearMiss.suffix(text.value, among: kinds)
         let hint = near.isEmpty ? "; there are \(kinds.map { "`\($0)`" }.joined(separator: ", "))" : near
         report.error("unknown kind \(Quote.value(text.value))\(hint)", at: text.span)

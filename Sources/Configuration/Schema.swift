@@ -95,6 +95,10 @@ enum Schema {
                 #"a table from names that are sent to the platform's own such as { "my_trial" = "trial_started" }"#,
                 holdsNames: true),
             Key("freshness", duration("5m") + #" or "off""#),
+            Key("bundle_ids", #"an array of bundle ids such as ["com.example.app"]"#),
+            Key("roots", #"an array of SHA-256 fingerprints of certificates such as ["sha256:63343abf…"]"#),
+            Key("account_token", #""user" or "anonymous""#),
+            Key("user_key", #"a key of Stripe's metadata such as "user_id""#),
         ])
     static let integration = Table(
         "integration", isRepeated: true,

@@ -14,13 +14,20 @@ struct InboundPath: Sendable {
     let now: @Sendable () -> Timestamp
     let observe: Observer
 
+    private static let undecided = "the keys by which its webhooks are verified are not known yet"
+
     func take(_ request: IncomingRequest, acknowledge: @escaping @Sendable (HTTPAnswer) -> Void) {
         Failpoint.reach(.webhookRead)
         let authenticity = adapter.authenticate(
             header: { request.head.first($0) }, body: request.body, source: source, now: now())
-        if case .refused(let refusal) = authenticity {
+        switch authenticity {
+        case .authentic: break
+        case .refused(let refusal):
             observe(.refused(source: source.name, status: 401, reason: "\(refusal)"))
             return acknowledge(.unauthentic(refusal))
+        case .undecided:
+            observe(.refused(source: source.name, status: 503, reason: Self.undecided))
+            return acknowledge(.undecided)
         }
         if let answer = adapter.handshake(request.body) { return acknowledge(.json(200, answer)) }
         let item: RecordQueue.Item

@@ -24,10 +24,13 @@ package struct Fact: Hashable, Sendable {
     package let isRevoked: Bool
     /// `is_family_shared` of this event.
     package let isFamilyShared: Bool
+    /// False: the event names no account, and `holder` is an anonymous one of the purchase's own. The fact is that of
+    /// whoever was named last at or before it; only while nobody is, that of `holder`.
+    package let isNamed: Bool
 
     package init(
         kind: Kind, holder: Holder, counterpart: Holder? = nil, at: Timestamp, until: Timestamp? = nil,
-        isRevoked: Bool = false, isFamilyShared: Bool = false
+        isRevoked: Bool = false, isFamilyShared: Bool = false, isNamed: Bool = true
     ) {
         self.kind = kind
         self.holder = holder
@@ -36,6 +39,7 @@ package struct Fact: Hashable, Sendable {
         self.until = until
         self.isRevoked = isRevoked
         self.isFamilyShared = isFamilyShared
+        self.isNamed = isNamed
     }
 }
 
@@ -48,7 +52,8 @@ package struct Event: Sendable {
     package let name: String
     /// Purchasely's v3 name of the event: what `events` globs match, and the value of `type`.
     package let type: String
-    package let holder: Holder
+    /// Nil: the event names neither a purchase nor anybody.
+    package let holder: Holder?
     /// `event_created_at_ms`.
     package let occurredAt: Timestamp
     /// Whether the vendor says that a repeated webhook has the same time.
@@ -63,13 +68,18 @@ package struct Event: Sendable {
     package let change: HolderChange?
     /// The users that its anonymous holders are known to be, as of the event time.
     package let links: [HolderLink]
+    /// What a sealed body says, as a JSON object; nil: the body is not sealed.
+    package let decoded: [UInt8]?
+    /// What a vendor's API answered, stored beside the body; nil: none was asked.
+    package let answer: [UInt8]?
     /// The body, byte for byte as it was signed.
     package let body: [UInt8]
 
     package init(
-        scope: Scope, vendorEventID: String?, name: String, type: String, holder: Holder, occurredAt: Timestamp,
+        scope: Scope, vendorEventID: String?, name: String, type: String, holder: Holder?, occurredAt: Timestamp,
         isTimeRepeated: Bool = false, purchase: Purchase?, transaction: Transaction?, facts: [Fact] = [],
-        change: HolderChange? = nil, links: [HolderLink] = [], body: [UInt8]
+        change: HolderChange? = nil, links: [HolderLink] = [], decoded: [UInt8]? = nil, answer: [UInt8]? = nil,
+        body: [UInt8]
     ) {
         self.scope = scope
         self.vendorEventID = vendorEventID
@@ -83,6 +93,8 @@ package struct Event: Sendable {
         self.facts = facts
         self.change = change
         self.links = links
+        self.decoded = decoded
+        self.answer = answer
         self.body = body
     }
 }

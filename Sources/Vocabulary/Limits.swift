@@ -175,6 +175,9 @@ package enum Limits {
     /// How long before its first loss a holder without a known gain is assumed to have held the purchase (Domain.md,
     /// "Transfers").
     package static let ungrantedTenureMilliseconds: Int64 = 60_000
+    /// How far past its stated end a named holder's period reaches, where events may name no account: the next period
+    /// is stated at its renewal, seconds or hours late (Domain.md, "Nameless facts").
+    package static let lateNameMilliseconds: Int64 = 24 * 3_600_000
     /// Longest retry horizon of a source (Purchasely's 20 days 10 hours, rounded up); older facts may be dropped
     /// (Domain.md, "State of a purchase").
     package static let retryHorizonMilliseconds: Int64 = 21 * 86_400_000

@@ -6,6 +6,13 @@ package enum SourceKind: String, Sendable, CaseIterable {
     case revenuecat
     case adapty
     case sessions
+    case apple
+    case googlePlay = "google-play"
+    case stripe
+
+    /// The kinds that a source can have. Of Google Play's webhooks the proof and the meaning are there, but nothing
+    /// fetches the keys that they are verified with.
+    package static let available = allCases.filter { $0 != .googlePlay }
 
     /// The kind that `send` uses by default.
     package static let usual = SourceKind.purchasely
@@ -24,6 +31,15 @@ package enum SourceKind: String, Sendable, CaseIterable {
         case .adapty: SourceTraits(authentications: [.token, .none], renamesEvents: true)
         case .sessions:
             SourceTraits(authentications: [.signature, .none], merges: true, namesApp: true)
+        case .apple:
+            SourceTraits(
+                authentications: [.signature], namesApp: true, hasSecrets: false, signsWithCertificates: true,
+                mayLackName: true)
+        case .googlePlay:
+            SourceTraits(authentications: [.token], namesApp: true, hasSecrets: false, mayLackName: true)
+        case .stripe:
+            SourceTraits(
+                authentications: [.signature, .none], namesApp: true, freshness: .seconds(300), mayLackName: true)
         }
     }
 }
@@ -42,6 +58,15 @@ package struct SourceTraits: Sendable {
     package var renamesEvents = false
     /// Whether its events can name their app, which is part of every key.
     package var namesApp = false
+    /// Whether it proves itself by a secret that both sides have.
+    package var hasSecrets = true
+    /// Whether its signatures come with the certificates of their key.
+    package var signsWithCertificates = false
+    /// How old a signature may be where the source does not say so; nil: of any age, because the vendor repeats what it
+    /// signed once.
+    package var freshness: Duration?
+    /// Whether its events may name no account, because a store itself sends them (Domain.md, "Nameless facts").
+    package var mayLackName = false
 }
 
 /// A configured sender of webhooks: one `[[source]]`, checked.
@@ -74,11 +99,13 @@ package struct Source: Sendable, Hashable {
     package let merges: Bool
     /// Event names configured at the vendor, each with the vendor's default name for it.
     package let renamedEvents: [String: String]
+    package let settings: KindSettings
 
     package init(
         name: String, kind: SourceKind, authentication: Authentication, secrets: [Secret], app: String?,
         defaultEnvironment: String?, freshness: Duration?, ownership: Ownership? = nil,
-        restore: RestoreStrategy = .transfer, merges: Bool = false, renamedEvents: [String: String] = [:]
+        restore: RestoreStrategy = .transfer, merges: Bool = false, renamedEvents: [String: String] = [:],
+        settings: KindSettings = .none
     ) {
         self.name = name
         self.kind = kind
@@ -91,6 +118,7 @@ package struct Source: Sendable, Hashable {
         self.restore = restore
         self.merges = merges
         self.renamedEvents = renamedEvents
+        self.settings = settings
     }
 
     /// Whether a login stated by the app's backend moves the purchases of the anonymous holder: always, unless the kind
@@ -131,6 +159,10 @@ package struct DerivedTransfer: Sendable {
 
 /// A kind of source as the other modules see it, without knowing which one it is.
 package protocol SourceShape: Sendable {
+    /// Whether only the vendor can make a body, so that `format = "source"` sends a derived transfer in the standard
+    /// shape instead of `derivedBody`.
+    var isSealed: Bool { get }
+
     /// The original object with event name, event id, holder and `transferred_*` set as the vendor would have sent it,
     /// for `format = "source"`. Everything else stays unchanged.
     func derivedBody(from original: [UInt8], stating transfer: DerivedTransfer) -> [UInt8]
@@ -139,4 +171,8 @@ package protocol SourceShape: Sendable {
     func signatureHeaders(
         body: [UInt8], unixSeconds: Int64, authentication: Source.Authentication, secret: Secret
     ) -> [(name: String, value: String)]
+}
+
+extension SourceShape {
+    package var isSealed: Bool { false }
 }

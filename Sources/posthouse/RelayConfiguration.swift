@@ -64,7 +64,9 @@ extension OpenListeners.Handlers {
 
 extension SourceRules {
     init(_ source: Source) {
-        self.init(shape: SourceAdapters.adapter(for: source.kind), ownership: source.ownership)
+        self.init(
+            shape: SourceAdapters.adapter(for: source.kind), ownership: source.ownership,
+            mayLackName: source.kind.traits.mayLackName)
     }
 
     static func byName(_ configuration: Configuration) -> [String: SourceRules] {

@@ -36,6 +36,7 @@ import Vocabulary
             "/run/credentials/posthouse/purchasely-secret-old": Harness.file("older\n"),
             "/run/credentials/posthouse/qonversion-token": Harness.file("qonversion's\n"),
             "/run/credentials/posthouse/app-secret": Harness.file("the app's\n"),
+            "/run/credentials/posthouse/stripe-secret": Harness.file("whsec_abc\n"),
             "/run/credentials/posthouse/api-token": Harness.file("0123456789abcdef\n"),
             "/run/credentials/posthouse/backend-secret": Harness.file(Harness.signingKey + "\n"),
             "/run/credentials/posthouse/backend-secret-old": Harness.file(Harness.signingKey),
@@ -100,10 +101,11 @@ import Vocabulary
         #expect(source.freshness == plainSource.freshness)
         for kind in SourceKind.allCases where kind != source.kind {
             guard let said = said.sources.first(where: { $0.kind == kind }) else { continue }
-            let text = Harness.minimal.replacing("kind = \"purchasely\"", with: "kind = \"\(kind.rawValue)\"")
+            let text = SourceTraitsTests.text(kind.rawValue)
             let plain = try #require(Harness().check(text).configuration?.sources.first)
             #expect(said.authentication == plain.authentication && said.ownership == plain.ownership)
             #expect(said.restore == plain.restore && said.merges == plain.merges)
+            #expect(said.freshness == plain.freshness && said.settings == plain.settings)
         }
         let (stated, plain) = (try #require(said.integrations.first), try #require(silent.integrations.first))
         #expect(stated.format == plain.format)

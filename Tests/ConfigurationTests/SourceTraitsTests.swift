@@ -13,6 +13,8 @@ import Vocabulary
         var restores = false
         var merges = false
         var renames = false
+        var hasSecret = true
+        var freshness: Duration?
         var testDescription: String { kind }
     }
 
@@ -25,14 +27,22 @@ import Vocabulary
         Row(kind: "revenuecat", auths: ["token", "signature", "none"], ownerships: ["exclusive"]),
         Row(kind: "adapty", auths: ["token", "none"], ownerships: ["exclusive"], renames: true),
         Row(kind: "sessions", auths: ["signature", "none"], ownerships: ["exclusive"], merges: true),
+        Row(kind: "apple", auths: ["signature"], ownerships: ["exclusive"], hasSecret: false),
+        Row(kind: "stripe", auths: ["signature", "none"], ownerships: ["exclusive"], freshness: .seconds(300)),
     ]
 
-    static func check(_ kind: String, _ lines: String = "") -> LoadOutcome {
-        Harness().check(Harness.with(source: lines).replacing("kind = \"purchasely\"", with: "kind = \"\(kind)\""))
+    /// A source of a kind, with the keys that it needs in four lines, and more lines after them.
+    static func text(_ kind: String, _ lines: String = "") -> String {
+        let text = Harness.with(source: lines).replacing("kind = \"purchasely\"", with: "kind = \"\(kind)\"")
+        guard kind == "apple" else { return text }
+        return text.replacing(
+            "secret = { env = \"S\" }", with: "bundle_ids = [\"com.example.app\"]", maxReplacements: 1)
     }
 
+    static func check(_ kind: String, _ lines: String = "") -> LoadOutcome { Harness().check(text(kind, lines)) }
+
     @Test func everyKindHasARow() {
-        #expect(Self.rows.map(\.kind) == SourceKind.allCases.map(\.rawValue))
+        #expect(Self.rows.map(\.kind) == SourceKind.available.map(\.rawValue))
     }
 
     @Test(arguments: rows) func theDefaults(_ row: Row) throws {
@@ -42,6 +52,7 @@ import Vocabulary
         #expect(source.kind.rawValue == row.kind)
         #expect(source.authentication.rawValue == row.auths.first)
         #expect(source.ownership.rawValue == row.ownerships.first)
+        #expect(source.freshness == row.freshness && source.secrets.isEmpty == !row.hasSecret)
         #expect(source.restore == .transfer && !source.merges && source.renamedEvents.isEmpty)
     }
 

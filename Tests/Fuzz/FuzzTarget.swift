@@ -30,7 +30,7 @@ enum FuzzTarget: String, CaseIterable {
         guard let choice = input.first else { return }
         let rest = Array(input.dropFirst())
         switch self {
-        case .body: BodyTarget.run(Int(choice) % 8, rest)
+        case .body: BodyTarget.run(Int(choice &- UInt8(ascii: "0")) % 11, rest)
         case .wire: WireTarget.run(Int(choice) % 4, rest)
         case .configuration: ConfigurationTarget.run(isServing: choice.isMultiple(of: 2), rest)
         case .texts: TextsTarget.run(Int(choice) % 8, rest)

@@ -47,8 +47,8 @@ enum WireTarget {
 
     // MARK: What sources send
 
-    /// Each kind with each way to prove itself.
-    private static let sources: [Source] = SourceKind.allCases.flatMap { kind in
+    /// Each kind that has a secret with each way to prove itself.
+    private static let sources: [Source] = SourceKind.allCases.filter(\.traits.hasSecrets).flatMap { kind in
         kind.traits.authentications.filter { $0 != .none }.map { authentication in
             Source(
                 name: "fuzz", kind: kind, authentication: authentication, secrets: [Secret(key)], app: nil,

@@ -125,7 +125,7 @@ import Vocabulary
                 let event = try Apphud().normalise(bytes, header: { _ in nil }, from: ApphudFixtures.source)
                 read += 1
                 #expect(event.body == bytes)
-                #expect(!event.name.isEmpty && !event.holder.id.isEmpty && !event.holder.isAnonymous)
+                #expect(!event.name.isEmpty && event.holder?.id.isEmpty == false && event.holder?.isAnonymous == false)
                 #expect(Timestamp.writable.contains(event.occurredAt))
                 #expect(event.facts.isEmpty || event.purchase != nil)
             } catch {

@@ -116,7 +116,7 @@ import Vocabulary
                 let event = try Qonversion().normalise(bytes, header: { _ in nil }, from: sources[turn % 2])
                 read += 1
                 #expect(event.body == bytes)
-                #expect(!event.name.isEmpty && !event.type.isEmpty && !event.holder.id.isEmpty)
+                #expect(!event.name.isEmpty && !event.type.isEmpty && event.holder?.id.isEmpty == false)
                 #expect(Timestamp.writable.contains(event.occurredAt))
                 #expect(event.facts.isEmpty || event.purchase != nil)
                 #expect(event.facts.allSatisfy { !$0.holder.id.isEmpty })

@@ -118,7 +118,7 @@ import Vocabulary
                 let event = try Sessions().normalise(bytes, header: { _ in nil }, from: source)
                 read += 1
                 #expect(event.body == bytes)
-                #expect(!event.name.isEmpty && !event.holder.id.isEmpty)
+                #expect(!event.name.isEmpty && event.holder?.id.isEmpty == false)
                 #expect(Timestamp.writable.contains(event.occurredAt))
                 #expect(event.facts.isEmpty || event.purchase != nil)
                 #expect(event.links.allSatisfy { !$0.anonymousID.isEmpty && $0.userID != "" })

@@ -31,6 +31,21 @@ struct MessageEnvelopeTests {
                 """)
     }
 
+    @Test("What a sealed webhook says stands before it, byte for byte")
+    func decoded() {
+        let event = Event(
+            scope: Scope(source: "store", app: "", environment: "SANDBOX"), vendorEventID: nil, name: "Ping",
+            type: "PING", holder: nil, occurredAt: Timestamp(milliseconds: 0), purchase: nil, transaction: nil,
+            decoded: Array(#"{"n": 1.0e+2 }"#.utf8), body: Array(#"{"sealed":"x"}"#.utf8))
+        let statement = MessageEnvelope.Statement(type: "PING", eventID: "evt_1", eventName: "Ping")
+        #expect(
+            payload(statement, event) == """
+                {"type":"PING","timestamp":"1970-01-01T00:00:00.000Z","data":{"event_id":"evt_1","event_name":"Ping",\
+                "source":"store","environment":"SANDBOX","holder":null,"resolved_user_id":null,"transfer":null,\
+                "purchase":null,"transaction":null,"decoded":{"n": 1.0e+2 },"original":{"sealed":"x"}}}
+                """)
+    }
+
     @Test("A message of the relay itself has the same members, without a holder")
     func operational() {
         let scope = Scope(source: "posthouse", app: "", environment: "PRODUCTION")

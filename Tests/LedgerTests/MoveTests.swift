@@ -86,7 +86,7 @@ struct MoveTests {
                 return
             }
             let heir = try await target.daemon()
-            #expect(heir.registration.ledgerForm == .five)
+            #expect(heir.registration.ledgerForm == .current)
             #expect(await heir.record([.sample(), .sample("LATER")]) == [.stored, .stored])
             #expect(try target.psql("SELECT count(*), (SELECT count(*) FROM purchases) FROM events") == "2|1")
             await heir.pool.close()

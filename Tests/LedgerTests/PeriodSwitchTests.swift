@@ -81,7 +81,7 @@ struct PeriodSwitchTests {
             #expect(try ledger.psql(newest) == "Y")
             try await upkeep(daemon).prune()
             #expect(try ledger.psql("SELECT count(*) FROM events") == "22")
-            #expect(try await daemon.registration.renew() && daemon.registration.ledgerForm == .five)
+            #expect(try await daemon.registration.renew() && daemon.registration.ledgerForm == .current)
         }
     }
 

@@ -267,6 +267,8 @@ final class Daemon: Sendable {
     static let rules = [
         "shop": SourceRules(shape: TestShape()), "moving": SourceRules(shape: TestShape()),
         "shared": SourceRules(shape: TestShape(), ownership: .installAndIdentity),
+        "sealed": SourceRules(shape: TestShape(isSealed: true)),
+        "store": SourceRules(shape: TestShape(), mayLackName: true),
     ]
 
     func recorder(_ recordQueue: RecordQueue) -> Recorder {
@@ -324,6 +326,8 @@ final class Inbox: Sendable {
 
 /// States what it was asked for, so that a test can read it.
 struct TestShape: SourceShape {
+    var isSealed = false
+
     func derivedBody(from original: [UInt8], stating transfer: DerivedTransfer) -> [UInt8] {
         Array("\(transfer.type) \(transfer.from.storageKey) \(transfer.to.storageKey) \(transfer.eventID)".utf8)
     }

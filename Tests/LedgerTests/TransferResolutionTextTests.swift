@@ -128,8 +128,9 @@ struct TransferResolutionTextTests {
     @Test("What this build would not write is refused, with the line and without quoting it")
     func strict() {
         let cases: [(String, Int, String)] = [
-            ("", 1, "empty"), ("1", 1, "it does not end"), ("3\n", 1, "not of version 1 or 2"),
-            ("1\textra\n", 1, "more fields than expected"), ("1\nfact\t1\n", 2, "fewer fields than expected"),
+            ("", 1, "empty"), ("1", 1, "it does not end"), ("4\n", 1, "not of version 1, 2 or 3"),
+            ("3\n", 1, "fewer fields than expected"), ("1\textra\n", 1, "more fields than expected"),
+            ("1\nfact\t1\n", 2, "fewer fields than expected"),
             ("1\nnews\t1\n", 2, "unknown kind of line"), ("1\nfact\t01\tgain\t1\t-\tuser:a\n", 2, "not a number"),
             ("1\nfact\t+1\tgain\t1\t-\tuser:a\n", 2, "not a number"),
             ("1\nfact\t1\tgains\t1\t-\tuser:a\n", 2, "neither gain nor loss"),

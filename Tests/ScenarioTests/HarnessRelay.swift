@@ -89,7 +89,9 @@ final class Relay: Sendable {
         lines.append(try Self.apiTokenTable(in: directory))
         for source in sources {
             lines += ["[[source]]", "name = \"\(source.name)\"", "kind = \"\(source.kindName)\""]
-            lines.append(try Self.secrets(source.secrets, of: source.name, in: directory))
+            if !source.secrets.isEmpty {
+                lines.append(try Self.secrets(source.secrets, of: source.name, in: directory))
+            }
             lines += source.settings.map { "\($0.key) = \($0.value)" }
         }
         for integration in integrations {

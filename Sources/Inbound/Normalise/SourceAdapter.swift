@@ -10,6 +10,13 @@ package protocol SourceAdapter: SourceShape {
     var token: StaticToken? { get }
     var signature: (any WebhookSignature.Type)? { get }
 
+    /// Whether the webhook comes from `source`, decided on the connection's event loop without waiting.
+    ///
+    /// - Parameters:
+    ///   - header: as for `normalise`.
+    ///   - now: this machine's wall clock.
+    func authenticate(header: (String) -> String?, body: [UInt8], source: Source, now: Timestamp) -> Authenticity
+
     /// The event stated by an authentic body, in the vocabulary that all sources share. An error outside the envelope
     /// never costs the event: a field of another type than documented counts as absent.
     ///
@@ -25,6 +32,13 @@ package protocol SourceAdapter: SourceShape {
     /// A realistic body, as the vendor would send it, for `posthouse send`.
     func sample(_ request: SampleRequest) -> [UInt8]
 
+    /// The same, signed with certificates, for kinds that prove themselves so; for others `sample`.
+    ///
+    /// - Parameter bundleID: the app; nil: that of the vendor's examples.
+    func signedSample(
+        _ request: SampleRequest, with chain: AppleChain, bundleID: String?
+    ) throws(AppleChain.Failure) -> [UInt8]
+
     /// The events whose sample names both sides of a transfer.
     var sampleTransfers: [SampleTransfer] { get }
 
@@ -37,6 +51,10 @@ extension SourceAdapter {
     package var signature: (any WebhookSignature.Type)? { nil }
 
     package func handshake(_ body: [UInt8]) -> [UInt8]? { nil }
+
+    package func signedSample(
+        _ request: SampleRequest, with chain: AppleChain, bundleID: String?
+    ) throws(AppleChain.Failure) -> [UInt8] { sample(request) }
 
     package var sampleTransfers: [SampleTransfer] { [] }
 
@@ -56,9 +74,7 @@ extension SourceAdapter {
         return (try? normalise(body, header: header, from: source)).flatMap { StatedTransfer($0) }
     }
 
-    /// Whether the webhook comes from `source`.
-    ///
-    /// - Parameter header: as for `normalise`.
+    /// By the source's `auth`: the kind's token or signature.
     package func authenticate(
         header: (String) -> String?, body: [UInt8], source: Source, now: Timestamp
     ) -> Authenticity {
@@ -123,6 +139,7 @@ package struct SampleRequest: Sendable {
 
 /// The only place that lists the kinds of source.
 package enum SourceAdapters {
+    /// A new adapter. A source keeps its own for its life, because an adapter may remember what it has verified.
     package static func adapter(for kind: SourceKind) -> any SourceAdapter {
         switch kind {
         case .purchasely: Purchasely()
@@ -131,6 +148,9 @@ package enum SourceAdapters {
         case .revenuecat: RevenueCat()
         case .adapty: Adapty()
         case .sessions: Sessions()
+        case .apple: Apple()
+        case .googlePlay: GooglePlay()
+        case .stripe: Stripe()
         }
     }
 }

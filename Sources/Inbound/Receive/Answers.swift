@@ -11,6 +11,11 @@ extension HTTPAnswer {
         503, "the event could not be stored now; send it again\n",
         headers: [("retry-after", String(Limits.retryAfterUnavailableSeconds))])
 
+    /// Nothing is known yet that proves or refutes the webhook: the source retries.
+    static let undecided = HTTPAnswer.text(
+        503, "the webhook could not be verified now; send it again\n",
+        headers: [("retry-after", String(Limits.retryAfterUnavailableSeconds))])
+
     static func unauthentic(_ refusal: Authenticity.Refusal) -> HTTPAnswer { .text(401, "\(refusal)\n") }
 
     static let unknownSource = HTTPAnswer.text(

@@ -178,11 +178,11 @@ extension PurchaseState {
         Set(
             facts.map(\.holder) + natives.flatMap { [$0.from, $0.to] } + registers.map(\.holder)
                 + announced.flatMap { [$0.from, $0.to] } + moves.flatMap { [$0.to] + ($0.from.map { [$0] } ?? []) }
-                + earlier.map(\.holder))
+                + earlier.map(\.holder) + own.map(\.holder) + nameless.map(\.holder) + names.map(\.holder))
     }
 
-    /// Returns the same state with nameless holders: who held the purchase in between still decides who holds it now,
-    /// and announced transfers are not announced again. Whoever is erased again gets the same name as before; states
+    /// Returns the same state with holders whom nobody knows: who held the purchase in between still decides who holds
+    /// it now, and announced transfers are not announced again. Whoever is erased again gets the same name as before; states
     /// that become one are merged by the rules of recording.
     func renaming(_ ids: [ErasedID]) -> PurchaseState {
         let standIns = Dictionary(firstOf: ids.map { ($0.holder, $0.standIn) })
@@ -192,6 +192,12 @@ extension PurchaseState {
         state.forgottenOrdinal = forgottenOrdinal
         state.named = named
         state.unknownLines = unknownLines
+        state.mayLackName = mayLackName
+        for own in own { state.insert(OwnHolder(holder: name(own.holder), since: own.since)) }
+        for fact in nameless { state.insert(fact.renamed(name(fact.holder))) }
+        for known in names {
+            state.insert(HolderName(at: known.at, isGain: known.isGain, holder: name(known.holder)))
+        }
         for fact in facts {
             state.insert(
                 KeptFact(

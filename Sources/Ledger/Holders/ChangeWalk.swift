@@ -39,16 +39,20 @@ struct ChangeWalk {
     }
 
     /// Leads to the holders whose later changes may do something else now: the new holder of a move that takes effect
-    /// now, or with another period, and the old one of a move that takes effect no more.
+    /// now, or with another period, the old one of a move that takes effect no more, and the one who gets a nameless
+    /// fact.
     mutating func lead(
-        from before: [EffectiveMoves.Effect], to effects: [EffectiveMoves.Effect], in scope: Scope,
-        by key: KnownChanges.Key? = nil
+        from before: EffectiveMoves, to after: EffectiveMoves, in scope: Scope, by key: KnownChanges.Key? = nil
     ) {
-        for effect in effects where !before.contains(effect) {
+        for effect in after.effects where !before.effects.contains(effect) {
             lead(to: [effect.move.to], in: scope, at: effect.move.at, from: key)
         }
-        for effect in before where !effects.contains(where: { $0.move == effect.move }) {
+        for effect in before.effects where !after.effects.contains(where: { $0.move == effect.move }) {
             lead(to: [effect.from], in: scope, at: effect.move.at, from: key)
+        }
+        for resolved in after.resolved
+        where resolved.holder != resolved.fact.holder && !before.resolved.contains(resolved) {
+            lead(to: [resolved.holder], in: scope, at: resolved.fact.at, from: key)
         }
     }
 }
@@ -56,7 +60,7 @@ struct ChangeWalk {
 extension PurchaseState {
     /// The time from which the next change of a subject can matter, under exclusive ownership; nil: none can.
     func nextTime(after time: Timestamp, of key: KnownChanges.Key) -> Timestamp? {
-        guard case .holder(let holder) = key.subject else { return time.advanced(byMilliseconds: 1) }
+        guard case .holder(let holder) = key.subject, !isOwn(holder) else { return time.advanced(byMilliseconds: 1) }
         let moved = EffectiveMoves(self)
         let facts = moved.facts.lazy.filter { $0.holder == holder && $0.at > time }.map(\.at).min()
         let registers = (moved.registers + earlier).lazy.filter { $0.holder == holder && $0.at > time }.map(\.at).min()

@@ -36,7 +36,8 @@ struct HolderLoading {
         self.changing = changing
         for arrival in arrivals {
             let event = arrival.event
-            let named = [event.holder] + event.facts.flatMap { [$0.holder] + ($0.counterpart.map { [$0] } ?? []) }
+            let stated = event.facts.flatMap { [$0.holder] + ($0.counterpart.map { [$0] } ?? []) }
+            let named = (event.holder.map { [$0] } ?? []) + stated
             for holder in named where holder.isAnonymous { anonymous.insert(Key(event.scope, holder.id)) }
             for link in event.links { anonymous.insert(Key(event.scope, link.anonymousID)) }
             if let change = event.change { need(change, scope: event.scope, at: event.occurredAt) }

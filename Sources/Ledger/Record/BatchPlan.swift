@@ -58,6 +58,8 @@ struct BatchPlan {
 
     func ownership(of source: String) -> Ownership { rules[source]?.ownership ?? .exclusive }
 
+    private func mayLackName(_ source: String) -> Bool { rules[source]?.mayLackName ?? false }
+
     // MARK: What follows
 
     /// Takes the facts that one webhook states about its purchase, with the stored changes that reach it.
@@ -107,10 +109,11 @@ struct BatchPlan {
     }
 
     /// Whether nothing that this plan writes says which purchase leads to the event from its holder. A holder that had
-    /// the purchase before and has nothing written now counts, too.
+    /// the purchase before and has nothing written now counts, too. An event without a holder is looked up by none.
     func isStray(_ new: New) -> Bool {
+        guard let holder = new.event.holder else { return false }
         guard let purchase = new.purchase else { return true }
-        return entitlements[EntitlementKey(holder: new.event.holder, purchase: purchase)] == nil
+        return entitlements[EntitlementKey(holder: holder, purchase: purchase)] == nil
     }
 
     // MARK: What is known of purchases and transactions
@@ -197,7 +200,7 @@ struct BatchPlan {
         let event = new.event
         let statement = MessageEnvelope.Statement(
             type: event.type, eventID: eventID(of: new), eventName: event.name, holder: event.holder,
-            resolvedUserID: resolved(event.holder, as: event),
+            resolvedUserID: event.holder.flatMap { resolved($0, as: event) },
             transfer: transfer.map { ($0.id.transferID, $0.from, $0.to) })
         let subject = MessageEnvelope.Subject(
             id: new.purchase, purchase: event.purchase, transaction: event.transaction)
@@ -228,12 +231,17 @@ struct BatchPlan {
             type: type, from: transfer.from, to: transfer.to, eventID: key.eventID,
             unnamedPurchase: isNamed ? nil : subject.purchase,
             unnamedTransaction: isNamed ? nil : subject.transaction)
+        let envelope = MessageEnvelope.write(statement, of: subject, causedBy: event)
+        let body = rules[event.scope.source].map { rules in
+            rules.shape.isSealed
+                ? envelope + event.body + Message.envelopeEnd
+                : rules.shape.derivedBody(from: event.body, stating: derived)
+        }
         messages.append(
             MessageRow(
                 key: key, cause: index, type: type, purchase: subject.id, purchaseKey: subject.purchase?.key,
                 storeTransactionID: subject.transaction?.storeTransactionID, transfer: transfer.id,
-                eventID: key.eventID, envelope: MessageEnvelope.write(statement, of: subject, causedBy: event),
-                derivedBody: rules[event.scope.source]?.shape.derivedBody(from: event.body, stating: derived)))
+                eventID: key.eventID, envelope: envelope, derivedBody: body))
     }
 
     private func resolved(_ holder: Holder, as event: Event) -> String? {
@@ -366,6 +374,10 @@ extension BatchPlan {
         let event = events[index].event
         guard holders.changing.contains(event.scope.source) else { return [:] }
         var wanted = event.wantedChanges
+        // The purchase has all links of an own holder: it looked them up at the first nameless fact.
+        for fact in event.facts where !fact.isNamed && purchases[id]?.state.isOwn(fact.holder) ?? false {
+            for key in KnownChanges.Key.all(of: fact.holder, in: event.scope) { wanted[key] = nil }
+        }
         for name in event.purchaseNames {
             let key = KnownChanges.Key(scope: event.scope, subject: name, isLogin: false)
             // A restore may have named it before its purchase was known.
@@ -393,9 +405,10 @@ extension BatchPlan {
         guard var row = purchases[id] else { return }
         if wanted.isEmpty, row.state.moves.isEmpty { return resolve(facts, [], of: id, index: index) }
         var facts = facts
-        var state = TransferResolution.recording(facts, in: row.state, kind: row.purchase.kind)
+        var state = TransferResolution.recording(
+            facts, in: row.state, kind: row.purchase.kind, mayLackName: mayLackName(row.scope.source))
         var walk = ChangeWalk(wanted)
-        walk.lead(from: row.state.effects, to: state.effects, in: row.scope)
+        walk.lead(from: EffectiveMoves(row.state), to: EffectiveMoves(state), in: row.scope)
         var moves: [KeptMove] = []
         while let step = walk.next(of: &holders.changes) {
             for change in step.rows {
@@ -406,10 +419,10 @@ extension BatchPlan {
                     }
                     continue
                 }
-                let before = state.effects
+                let before = EffectiveMoves(state)
                 state.insert(move)
                 moves.append(move)
-                walk.lead(from: before, to: state.effects, in: row.scope, by: step.key)
+                walk.lead(from: before, to: EffectiveMoves(state), in: row.scope, by: step.key)
                 if moves.count < PurchaseState.movesMax { continue }
                 // Each move costs as much as there are: no more than that at once.
                 resolve(facts, moves, of: id, index: index)
@@ -429,7 +442,8 @@ extension BatchPlan {
 
     private mutating func resolve(_ facts: [Fact], _ moves: [KeptMove], of id: Identifier, index: Int) {
         guard !facts.isEmpty || !moves.isEmpty, let row = purchases[id] else { return }
-        let resolution = TransferResolution.resolve(row.state, facts, moves: moves, kind: row.purchase.kind)
+        let resolution = TransferResolution.resolve(
+            row.state, facts, moves: moves, kind: row.purchase.kind, mayLackName: mayLackName(row.scope.source))
         // The webhook's own statement comes first, unless it is itself one of the two messages of a transfer.
         let isNative = resolution.announced.contains { $0.native != nil }
         if !facts.isEmpty, !isNative, resolution.isPassedOn { passOn(index, transfer: nil) }
@@ -452,13 +466,15 @@ extension BatchPlan {
 }
 
 extension Event {
-    /// The keys of changes that can concern the purchase that the event names, with the time from which they can.
+    /// The keys of changes that can concern the purchase that the event names, with the time from which they can. A
+    /// link of the holder of a nameless fact counts however old it is.
     var wantedChanges: [KnownChanges.Key: Timestamp] {
         var wanted: [KnownChanges.Key: Timestamp] = [:]
         for fact in facts {
+            let time = fact.isNamed ? fact.at : Timestamp(milliseconds: .min)
             for holder in [fact.holder] + (fact.counterpart.map { [$0] } ?? []) {
                 for key in KnownChanges.Key.all(of: holder, in: scope) {
-                    wanted[key] = min(wanted[key] ?? fact.at, fact.at)
+                    wanted[key] = min(wanted[key] ?? time, time)
                 }
             }
         }

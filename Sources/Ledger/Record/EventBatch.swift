@@ -16,12 +16,12 @@ struct EventBatch {
         let purchaseHash: Identifier?
 
         init(_ event: Event, in form: LedgerForm) {
-            self.event = event
             hash = KeyHash.eventHash(event)
             let newest = KeyHash.eventKey(event, hash: hash)
             (key, otherKey) = form >= .four ? (newest, hash) : (hash, newest)
             digest = KeyHash.body(event.body)
-            purchaseHash = event.purchase.map { KeyHash.purchase($0, in: event.scope) }
+            self.event = event.holder == nil ? event.withoutPurchase : event
+            purchaseHash = self.event.purchase.map { KeyHash.purchase($0, in: event.scope) }
         }
     }
 
@@ -85,5 +85,15 @@ struct EventBatch {
         let fate = fates[all[index].key]
         if case .new = fate, !isFirst[index] { return nil }
         return fate
+    }
+}
+
+extension Event {
+    /// The same event, about no purchase: one that names nobody states nothing of anybody's access.
+    fileprivate var withoutPurchase: Event {
+        Event(
+            scope: scope, vendorEventID: vendorEventID, name: name, type: type, holder: holder, occurredAt: occurredAt,
+            isTimeRepeated: isTimeRepeated, purchase: nil, transaction: nil, change: change, links: links,
+            decoded: decoded, answer: answer, body: body)
     }
 }

@@ -23,7 +23,7 @@ package enum KeyHash {
         digest.add(event.purchase?.key ?? "")
         digest.add(event.transaction?.storeTransactionID ?? "")
         digest.add(event.name)
-        digest.add(event.holder.storageKey)
+        digest.add(event.holder?.storageKey ?? "")
         digest.add(String(event.occurredAt.milliseconds))
         return digest.finish()
     }

@@ -3,8 +3,9 @@ import Vocabulary
 
 /// The `standard` payload, one vocabulary for all sources (posthouse-messages(7), "Format standard"): `{type,
 /// timestamp, data: {event_id, event_name, source, environment, holder, resolved_user_id, transfer, purchase,
-/// transaction, original}}`. Absent is null. It is written once, at recording, so that every attempt and replay sends
-/// the same bytes; it ends where the source's own body is embedded unchanged.
+/// transaction, original}}`. Absent is null. Of a sealed webhook there is `decoded`, too. It is written once, at
+/// recording, so that every attempt and replay sends the same bytes; it ends where the source's own body is embedded
+/// unchanged.
 enum MessageEnvelope {
     /// What a message states beyond the event that caused it.
     struct Statement {
@@ -26,11 +27,14 @@ enum MessageEnvelope {
     }
 
     static func write(_ statement: Statement, of subject: Subject, causedBy event: Event) -> [UInt8] {
-        write(statement, of: subject, in: event.scope, at: event.occurredAt)
+        write(statement, of: subject, in: event.scope, at: event.occurredAt, decoded: event.decoded)
     }
 
-    static func write(_ statement: Statement, of subject: Subject, in scope: Scope, at time: Timestamp) -> [UInt8] {
-        var json = JSONWriter(reservingCapacity: 1_024)
+    /// - Parameter decoded: what a sealed webhook says, a JSON object; nil: the webhook is not sealed.
+    static func write(
+        _ statement: Statement, of subject: Subject, in scope: Scope, at time: Timestamp, decoded: [UInt8]? = nil
+    ) -> [UInt8] {
+        var json = JSONWriter(reservingCapacity: 1_024 + (decoded?.count ?? 0))
         json.object { json in
             json.member("type", statement.type)
             json.member("timestamp", time.iso8601)
@@ -46,6 +50,10 @@ enum MessageEnvelope {
                 write(statement.transfer, into: &json)
                 write(subject.purchase, app: scope.app, into: &json)
                 write(subject.transaction, into: &json)
+                if let decoded {
+                    json.key("decoded")
+                    json.raw(decoded)
+                }
                 json.key("original")
             }
         }

@@ -173,8 +173,9 @@ extension RecordTables.EventRow {
         let event = new.event
         self.init(
             id: new.row, key: new.key, scope: event.scope, vendorEventID: event.vendorEventID, name: event.name,
-            type: event.type, holder: event.holder.storageKey, occurredAt: event.occurredAt, purchase: new.purchase,
-            storeTransactionID: event.transaction?.storeTransactionID, body: event.body, isStray: isStray)
+            type: event.type, holder: event.holder?.storageKey ?? "", occurredAt: event.occurredAt,
+            purchase: new.purchase, storeTransactionID: event.transaction?.storeTransactionID, body: event.body,
+            isStray: isStray)
     }
 }
 

@@ -6,10 +6,13 @@ package import Vocabulary
 package struct SourceRules: Sendable {
     package let shape: any SourceShape
     package let ownership: Ownership
+    /// Whether its events may name no account (`SourceTraits.mayLackName`).
+    package let mayLackName: Bool
 
-    package init(shape: any SourceShape, ownership: Ownership = .exclusive) {
+    package init(shape: any SourceShape, ownership: Ownership = .exclusive, mayLackName: Bool = false) {
         self.shape = shape
         self.ownership = ownership
+        self.mayLackName = mayLackName
     }
 }
 

@@ -90,7 +90,7 @@ struct HistoryLoading {
             return
         }
         let event = found.event.stored(as: webhook)
-        holders.insert(event.holder)
+        if let holder = event.holder { holders.insert(holder) }
         for fact in event.facts { holders.formUnion([fact.holder] + (fact.counterpart.map { [$0] } ?? [])) }
         if let transaction = event.transaction {
             names.insert(transaction.storeTransactionID)
@@ -280,8 +280,8 @@ struct HistoryLoading {
     private func webhook(_ row: RepairStatements.WebhookRow) throws(DatabaseError) -> StoredWebhook {
         StoredWebhook(
             row: row.id, key: row.key, scope: history.scope, vendorEventID: row.vendorEventID, name: row.name,
-            holder: try holder(row.holder), occurredAt: row.occurredAt, receivedAt: row.receivedAt,
-            storeTransactionID: row.storeTransactionID, body: row.body)
+            holder: row.holder.isEmpty ? nil : try holder(row.holder), occurredAt: row.occurredAt,
+            receivedAt: row.receivedAt, storeTransactionID: row.storeTransactionID, body: row.body)
     }
 
     private func holder(_ text: String) throws(DatabaseError) -> Holder {

@@ -14,6 +14,8 @@ struct Rebuilding {
         var stated: Set<Statement> = []
         /// The times of statements about holders as such.
         var changeTimes: Set<Timestamp> = []
+        /// The times of facts that name no account: a state may have them as anybody's.
+        var namelessTimes: Set<Timestamp> = []
     }
 
     struct Statement: Hashable {
@@ -35,6 +37,7 @@ struct Rebuilding {
         result.transfers = plan.transfers.filter { $0.purchase == id }
         for new in plan.events where new.purchase == id {
             for fact in new.event.facts {
+                if !fact.isNamed { result.namelessTimes.insert(fact.at) }
                 result.stated.insert(Statement(holder: fact.holder, at: fact.at))
                 if let other = fact.counterpart { result.stated.insert(Statement(holder: other, at: fact.at)) }
             }
@@ -90,7 +93,7 @@ struct Rebuilding {
     private func known(before event: Event, in plan: BatchPlan) -> KnownBefore {
         let active = plan.entitlements.filter { $0.key.purchase == history.purchase && $0.value.access.isActive }
         return KnownBefore(
-            user: plan.holders.user(of: event.holder, scope: event.scope, at: event.occurredAt),
+            user: event.holder.flatMap { plan.holders.user(of: $0, scope: event.scope, at: event.occurredAt) },
             active: active.map(\.key.holder).sorted())
     }
 }

@@ -37,9 +37,8 @@ struct RepairDecision {
         let known = Dictionary(firstOf: history.entitlements, by: \.holder)
         let announced = Set(history.transfers.map(\.id))
         let missing = Self.missing(history, stored: stored, rebuilt: rebuilt)
-        // A state that a daemon of an older version wrote has its moves as facts (`LedgerForm`).
         let isEqual =
-            (stored == rebuilt.state || stored == rebuilt.state.withoutMoves()) && history.kind == rebuilt.kind
+            rebuilt.state.forms.contains { $0 == stored } && history.kind == rebuilt.kind
             && known.mapValues(\.access) == rebuilt.access.mapValues(\.access)
         let isComplete = isEqual || missing.isEmpty
         let isKept = !isComplete && stored != nil
@@ -109,15 +108,28 @@ extension Access {
     fileprivate static let never = Timestamp(milliseconds: 0)
 }
 
+extension PurchaseState {
+    /// The states that say the same: a daemon of an older version wrote moves as facts, and nameless facts as anybody's
+    /// (`LedgerForm`).
+    fileprivate var forms: [PurchaseState] {
+        let named = withoutNameless()
+        return [self, withoutMoves(), named, named.withoutMoves()]
+    }
+}
+
 extension Rebuilding.Result {
     /// Whether the webhooks state everything that a state names, and as many transfers.
     fileprivate func explains(_ other: PurchaseState) -> Bool {
         func isStated(_ holder: Holder, _ time: Timestamp) -> Bool {
-            changeTimes.contains(time) || stated.contains(Rebuilding.Statement(holder: holder, at: time))
+            changeTimes.contains(time) || namelessTimes.contains(time)
+                || stated.contains(Rebuilding.Statement(holder: holder, at: time))
         }
         guard other.facts.allSatisfy({ isStated($0.holder, $0.at) }),
             (other.registers + other.earlier).allSatisfy({ isStated($0.holder, $0.at) }),
             other.moves.allSatisfy({ changeTimes.contains($0.at) }),
+            other.nameless.allSatisfy({ isStated($0.holder, $0.at) }),
+            other.names.allSatisfy({ isStated($0.holder, $0.at) }),
+            other.own.allSatisfy({ isStated($0.holder, $0.since) }),
             other.natives.allSatisfy({ isStated($0.from, $0.at) && isStated($0.to, $0.at) })
         else { return false }
         let times = Set(stated.map(\.at)).union(changeTimes)

@@ -7,7 +7,8 @@ package struct StoredWebhook: Sendable {
     package let scope: Scope
     package let vendorEventID: String?
     package let name: String
-    package let holder: Holder
+    /// Nil: it names nobody.
+    package let holder: Holder?
     package let occurredAt: Timestamp
     package let receivedAt: Timestamp
     package let storeTransactionID: String?

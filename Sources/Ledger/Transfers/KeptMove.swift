@@ -49,117 +49,29 @@ package struct KeptMove: Sendable, Hashable, Comparable {
     }
 }
 
-/// The kept moves of a purchase that take effect, and what each states: judged in order of time, each by what is known
-/// up to its time.
-struct EffectiveMoves {
-    /// A move that takes effect.
-    struct Effect: Equatable {
-        let move: KeptMove
-        let from: Holder
-        /// How far the period of the old holder is known to last; nil: no end, or access without a period.
-        let until: Timestamp?
-        /// What it states of this purchase, as a webhook would.
-        let reading: FactReading
-
-        static func == (left: Effect, right: Effect) -> Bool {
-            left.move == right.move && left.from == right.from && left.until == right.until
-        }
-    }
-
-    private(set) var effects: [Effect] = []
-    /// The kept facts and those of the moves, in canonical order.
-    private(set) var facts: [KeptFact]
-    private var known: PurchaseState
-
-    init(_ state: PurchaseState) {
-        facts = state.facts
-        known = state
-        if state.moves.isEmpty { return }
-        for move in state.moves {
-            guard let effect = effect(of: move) else { continue }
-            effects.append(effect)
-            known.record(effect.reading)
-        }
-        facts = known.facts
-    }
-
-    /// The registers of the purchase and those of the moves.
-    var registers: [Register] { known.registers }
-
-    /// The transfers that the moves state, ascending.
-    var changes: [Timeline.Change] {
-        effects.map { Timeline.Change(pair: Timeline.Pair(from: $0.from, to: $0.move.to), at: $0.move.at) }
-    }
-
-    private func effect(of move: KeptMove) -> Effect? {
-        guard let from = move.from ?? soleHolder(at: move.at), from != move.to else { return nil }
-        if let newest = known.newestStatement(about: from, at: move.at), newest.isTenureFree {
-            guard !move.isLogin, newest.isOn else { return nil }
-            return effect(of: move, from: from, until: nil, isTenureFree: true)
-        }
-        guard let until = period(of: from, at: move.at) else { return nil }
-        if move.isLogin, until < move.at { return nil }
-        return effect(of: move, from: from, until: until, isTenureFree: false)
-    }
-
-    private func effect(of move: KeptMove, from: Holder, until: Timestamp?, isTenureFree: Bool) -> Effect {
-        let end = until == Timestamp(milliseconds: .max) ? nil : until
-        let fact = Fact(
-            kind: .transferred, holder: from, counterpart: move.to, at: move.at, until: end,
-            isFamilyShared: isTenureFree)
-        return Effect(move: move, from: from, until: end, reading: FactReading(fact, kind: .subscription).uncounted)
-    }
-
-    /// How long the purchase that `holder` has at `time` is paid for; nil: it does not have it then. A loss at that
-    /// very time is the move itself, stated by a webhook too, and says nothing about the period.
-    private func period(of holder: Holder, at time: Timestamp) -> Timestamp? {
-        var until: Timestamp?
-        var isHolder = false
-        for fact in known.facts where fact.at < time || fact.at == time && (fact.kind == .gain || fact.isRevoked) {
-            if fact.holder == holder {
-                until = fact.isRevoked ? fact.until : max(until ?? fact.until, fact.until)
-                if fact.kind == .gain { isHolder = true }
-            } else if fact.kind == .gain, fact.at < time {
-                isHolder = false
-            }
-        }
-        return isHolder ? until : nil
-    }
-
-    /// The holder at a time: under exclusive ownership there is at most one.
-    private func soleHolder(at time: Timestamp) -> Holder? {
-        known.facts.last { $0.kind == .gain && $0.at < time }?.holder
-    }
-}
-
 extension PurchaseState {
     /// Everybody who ever had the purchase, as far as is kept.
-    var everHolders: Set<Holder> { Set(registers.map(\.holder) + moves.map(\.to)) }
+    var everHolders: Set<Holder> {
+        Set(registers.map(\.holder) + moves.map(\.to) + own.map(\.holder) + names.map(\.holder))
+    }
 
     var effects: [EffectiveMoves.Effect] { moves.isEmpty ? [] : EffectiveMoves(self).effects }
+
+    /// Whether nameless facts after the move are of its new holder.
+    func isNaming(_ move: KeptMove, isEffective: Bool) -> Bool {
+        mayLackName && (isEffective || isLink(move)) && !isOwn(move.to)
+    }
 
     mutating func insert(_ move: KeptMove) {
         let index = moves.firstIndex { $0 >= move } ?? moves.endIndex
         if index == moves.endIndex || moves[index] != move { moves.insert(move, at: index) }
     }
 
-    /// The newest statement about a holder at or before a time; on equal times the loss, then the one that is free of
-    /// tenures.
-    fileprivate func newestStatement(about holder: Holder, at time: Timestamp) -> Register? {
-        var newest: Register?
-        func take(_ register: Register) { if newest.map({ $0.yields(to: register) }) ?? true { newest = register } }
-        for register in registers where register.holder == holder && register.at <= time { take(register) }
-        for register in earlier where register.holder == holder && register.at <= time { take(register) }
-        for fact in facts where fact.holder == holder && fact.at <= time {
-            take(Register(holder: holder, at: fact.at, isOn: fact.kind == .gain, isTenureFree: false))
-        }
-        return newest
-    }
-
     /// The time before which no webhook comes any more, counted from the newest event time, because there is no clock;
     /// and a minute more, by which a loss reaches back.
-    private var horizon: Timestamp? {
-        [facts.last?.at, moves.last?.at, registers.map(\.at).max()].compactMap { $0 }.max()?.advanced(
+    var horizon: Timestamp? {
+        let newest = [facts.last?.at, moves.last?.at, nameless.last?.at, registers.map(\.at).max()]
+        return newest.compactMap { $0 }.max()?.advanced(
             byMilliseconds: -(Limits.retryHorizonMilliseconds + Limits.ungrantedTenureMilliseconds))
     }
 
@@ -169,7 +81,7 @@ extension PurchaseState {
 
     /// Whether a move is older than those that became part of the facts.
     func comesTooLate(_ move: KeptMove) -> Bool {
-        if let horizon, move.at < horizon { return true }
+        if let horizon, move.at < horizon { return !isUnheard(move, before: horizon) }
         return moves.count >= Self.movesMax && moves.first.map { move < $0 } ?? false
     }
 
@@ -184,7 +96,7 @@ extension PurchaseState {
         if moves.isEmpty, earlier.isEmpty, named.isEmpty, unknownLines.isEmpty { return self }
         let timeline = Timeline(self)
         var next = self
-        next.settleMoves(most: 0)
+        next.settle(movesMost: 0)
         next.settleChanges(timeline)
         next.earlier = []
         next.named = [:]
@@ -192,17 +104,26 @@ extension PurchaseState {
         return next
     }
 
-    /// Makes the oldest moves part of the facts and registers, once no webhook can change what they do: those older
-    /// than the retry horizon, and those beyond the limit.
-    mutating func settleMoves(most: Int = Self.movesMax) {
-        guard let oldest = moves.first else { return }
-        let horizon = horizon ?? oldest.at
-        guard oldest.at < horizon || moves.count > most else { return }
-        let effects = EffectiveMoves(self).effects
-        while let move = moves.first, move.at < horizon || moves.count > most {
-            moves.removeFirst()
-            guard let effect = effects.first(where: { $0.move == move }) else { continue }
-            record(effect.reading)
+    /// Makes the oldest moves and nameless facts part of the facts and registers, once no webhook can change what they
+    /// do and whose they are: those older than the retry horizon, and those beyond the limits.
+    mutating func settle(movesMost: Int = Self.movesMax, namelessMost: Int = Self.namelessMax) {
+        let horizon = horizon ?? Timestamp(milliseconds: .min)
+        func isMoveDue() -> Bool { moves.count > movesMost || moves.first.map { $0.at < horizon } ?? false }
+        func isFactDue() -> Bool { nameless.count > namelessMost || nameless.first.map { $0.at < horizon } ?? false }
+        guard isMoveDue() || isFactDue() else { return }
+        let judged = EffectiveMoves(self)
+        while isMoveDue() {
+            let move = moves.removeFirst()
+            let effect = judged.effects.first { $0.move == move }
+            if let effect { record(effect.reading, isNaming: false) }
+            if isNaming(move, isEffective: effect != nil) {
+                insert(HolderName(at: move.at, isGain: true, holder: move.to))
+            }
+        }
+        // In the same order as the list that they are taken from.
+        for resolved in judged.resolved where isFactDue() {
+            nameless.removeFirst()
+            record(resolved.reading, isNaming: false)
         }
     }
 

@@ -27,6 +27,16 @@ package struct PurchaseState: Sendable, Equatable {
     /// that no transfer id is ever used twice.
     package internal(set) var forgottenOrdinal = 0
 
+    /// Exclusive: whether events of the purchase's source may name no account. Only then is anything in the three lists
+    /// below, and periods reach further than they are stated (`reaching`).
+    package internal(set) var mayLackName = false
+    /// Gains and losses that name no account. Whose they are is computed (`EffectiveMoves`). Ascending.
+    package internal(set) var nameless: [NamelessFact] = []
+    /// The holders under which nameless facts came, by holder.
+    package internal(set) var own: [OwnHolder] = []
+    /// Whom events and links named, other than those. Ascending.
+    package internal(set) var names: [HolderName] = []
+
     /// Whether the purchase is running, for all of its holders at once: only under shared ownership.
     package internal(set) var period: Period?
 
@@ -49,6 +59,12 @@ package struct PurchaseState: Sendable, Equatable {
     /// Statements older than their holder's register. Beyond it the oldest is dropped: a move before it that arrives
     /// late is judged without it.
     package static let earlierMax = 32
+    /// Nameless facts kept for one purchase. Beyond it the oldest becomes a fact of whoever was named by then.
+    package static let namelessMax = 32
+    /// Own holders of one purchase: a purchase has one. Beyond it a further one is like a named holder.
+    package static let ownMax = 8
+    /// Names kept for one purchase. Beyond it the oldest is dropped.
+    package static let namesMax = 64
     /// Registers of one purchase, one for each holder. Beyond it the oldest without access is dropped, else the oldest.
     package static let registersMax = 256
     /// Pairs of holders of one purchase. Beyond it a pair that no kept fact concerns is merged into `forgottenOrdinal`.
@@ -165,13 +181,20 @@ struct FactReading {
     let isIgnored: Bool
     private(set) var facts: [KeptFact] = []
     private(set) var native: KeptNative?
-    private(set) var registers: [Register] = []
+    fileprivate(set) var registers: [Register] = []
+    /// What an event states that names no account: no facts and no registers until it is known whose it is.
+    let nameless: NamelessFact?
     let isRevoked: Bool
     let at: Timestamp
 
     init(_ fact: Fact, kind: Purchase.Kind) {
         at = fact.at
         isRevoked = fact.isRevoked
+        nameless = NamelessFact(fact, kind: kind)
+        if nameless != nil {
+            isIgnored = false
+            return
+        }
         // ACTIVATE and DEACTIVATE concern one holder, whatever else the body names.
         let isNative = fact.kind == .transferred || fact.kind == .received
         let counterpart = isNative ? fact.counterpart : nil
@@ -218,6 +241,20 @@ extension FactReading {
         reading.native = nil
         return reading
     }
+
+    /// The same statement, which also takes the purchase from a holder that it is not about.
+    func switchingOff(_ register: Register) -> FactReading {
+        var reading = self
+        reading.registers.append(register)
+        return reading
+    }
+
+    /// Whom it names.
+    var names: [HolderName] {
+        facts.isEmpty
+            ? registers.map { HolderName(at: $0.at, isGain: $0.isOn, holder: $0.holder) }
+            : facts.map { HolderName(at: $0.at, isGain: $0.kind == .gain, holder: $0.holder) }
+    }
 }
 
 extension KeptFact {
@@ -239,10 +276,13 @@ extension KeptFact {
 
 extension PurchaseState {
     /// Adds what a webhook states. Commutative and idempotent: confluence (I1) depends on it.
-    mutating func record(_ reading: FactReading) {
+    /// - Parameter isNaming: false: what the reading says of a holder follows from other statements.
+    mutating func record(_ reading: FactReading, isNaming: Bool = true) {
+        if let fact = reading.nameless { return insert(fact) }
         for fact in reading.facts { insert(fact) }
         if let native = reading.native { insert(native) }
         record(reading.registers)
+        if mayLackName, isNaming { for name in reading.names { insert(name) } }
     }
 
     private mutating func record(_ new: [Register]) {
@@ -274,6 +314,8 @@ extension PurchaseState {
             if register.isOn, fact.until <= fact.at, gains.contains(register) { continue }
             next.record([register])
         }
+        next.nameless = []
+        for fact in nameless { next.insert(fact.freeOfTenures) }
         return next
     }
 

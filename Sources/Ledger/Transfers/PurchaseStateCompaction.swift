@@ -7,13 +7,16 @@ extension PurchaseState {
     /// - Parameter timeline: of the current facts.
     /// - Returns: the registers that were dropped.
     mutating func compact(_ timeline: Timeline) -> [Register] {
-        let (facts, moves) = (facts.count, moves.count)
-        settleMoves()
+        let (facts, moves, nameless) = (facts.count, moves.count, nameless.count)
+        settle()
         dropInnerFacts()
         dropOldestFacts()
-        if self.facts.count != facts || self.moves.count != moves { settleChanges(timeline) }
+        if self.facts.count != facts || self.moves.count != moves || self.nameless.count != nameless {
+            settleChanges(timeline)
+        }
         settleNatives()
         dropEarlier()
+        dropNames()
         forgetPairs { Timeline($0).changes }
         return forgetRegisters { $0.isOn && ($0.isTenureFree || $0.holder == timeline.newestGranted) }
     }

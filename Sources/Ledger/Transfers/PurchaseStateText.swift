@@ -13,10 +13,15 @@ import Vocabulary
 ///     move    AT  login|all  FROM|-  TO
 ///     earlier  AT  on|off  HOLDER
 ///     named    AT  plan|product|subscription
+///     own       SINCE  HOLDER                       these three only in version 3
+///     nameless  AT  gain|loss  UNTIL|-  revoked|-  free|tenure  HOLDER
+///     name      AT  gain|loss  HOLDER
 ///
 /// Lines of other kinds at the end are a newer version's: they are kept as they are. Version 1 has no checksum, no
 /// moves and no earlier statements; it is written while a daemon that reads nothing else lives (`LedgerForm`), with the
-/// moves as facts: that daemon would judge them so.
+/// moves as facts: that daemon would judge them so. Version 3 is that of a purchase whose events may name no account;
+/// versions of Posthouse that do not know such events refuse it. While one lives, version 2 is written of it, with the
+/// nameless facts as those of the holders that they are given to by then.
 ///
 /// A line `told` is an `AnnouncedPair`: NUMBER is its last ordinal. Times are milliseconds since 1970. A holder is
 /// `user:ID` or `anon:ID`; in it a backslash, tab, newline and carriage return are written `\\`, `\t`, `\n`, `\r`, and
@@ -40,11 +45,17 @@ extension PurchaseState {
     /// - Parameter form: the newest form that every living daemon reads.
     package func bytes(_ form: LedgerForm) -> [UInt8] {
         switch form {
-        case .one: return Array("1\n".utf8) + withoutMoves().lines
-        case .two, .three, .four, .five:
-            let lines = lines
-            return Array("2\t".utf8) + Self.checksum(lines[...]) + [UInt8(ascii: "\n")] + lines
+        case .one: return Array("1\n".utf8) + withoutNameless().withoutMoves().lines
+        case .two, .three, .four, .five: return withoutNameless().checkedLines
+        case .six: return checkedLines
         }
+    }
+
+    private var checkedLines: [UInt8] { Self.sealed(version: mayLackName ? 3 : 2, lines) }
+
+    /// Lines behind the version and their checksum.
+    static func sealed(version: Int, _ lines: [UInt8]) -> [UInt8] {
+        Array("\(version)\t".utf8) + checksum(lines[...]) + [UInt8(ascii: "\n")] + lines
     }
 
     /// The first eight bytes of the lines' SHA-256, as lower-case hex.
@@ -76,6 +87,9 @@ extension PurchaseState {
         for move in moves { text.write(move) }
         for register in earlier { text.write(earlier: register) }
         for value in Value.allCases { if let time = named[value] { text.write(value, at: time) } }
+        for own in own { text.write(own) }
+        for fact in nameless { text.write(fact) }
+        for name in names { text.write(name) }
         return text.bytes + unknownLines
     }
 
@@ -95,7 +109,8 @@ extension PurchaseState {
             var fields = LineFields(rest[..<end], line: number)
             rest = rest[(end + 1)...]
             if number == 1 {
-                isChecked = try fields.isChecked()
+                let version = try fields.version()
+                (isChecked, mayLackName) = (version > 1, version > 2)
                 if isChecked, try !fields.word().utf8.elementsEqual(Self.checksum(rest)) {
                     throw Unreadable(line: 1, reason: "damaged: its checksum is another")
                 }
@@ -168,6 +183,21 @@ extension PurchaseState {
             try fields.check(named.keys.allSatisfy { $0.rawValue < value.rawValue })
             named[value] = at
             return 9
+        case "own" where mayLackName:
+            let read = try fields.own()
+            try fields.check(own.last.map { $0.holder < read.holder } ?? true)
+            own.append(read)
+            return 10
+        case "nameless" where mayLackName:
+            let fact = try fields.nameless()
+            try fields.check(nameless.last.map { $0 < fact } ?? true)
+            nameless.append(fact)
+            return 11
+        case "name" where mayLackName:
+            let name = try fields.name()
+            try fields.check(names.last.map { $0 < name } ?? true)
+            names.append(name)
+            return 12
         default: return nil
         }
     }
@@ -256,6 +286,32 @@ extension LineWriter {
         end()
     }
 
+    fileprivate mutating func write(_ own: OwnHolder) {
+        begin("own")
+        field(own.since.milliseconds)
+        field(own.holder)
+        end()
+    }
+
+    fileprivate mutating func write(_ fact: NamelessFact) {
+        begin("nameless")
+        field(fact.at.milliseconds)
+        field(fact.kind == .gain ? "gain" : "loss")
+        if let until = fact.until { field(until.milliseconds) } else { field("-") }
+        field(fact.isRevoked ? "revoked" : "-")
+        field(fact.isTenureFree ? "free" : "tenure")
+        field(fact.holder)
+        end()
+    }
+
+    fileprivate mutating func write(_ name: HolderName) {
+        begin("name")
+        field(name.at.milliseconds)
+        field(name.isGain ? "gain" : "loss")
+        field(name.holder)
+        end()
+    }
+
     fileprivate mutating func write(_ pair: AnnouncedPair) {
         begin("told")
         field(pair.lastOrdinal)
@@ -266,225 +322,5 @@ extension LineWriter {
         field(pair.from)
         field(pair.to)
         end()
-    }
-}
-
-/// Writes the lines of `PurchaseState.bytes`.
-struct LineWriter {
-    private(set) var bytes: [UInt8] = []
-
-    init() { bytes.reserveCapacity(256) }
-
-    /// Begins a line with a word that needs no escape.
-    mutating func begin(_ word: StaticString) { append(word) }
-
-    mutating func end() { bytes.append(UInt8(ascii: "\n")) }
-
-    /// Adds a field: a word that needs no escape.
-    mutating func field(_ word: StaticString) {
-        bytes.append(UInt8(ascii: "\t"))
-        append(word)
-    }
-
-    mutating func field(_ number: some BinaryInteger) {
-        bytes.append(UInt8(ascii: "\t"))
-        bytes.append(contentsOf: String(number).utf8)
-    }
-
-    /// Adds a field of milliseconds, separated by commas.
-    mutating func field(_ times: [Timestamp]) {
-        bytes.append(UInt8(ascii: "\t"))
-        for (index, time) in times.enumerated() {
-            if index > 0 { bytes.append(UInt8(ascii: ",")) }
-            bytes.append(contentsOf: String(time.milliseconds).utf8)
-        }
-    }
-
-    mutating func field(_ holder: Holder) {
-        bytes.append(UInt8(ascii: "\t"))
-        escape(holder.storageKey)
-    }
-
-    private mutating func append(_ word: StaticString) {
-        word.withUTF8Buffer { bytes.append(contentsOf: $0) }
-    }
-
-    private mutating func escape(_ text: String) {
-        for byte in text.utf8 {
-            switch byte {
-            case UInt8(ascii: "\\"): bytes.append(contentsOf: [byte, byte])
-            case UInt8(ascii: "\t"): bytes.append(contentsOf: [UInt8(ascii: "\\"), UInt8(ascii: "t")])
-            case UInt8(ascii: "\n"): bytes.append(contentsOf: [UInt8(ascii: "\\"), UInt8(ascii: "n")])
-            case UInt8(ascii: "\r"): bytes.append(contentsOf: [UInt8(ascii: "\\"), UInt8(ascii: "r")])
-            default: bytes.append(byte)
-            }
-        }
-    }
-}
-
-/// The fields of one line, taken in order.
-struct LineFields {
-    private let line: Int
-    private var rest: ArraySlice<UInt8>
-    private var isAtEnd = false
-
-    init(_ bytes: ArraySlice<UInt8>, line: Int) {
-        rest = bytes
-        self.line = line
-    }
-
-    func unreadable(_ reason: String) -> PurchaseState.Unreadable {
-        PurchaseState.Unreadable(line: line, reason: reason)
-    }
-
-    func check(_ isInOrder: Bool) throws(PurchaseState.Unreadable) {
-        if !isInOrder { throw unreadable("out of order") }
-    }
-
-    /// Reads the version: the second has a checksum.
-    mutating func isChecked() throws(PurchaseState.Unreadable) -> Bool {
-        switch try int(as: Int32.self) {
-        case 1: return false
-        case 2: return true
-        default: throw unreadable("not of version 1 or 2")
-        }
-    }
-
-    /// The next field, which stays the next.
-    func peek() throws(PurchaseState.Unreadable) -> String {
-        var copy = self
-        return try copy.word()
-    }
-
-    func end() throws(PurchaseState.Unreadable) {
-        if !isAtEnd { throw unreadable("more fields than expected") }
-    }
-
-    mutating func word() throws(PurchaseState.Unreadable) -> String {
-        if isAtEnd { throw unreadable("fewer fields than expected") }
-        let end = rest.firstIndex(of: UInt8(ascii: "\t")) ?? rest.endIndex
-        guard let text = String(validating: rest[..<end], as: UTF8.self) else { throw unreadable("not UTF-8") }
-        isAtEnd = end == rest.endIndex
-        rest = isAtEnd ? [] : rest[(end + 1)...]
-        return text
-    }
-
-    mutating func int<Integer: FixedWidthInteger>(
-        as type: Integer.Type = Int.self
-    ) throws(PurchaseState.Unreadable) -> Integer {
-        try int(word())
-    }
-
-    /// Reads a number in its written form only: no plus sign, no leading zero.
-    private func int<Integer: FixedWidthInteger>(_ text: String) throws(PurchaseState.Unreadable) -> Integer {
-        guard let value = Integer(text), text == String(value) else { throw unreadable("not a number") }
-        return value
-    }
-
-    private mutating func time() throws(PurchaseState.Unreadable) -> Timestamp {
-        Timestamp(milliseconds: try int(as: Int64.self))
-    }
-
-    /// Whether the next field is the first of two words; any other word is an error.
-    private mutating func isFirst(_ first: String, or second: String) throws(PurchaseState.Unreadable) -> Bool {
-        let word = try word()
-        guard word == first || word == second else { throw unreadable("neither \(first) nor \(second)") }
-        return word == first
-    }
-
-    /// Reads a holder byte by byte: by String's own prefix rules, an id that starts with a combining mark has no
-    /// prefix.
-    private mutating func holder() throws(PurchaseState.Unreadable) -> Holder {
-        let text = Array(try word().utf8)
-        let id = try unescaped(text.dropFirst(5))
-        switch text.prefix(5) {
-        case ArraySlice("user:".utf8): return .user(id)
-        case ArraySlice("anon:".utf8): return .anonymous(id)
-        default: throw unreadable("not a holder")
-        }
-    }
-
-    private func unescaped(_ text: ArraySlice<UInt8>) throws(PurchaseState.Unreadable) -> String {
-        var bytes: [UInt8] = []
-        bytes.reserveCapacity(text.count)
-        var iterator = text.makeIterator()
-        while let byte = iterator.next() {
-            if byte == UInt8(ascii: "\r") { throw unreadable("a control character that is not escaped") }
-            guard byte == UInt8(ascii: "\\") else {
-                bytes.append(byte)
-                continue
-            }
-            switch iterator.next() {
-            case UInt8(ascii: "\\"): bytes.append(UInt8(ascii: "\\"))
-            case UInt8(ascii: "t"): bytes.append(UInt8(ascii: "\t"))
-            case UInt8(ascii: "n"): bytes.append(UInt8(ascii: "\n"))
-            case UInt8(ascii: "r"): bytes.append(UInt8(ascii: "\r"))
-            default: throw unreadable("an unknown escape")
-            }
-        }
-        return String(decoding: bytes, as: UTF8.self)
-    }
-
-    // MARK: Whole lines
-
-    mutating func fact() throws(PurchaseState.Unreadable) -> KeptFact {
-        let at = try time()
-        let kind: KeptFact.Kind = try isFirst("gain", or: "loss") ? .gain : .loss
-        let until = try time()
-        let isRevoked = try isFirst("revoked", or: "-")
-        return KeptFact(at: at, holder: try holder(), isRevoked: isRevoked, kind: kind, until: until)
-    }
-
-    mutating func native() throws(PurchaseState.Unreadable) -> KeptNative {
-        let at = try time()
-        let kind: KeptNative.Kind = try isFirst("transferred", or: "received") ? .transferred : .received
-        return KeptNative(at: at, kind: kind, from: try holder(), to: try holder())
-    }
-
-    mutating func register() throws(PurchaseState.Unreadable) -> Register {
-        let at = try time()
-        let isOn = try isFirst("on", or: "off")
-        let isTenureFree = try isFirst("free", or: "tenure")
-        return Register(holder: try holder(), at: at, isOn: isOn, isTenureFree: isTenureFree)
-    }
-
-    mutating func move() throws(PurchaseState.Unreadable) -> KeptMove {
-        let at = try time()
-        let isLogin = try isFirst("login", or: "all")
-        let from = try peek() == "-" ? nil : holder()
-        if from == nil { _ = try word() }
-        return KeptMove(at: at, from: from, to: try holder(), isLogin: isLogin)
-    }
-
-    mutating func earlier() throws(PurchaseState.Unreadable) -> Register {
-        let at = try time()
-        let isOn = try isFirst("on", or: "off")
-        return Register(holder: try holder(), at: at, isOn: isOn, isTenureFree: true)
-    }
-
-    mutating func named() throws(PurchaseState.Unreadable) -> (Timestamp, PurchaseState.Value) {
-        let at = try time()
-        guard let value = PurchaseState.Value(rawValue: try word()) else { throw unreadable("not the name of a value") }
-        return (at, value)
-    }
-
-    mutating func period() throws(PurchaseState.Unreadable) -> PurchaseState.Period {
-        PurchaseState.Period(at: try time(), isOn: try isFirst("on", or: "off"))
-    }
-
-    mutating func pair() throws(PurchaseState.Unreadable) -> AnnouncedPair {
-        let number = try int()
-        let (changes, transferred, received) = (try int(), try int(), try int())
-        var voided: [Timestamp] = []
-        let list = try word()
-        if !list.isEmpty {
-            for text in list.split(separator: ",", omittingEmptySubsequences: false) {
-                voided.append(Timestamp(milliseconds: try int(String(text))))
-            }
-        }
-        if number < 0 || voided != voided.sorted() { throw unreadable("out of order") }
-        return AnnouncedPair(
-            from: try holder(), to: try holder(), lastOrdinal: number, voided: voided, settledChanges: changes,
-            settledTransferred: transferred, settledReceived: received)
     }
 }

@@ -30,19 +30,23 @@ struct Timeline {
 
     private var registers: [Register] = []
     private var effects: [EffectiveMoves.Effect] = []
+    private var own: [OwnHolder] = []
+    private var names: [HolderName] = []
 
     /// What is known of nobody.
     init() {}
 
     init(_ state: PurchaseState) {
         let moved = EffectiveMoves(state)
-        take(moved.facts)
+        take(state.mayLackName ? moved.facts.map(state.reaching) : moved.facts)
         // A move is a transfer even if an ungranted tenure lies between the two.
         for change in moved.changes where !changes.contains(change) {
             changes.insert(change, at: changes.firstIndex { $0.at > change.at } ?? changes.endIndex)
         }
         registers = moved.registers
         effects = moved.effects
+        own = state.own
+        names = state.names + moved.names
     }
 
     /// The access of each holder that anything is known of: its register is on, and its access follows no tenure or it
@@ -51,13 +55,26 @@ struct Timeline {
         var access: [Holder: Access] = [:]
         for register in registers {
             let isActive = register.isOn && (register.isTenureFree || register.holder == newestGranted)
-            access[register.holder] = Access(isActive: isActive, asOf: register.at)
+            access[register.holder] = Access(isActive: isActive && !isReplaced(register), asOf: register.at)
+        }
+        // Statements about these find the purchase by their entitlements.
+        for (holder, time) in own.map({ ($0.holder, $0.since) }) + names.map({ ($0.holder, $0.at) })
+        where access[holder] == nil {
+            access[holder] = Access(isActive: false, asOf: time)
         }
         // What is over gives no access; yet it passed to that holder, and may pass on from there.
         for effect in effects where access[effect.move.to] == nil {
             access[effect.move.to] = Access(isActive: false, asOf: effect.move.at)
         }
         return access
+    }
+
+    /// Whether the register is that of an own holder, and somebody else was ever stated to have the purchase or not to
+    /// have it.
+    private func isReplaced(_ register: Register) -> Bool {
+        func isOwn(_ holder: Holder) -> Bool { own.contains { $0.holder == holder } }
+        guard isOwn(register.holder) else { return false }
+        return registers.contains { !isOwn($0.holder) && $0.isTenureFree == register.isTenureFree }
     }
 
     /// - Parameter facts: in canonical order.

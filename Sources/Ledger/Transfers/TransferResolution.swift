@@ -20,7 +20,7 @@ package import Vocabulary
 /// tenure known by then" may decide, or I1 fails (Domain.md, "Two rules that are easy to get wrong").
 ///
 /// A statement about holders as such (a login, a platform's TRANSFER) is kept with the purchase and judged with each
-/// fact anew (`KeptMove`).
+/// fact anew (`KeptMove`). So is a fact of an event that names no account (`NamelessFact`).
 ///
 /// What can void a transfer is in `VoidedTransfer.Reason`: what was announced stays, and the count is corrected.
 package enum TransferResolution {
@@ -29,20 +29,24 @@ package enum TransferResolution {
     ///   - state: what is known of this purchase.
     ///   - fact: what one webhook states; never a duplicate, whose event key was resolved before.
     ///   - kind: of a one-time purchase, only native webhooks move anything (I3).
+    ///   - mayLackName: whether events of the purchase's source may name no account.
     /// - Returns: the new state, and what follows.
-    package static func resolve(_ state: PurchaseState, _ fact: Fact, kind: Purchase.Kind) -> Resolution {
-        resolve(state, [fact], moves: [], kind: kind)
+    package static func resolve(
+        _ state: PurchaseState, _ fact: Fact, kind: Purchase.Kind, mayLackName: Bool = false
+    ) -> Resolution {
+        resolve(state, [fact], moves: [], kind: kind, mayLackName: mayLackName)
     }
 
     /// Resolves the facts of one webhook together with the stored changes of holders that reach the purchase with them:
     /// counted once, so that nothing is announced that a change known already shows not to have happened.
     static func resolve(
-        _ state: PurchaseState, _ facts: [Fact], moves: [KeptMove], kind: Purchase.Kind
+        _ state: PurchaseState, _ facts: [Fact], moves: [KeptMove], kind: Purchase.Kind, mayLackName: Bool = false
     ) -> Resolution {
         let readings = facts.map { FactReading($0, kind: kind) }
         let counted = readings.filter { $0.isCounted(in: state) }
         let before = Timeline(state)
         var next = state
+        if mayLackName { next.expectNameless() }
         for reading in counted { next.record(reading) }
         for move in moves { next.insert(move) }
         let after = Timeline(next)
@@ -59,8 +63,11 @@ package enum TransferResolution {
     }
 
     /// The state with the facts of a webhook, before anything is counted: what stored changes are judged by.
-    static func recording(_ facts: [Fact], in state: PurchaseState, kind: Purchase.Kind) -> PurchaseState {
+    static func recording(
+        _ facts: [Fact], in state: PurchaseState, kind: Purchase.Kind, mayLackName: Bool = false
+    ) -> PurchaseState {
         var next = state
+        if mayLackName { next.expectNameless() }
         for fact in facts {
             let reading = FactReading(fact, kind: kind)
             if reading.isCounted(in: state) { next.record(reading) }
@@ -75,8 +82,8 @@ package enum TransferResolution {
         guard let move = KeptMove(change), !state.isSettled(move), !state.moves.contains(move) else { return nil }
         var next = state
         next.insert(move)
-        // A restore names no old holder, so that any fact can give it effect.
-        return move.from == nil || next.effects.contains { $0.move == move } ? move : nil
+        // A restore names no old holder, so that any fact can give it effect; a link says whose later facts are.
+        return move.from == nil || state.isLink(move) || next.effects.contains { $0.move == move } ? move : nil
     }
 
     /// Whether a change would move the purchase, had it come before what is newer became settled.

@@ -39,8 +39,9 @@ struct EventsCommand: AsyncParsableCommand {
         ])
         for event in events {
             table.rows.append([
-                .init(event.receivedAt.toTheSecond), .init(event.source), .init(event.name), .init(event.holder),
-                .init(event.transaction ?? "-"), .init("\(event.messages)"), .init(event.eventID),
+                .init(event.receivedAt.toTheSecond), .init(event.source), .init(event.name),
+                .init(event.holder.isEmpty ? "-" : event.holder), .init(event.transaction ?? "-"),
+                .init("\(event.messages)"), .init(event.eventID),
                 .init(event.environment, event.environment == "PRODUCTION" ? .plain : .faint),
             ])
         }
@@ -54,7 +55,7 @@ struct EventsCommand: AsyncParsableCommand {
             json.member("environment", event.environment)
             json.member("event_name", event.name)
             json.member("type", event.type)
-            json.member("holder", event.holder)
+            json.member("holder", event.holder.isEmpty ? nil : event.holder)
             json.member("received_at", event.receivedAt)
             json.member("occurred_at", event.occurredAt)
             json.member("store_transaction_id", event.transaction)

@@ -22,11 +22,15 @@ struct SendCommand: AsyncParsableCommand {
             \(transferHelp)
 
             The answer to such an event says who gives and who gets.
+
+            A store has no secret: it signs with certificates. --chain DIR signs with those in DIR, which are made if \
+            there are none, and prints the line for a source that accepts them. It is for tests: whoever has the files \
+            can grant purchases there.
             """)
 
     /// One block for each kind of source, by its samples.
     private static var transferHelp: String {
-        SourceKind.allCases.map { kind in
+        SourceKind.available.map { kind in
             let adapter = SourceAdapters.adapter(for: kind)
             let events = adapter.sampleTransfers.map { transfer in
                 "    \(transfer.eventName): \(transfer.role.help)\n"
@@ -38,6 +42,11 @@ struct SendCommand: AsyncParsableCommand {
     @Option(help: "Where to: http(s)://HOST/ingest/NAME.") var url: String
     @Option(help: "A file with the source's secret; without it the webhook is not signed.", completion: .file())
     var secretFile: String?
+    @Option(
+        help: "For kinds that sign with certificates: their directory; they are made if there are none.",
+        completion: .directory)
+    var chain: String?
+    @Option(help: "With --chain: the bundle id of the app; left out: com.example.app.") var bundleID: String?
     @Option(help: "The kind of source to speak as.", completion: NameCompletion.kinds)
     var kind: String = SourceKind.usual.rawValue
     @Option(
@@ -66,23 +75,39 @@ struct SendCommand: AsyncParsableCommand {
         guard counterpartUser == nil || counterpartAnonymous == nil else {
             throw ValidationError("only one of --counterpart-user and --counterpart-anonymous")
         }
-        guard SourceKind(rawValue: kind) != nil else {
-            let known = SourceKind.allCases.map(\.rawValue).joined(separator: ", ")
+        guard SourceKind.available.contains(where: { $0.rawValue == kind }) else {
+            let known = SourceKind.available.map(\.rawValue).joined(separator: ", ")
             throw ValidationError("--kind \(kind) is not known; there are: \(known)")
         }
         let possible = speaker.traits.authentications.filter { $0 != .none }.map(\.rawValue)
         if let auth, !possible.contains(auth) {
             throw ValidationError("--auth \(auth): a source of kind \(kind) has \(possible.joined(separator: ", "))")
         }
+        try validateProof()
         if let atMs, !Timestamp.writable.contains(Timestamp(milliseconds: atMs)) {
             throw ValidationError("--at-ms lies outside the years 0 to 9999")
+        }
+    }
+
+    private func validateProof() throws {
+        if secretFile != nil, !speaker.traits.hasSecrets {
+            throw ValidationError("--secret-file: a source of kind \(kind) has no secret; give --chain instead")
+        }
+        let signs = speaker.traits.signsWithCertificates
+        if chain != nil, !signs {
+            throw ValidationError("--chain: a source of kind \(kind) does not sign with certificates")
+        }
+        if bundleID != nil, chain == nil { throw ValidationError("--bundle-id goes with --chain") }
+        if chain == nil, signs, !print {
+            throw ValidationError(
+                "--kind \(kind) needs --chain DIR: the certificates, which are made if there are none")
         }
     }
 
     func run() async throws {
         try await Terminal.reporting {
             let adapter = SourceAdapters.adapter(for: speaker)
-            let body = adapter.sample(request)
+            let body = try sample(adapter)
             if print { return Terminal.say(String(decoding: body, as: UTF8.self)) }
             var headers: [(String, String)] = []
             if let secretFile {
@@ -99,6 +124,14 @@ struct SendCommand: AsyncParsableCommand {
                 kind: speaker)
             try await post(body, headers, remark: transfer.map { " (\($0.text))" } ?? "")
         }
+    }
+
+    private func sample(_ adapter: any SourceAdapter) throws -> [UInt8] {
+        guard let chain else { return adapter.sample(request) }
+        let signing = try SampleChain(in: chain)
+        // Standard output is the body's with --print.
+        Terminal.complain("\(signing.isNew ? "made" : "found") the certificates in \(chain): \(signing.roots)")
+        return try adapter.signedSample(request, with: signing.chain, bundleID: bundleID)
     }
 
     private var speaker: SourceKind { SourceKind(rawValue: kind) ?? .usual }
@@ -141,7 +174,8 @@ struct SendCommand: AsyncParsableCommand {
             let answer = try await promise.futureResult.get()
             let text = String(decoding: answer.body, as: UTF8.self).split(separator: "\n").first ?? ""
             guard answer.status == 200 else {
-                let hint = answer.status == 401 ? "; are --secret-file, --kind and --auth those of the source?" : ""
+                let proof = chain == nil ? "--secret-file, --kind and --auth" : "--chain and --bundle-id"
+                let hint = answer.status == 401 ? "; are \(proof) those of the source?" : ""
                 throw Complaint("\(event) was answered \(answer.status): \(text)\(hint)")
             }
             Terminal.say(PlainText.harmless("\(event) was answered 200\(remark)"))

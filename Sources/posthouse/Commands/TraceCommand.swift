@@ -62,9 +62,10 @@ enum TraceText {
     }
 
     private static func render(_ webhook: Trace.Webhook) -> [String] {
+        let holder = webhook.holder.isEmpty ? "about nobody" : webhook.holder
         var lines = [
             "\(webhook.receivedAt.iso8601) webhook \(webhook.name) of \(webhook.source) (\(webhook.environment))",
-            "  event \(webhook.eventID), \(webhook.holder), event time \(webhook.occurredAt.iso8601)"
+            "  event \(webhook.eventID), \(holder), event time \(webhook.occurredAt.iso8601)"
                 + (webhook.purchase.map { ", purchase \($0)" } ?? ""),
         ]
         if webhook.messages.isEmpty { lines.append("  announced nothing new: not passed on") }
@@ -114,7 +115,7 @@ enum TraceJSON {
         json.member("source", webhook.source)
         json.member("environment", webhook.environment)
         json.member("event_name", webhook.name)
-        json.member("holder", webhook.holder)
+        json.member("holder", webhook.holder.isEmpty ? nil : webhook.holder)
         json.member("occurred_at", webhook.occurredAt)
         json.member("received_at", webhook.receivedAt)
         json.member("purchase", webhook.purchase)

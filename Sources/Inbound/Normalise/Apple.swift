@@ -1,0 +1,205 @@
+internal import JSONText
+package import Vocabulary
+
+/// Apple's App Store Server Notifications, version 2 (developer.apple.com/documentation/appstoreservernotifications).
+/// `AppleProof` says whose a body is, `AppleDocument` opens it, `AppleNames` has the meaning of each type.
+///
+/// The holder is the transaction's `appAccountToken`, a UUID that the app gave at purchase, else the purchase itself:
+/// always its original transaction, so that a member that appears later is no change of holder. The renewal info has
+/// an account token, too: that of the next renewal, not of whoever holds the purchase now.
+///
+/// A retry repeats the signed payload, so event id and event time are the same.
+package struct Apple: SourceAdapter {
+    /// Bytes of a test notification's body; a longer one is always an event. Apple's have some five thousand, and the
+    /// shortest body with a transaction in it nine thousand, because each JWS has certificates of its own.
+    private static let handshakeBytesMax = 8 << 10
+
+    /// One for each source: what it remembers is not shared.
+    let proof = AppleProof()
+
+    package init() {}
+
+    package var knownEventNames: [String] { AppleNames.all }
+
+    /// Always by Apple's own signature, whatever the source's authentication: without it anybody could state anything
+    /// about anybody.
+    package func authenticate(
+        header: (String) -> String?, body: [UInt8], source: Source, now: Timestamp
+    ) -> Authenticity {
+        guard case .apple(let settings) = source.settings else { return .refused(.unsupportedAuthentication) }
+        do {
+            try proof.check(body, settings)
+            return .authentic
+        } catch {
+            return .refused(error)
+        }
+    }
+
+    /// Answers a test notification, which names no purchase. Apple reads no answer; a person may.
+    package func handshake(_ body: [UInt8]) -> [UInt8]? {
+        guard body.count <= Self.handshakeBytesMax, let fields = try? AppleDocument(body).fields,
+            let type = try? fields.requiredName("notificationType"), type == AppleNames.test
+        else { return nil }
+        return JSONWriter.object { $0.member("notificationType", AppleNames.test) }
+    }
+
+    package func normalise(
+        _ body: [UInt8], header: (String) -> String?, from source: Source
+    ) throws(Unreadable) -> Event {
+        let document = try AppleDocument(body)
+        let fields = document.fields
+        let name = try name(in: fields)
+        let occurredAt = try fields.requiredTime(.milliseconds("signedDate"))
+        let data = fields.object("data") ?? .none
+        let transaction = data.object("transactionInfo") ?? .none
+        let renewal = data.object("renewalInfo") ?? .none
+
+        let status = try data.text("status").flatMap { AppleNames.Status(rawValue: $0) }
+        let end = Self.end(of: transaction, renewal, name: name, status: status)
+        let details = AppleNames.Details(
+            isSubscription: try isSubscription(transaction),
+            offerType: try transaction.text("offerType"),
+            offerDiscountType: try transaction.text("offerDiscountType"),
+            isUpgraded: transaction.flag("isUpgraded"),
+            isRevoked: transaction.time(.milliseconds("revocationDate")) != nil,
+            isOver: end.map { $0 <= occurredAt } ?? false,
+            status: status,
+            renews: try renewal.text("autoRenewStatus").map { $0 == "1" })
+        let meaning = AppleNames.meaning(of: name, details)
+        let purchase = try purchase(in: transaction, details)
+        let held = holder(in: transaction, purchase, source)
+        return Event(
+            scope: try scope(in: fields, source: source),
+            vendorEventID: try fields.text("notificationUUID"),
+            name: name.text,
+            type: meaning.type,
+            holder: held.holder,
+            occurredAt: occurredAt,
+            isTimeRepeated: true,
+            purchase: purchase,
+            transaction: try stated(transaction, details, end: end, status: meaning.status),
+            facts: purchase == nil
+                ? [] : facts(meaning, in: transaction, held.holder, isNamed: held.isNamed, at: occurredAt, until: end),
+            decoded: document.bytes,
+            body: body)
+    }
+
+    /// What a body says, in clear, for people and filters: one JSON object; nil where it cannot be opened. It is not
+    /// checked whether Apple said it.
+    package func decoded(_ body: [UInt8]) -> [UInt8]? { try? AppleDocument(body).bytes }
+
+    // MARK: Envelope
+
+    private func name(in fields: BodyFields) throws(Unreadable) -> AppleName {
+        let type = try fields.requiredName("notificationType")
+        let name = AppleName(type, try fields.text("subtype"))
+        guard name.text.utf8.count <= Limits.identifierBytesMax else {
+            let bytes = Limits.identifierBytesMax
+            throw Unreadable(reason: "notificationType and subtype together are longer than \(bytes) bytes")
+        }
+        return name
+    }
+
+    /// The members of which a payload has one; each names its app.
+    private static let subjects = ["data", "summary", "appData", externalPurchase]
+    private static let externalPurchase = "externalPurchaseToken"
+
+    private func scope(in fields: BodyFields, source: Source) throws(Unreadable) -> Scope {
+        var app = source.app
+        var environment: String?
+        for key in Self.subjects {
+            guard let subject = fields.object(key) else { continue }
+            if app == nil { app = try subject.text("bundleId") }
+            if environment != nil { continue }
+            environment =
+                if key == Self.externalPurchase {
+                    try Self.environment(ofExternalPurchase: subject)
+                } else {
+                    try subject.text("environment").map(SharedWords.environment)
+                }
+        }
+        return Scope(source: source.name, app: app ?? "", environment: environment ?? source.defaultEnvironment)
+    }
+
+    /// An external purchase has no environment; its id shows it.
+    private static func environment(ofExternalPurchase token: BodyFields) throws(Unreadable) -> String? {
+        guard let id = try token.text("externalPurchaseId") else { return nil }
+        return id.utf8.starts(with: SharedWords.sandbox.utf8) ? SharedWords.sandbox : SharedWords.production
+    }
+
+    // MARK: Purchases
+
+    /// Defines the purchase key: the first transaction. It stays over renewals, upgrades and new starts within a group
+    /// of subscriptions. A transaction's own id does not: two notifications of one period may differ in it.
+    private func purchase(in transaction: BodyFields, _ details: AppleNames.Details) throws(Unreadable) -> Purchase? {
+        let original = try transaction.text("originalTransactionId")
+        let own = try transaction.text("transactionId")
+        guard let key = original ?? own else { return nil }
+        // The product of a replaced transaction is no longer the purchase's.
+        let product = details.isUpgraded ? nil : try transaction.text("productId")
+        return Purchase(
+            key: key, kind: details.isSubscription ? .subscription : .oneTime, store: SharedWords.apple,
+            product: product, plan: nil, subscriptionID: nil)
+    }
+
+    /// All but auto-renewable subscriptions are one-time purchases. A transaction without a type is a subscription if
+    /// it has an end, which only they have.
+    private func isSubscription(_ transaction: BodyFields) throws(Unreadable) -> Bool {
+        guard let type = try transaction.text("type") else {
+            return transaction.time(.milliseconds("expiresDate")) != nil
+        }
+        return type == "Auto-Renewable Subscription"
+    }
+
+    /// The end of the paid period; nil: no end. A grace period counts as paid while it lasts, and when it ends.
+    private static func end(
+        of transaction: BodyFields, _ renewal: BodyFields, name: AppleName, status: AppleNames.Status?
+    ) -> Timestamp? {
+        let isGrace =
+            status == .gracePeriod || name.type == "GRACE_PERIOD_EXPIRED"
+            || name == AppleName("DID_FAIL_TO_RENEW", "GRACE_PERIOD")
+        let grace = isGrace ? renewal.time(.milliseconds("gracePeriodExpiresDate")) : nil
+        return [transaction.time(.milliseconds("expiresDate")), grace].compactMap { $0 }.max()
+    }
+
+    private func stated(
+        _ transaction: BodyFields, _ details: AppleNames.Details, end: Timestamp?, status: String?
+    ) throws(Unreadable) -> Transaction? {
+        guard let id = try transaction.text("transactionId") else { return nil }
+        return Transaction(
+            storeTransactionID: id,
+            storeOriginalTransactionID: try transaction.text("originalTransactionId"),
+            purchasedAt: transaction.time(.milliseconds("purchaseDate")),
+            effectiveNextRenewalAt: end,
+            offerType: AppleNames.offer(details.offerType, discount: details.offerDiscountType),
+            status: status)
+    }
+
+    // MARK: Holders
+
+    /// Nil where there is no purchase.
+    private func holder(
+        in transaction: BodyFields, _ purchase: Purchase?, _ source: Source
+    ) -> (holder: Holder?, isNamed: Bool) {
+        guard let purchase else { return (nil, false) }
+        // What is no UUID is no token, however long it is.
+        let text = try? transaction.text("appAccountToken")
+        guard let token = AppleNames.accountToken(text) else { return (.anonymous(purchase.key), false) }
+        if case .apple(let settings) = source.settings, settings.accountToken == .anonymous {
+            return (.anonymous(token), true)
+        }
+        return (.user(token), true)
+    }
+
+    private func facts(
+        _ meaning: EventMeaning, in transaction: BodyFields, _ holder: Holder?, isNamed: Bool,
+        at occurredAt: Timestamp, until end: Timestamp?
+    ) -> [Fact] {
+        guard let kind = meaning.fact, let holder else { return [] }
+        let ownership = try? transaction.text("inAppOwnershipType")
+        let fact = Fact(
+            kind: kind, holder: holder, at: occurredAt, until: end, isRevoked: meaning.isRevoked,
+            isFamilyShared: ownership == "FAMILY_SHARED", isNamed: isNamed)
+        return [fact]
+    }
+}

@@ -1,0 +1,105 @@
+internal import Vocabulary
+
+/// What one notification states about its purchase: by itself, or together with what the API answered.
+///
+/// Without the API it names nobody and no end: the holder is an anonymous one, named by the purchase, and the fact is
+/// nameless. With it, everything but the event's own time is as of the request, because the API answers the state of
+/// that time, not the event's: late notifications that read the same state state it twice.
+struct GooglePlayStatement {
+    private let notice: GooglePlayNotice
+    private let answer: GooglePlayAnswer?
+    private let state: GooglePlayState?
+    private let naming: AccountNaming
+    private let meaning: EventMeaning
+
+    /// - Parameter answer: what the API answered; nil: it was not asked.
+    init(_ notice: GooglePlayNotice, answer: GooglePlayAnswer?, naming: AccountNaming) {
+        self.notice = notice
+        self.answer = answer
+        self.naming = naming
+        switch answer?.outcome {
+        case .state(let state)?:
+            self.state = state
+            meaning = GooglePlayNames.meaning(of: notice.subject, in: state)
+        case .ended?:
+            state = nil
+            meaning = GooglePlayNames.meaningOfEnded(notice.subject)
+        case .unsaid?, nil:
+            state = nil
+            meaning = GooglePlayNames.meaning(of: notice.subject)
+        }
+    }
+
+    var type: String { meaning.type }
+
+    /// nil: neither the API nor the ledger knew it.
+    var environment: String? { answer?.environment }
+
+    /// The account that the app gave at purchase, else the anonymous holder named by the purchase's first token, which
+    /// stays the same through changes of plan; nil: the notification is about no purchase.
+    var holder: Holder? {
+        guard let key else { return nil }
+        guard let account = state?.accountID else { return .anonymous(key) }
+        switch naming {
+        case .user: return .user(account)
+        case .anonymous: return .anonymous(account)
+        }
+    }
+
+    /// Defines the purchase key: the name of the first token of the chain that changes of plan make.
+    private var key: String? { notice.token.map { answer?.first ?? $0.name } }
+
+    /// A purchase whose place another one has taken says nothing any more, nor do late notifications about it.
+    private var isReplaced: Bool { answer?.isReplaced ?? false }
+
+    var purchase: Purchase? {
+        guard let key else { return nil }
+        return Purchase(
+            key: key, kind: notice.kind ?? .subscription, store: SharedWords.google,
+            product: isReplaced ? nil : state?.product ?? notice.product, plan: isReplaced ? nil : state?.plan,
+            subscriptionID: nil)
+    }
+
+    /// The payment that was voided, else the newest one, which only the API names.
+    var transaction: Transaction? {
+        guard key != nil, !isReplaced, let id = notice.orderID ?? state?.orderID else { return nil }
+        let isNewest = state?.orderID == id
+        let first = Self.firstOrder(of: id)
+        return Transaction(
+            storeTransactionID: id,
+            storeOriginalTransactionID: first,
+            purchasedAt: isNewest && first == id ? state?.boughtAt : nil,
+            effectiveNextRenewalAt: isNewest ? state?.until : nil,
+            offerType: isNewest ? state?.offer : nil,
+            status: isNewest || state == nil ? meaning.status : nil)
+    }
+
+    /// Renewals append `..` and a number to the id of the first order.
+    private static func firstOrder(of id: String) -> String {
+        guard let last = id.utf8.lastIndex(of: UInt8(ascii: ".")), last > id.startIndex else { return id }
+        let dot = id.utf8.index(before: last)
+        let number = id.utf8[id.utf8.index(after: last)...]
+        guard id.utf8[dot] == UInt8(ascii: "."), dot > id.startIndex, !number.isEmpty,
+            number.allSatisfy((UInt8(ascii: "0")...UInt8(ascii: "9")).contains)
+        else { return id }
+        return String(id[..<dot])
+    }
+
+    var facts: [Fact] {
+        guard let kind = meaning.fact, !isReplaced, let holder else { return [] }
+        let fact = Fact(
+            kind: kind, holder: holder, at: statedAt, until: state?.until, isRevoked: meaning.isRevoked,
+            isNamed: state?.accountID != nil)
+        return [fact]
+    }
+
+    /// The time of the request where the API's answer is the statement, else the event's.
+    private var statedAt: Timestamp {
+        guard let answer else { return notice.occurredAt }
+        return switch answer.outcome {
+        case .state(let state): state.access == .unknown ? notice.occurredAt : answer.askedAt
+        case .ended: answer.askedAt
+        case .unsaid: notice.occurredAt
+        }
+    }
+}

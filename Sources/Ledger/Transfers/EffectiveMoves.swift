@@ -1,0 +1,157 @@
+import Vocabulary
+
+/// The kept moves of a purchase that take effect, and what each states; and whose the nameless facts are. Judged in
+/// order of time, each by what is known up to its time.
+struct EffectiveMoves {
+    /// A move that takes effect.
+    struct Effect: Equatable {
+        let move: KeptMove
+        let from: Holder
+        /// How far the period of the old holder is known to last; nil: no end, or access without a period.
+        let until: Timestamp?
+        /// What it states of this purchase, as a webhook would.
+        let reading: FactReading
+
+        static func == (left: Effect, right: Effect) -> Bool {
+            left.move == right.move && left.from == right.from && left.until == right.until
+        }
+    }
+
+    /// A nameless fact, and whose it is.
+    struct Resolved: Equatable {
+        let fact: NamelessFact
+        let holder: Holder
+        /// What it states, as a webhook that names the holder would.
+        let reading: FactReading
+
+        static func == (left: Resolved, right: Resolved) -> Bool {
+            left.fact == right.fact && left.holder == right.holder
+        }
+    }
+
+    private(set) var effects: [Effect] = []
+    private(set) var resolved: [Resolved] = []
+    /// Whom the moves name.
+    private(set) var names: [HolderName] = []
+    /// The kept facts, those of the moves and the nameless ones, in canonical order.
+    private(set) var facts: [KeptFact]
+    private var known: PurchaseState
+    /// Losses that no fact shows.
+    private var switchedOff: [Register] = []
+
+    init(_ state: PurchaseState) {
+        facts = state.facts
+        known = state
+        if state.moves.isEmpty, state.nameless.isEmpty { return }
+        var nameless = state.nameless[...]
+        for move in state.moves {
+            while let next = nameless.first, next.at < move.at { resolve(nameless.removeFirst()) }
+            judge(move)
+        }
+        for fact in nameless { resolve(fact) }
+        facts = known.facts
+    }
+
+    private mutating func judge(_ move: KeptMove) {
+        let effect = effect(of: move)
+        if let effect {
+            effects.append(effect)
+            known.record(effect.reading, isNaming: false)
+        }
+        if known.isNaming(move, isEffective: effect != nil) {
+            names.append(HolderName(at: move.at, isGain: true, holder: move.to))
+        }
+    }
+
+    private mutating func resolve(_ fact: NamelessFact) {
+        let name = (known.names + names).filter { $0.at <= fact.at }.max()
+        let holder = name?.holder ?? fact.holder
+        var reading = FactReading(fact.fact(of: holder), kind: .subscription)
+        if fact.kind == .loss, let other = self.holder(at: fact), other != holder {
+            let register = Register(holder: other, at: fact.at, isOn: false, isTenureFree: fact.isTenureFree)
+            reading = reading.switchingOff(register)
+            switchedOff.append(register)
+        }
+        resolved.append(Resolved(fact: fact, holder: holder, reading: reading))
+        known.record(reading, isNaming: false)
+    }
+
+    /// The registers of the purchase and those of the moves.
+    var registers: [Register] { known.registers }
+
+    /// The transfers that the moves state, ascending.
+    var changes: [Timeline.Change] {
+        effects.map { Timeline.Change(pair: Timeline.Pair(from: $0.from, to: $0.move.to), at: $0.move.at) }
+    }
+
+    private func effect(of move: KeptMove) -> Effect? {
+        let isLink = known.isLink(move)
+        guard let from = isLink ? soleHolder(at: move.at) ?? move.from : move.from ?? soleHolder(at: move.at),
+            from != move.to
+        else { return nil }
+        let newest = newestStatement(about: from, at: move.at)
+        if let newest, newest.isTenureFree {
+            guard !move.isLogin, newest.isOn else { return nil }
+            return effect(of: move, from: from, until: nil, isTenureFree: true)
+        }
+        guard let until = period(of: from, at: move.at) else { return nil }
+        if move.isLogin, until < move.at { return nil }
+        // A link says who somebody is, not that the purchase goes on: what has ended does not pass on by it.
+        if isLink, newest?.isOn != true || until <= move.at { return nil }
+        return effect(of: move, from: from, until: until, isTenureFree: false)
+    }
+
+    private func effect(of move: KeptMove, from: Holder, until: Timestamp?, isTenureFree: Bool) -> Effect {
+        let end = until == Timestamp(milliseconds: .max) ? nil : until
+        let fact = Fact(
+            kind: .transferred, holder: from, counterpart: move.to, at: move.at, until: end,
+            isFamilyShared: isTenureFree)
+        return Effect(move: move, from: from, until: end, reading: FactReading(fact, kind: .subscription).uncounted)
+    }
+
+    /// How long the purchase that `holder` has at `time` is paid for; nil: it does not have it then. A loss at that
+    /// very time is the move itself, stated by a webhook too, and says nothing about the period.
+    private func period(of holder: Holder, at time: Timestamp) -> Timestamp? {
+        var until: Timestamp?
+        var isHolder = false
+        for fact in known.facts where fact.at < time || fact.at == time && (fact.kind == .gain || fact.isRevoked) {
+            if fact.holder == holder {
+                until = fact.isRevoked ? fact.until : max(until ?? fact.until, fact.until)
+                if fact.kind == .gain { isHolder = true }
+            } else if fact.kind == .gain, fact.at < time {
+                isHolder = false
+            }
+        }
+        return isHolder ? until : nil
+    }
+
+    /// The holder at a time: under exclusive ownership there is at most one.
+    private func soleHolder(at time: Timestamp) -> Holder? {
+        known.facts.last { $0.kind == .gain && $0.at < time }?.holder
+    }
+
+    /// The newest statement about a holder at or before a time; on equal times the loss, then the one that is free of
+    /// tenures.
+    private func newestStatement(about holder: Holder, at time: Timestamp) -> Register? {
+        var newest: Register?
+        func take(_ register: Register) { if newest.map({ $0.yields(to: register) }) ?? true { newest = register } }
+        for register in known.registers where register.holder == holder && register.at <= time { take(register) }
+        for register in known.earlier where register.holder == holder && register.at <= time { take(register) }
+        for register in switchedOff where register.holder == holder && register.at <= time { take(register) }
+        for fact in known.facts where fact.holder == holder && fact.at <= time {
+            take(Register(holder: holder, at: fact.at, isOn: fact.kind == .gain, isTenureFree: false))
+        }
+        return newest
+    }
+
+    /// The holder from whom a nameless loss takes the purchase, besides the one that it is of: who was given it last
+    /// and still has it.
+    private func holder(at loss: NamelessFact) -> Holder? {
+        let holder =
+            loss.isTenureFree
+            ? (known.registers + known.earlier).filter { $0.isTenureFree && $0.isOn && $0.at <= loss.at }.max()?.holder
+            : known.facts.last { $0.kind == .gain && $0.at <= loss.at }?.holder
+        guard let holder, let newest = newestStatement(about: holder, at: loss.at) else { return nil }
+        return newest.isOn ? holder : nil
+    }
+}

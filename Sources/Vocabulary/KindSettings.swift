@@ -1,0 +1,73 @@
+/// What only sources of one kind are told.
+package enum KindSettings: Hashable, Sendable {
+    case none
+    case apple(AppleSettings)
+    case googlePlay(GooglePlaySettings)
+    case stripe(StripeSettings)
+}
+
+/// Whom an id names that the app gave at a purchase: `account_token`, `account_id`.
+package enum AccountNaming: String, Hashable, Sendable, CaseIterable {
+    case user
+    case anonymous
+
+    package func holder(_ id: String) -> Holder {
+        switch self {
+        case .user: .user(id)
+        case .anonymous: .anonymous(id)
+        }
+    }
+}
+
+package struct AppleSettings: Hashable, Sendable {
+    /// `bundle_ids`: the apps whose notifications are taken. Apple signs those of every developer with one key.
+    package let bundleIDs: [String]
+    /// `roots`: SHA-256 fingerprints of root certificates, each of 32 bytes.
+    package let roots: [[UInt8]]
+    /// `account_token`: whom a transaction's appAccountToken names.
+    package let accountToken: AccountNaming
+
+    /// SHA-256 of Apple Root CA - G3 (apple.com/certificateauthority), which all chains of the App Store lead to.
+    package static let appleRoot: [UInt8] = [
+        0x63, 0x34, 0x3A, 0xBF, 0xB8, 0x9A, 0x6A, 0x03, 0xEB, 0xB5, 0x7E, 0x9B, 0x3F, 0x5F, 0xA7, 0xBE,
+        0x7C, 0x4F, 0x5C, 0x75, 0x6F, 0x30, 0x17, 0xB3, 0xA8, 0xC4, 0x88, 0xC3, 0x65, 0x3E, 0x91, 0x79,
+    ]
+
+    package init(bundleIDs: [String], roots: [[UInt8]], accountToken: AccountNaming = .user) {
+        self.bundleIDs = bundleIDs
+        self.roots = roots
+        self.accountToken = accountToken
+    }
+}
+
+package struct GooglePlaySettings: Hashable, Sendable {
+    /// `packages`: the apps whose notifications are taken.
+    package let packages: [String]
+    /// `audience`: what the push subscription's tokens are made for.
+    package let audiences: [String]
+    /// `sender`: the address of the service account in whose name Pub/Sub pushes.
+    package let sender: String
+    /// `account_id`: whom a purchase's obfuscated account id names.
+    package let accountID: AccountNaming
+    /// `api`: the state of a purchase is asked for before an event is recorded.
+    package let asksAPI: Bool
+
+    package init(
+        packages: [String], audiences: [String], sender: String, accountID: AccountNaming = .user, asksAPI: Bool
+    ) {
+        self.packages = packages
+        self.audiences = audiences
+        self.sender = sender
+        self.accountID = accountID
+        self.asksAPI = asksAPI
+    }
+}
+
+package struct StripeSettings: Hashable, Sendable {
+    /// `user_key`: the key in the metadata that names the user; `client_reference_id` names a checkout session's own.
+    package let userKey: String
+
+    package init(userKey: String = Self.usualUserKey) { self.userKey = userKey }
+
+    package static let usualUserKey = "user_id"
+}

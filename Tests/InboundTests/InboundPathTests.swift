@@ -1,0 +1,92 @@
+import NIOCore
+import Synchronization
+import Testing
+import Vocabulary
+
+@testable import HTTPServer
+@testable import Inbound
+@testable import Ledger
+
+/// Where a webhook goes after its proof. Oracle: Architecture.md, "Acknowledgement".
+@Suite("The path of a webhook up to the queue")
+struct InboundPathTests {
+    private final class Outcome: Sendable {
+        let answer = Mutex<HTTPAnswer?>(nil)
+        let observed = Mutex<[String]>([])
+
+        var status: Int? { answer.withLock { $0?.status } }
+        var retryAfter: String? {
+            answer.withLock { answer in answer?.headers.first { $0.0 == "retry-after" }?.1 }
+        }
+        var text: String { answer.withLock { String(decoding: $0?.body ?? [], as: UTF8.self) } }
+        var refusals: [String] { observed.withLock { $0 } }
+    }
+
+    /// The answer, the journal's lines, and what waits to be recorded.
+    private func take(
+        _ body: [UInt8], _ headers: [(String, String)] = [], from source: Source, by adapter: any SourceAdapter
+    ) async -> (outcome: Outcome, queued: [RecordQueue.Item]) {
+        let outcome = Outcome()
+        let queue = RecordQueue(writers: 1)
+        let path = InboundPath(
+            source: source, adapter: adapter, queue: queue, now: { PubSubFixtures.now },
+            observe: { observation in
+                guard case .refused(let source, let status, let reason) = observation else { return }
+                outcome.observed.withLock { $0.append("\(source) \(status) \(reason)") }
+            })
+        let head = IncomingHead(method: "POST", target: "/ingest/\(source.name)", headers: headers)
+        path.take(IncomingRequest(head: head, body: body, startedAt: .now())) { answer in
+            outcome.answer.withLock { $0 = answer }
+        }
+        queue.close()
+        let pending = await queue.next(for: 0, upTo: 10) ?? []
+        return (outcome, pending.map(\.item))
+    }
+
+    @Test("While no key is known, a webhook is answered 503 and nothing of it is kept")
+    func undecided() async throws {
+        let token = [("authorization", "Bearer " + (try PubSubFixtures.token()))]
+        let (outcome, queued) = await take([], token, from: googlePlaySource(), by: GooglePlay())
+        #expect(outcome.status == 503 && outcome.retryAfter == "5" && queued.isEmpty)
+        #expect(outcome.refusals == ["play 503 the keys by which its webhooks are verified are not known yet"])
+    }
+
+    @Test("A refused one is answered 401 with the reason, and nothing of it is kept")
+    func refused() async throws {
+        let body = try AppleFixtures.seal(AppleFixtures.notification("DID_RENEW"))
+        let foreign = appleSource(bundleIDs: ["com.example.two"])
+        let (outcome, queued) = await take(body, from: foreign, by: Apple())
+        let reason = "\(Authenticity.Refusal.foreignBundleID)"
+        #expect(outcome.status == 401 && outcome.text == reason + "\n" && queued.isEmpty)
+        #expect(outcome.refusals == ["apple 401 \(reason)"])
+    }
+
+    @Test("A test notification is answered at once, but only an authentic one")
+    func handshake() async throws {
+        let body = try AppleFixtures.seal(AppleFixtures.notification("TEST", transaction: nil, renewal: nil))
+        let (outcome, queued) = await take(body, from: appleSource(), by: Apple())
+        #expect(outcome.status == 200 && outcome.text == #"{"notificationType":"TEST"}"# && queued.isEmpty)
+        let (other, others) = await take(body, from: appleSource(bundleIDs: ["com.example.two"]), by: Apple())
+        #expect(other.status == 401 && others.isEmpty)
+    }
+
+    @Test("An authentic one waits to be recorded, in clear beside its own bytes; unreadable, for quarantine")
+    func recorded() async throws {
+        let decoded = AppleFixtures.notification("DID_RENEW")
+        let body = try AppleFixtures.seal(decoded)
+        let (outcome, queued) = await take(body, from: appleSource(), by: Apple())
+        #expect(outcome.status == nil && outcome.refusals.isEmpty)
+        guard case .event(let event)? = queued.first, queued.count == 1 else {
+            Issue.record("no event")
+            return
+        }
+        #expect(event.body == body && event.decoded.map { String(decoding: $0, as: UTF8.self) } == decoded)
+        let unreadable = try AppleFixtures.seal(
+            AppleFixtures.notification("DID_RENEW", top: [("notificationType", nil)]))
+        guard case .quarantine(let kept)? = await take(unreadable, from: appleSource(), by: Apple()).queued.first else {
+            Issue.record("not in quarantine")
+            return
+        }
+        #expect(kept.body == unreadable && kept.reason == "notificationType is missing")
+    }
+}

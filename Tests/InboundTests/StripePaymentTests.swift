@@ -1,0 +1,245 @@
+import Testing
+import Vocabulary
+
+@testable import Inbound
+
+/// Invoices, checkout sessions and refunds. Oracle: Stripe's pages "The Invoice object", "The Checkout Session object",
+/// "Fulfill orders" and "The Charge object", and posthouse-sources(7), "Vocabulary".
+@Suite("Payments of Stripe")
+struct StripePaymentTests {
+    typealias Fixtures = StripeFixtures
+
+    static let invoicedAt = Fixtures.time(Fixtures.at - 3_600, 1)
+    static let paidAt = Fixtures.time(Fixtures.at, 1)
+    static let customer = Holder.anonymous("cus_1")
+
+    // MARK: Invoices
+
+    @Test("A paid cycle is a renewal: the copied metadata name who had it then, the payment names nobody")
+    func renewal() throws {
+        for body in [Fixtures.invoice("paid"), Fixtures.formerInvoice("paid")] {
+            let event = try stripe(body)
+            #expect(event.name == "invoice.paid" && event.type == "SUBSCRIPTION_RENEWED")
+            #expect(event.holder == .user("ada"))
+            #expect(event.occurredAt == Fixtures.time(Fixtures.at))
+            #expect(
+                event.purchase
+                    == Purchase(
+                        key: "sub_1", kind: .subscription, store: "STRIPE", product: "prod_plus", plan: "price_month",
+                        subscriptionID: "sub_1"))
+            #expect(
+                event.transaction
+                    == Transaction(
+                        storeTransactionID: "in_2", storeOriginalTransactionID: "sub_1",
+                        purchasedAt: Fixtures.time(Fixtures.end),
+                        effectiveNextRenewalAt: Fixtures.time(Fixtures.nextEnd), offerType: "NONE",
+                        status: "AUTO_RENEWING"))
+            let until = Fixtures.time(Fixtures.nextEnd)
+            #expect(
+                event.facts == [
+                    Fact(kind: .gain, holder: .user("ada"), at: Self.invoicedAt, until: until),
+                    Fact(kind: .gain, holder: Self.customer, at: Self.paidAt, until: until, isNamed: false),
+                ])
+            #expect(event.links.isEmpty)
+        }
+    }
+
+    @Test("Without a user in the copied metadata there is the nameless fact alone")
+    func namelessRenewal() throws {
+        let bare = #"{"subscription_details":{"subscription":"sub_1","metadata":{}}}"#
+        let event = try stripe(Fixtures.invoice("paid", [("parent", bare)]))
+        #expect(event.holder == Self.customer)
+        #expect(
+            event.facts == [
+                Fact(
+                    kind: .gain, holder: Self.customer, at: Self.paidAt, until: Fixtures.time(Fixtures.nextEnd),
+                    isNamed: false)
+            ])
+        let timeless = try stripe(Fixtures.invoice("paid", [("created", nil)]))
+        #expect(timeless.facts.map(\.isNamed) == [false], "a user of no time is none")
+    }
+
+    @Test("The metadata of the invoice itself name nobody")
+    func ownMetadata() throws {
+        let bare = #"{"subscription_details":{"subscription":"sub_1"}}"#
+        let event = try stripe(
+            Fixtures.invoice("paid", [("metadata", #"{"user_id":"eve"}"#), ("parent", bare)]))
+        #expect(event.holder == Self.customer && event.facts.count == 1)
+    }
+
+    @Test(
+        "Only the payment of a cycle states anything: everything else is passed on under its own name",
+        arguments: StripeNames.all.filter { $0.hasPrefix("invoice.") } + ["invoice.something_new"],
+        ["subscription_cycle", "subscription_create", "subscription_update", "manual", "of_tomorrow"])
+    func otherInvoices(_ name: String, _ reason: String) throws {
+        let body = Fixtures.invoice(String(name.dropFirst("invoice.".count)), [("billing_reason", "\"\(reason)\"")])
+        let event = try stripe(body)
+        let isRenewal = name == "invoice.paid" && reason == "subscription_cycle"
+        #expect(event.name == name)
+        #expect(event.type == (isRenewal ? "SUBSCRIPTION_RENEWED" : name))
+        #expect(event.facts.count == (isRenewal ? 2 : 0))
+        #expect((event.transaction != nil) == isRenewal)
+        #expect(event.purchase?.key == "sub_1" && event.holder == .user("ada"))
+    }
+
+    @Test("An invoice that is to come has no id, and one without a subscription no purchase")
+    func incompleteInvoices() throws {
+        let upcoming = try stripe(Fixtures.invoice("upcoming", [("id", nil)]))
+        #expect(upcoming.type == "invoice.upcoming" && upcoming.purchase?.key == "sub_1")
+        let single = try stripe(Fixtures.invoice("paid", [("parent", "null")]))
+        #expect(single.type == "invoice.paid" && single.purchase == nil && single.facts.isEmpty)
+        #expect(single.holder == Self.customer)
+    }
+
+    static let line = Fixtures.line()
+    static let longer = Fixtures.line("price_b", period: (1, Fixtures.nextEnd + 5))
+    static let proration = Fixtures.line("price_b", period: (1, 9_999_999_999), isProration: true)
+    static let foreign = Fixtures.line("price_b", period: (1, 9_999_999_999), subscription: "sub_2")
+    /// What was used up until the invoice was made says nothing of the period to come.
+    static let usage = Fixtures.line("price_b", period: (1, Fixtures.at - 3_600))
+
+    @Test(
+        "The paid period is that of the subscription's own lines that lie ahead",
+        arguments: [
+            ([line], Fixtures.nextEnd), ([line, proration], Fixtures.nextEnd), ([foreign, line], Fixtures.nextEnd),
+            ([line, longer], Fixtures.nextEnd + 5), ([usage, line], Fixtures.nextEnd), ([usage], nil),
+            ([proration], nil), ([], nil), (["{}", "7"], nil), ([Fixtures.formerLine()], Fixtures.nextEnd),
+            ([Fixtures.formerLine(isProration: true)], nil),
+        ] as [([String], Int64?)])
+    func lines(_ lines: [String], _ until: Int64?) throws {
+        let list = #"{"data":[\#(lines.joined(separator: ","))]}"#
+        let event = try stripe(Fixtures.invoice("paid", [("lines", list)]))
+        #expect(event.type == "SUBSCRIPTION_RENEWED", "the payment is one whatever it pays")
+        let stated: [Timestamp?] = until.map { [Fixtures.time($0), Fixtures.time($0)] } ?? []
+        #expect(event.facts.map(\.until) == stated)
+        #expect(event.transaction?.effectiveNextRenewalAt == until.map { Fixtures.time($0) })
+        #expect(event.purchase?.plan == (until == nil ? nil : "price_month"))
+    }
+
+    // MARK: Checkout sessions
+
+    @Test("A paid session is a one-time purchase by its payment, and links the customer")
+    func purchase() throws {
+        let event = try stripe(Fixtures.session("completed"))
+        #expect(event.type == "PURCHASE_VALIDATED" && event.holder == .user("ada"))
+        #expect(
+            event.purchase
+                == Purchase(
+                    key: "pi_1", kind: .oneTime, store: "STRIPE", product: nil, plan: nil, subscriptionID: nil))
+        #expect(
+            event.transaction
+                == Transaction(
+                    storeTransactionID: "pi_1", storeOriginalTransactionID: nil,
+                    purchasedAt: Fixtures.time(Fixtures.at), effectiveNextRenewalAt: nil, offerType: "NONE",
+                    status: nil))
+        #expect(event.facts == [Fact(kind: .gain, holder: .user("ada"), at: Self.paidAt)])
+        #expect(event.links == [HolderLink(anonymousID: "cus_1", userID: "ada")])
+        #expect(event.change == .move(from: [.anonymous("cus_1")], to: .user("ada"), isNative: false))
+    }
+
+    @Test(
+        "A session states a purchase once the money came",
+        arguments: [
+            ("completed", "\"paid\"", true), ("completed", "\"no_payment_required\"", true),
+            ("completed", "\"unpaid\"", false), ("completed", nil, false), ("completed", "7", false),
+            ("async_payment_succeeded", "\"paid\"", true), ("async_payment_succeeded", nil, true),
+            ("async_payment_failed", "\"unpaid\"", false), ("something_new", "\"paid\"", false),
+        ] as [(String, String?, Bool)])
+    func payment(_ name: String, _ status: String?, _ isBought: Bool) throws {
+        let event = try stripe(Fixtures.session(name, [("payment_status", status)]))
+        #expect(event.type == (isBought ? "PURCHASE_VALIDATED" : "checkout.session." + name))
+        #expect(event.facts.map(\.kind) == (isBought ? [.gain] : []))
+        #expect((event.transaction != nil) == isBought)
+        #expect(event.purchase?.key == "pi_1" && event.purchase?.kind == .oneTime)
+    }
+
+    @Test("A guest is known by the payment, and where nothing was to be paid by the session")
+    func guest() throws {
+        let guest: BodyEdit.Fields = [("customer", "null"), ("metadata", "{}")]
+        let event = try stripe(Fixtures.session("completed", guest))
+        #expect(event.holder == .anonymous("pi_1") && event.links.isEmpty)
+        #expect(event.facts == [Fact(kind: .gain, holder: .anonymous("pi_1"), at: Self.paidAt, isNamed: false)])
+        var free = guest
+        free.append(("payment_intent", "null"))
+        let gift = try stripe(Fixtures.session("completed", free))
+        #expect(gift.purchase?.key == "cs_1" && gift.transaction?.storeTransactionID == "cs_1")
+        #expect(gift.holder == .anonymous("cs_1"))
+        let named = try stripe(Fixtures.session("completed", [("customer", "null")]))
+        #expect(named.holder == .user("ada") && named.facts.map(\.isNamed) == [true] && named.links.isEmpty)
+    }
+
+    @Test("A customer without a name is the nameless holder of its one-time purchase")
+    func namelessPurchase() throws {
+        let event = try stripe(Fixtures.session("completed", [("metadata", "{}")]))
+        #expect(event.facts == [Fact(kind: .gain, holder: Self.customer, at: Self.paidAt, isNamed: false)])
+        #expect(event.links.isEmpty)
+    }
+
+    @Test("A session that has expired bought nothing")
+    func expired() throws {
+        let event = try stripe(Fixtures.session("expired", [("payment_status", "\"unpaid\"")]))
+        #expect(event.type == "checkout.session.expired" && event.purchase == nil && event.facts.isEmpty)
+        let guest = try stripe(Fixtures.session("expired", [("customer", "null"), ("metadata", "{}")]))
+        #expect(guest.holder == nil)
+    }
+
+    @Test("A session of a subscription states no access: it links the customer and names the purchase")
+    func subscription() throws {
+        let fields: BodyEdit.Fields = [
+            ("mode", "\"subscription\""), ("subscription", "\"sub_1\""), ("payment_intent", "null"),
+        ]
+        let event = try stripe(Fixtures.session("completed", fields))
+        #expect(event.type == "checkout.session.completed" && event.facts.isEmpty && event.transaction == nil)
+        #expect(event.purchase?.key == "sub_1" && event.purchase?.kind == .subscription)
+        #expect(event.purchase?.subscriptionID == "sub_1")
+        #expect(event.links == [HolderLink(anonymousID: "cus_1", userID: "ada")])
+        let setup = try stripe(Fixtures.session("completed", [("mode", "\"setup\"")]))
+        #expect(setup.purchase == nil && setup.facts.isEmpty && setup.links.count == 1)
+    }
+
+    // MARK: Refunds
+
+    @Test("A refund of all is a revoked loss of the one-time purchase of that payment, under its own name")
+    func refund() throws {
+        let event = try stripe(Fixtures.charge("refunded"))
+        #expect(event.type == "charge.refunded", "whether that purchase exists, the charge does not say")
+        #expect(event.holder == Self.customer && event.links.isEmpty)
+        #expect(
+            event.purchase
+                == Purchase(
+                    key: "pi_1", kind: .oneTime, store: "STRIPE", product: nil, plan: nil, subscriptionID: nil))
+        #expect(event.transaction?.storeTransactionID == "pi_1" && event.transaction?.status == "REVOKED")
+        #expect(event.transaction?.purchasedAt == Fixtures.time(Fixtures.at - 600))
+        #expect(
+            event.facts == [
+                Fact(
+                    kind: .loss, holder: Self.customer, at: Fixtures.time(Fixtures.at, 999), isRevoked: true,
+                    isNamed: false)
+            ])
+        let bought = try stripe(Fixtures.session("completed"))
+        #expect(bought.purchase == event.purchase)
+        let guest = try stripe(Fixtures.charge("refunded", [("customer", "null")]))
+        #expect(guest.facts.map(\.holder) == [.anonymous("pi_1")])
+    }
+
+    @Test(
+        "A part of a payment, and one without an intent, states nothing",
+        arguments: [[("refunded", "false")], [("refunded", nil)], [("payment_intent", "null")]] as [BodyEdit.Fields])
+    func partOfARefund(_ fields: BodyEdit.Fields) throws {
+        let event = try stripe(Fixtures.charge("refunded", fields))
+        #expect(event.type == "charge.refunded" && event.holder == Self.customer)
+        #expect(event.purchase == nil && event.transaction == nil && event.facts.isEmpty)
+    }
+
+    static let moneyBack = StripeNames.all.filter { name in
+        ["refund.", "radar.", "charge."].contains(where: name.hasPrefix) && name != "charge.refunded"
+    }
+
+    @Test("Refunds and disputes of other names state nothing", arguments: moneyBack)
+    func disputes(_ name: String) throws {
+        let object = #"{"id":"dp_1","object":"dispute","charge":"ch_1","payment_intent":"pi_1","refunded":true}"#
+        let event = try stripe(Fixtures.other(name, object))
+        #expect(event.name == name && event.type == name)
+        #expect(event.holder == nil && event.purchase == nil && event.facts.isEmpty && event.links.isEmpty)
+    }
+}

@@ -1,0 +1,225 @@
+import Vocabulary
+
+@testable import Ledger
+
+/// What is stated of one purchase: a gain or a loss, or who the purchase's own anonymous holder is.
+enum PurchaseStatement: Hashable, Sendable {
+    case fact(Fact)
+    case link(Holder, to: Holder, at: Timestamp)
+
+    var at: Int64 {
+        switch self {
+        case .fact(let fact): fact.at.milliseconds
+        case .link(_, _, let at): at.milliseconds
+        }
+    }
+}
+
+/// The rules of Domain.md, "Transfers" and "Nameless facts", for gains, losses and links, over the whole set and
+/// without memory. Shares no code with the ledger.
+struct NamelessModel {
+    typealias Pair = TransferOracle.Pair
+
+    private struct Statement: Hashable {
+        var holder: Holder
+        var at: Int64
+        var isGain: Bool
+        var isRevoked: Bool
+        /// Without the day that a period may be late.
+        var until: Int64
+    }
+
+    private struct Word {
+        var holder: Holder
+        var at: Int64
+        var isOn: Bool
+    }
+
+    private(set) var numbers: [Pair: Int] = [:]
+    private(set) var access: [Holder: Access] = [:]
+    private var statements: Set<Statement> = []
+    private var words: [Word] = []
+    private var names: [(at: Int64, isGain: Bool, holder: Holder)] = []
+    private var own: [Holder: Int64] = [:]
+    private var moved: [(pair: Pair, at: Int64)] = []
+    private let isOneTime: Bool
+    /// Whether a source that always names somebody could have stated all of it.
+    private let isPlain: Bool
+    private let minute: Int64 = 60_000
+    private let day: Int64 = 86_400_000
+
+    /// - Parameter isStore: whether events of the source may name nobody.
+    init(_ all: [PurchaseStatement], kind: Purchase.Kind = .subscription, isStore: Bool) {
+        isOneTime = kind == .oneTime
+        var facts: [Fact] = []
+        for case .fact(let fact) in all { facts.append(fact) }
+        for fact in facts where !fact.isNamed {
+            own[fact.holder] = min(own[fact.holder] ?? .max, fact.at.milliseconds)
+        }
+        isPlain = !isStore && own.isEmpty
+        for fact in facts where fact.isNamed {
+            state(fact, of: fact.holder)
+            names.append((fact.at.milliseconds, fact.kind == .gain, fact.holder))
+        }
+        // At one time a link is stated before what it applies to.
+        var times: [Int64: (links: Set<PurchaseStatement>, facts: Set<Fact>)] = [:]
+        for statement in all {
+            switch statement {
+            case .fact(let fact): if !fact.isNamed { times[statement.at, default: ([], [])].facts.insert(fact) }
+            case .link(let from, _, _):
+                if own[from] != nil { times[statement.at, default: ([], [])].links.insert(statement) }
+            }
+        }
+        for (_, here) in times.sorted(by: { $0.key < $1.key }) {
+            for case .link(_, let to, let at) in here.links.sorted(by: { Self.target($0) < Self.target($1) }) {
+                link(to, at.milliseconds)
+            }
+            // A gain comes before a loss of its time.
+            for fact in here.facts.sorted(by: { ($0.kind == .gain ? 0 : 1) < ($1.kind == .gain ? 0 : 1) }) {
+                give(fact)
+            }
+        }
+        count()
+        judgeAccess()
+    }
+
+    private static func target(_ link: PurchaseStatement) -> Holder {
+        if case .link(_, let to, _) = link { to } else { .anonymous("") }
+    }
+
+    /// Whether nothing is known of the holder but a link.
+    func isMerelyLinked(_ holder: Holder) -> Bool { own[holder] == nil && !words.contains { $0.holder == holder } }
+
+    // MARK: Whose it is
+
+    private mutating func give(_ fact: Fact) {
+        let at = fact.at.milliseconds
+        let named = names.filter { $0.at <= at }
+            .max { ($0.at, $0.isGain ? 1 : 0, $0.holder) < ($1.at, $1.isGain ? 1 : 0, $1.holder) }
+        let holder = named?.holder ?? fact.holder
+        // Whoever has it loses it, too.
+        let other = fact.kind == .loss ? has(at: at) : nil
+        state(fact, of: holder)
+        if let other, other != holder { words.append(Word(holder: other, at: at, isOn: false)) }
+    }
+
+    /// Who was given it last at or before a time, if it was not taken from that holder since.
+    private func has(at time: Int64) -> Holder? {
+        let given: [(at: Int64, holder: Holder)] =
+            isOneTime
+            ? words.filter { $0.isOn && $0.at <= time }.map { ($0.at, $0.holder) }
+            : statements.filter { $0.isGain && $0.at <= time }.map { ($0.at, $0.holder) }
+        guard let last = given.max(by: { ($0.at, $0.holder) < ($1.at, $1.holder) })?.holder else { return nil }
+        return isOn(last, at: time) ? last : nil
+    }
+
+    private func isOn(_ holder: Holder, at time: Int64) -> Bool {
+        let mine = words.filter { $0.holder == holder && $0.at <= time }
+        let newest = mine.map(\.at).max()
+        return newest != nil && mine.filter { $0.at == newest }.allSatisfy(\.isOn)
+    }
+
+    private mutating func state(_ fact: Fact, of holder: Holder) {
+        let at = fact.at.milliseconds
+        let isGain = fact.kind == .gain
+        words.append(Word(holder: holder, at: at, isOn: isGain))
+        if isOneTime { return }
+        let stated = fact.until?.milliseconds
+        let until = fact.isRevoked ? at - 1 : isGain ? stated ?? .max : max(stated ?? 0, at + minute)
+        statements.insert(
+            Statement(holder: holder, at: at, isGain: isGain, isRevoked: fact.isRevoked, until: until))
+    }
+
+    private mutating func link(_ to: Holder, _ at: Int64) {
+        defer { names.append((at, true, to)) }
+        let before = statements.filter { $0.isGain && $0.at < at }
+        guard !isOneTime, let from = before.max(by: { ($0.at, $0.holder) < ($1.at, $1.holder) })?.holder, from != to,
+            isOn(from, at: at)
+        else { return }
+        let known = statements.filter {
+            $0.holder == from && ($0.at < at || $0.at == at && ($0.isGain || $0.isRevoked))
+        }
+        let revoked = known.filter(\.isRevoked).map(\.at).max()
+        guard let stated = lasting(known, since: revoked, isStated: true), stated > at else { return }
+        statements.insert(
+            Statement(holder: from, at: at, isGain: false, isRevoked: false, until: max(stated, at + minute)))
+        statements.insert(Statement(holder: to, at: at, isGain: true, isRevoked: false, until: stated))
+        words.append(Word(holder: from, at: at, isOn: false))
+        words.append(Word(holder: to, at: at, isOn: true))
+        moved.append((Pair(from: from, to: to), at))
+    }
+
+    // MARK: Tenures
+
+    /// The end of the period known from statements of one holder, of which a revocation took back what was before it.
+    private func lasting(_ statements: Set<Statement>, since revoked: Int64?, isStated: Bool = false) -> Int64? {
+        statements.filter { $0.at > revoked ?? .min || $0.isRevoked && $0.at == revoked || revoked == nil }.map {
+            statement in
+            if isStated || isPlain || statement.isRevoked { return statement.until }
+            if own[statement.holder] != nil { return .max }
+            return statement.until > .max - day ? .max : statement.until + day
+        }.max()
+    }
+
+    private func reach(_ statements: Set<Statement>, _ revoked: Int64?) -> Int64 {
+        lasting(statements, since: revoked) ?? .min
+    }
+
+    private mutating func count() {
+        struct Point {
+            var at: Int64
+            var holder: Holder
+            var isGain: Bool
+        }
+        var points: [Point] = []
+        for statement in statements {
+            if statement.isGain {
+                points.append(Point(at: statement.at, holder: statement.holder, isGain: true))
+            } else if !statement.isRevoked {
+                let earlier = statements.filter {
+                    $0.holder == statement.holder
+                        && ($0.at < statement.at || $0.at == statement.at && $0.isGain && !$0.isRevoked)
+                }
+                if reach(earlier, earlier.filter(\.isRevoked).map(\.at).max()) < statement.at - minute {
+                    points.append(Point(at: statement.at - minute, holder: statement.holder, isGain: false))
+                }
+            }
+        }
+        points.sort { ($0.at, $0.holder) < ($1.at, $1.holder) }
+        var changes = moved
+        var runs: [(holder: Holder, firstGain: Int64?)] = []
+        for point in points {
+            if runs.last?.holder != point.holder { runs.append((point.holder, nil)) }
+            if point.isGain, runs[runs.count - 1].firstGain == nil { runs[runs.count - 1].firstGain = point.at }
+        }
+        for (old, new) in zip(runs, runs.dropFirst()) {
+            guard let start = new.firstGain else { continue }
+            let known = statements.filter {
+                $0.holder == old.holder && $0.at <= start + ($0.isGain ? 0 : minute)
+            }
+            let revoked = known.filter { $0.isRevoked && $0.at <= start }.map(\.at).max()
+            if reach(known, revoked) >= start { changes.append((Pair(from: old.holder, to: new.holder), start)) }
+        }
+        var times: [Pair: Set<Int64>] = [:]
+        for change in changes { times[change.pair, default: []].insert(change.at) }
+        numbers = times.mapValues(\.count)
+    }
+
+    // MARK: Access
+
+    private mutating func judgeAccess() {
+        let newest = statements.filter(\.isGain).max { ($0.at, $0.holder) < ($1.at, $1.holder) }?.holder
+        let isNamed = words.contains { own[$0.holder] == nil }
+        for holder in Set(words.map(\.holder)) {
+            let at = words.filter { $0.holder == holder }.map(\.at).max() ?? 0
+            let has = isOn(holder, at: at) && (isOneTime || holder == newest) && !(own[holder] != nil && isNamed)
+            access[holder] = Access(isActive: has, asOf: Timestamp(milliseconds: at))
+        }
+        for (holder, since) in own where access[holder] == nil {
+            access[holder] = Access(isActive: false, asOf: Timestamp(milliseconds: since))
+        }
+        for name in names.sorted(by: { $0.at < $1.at }) where access[name.holder] == nil {
+            access[name.holder] = Access(isActive: false, asOf: Timestamp(milliseconds: name.at))
+        }
+    }
+}

@@ -1,0 +1,155 @@
+import Testing
+import Vocabulary
+
+@testable import Ledger
+
+private typealias Pair = TransferOracle.Pair
+
+/// Facts that name nobody: every order, every repetition and every cut into webhooks of small histories. Oracle:
+/// `NamelessModel`.
+@Suite("No name is no statement")
+struct NamelessOrderTests {
+    private static let own = Holder.anonymous("2000000123456789")
+    private static let hour: Int64 = 3_600
+    private static let day: Int64 = 24 * hour
+
+    private static func nameless(
+        _ kind: Fact.Kind, _ at: Int64, until: Int64? = nil, revoked: Bool = false
+    ) -> PurchaseStatement {
+        .fact(
+            Fact(
+                kind: kind, holder: own, at: seconds(at), until: until.map { seconds($0) }, isRevoked: revoked,
+                isNamed: false))
+    }
+
+    private static func named(
+        _ kind: Fact.Kind, _ holder: Holder, _ at: Int64, until: Int64? = nil, revoked: Bool = false
+    ) -> PurchaseStatement {
+        .fact(
+            Fact(kind: kind, holder: holder, at: seconds(at), until: until.map { seconds($0) }, isRevoked: revoked))
+    }
+
+    /// What can be stated of a purchase at a time; a period lasts a day.
+    private static let words: [@Sendable (Int64) -> PurchaseStatement] = [
+        { nameless(.gain, $0, until: $0 + day) },
+        { nameless(.gain, $0) },
+        { nameless(.loss, $0, until: $0 - 5) },
+        { nameless(.loss, $0, revoked: true) },
+        { named(.gain, user, $0, until: $0 + day) },
+        { named(.gain, otherUser, $0, until: $0 + day) },
+        { named(.loss, user, $0, until: $0 - 5) },
+        { named(.loss, otherUser, $0, revoked: true) },
+        { .link(own, to: user, at: seconds($0)) },
+        { .link(own, to: otherUser, at: seconds($0)) },
+    ]
+
+    /// Times between two statements: within the period, at a late renewal, on both sides of the day that one may be
+    /// late.
+    private static let gaps: [Int64] = [6 * hour, day + 5, day + 23 * hour, day + 25 * hour]
+
+    /// Compares all orders and cuts of a history with the model, and their states with each other.
+    private static func check(
+        _ history: [PurchaseStatement], kind: Purchase.Kind = .subscription, isStore: Bool,
+        orders: [[PurchaseStatement]], cuts: ([PurchaseStatement]) -> [[[PurchaseStatement]]]
+    ) {
+        let model = NamelessModel(history, kind: kind, isStore: isStore)
+        let reference = NamelessPlayback(history.map { [$0] }, kind: kind, isStore: isStore)
+        for order in orders {
+            for arrivals in cuts(order) {
+                let played = NamelessPlayback(arrivals, kind: kind, isStore: isStore)
+                let isSame = played.knowledge == reference.knowledge
+                let isSameToo = !played.voids.isEmpty || !reference.voids.isEmpty || played.state == reference.state
+                if !played.agrees(with: model) || !isSame || !isSameToo {
+                    Issue.record(
+                        """
+                        \(arrivals)
+                        played \(String(decoding: played.state.bytes, as: UTF8.self)) \(played.numbers) \
+                        \(played.access) \(played.voids)
+                        in order \(String(decoding: reference.state.bytes, as: UTF8.self))
+                        expected \(model.numbers) \(model.access)
+                        """)
+                    return
+                }
+            }
+        }
+    }
+
+    /// Every cut, and each statement repeated at once and at the end.
+    private static func cuts(_ order: [PurchaseStatement]) -> [[[PurchaseStatement]]] {
+        partitions(order) + [order.flatMap { [[$0], [$0]] }, order.map { [$0] } + order.reversed().map { [$0] }]
+    }
+
+    @Test("Three statements of every kind and distance, in every order")
+    func three() {
+        for first in Self.words {
+            for second in Self.words {
+                for third in Self.words {
+                    for near in Self.gaps {
+                        for far in [Self.day + 5, Self.day + 25 * Self.hour] {
+                            let history = [first(0), second(near), third(near + far)]
+                            Self.check(history, isStore: true, orders: permutations(history)) { [$0.map { [$0] }] }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    private static func isNameless(_ statement: PurchaseStatement) -> Bool {
+        if case .fact(let fact) = statement { !fact.isNamed } else { false }
+    }
+
+    private static func random(_ length: Int, _ dice: inout Dice) -> [PurchaseStatement] {
+        var (at, history): (Int64, [PurchaseStatement]) = (0, [])
+        for _ in 0..<length {
+            guard let word = words.randomElement(using: &dice), let gap = gaps.randomElement(using: &dice) else {
+                continue
+            }
+            history.append(word(at))
+            // Sometimes at one time.
+            if !dice.chance(15) { at += gap }
+        }
+        return history
+    }
+
+    @Test("Four statements, drawn: every order, every cut, everything twice; also of a one-time purchase")
+    func four() {
+        var dice = Dice(state: 71)
+        for _ in 0..<250 {
+            let history = Self.random(4, &dice)
+            let kind: Purchase.Kind = dice.chance(20) ? .oneTime : .subscription
+            // Without its kind, a source is known by its first nameless fact.
+            let isStore = !history.contains(where: Self.isNameless) || dice.chance(50)
+            Self.check(history, kind: kind, isStore: isStore, orders: permutations(history), cuts: Self.cuts)
+        }
+    }
+
+    @Test("Four statements and what comes months later: all of them are settled by then, whatever came first")
+    func settled() {
+        var dice = Dice(state: 73)
+        for _ in 0..<300 {
+            let history = Self.random(4, &dice)
+            let later = 60 * Self.day
+            let words = [0, 2, 4, 5, 6, 8].map { Self.words[$0] }
+            guard let last = words.randomElement(using: &dice), let next = words.randomElement(using: &dice) else {
+                continue
+            }
+            let end = [last(later), next(later + Self.day + 5)]
+            let kind: Purchase.Kind = dice.chance(20) ? .oneTime : .subscription
+            let orders = permutations(history).map { $0 + end }
+            Self.check(history + end, kind: kind, isStore: true, orders: orders) { order in
+                [order.map { [$0] }, [Array(order.prefix(4)), Array(order.suffix(2))]]
+            }
+        }
+    }
+
+    @Test("Up to nine statements, drawn and shuffled")
+    func many() {
+        var dice = Dice(state: 79)
+        for _ in 0..<1_000 {
+            let history = Self.random(Int.random(in: 5...9, using: &dice), &dice)
+            let orders = (0..<3).map { _ in history.shuffled(using: &dice) }
+            Self.check(history, isStore: true, orders: orders) { [$0.map { [$0] }] }
+        }
+    }
+}

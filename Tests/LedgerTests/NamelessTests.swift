@@ -1,0 +1,224 @@
+import Testing
+import Vocabulary
+
+@testable import Ledger
+
+private typealias Pair = TransferOracle.Pair
+
+/// What stores send, as timelines. Oracles: the sentences of Domain.md, "Nameless facts", and `NamelessModel` in every
+/// order.
+@Suite("Facts that name nobody")
+struct NamelessTests {
+    private static let own = Holder.anonymous("2000000123456789")
+    private static let day: Int64 = 86_400
+
+    private static func nameless(
+        _ kind: Fact.Kind, _ at: Int64, until: Int64? = nil, revoked: Bool = false
+    ) -> PurchaseStatement {
+        .fact(
+            Fact(
+                kind: kind, holder: own, at: seconds(at), until: until.map { seconds($0) }, isRevoked: revoked,
+                isNamed: false))
+    }
+
+    private static func gain(_ holder: Holder, _ at: Int64, until: Int64? = nil) -> PurchaseStatement {
+        .fact(.activate(holder, seconds(at), until: until.map { seconds($0) }))
+    }
+
+    private static func loss(_ holder: Holder, _ at: Int64, revoked: Bool = false) -> PurchaseStatement {
+        .fact(.deactivate(holder, seconds(at), revoked: revoked))
+    }
+
+    /// Plays every order; of those that void nothing each gives the same.
+    /// - Parameter voids: some orders announce what another statement then voids.
+    private func expect(
+        _ history: [PurchaseStatement], numbers: [TransferOracle.Pair: Int], active: [Holder],
+        kind: Purchase.Kind = .subscription, isStore: Bool = true, voids: Bool = false,
+        sourceLocation: SourceLocation = #_sourceLocation
+    ) {
+        let model = NamelessModel(history, kind: kind, isStore: isStore)
+        #expect(model.numbers == numbers, sourceLocation: sourceLocation)
+        let having = model.access.filter(\.value.isActive).map(\.key)
+        #expect(having.sorted() == active.sorted(), sourceLocation: sourceLocation)
+        for order in permutations(history) {
+            let played = NamelessPlayback(order.map { [$0] }, kind: kind, isStore: isStore)
+            #expect(played.agrees(with: model), "\(order)", sourceLocation: sourceLocation)
+            #expect(voids || played.voids.isEmpty, "\(order)", sourceLocation: sourceLocation)
+        }
+    }
+
+    @Test("A token that first shows at a renewal 5.3 s late, or at a recovery weeks later, is one transfer")
+    func lateToken() {
+        let end = 30 * Self.day
+        let start = Self.nameless(.gain, 0, until: end)
+        let renewal = PurchaseStatement.fact(
+            .activate(user, seconds(end).advanced(byMilliseconds: 5_300), until: seconds(2 * end)))
+        let toUser = [Pair(from: Self.own, to: user): 1]
+        expect([start, renewal], numbers: toUser, active: [user])
+        let retry = Self.nameless(.loss, 10 * Self.day, until: 10 * Self.day)
+        let recovery = Self.gain(user, 28 * Self.day, until: 60 * Self.day)
+        let trial = Self.nameless(.gain, 9 * Self.day, until: 10 * Self.day)
+        expect([trial, retry, recovery], numbers: toUser, active: [user])
+        expect([retry, recovery], numbers: toUser, active: [user])
+    }
+
+    @Test("A token that is missing from later events takes nothing back; their loss is that of the user")
+    func lostToken() {
+        let events = [
+            Self.gain(user, 0, until: 1_000), Self.nameless(.gain, 900, until: 2_000),
+            Self.nameless(.gain, 1_900, until: 3_000), Self.nameless(.loss, 3_005, until: 3_000),
+        ]
+        for length in 1...4 {
+            expect(Array(events.prefix(length)), numbers: [:], active: length < 4 ? [user] : [])
+        }
+    }
+
+    @Test(
+        "Another account within a day after the end is a transfer, a millisecond more is a new start",
+        arguments: [0, 1] as [Int64])
+    func gap(more: Int64) {
+        let (end, next) = (seconds(1_000), seconds(1_000 + Self.day).advanced(byMilliseconds: more))
+        let history: [PurchaseStatement] = [
+            .fact(.activate(user, seconds(0), until: end)), .fact(.activate(otherUser, next)),
+        ]
+        expect(history, numbers: more == 0 ? [Pair(from: user, to: otherUser): 1] : [:], active: [otherUser])
+        // Of a source that always names somebody, neither is.
+        expect(history, numbers: [:], active: [otherUser], isStore: false)
+    }
+
+    @Test("REVOKED cuts every period: that of a nameless holder, too")
+    func revoked() {
+        let start = Self.nameless(.gain, 0, until: 30 * Self.day)
+        expect(
+            [start, Self.nameless(.loss, 1_000, revoked: true), Self.gain(user, 5_000)], numbers: [:], active: [user],
+            voids: true)
+        expect(
+            [
+                Self.gain(user, 0, until: 9_000), Self.nameless(.loss, 1_000, revoked: true),
+                Self.gain(otherUser, 5_000),
+            ],
+            numbers: [:], active: [otherUser], voids: true)
+    }
+
+    @Test("A nameless loss switches off whoever has the purchase, also if somebody else was named last")
+    func loss() {
+        expect([Self.nameless(.gain, 0), Self.nameless(.loss, 500)], numbers: [:], active: [])
+        expect(
+            [Self.gain(user, 0, until: 9_000), Self.loss(otherUser, 1_000), Self.nameless(.loss, 2_000)],
+            numbers: [:], active: [])
+        // A refund that names the account first: nobody has it under the purchase's own id any more.
+        expect(
+            [Self.nameless(.gain, 0, until: 9_000), Self.loss(user, 1_000, revoked: true)], numbers: [:], active: [])
+        expect(
+            [Self.nameless(.gain, 0), Self.loss(user, 1_000)], numbers: [:], active: [], kind: .oneTime)
+    }
+
+    @Test("A link names the user from its time on, whenever it comes: before the purchase, within it, after its end")
+    func link() {
+        let link = PurchaseStatement.link(Self.own, to: user, at: seconds(1_000))
+        let toUser = [Pair(from: Self.own, to: user): 1]
+        expect([link, Self.nameless(.gain, 2_000, until: 3_000)], numbers: [:], active: [user])
+        expect([Self.nameless(.gain, 0, until: 3_000), link], numbers: toUser, active: [user])
+        expect(
+            [Self.nameless(.gain, 0, until: 3_000), link, Self.nameless(.loss, 2_900)], numbers: toUser, active: [])
+        let lapsed = [Self.nameless(.gain, 0, until: 500), Self.nameless(.loss, 505), link]
+        expect(lapsed, numbers: [:], active: [])
+        expect(lapsed + [Self.nameless(.gain, 9_000, until: 99_000)], numbers: toUser, active: [user])
+        // One-time purchases do not move by themselves (I3), and a refund finds who has one.
+        expect([Self.nameless(.gain, 0), link], numbers: [:], active: [Self.own], kind: .oneTime)
+        expect(
+            [Self.nameless(.gain, 0), link, Self.nameless(.loss, 5_000)], numbers: [:], active: [], kind: .oneTime)
+    }
+
+    @Test("A purchase that turns out to be a one-time purchase is the same as if that had been said first")
+    func becomesOneTime() {
+        let facts = [
+            Fact(kind: .gain, holder: Self.own, at: seconds(0), isNamed: false), .activate(user, seconds(100)),
+            Fact(kind: .loss, holder: Self.own, at: seconds(200), isNamed: false),
+        ]
+        func state(_ facts: [Fact], _ kind: Purchase.Kind) -> PurchaseState {
+            facts.reduce(PurchaseState()) { state, fact in
+                TransferResolution.resolve(state, fact, kind: kind, mayLackName: true).state
+            }
+        }
+        for order in permutations(facts) {
+            for length in 1...3 {
+                let begun = Array(order.prefix(length))
+                let converted = TransferResolution.oneTime(state(begun, .subscription)).state
+                let (now, expected) = (Timeline(converted), Timeline(state(begun, .oneTime)))
+                #expect(now.access == expected.access && now.changes.isEmpty)
+                #expect(converted.nameless == state(begun, .oneTime).nameless)
+                #expect(converted.names == state(begun, .oneTime).names)
+            }
+        }
+    }
+
+    @Test("A link that is years older than the purchase still names its holder")
+    func oldLink() {
+        let years = 3 * 365 * Self.day
+        let link = PurchaseStatement.link(Self.own, to: user, at: seconds(0))
+        let later = [Self.nameless(.gain, years, until: years + 1_000), Self.nameless(.gain, years + 990)]
+        expect([link] + later, numbers: [:], active: [user])
+    }
+
+    @Test("A hundred years of renewals that name nobody leave a few facts; a name then gets all of them at once")
+    func hundredYears() throws {
+        var state = PurchaseState()
+        func play(_ fact: Fact) -> Resolution {
+            let resolution = TransferResolution.resolve(state, fact, kind: .subscription, mayLackName: true)
+            state = resolution.state
+            return resolution
+        }
+        for month in 0..<1_200 as Range<Int64> {
+            let at = month * 30 * Self.day
+            let renewal = Fact(
+                kind: .gain, holder: Self.own, at: seconds(at), until: seconds(at + 30 * Self.day), isNamed: false)
+            for _ in 0..<2 { #expect(play(renewal).announced.isEmpty) }
+            #expect(state.facts.count + state.nameless.count <= 5)
+        }
+        let login = play(.activate(user, seconds(1_200 * 30 * Self.day + 5)))
+        #expect(login.announced == [AnnouncedTransfer(from: Self.own, to: user, ordinal: 1, native: nil)])
+        #expect(login.access[user]?.isActive == true && login.access[Self.own]?.isActive == false)
+        #expect(state.bytes.count < 1_000)
+    }
+
+    @Test("Years of renewals with and without a name, each up to 20 days late: the same as without compaction")
+    func compactedAsWhole() {
+        var dice = Dice(state: 89)
+        for _ in 0..<40 {
+            let history = Self.years(&dice)
+            let model = NamelessModel(history, isStore: true)
+            var states: Set<[UInt8]> = []
+            for _ in 0..<3 {
+                let arrivals = (history + history.filter { _ in dice.chance(30) })
+                    .map { ($0, $0.at + Int64.random(in: 0...20 * Self.day * 1_000, using: &dice)) }
+                    .sorted { $0.1 < $1.1 }.map { [$0.0] }
+                let played = NamelessPlayback(arrivals, isStore: true)
+                #expect(played.agrees(with: model), "\(arrivals)")
+                #expect(played.state.facts.count < history.count * 2 / 3)
+                states.insert(played.knowledge.bytes)
+            }
+            #expect(states.count == 1, "equal knowledge is equal, whatever was compacted when")
+        }
+    }
+
+    /// Three years of monthly renewals, some named; a name that goes again; lapses; links.
+    private static func years(_ dice: inout Dice) -> [PurchaseStatement] {
+        var (history, start): ([PurchaseStatement], Int64) = ([], 0)
+        for _ in 0..<36 {
+            let until = start + 30 * day
+            switch Int.random(in: 0..<10, using: &dice) {
+            case 0: history.append(gain(dice.chance(50) ? user : otherUser, start, until: until))
+            case 1: history.append(.link(own, to: dice.chance(50) ? user : otherUser, at: seconds(start + 7 * day)))
+            default: break
+            }
+            history.append(nameless(.gain, start + 5, until: until))
+            if dice.chance(10) {
+                history.append(nameless(.loss, until + 5, until: until, revoked: dice.chance(30)))
+                start += Int64.random(in: 1...90, using: &dice) * day
+            }
+            start += 30 * day
+        }
+        return history
+    }
+}

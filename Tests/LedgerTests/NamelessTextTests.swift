@@ -1,0 +1,118 @@
+import Testing
+import Vocabulary
+
+@testable import Ledger
+
+/// The stored state of a purchase whose events may name nobody, and what daemons of older versions are given of it.
+@Suite("The text of a state with nameless facts")
+struct NamelessTextTests {
+    private static let own = Holder.anonymous("o-1")
+
+    private static func at(_ milliseconds: Int64) -> Timestamp { Timestamp(milliseconds: milliseconds) }
+
+    private static func nameless(_ kind: Fact.Kind, _ at: Timestamp, until: Timestamp? = nil) -> Fact {
+        Fact(kind: kind, holder: own, at: at, until: until, isNamed: false)
+    }
+
+    private static func state(_ facts: [Fact]) -> PurchaseState {
+        facts.reduce(PurchaseState()) { state, fact in
+            TransferResolution.resolve(state, fact, kind: .subscription, mayLackName: true).state
+        }
+    }
+
+    @Test("The text is what the documentation of the format says")
+    func golden() throws {
+        let state = Self.state([
+            Self.nameless(.gain, Self.at(1_000), until: Self.at(900_000)),
+            .activate(user, Self.at(2_000), until: Self.at(900_000)),
+            Self.nameless(.loss, Self.at(3_000)),
+        ])
+        let lines = """
+            fact\t2000\tgain\t900000\t-\tuser:jeff
+            register\t2000\ton\ttenure\tuser:jeff
+            told\t1\t0\t0\t0\t\tanon:o-1\tuser:jeff
+            own\t1000\tanon:o-1
+            nameless\t1000\tgain\t900000\t-\ttenure\tanon:o-1
+            nameless\t3000\tloss\t-\t-\ttenure\tanon:o-1
+            name\t2000\tgain\tuser:jeff
+
+            """
+        let text = String(decoding: state.bytes, as: UTF8.self)
+        #expect(text.hasPrefix("3\t") && text.drop { $0 != "\n" }.dropFirst() == lines)
+        #expect(try PurchaseState(bytes: state.bytes) == state)
+    }
+
+    @Test("A purchase of another source is written as it always was")
+    func others() {
+        let state = Playback([.activate(user, seconds(0)), .activate(otherUser, seconds(50))]).state
+        for form in [LedgerForm.two, .five, .six] { #expect(state.bytes(form) == state.bytes) }
+        #expect(state.bytes.starts(with: "2\t".utf8) && !state.mayLackName && state.names.isEmpty)
+    }
+
+    @Test("What a version before reads gives the same holders, and this one goes on from it as if nothing had been")
+    func older() throws {
+        let end = seconds(1_000)
+        let late = end.advanced(byMilliseconds: Limits.lateNameMilliseconds)
+        let histories: [[Fact]] = [
+            [Self.nameless(.gain, seconds(0), until: end)],
+            [Self.nameless(.gain, seconds(0), until: end), .activate(user, late.advanced(byMilliseconds: 5))],
+            [.activate(user, seconds(0), until: end), .activate(otherUser, late), Self.nameless(.gain, late)],
+            [Self.nameless(.gain, seconds(0), until: end), .deactivate(user, seconds(500))],
+        ]
+        for facts in histories {
+            let state = Self.state(facts)
+            for form in [LedgerForm.one, .two, .three, .four, .five] {
+                let bytes = state.bytes(form)
+                #expect(bytes.starts(with: (form == .one ? "1\n" : "2\t").utf8))
+                let older = try PurchaseState(bytes: bytes)
+                #expect(!older.mayLackName && older.nameless.isEmpty && older.unknownLines.isEmpty)
+                #expect(older == state.withoutNameless())
+                let (before, after) = (Timeline(state), Timeline(older))
+                #expect(after.access.filter(\.value.isActive) == before.access.filter(\.value.isActive))
+                #expect(after.changes == before.changes)
+                // The next webhook of the store comes to this version again.
+                let next = Self.nameless(.gain, late.advanced(byMilliseconds: 9_000))
+                let resolutions = [older, state].map {
+                    TransferResolution.resolve($0, next, kind: .subscription, mayLackName: true)
+                }
+                #expect(resolutions[0].announced == resolutions[1].announced, "\(facts)")
+                #expect(resolutions[0].voids.isEmpty && resolutions[1].voids.isEmpty, "\(facts)")
+            }
+        }
+    }
+
+    @Test("What this build would not write is refused")
+    func strict() {
+        let holder = "anon:a"
+        let cases = [
+            "own\t1\t\(holder)\nown\t1\t\(holder)\n", "nameless\t1\tgain\t-\t-\tboth\t\(holder)\n",
+            "nameless\t2\tgain\t-\t-\tfree\t\(holder)\nnameless\t1\tgain\t-\t-\tfree\t\(holder)\n",
+            "name\t1\tgain\tuser:u\nname\t1\tgain\tuser:u\n", "name\t1\tgain\tuser:u\nown\t1\t\(holder)\n",
+            "own\t1\n",
+        ]
+        for lines in cases {
+            let state = PurchaseState.sealed(version: 3, Array(lines.utf8))
+            #expect(throws: PurchaseState.Unreadable.self) { try PurchaseState(bytes: state) }
+        }
+        // In the version before they are those of a newer one.
+        let older = PurchaseState.sealed(version: 2, Array("own\t1\t\(holder)\n".utf8))
+        #expect((try? PurchaseState(bytes: older))?.unknownLines == Array("own\t1\t\(holder)\n".utf8))
+    }
+
+    @Test("Renaming an erased person renames it in facts without a name, and in names")
+    func renaming() throws {
+        let state = Self.state([
+            Self.nameless(.gain, seconds(0), until: seconds(100)), .activate(user, seconds(50)),
+            Self.nameless(.gain, seconds(90)),
+        ])
+        let ids = [
+            ErasedID(holder: user, standIn: .user("x1")), ErasedID(holder: Self.own, standIn: .anonymous("x2")),
+        ]
+        #expect(state.holders == [user, Self.own])
+        let renamed = state.renaming(ids)
+        #expect(renamed.holders == [.user("x1"), .anonymous("x2")])
+        #expect(Timeline(renamed).access[.user("x1")] == Timeline(state).access[user])
+        #expect(Timeline(renamed).changes.map(\.at) == Timeline(state).changes.map(\.at))
+        #expect(try PurchaseState(bytes: renamed.bytes) == renamed)
+    }
+}

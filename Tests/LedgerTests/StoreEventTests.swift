@@ -1,0 +1,67 @@
+import Postgres
+import TestSupport
+import Testing
+import Vocabulary
+
+@testable import Ledger
+
+/// Events that only the stores send: about nobody, and sealed. Oracle: what psql finds in the tables.
+@Suite("Recording: events of the stores", .serialized)
+struct StoreEventTests {
+    private static func sealed(_ event: Event, holder: Holder?) -> Event {
+        Event(
+            scope: event.scope, vendorEventID: event.vendorEventID, name: event.name, type: event.type,
+            holder: holder, occurredAt: event.occurredAt, purchase: event.purchase, transaction: event.transaction,
+            facts: event.facts, decoded: Array(#"{"says":"\#(event.name)"}"#.utf8), body: event.body)
+    }
+
+    @Test("An event about nobody is stored and passed on, and is about no purchase")
+    func aboutNobody() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
+            let event = Self.sealed(.sample(), holder: nil)
+            #expect(await daemon.record([event, event]) == [.stored, .stored])
+            #expect(await daemon.record([event]) == [.stored])
+            #expect(daemon.log.recorded(duplicate: true).count == 2)
+            #expect(
+                try ledger.psql("SELECT holder = '', purchase IS NULL, store_transaction_id IS NULL, stray FROM events")
+                    == "t|t|t|f")
+            #expect(
+                try ledger.psql(
+                    "SELECT (SELECT count(*) FROM purchases), (SELECT count(*) FROM entitlements), "
+                        + "(SELECT count(*) FROM transactions), (SELECT count(*) FROM transfers)") == "0|0|0|0")
+            let envelope = try ledger.psql("SELECT convert_from(envelope, 'UTF8') FROM messages")
+            #expect(envelope.contains(#""holder":null,"resolved_user_id":null,"transfer":null,"purchase":null,"#))
+            #expect(envelope.hasSuffix(#""transaction":null,"decoded":{"says":"RENEWED"},"original":"#))
+            #expect(try ledger.psql("SELECT count(*) FROM deliveries") == "1")
+        }
+    }
+
+    @Test("The event key of an event about nobody is that of no holder")
+    func key() {
+        let nobody = Self.sealed(.sample(), holder: nil)
+        let others = [Holder.user(""), .anonymous(""), user].map {
+            KeyHash.eventHash(Self.sealed(.sample(), holder: $0))
+        }
+        #expect(!others.contains(KeyHash.eventHash(nobody)))
+        #expect(KeyHash.eventHash(nobody) == KeyHash.eventHash(Self.sealed(.sample(), holder: nil)))
+    }
+
+    @Test("A derived transfer of a sealed source has the standard shape in either format")
+    func derived() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
+            await daemon.record(
+                login.map { Self.sealed(.stating($0, source: "sealed"), holder: $0.holder) }
+                    + login.map { .stating($0, purchase: "subs_2") })
+            let whole = "m.derived_body = m.envelope || e.body || '}}'::bytea"
+            #expect(
+                try ledger.psql(
+                    "SELECT e.source, count(*), count(*) FILTER (WHERE \(whole)), "
+                        + "count(*) FILTER (WHERE position('\"decoded\":'::bytea IN m.envelope) > 0) "
+                        + "FROM messages m JOIN events e ON e.id = m.event WHERE m.derived_body IS NOT NULL "
+                        + "GROUP BY 1 ORDER BY 1")
+                    == "sealed|2|2|2\nshop|2|0|0")
+        }
+    }
+}

@@ -1,0 +1,91 @@
+import Foundation
+import Testing
+import Vocabulary
+
+/// A source that is a store itself, whose webhooks are sealed. Oracle: the samples of `posthouse send`, and what the
+/// database and the receivers have.
+@Suite struct StoreSourceTests {
+    private static let ada = "0a1b2c3d-0000-4000-8000-00000000000a"
+    private static let ben = "0a1b2c3d-0000-4000-8000-00000000000b"
+
+    /// Certificates of this test, and what is sent under them.
+    private final class Store {
+        let directory: ScratchDirectory
+        /// The line that a source needs.
+        private(set) var roots = ""
+
+        init() throws {
+            directory = try ScratchDirectory()
+            let printed = try send("DID_RENEW", StoreSourceTests.ada, to: 9, "--print")
+            #expect(printed.errors.first?.hasPrefix("made the certificates in ") == true && printed.output.count == 1)
+            let line = try #require(printed.errors.first)
+            roots = String(try #require(line.firstMatch(of: /roots = (\["sha256:[0-9a-f]{64}"\])$/)).output.1)
+        }
+
+        var source: Relay.SourceTable {
+            let settings = ["bundle_ids": #"["com.example.app"]"#, "roots": roots]
+            return .init(name: "s", kind: "apple", secrets: [], settings: settings)
+        }
+
+        @discardableResult
+        func send(
+            _ event: String, _ user: String, to port: UInt16, chain: String = "own", _ more: String...
+        ) throws -> ChildProcess {
+            let child = try ChildProcess(
+                [
+                    try Relay.binary.get(), "send", "--url", "http://127.0.0.1:\(port)/ingest/s", "--kind", "apple",
+                    "--event", event, "--user", user, "--purchase", "o-1", "--chain", "\(directory.path)/\(chain)",
+                ] + more)
+            #expect(child.waitForEnd(30) != nil)
+            return child
+        }
+    }
+
+    @Test("send makes certificates; only a source that has their root and the app takes what they sign")
+    func certificates() throws {
+        let store = try Store()
+        let relay = try Relay.running([], sources: [store.source])
+        defer { relay.end() }
+        let own = try store.send("SUBSCRIBED/INITIAL_BUY", Self.ada, to: relay.port)
+        #expect(own.output == ["SUBSCRIBED/INITIAL_BUY was answered 200"], "\(own.errors)")
+        #expect(own.errors.first?.hasPrefix("found the certificates in ") == true)
+        let foreign = try store.send("SUBSCRIBED/INITIAL_BUY", Self.ada, to: relay.port, chain: "foreign")
+        #expect(foreign.errors.contains { $0.contains("answered 401") && $0.contains("roots") }, "\(foreign.errors)")
+        let otherApp = try store.send("DID_RENEW", Self.ada, to: relay.port, "--bundle-id", "com.example.other")
+        #expect(otherApp.errors.contains { $0.contains("answered 401") && $0.contains("bundle_ids") })
+        #expect(try relay.database.count("events", where: "holder = 'user:\(Self.ada)'") == 1)
+        #expect(try relay.database.count("events") == 1 && relay.database.count("quarantine") == 0)
+    }
+
+    @Test("What is sealed is delivered in clear beside its own bytes; a transfer is standard in either format")
+    func formats() throws {
+        let (standard, native) = (try Receiver(), try Receiver())
+        let store = try Store()
+        let relay = try Relay.running(
+            [.init("standard", standard), .init("native", native, ["format": "\"source\""])], sources: [store.source])
+        defer { relay.end() }
+        for (event, user) in [
+            ("SUBSCRIBED/INITIAL_BUY", Self.ada), ("DID_RENEW", Self.ben), ("RENEWAL_EXTENSION/SUMMARY", Self.ada),
+        ] {
+            let sent = try store.send(event, user, to: relay.port)
+            #expect(sent.output.first?.hasPrefix("\(event) was answered 200") == true, "\(sent.errors)")
+        }
+        #expect(try relay.database.drained())
+        let types = ["SUBSCRIPTION_TRANSFERRED", "SUBSCRIPTION_RECEIVED", "RENEWAL_EXTENSION/SUMMARY"]
+        #expect(Set(standard.received.map(\.type)).isSuperset(of: types), "\(standard.received.map(\.type))")
+        for message in standard.received {
+            let decoded = try #require(message.data["decoded"] as? [String: Any])
+            let original = try #require(message.data["original"] as? [String: Any])
+            #expect(decoded["notificationType"] is String && Set(original.keys) == ["signedPayload"])
+            guard message.type == "RENEWAL_EXTENSION/SUMMARY" else { continue }
+            #expect(message.data["holder"] is NSNull && message.data["purchase"] is NSNull)
+        }
+        let derived = native.received.filter { $0.json["signedPayload"] == nil }
+        #expect(derived.map(\.type).sorted() == ["SUBSCRIPTION_RECEIVED", "SUBSCRIPTION_TRANSFERRED"])
+        #expect(derived.allSatisfy { $0.isVerified && $0.data["decoded"] != nil && $0.data["transfer"] != nil })
+        #expect(native.received.count == standard.received.count && native.received.count > derived.count)
+        #expect(try relay.database.count("events", where: "holder = '' AND purchase IS NULL") == 1)
+        let events = try relay.json("events")["events"] as? [[String: Any]] ?? []
+        #expect(events.count(where: { $0["holder"] is NSNull }) == 1, "\(events)")
+    }
+}
