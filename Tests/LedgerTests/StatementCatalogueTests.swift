@@ -191,6 +191,8 @@ struct StatementCatalogueTests {
         Entry(EraseScans.quarantine),
         Entry(EraseScans.purchases),
         Entry(EraseScans.body),
+        Entry(EraseScans.sharedKeys),
+        Entry(EraseScans.passOnInStandard),
         Entry(EraseScans.rewriteBody),
         Entry(EraseScans.message),
         Entry(EraseScans.rewriteMessage),

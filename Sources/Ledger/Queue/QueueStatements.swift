@@ -118,7 +118,8 @@ enum QueueStatements {
     ) -> Message {
         Message(
             row: row, id: key.messageID, event: event,
-            eventID: derivedBody != nil ? key.eventID : vendorEventID ?? eventKey.eventID, type: type, source: source,
+            eventID: transfer != nil && derivedBody != nil ? key.eventID : vendorEventID ?? eventKey.eventID,
+            type: type, source: source,
             transaction: transaction, purchase: purchase, purchaseKey: purchaseKey, transferID: transfer?.transferID,
             envelope: envelope, original: original, derivedBody: derivedBody)
     }
