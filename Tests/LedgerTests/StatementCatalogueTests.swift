@@ -76,6 +76,7 @@ struct StatementCatalogueTests {
         Entry(RecordStatements.eventIDs), Entry(RecordStatements.admit), Entry(RecordStatements.admitBeforeFour),
         Entry(RecordStatements.differing),
         Entry(RecordStatements.lockPurchases), Entry(RecordStatements.lockNamedPurchases),
+        Entry(PeriodBeforeStatements.ofNamed), Entry(PeriodBeforeStatements.ofIDs),
         Entry(RecordStatements.rowIDs), Entry(RecordStatements.occupied), Entry(RecordStatements.occupiedByNamed),
         Entry(RequeueStatements.occupied),
         Entry(RecordTables.purchasesIfAbsent), Entry(RecordTables.updatePurchases),
