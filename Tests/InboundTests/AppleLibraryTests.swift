@@ -21,21 +21,24 @@ struct AppleLibraryTests {
         import base64, json, sys
         from appstoreserverlibrary.models.Environment import Environment
         from appstoreserverlibrary.signed_data_verifier import SignedDataVerifier, VerificationException
+        def verifier_of(case, root):
+            verifier = SignedDataVerifier(
+                [base64.b64decode(case[root])], False, Environment(case["environment"]), case["bundle"], case["app"])
+            verifier._chain_verifier.enable_strict_checks = case["isStrict"]
+            return verifier
         for line in open(sys.argv[1]):
             case = json.loads(line)
-            verifier = SignedDataVerifier(
-                [base64.b64decode(case["root"])], False, Environment(case["environment"]), case["bundle"], case["app"])
-            verifier._chain_verifier.enable_strict_checks = case["isStrict"]
+            verifier, inner = verifier_of(case, "root"), verifier_of(case, "innerRoot")
             try:
                 read = verifier.verify_and_decode_notification(case["payload"])
                 name = read.rawNotificationType + ("/" + read.rawSubtype if read.rawSubtype else "")
                 said = [name, read.notificationUUID]
                 data = read.data
                 if data and data.signedTransactionInfo:
-                    transaction = verifier.verify_and_decode_signed_transaction(data.signedTransactionInfo)
+                    transaction = inner.verify_and_decode_signed_transaction(data.signedTransactionInfo)
                     said += [transaction.originalTransactionId, transaction.appAccountToken or "none"]
                 if data and data.signedRenewalInfo:
-                    said.append(verifier.verify_and_decode_renewal_info(data.signedRenewalInfo).originalTransactionId)
+                    said.append(inner.verify_and_decode_renewal_info(data.signedRenewalInfo).originalTransactionId)
                 print("read", *said)
             except VerificationException as error:
                 print("refused", error.status.name)
@@ -44,19 +47,22 @@ struct AppleLibraryTests {
     private struct Case: Encodable {
         var payload: String
         var root: String
+        /// Of what is sealed inside.
+        var innerRoot: String
         var bundle = AppleFixtures.bundleID
         var environment = "Production"
         var app = 1
         var isStrict = false
 
-        init(_ payload: String, root: [UInt8]) {
+        init(_ payload: String, root: [UInt8], innerRoot: [UInt8] = AppleFixtures.chain.root) {
             self.payload = payload
             self.root = Base64.encode(root)
+            self.innerRoot = Base64.encode(innerRoot)
         }
 
         init(body: [UInt8], root: [UInt8]) throws {
             let text = try JSONScan.topObject(body, depthMax: 1).writtenText("signedPayload")
-            self.init(String(decoding: try #require(text), as: UTF8.self), root: root)
+            self.init(String(decoding: try #require(text), as: UTF8.self), root: root, innerRoot: root)
         }
 
         var body: [UInt8] { AppleFixtures.body(payload) }
