@@ -18,7 +18,9 @@ package final class Message: Sendable {
     package let envelope: [UInt8]
     /// The webhook's body, byte for byte.
     package let original: [UInt8]
-    /// For a derived message: the original as the source itself would have stated it.
+    /// For a derived message: the original as the source itself would have stated it, or the standard payload where
+    /// only the vendor could. The latter also for a webhook from which a person was erased, so that it is not the
+    /// vendor's any more.
     package let derivedBody: [UInt8]?
 
     package init(

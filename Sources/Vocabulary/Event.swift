@@ -61,6 +61,9 @@ package struct Event: Sendable {
     /// Absent where the envelope names no purchase.
     package let purchase: Purchase?
     package let transaction: Transaction?
+    /// Whether the vendor calls a renewal like any other, also if it converts a trial: the ledger then gives it the
+    /// type TRIAL_CONVERTED if the period before was one, as far as it knows.
+    package let mayConvertTrial: Bool
     /// What the event states about who holds the purchase; empty for a lifecycle event. More than one where the vendor
     /// names several holders of one purchase (shared access, an install and its identity).
     package let facts: [Fact]
@@ -77,7 +80,8 @@ package struct Event: Sendable {
 
     package init(
         scope: Scope, vendorEventID: String?, name: String, type: String, holder: Holder?, occurredAt: Timestamp,
-        isTimeRepeated: Bool = false, purchase: Purchase?, transaction: Transaction?, facts: [Fact] = [],
+        isTimeRepeated: Bool = false, purchase: Purchase?, transaction: Transaction?, mayConvertTrial: Bool = false,
+        facts: [Fact] = [],
         change: HolderChange? = nil, links: [HolderLink] = [], decoded: [UInt8]? = nil, answer: [UInt8]? = nil,
         body: [UInt8]
     ) {
@@ -90,6 +94,7 @@ package struct Event: Sendable {
         self.isTimeRepeated = isTimeRepeated
         self.purchase = purchase
         self.transaction = transaction
+        self.mayConvertTrial = mayConvertTrial
         self.facts = facts
         self.change = change
         self.links = links

@@ -88,4 +88,51 @@ import Vocabulary
         let events = try relay.json("events")["events"] as? [[String: Any]] ?? []
         #expect(events.count(where: { $0["holder"] is NSNull }) == 1, "\(events)")
     }
+
+    @Test("trace and quarantine show say what is sealed, and erase finds a person in it")
+    func inClear() throws {
+        let store = try Store()
+        let relay = try Relay.running([], sources: [store.source])
+        defer { relay.end() }
+        // Authentic, and its name is longer than a name may be.
+        let long = String(repeating: "N", count: 2_000)
+        for (event, user) in [("SUBSCRIBED/INITIAL_BUY", Self.ada), ("DID_RENEW", Self.ben), (long, Self.ada)] {
+            let sent = try store.send(event, user, to: relay.port)
+            #expect(sent.output.first?.hasPrefix("\(event) was answered 200") == true, "\(sent.errors)")
+        }
+        #expect(try relay.database.count("quarantine") == 1)
+        let size = try relay.database.value("SELECT octet_length(body) FROM events WHERE name = 'DID_RENEW'")
+        func say(_ words: String...) throws -> (output: [String], errors: [String]) {
+            let child = try ChildProcess([try Relay.binary.get()] + words + ["--config", relay.configuration])
+            #expect(child.waitForEnd(30) == .exited(0), "\(words): \(child.errors)")
+            return (child.output, child.errors)
+        }
+        let trace = try say("trace", "--user", Self.ben)
+        let line = try #require(trace.output.first { $0.contains("sealed in \(size) bytes: {") })
+        #expect(line.contains(#""notificationType":"DID_RENEW""#) && line.contains(Self.ben), "\(line)")
+        let webhooks = try relay.json("trace", "--user", Self.ben)["webhooks"] as? [[String: Any]]
+        let webhook = try #require(webhooks?.first)
+        #expect(webhook["original_bytes"] as? Int == Int(size))
+        let decoded = try #require(webhook["decoded"] as? [String: Any])
+        let transaction = (decoded["data"] as? [String: Any])?["transactionInfo"] as? [String: Any]
+        #expect(transaction?["appAccountToken"] as? String == Self.ben)
+
+        let shown = try say("quarantine", "show", "1")
+        #expect(shown.output.count == 1 && shown.output[0].contains(long) && shown.output[0].contains(Self.ada))
+        #expect(shown.errors.contains { $0.hasPrefix("sealed in ") && $0.contains("--original") }, "\(shown.errors)")
+        let original = try say("quarantine", "show", "1", "--original")
+        #expect(original.output.first?.hasPrefix(#"{"signedPayload":"eyJ"#) == true)
+        let kept = try relay.json("quarantine", "show", "1")
+        #expect(kept["decoded"] is [String: Any] && kept["body"] as? String == original.output.first)
+
+        // As somebody writes the id who has it from a device.
+        let erased = try say("erase", "--user", Self.ada.uppercased())
+        #expect(erased.output.last == "searched again: nothing is left", "\(erased.output) \(erased.errors)")
+        #expect(try relay.database.value("SELECT string_agg(holder, ' ') FROM events") == "user:\(Self.ben)")
+        #expect(try relay.database.count("quarantine") == 0)
+        // Ben's is as it came, and is still about the purchase.
+        #expect(
+            try relay.database.value("SELECT octet_length(body) FROM events") == size
+                && relay.database.value("SELECT key FROM purchases") == "o-1")
+    }
 }

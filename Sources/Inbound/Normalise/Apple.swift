@@ -78,14 +78,13 @@ package struct Apple: SourceAdapter {
             isTimeRepeated: true,
             purchase: purchase,
             transaction: try stated(transaction, details, end: end, status: meaning.status),
+            mayConvertTrial: meaning.type == AppleNames.renewed,
             facts: purchase == nil
                 ? [] : facts(meaning, in: transaction, held.holder, isNamed: held.isNamed, at: occurredAt, until: end),
             decoded: document.bytes,
             body: body)
     }
 
-    /// What a body says, in clear, for people and filters: one JSON object; nil where it cannot be opened. It is not
-    /// checked whether Apple said it.
     package func decoded(_ body: [UInt8]) -> [UInt8]? { try? AppleDocument(body).bytes }
 
     // MARK: Envelope

@@ -27,7 +27,7 @@ struct AppleName: Hashable {
 /// |--|--|--|
 /// | SUBSCRIBED / INITIAL_BUY | TRIAL_, INTRO_OFFER_, PROMOTIONAL_OFFER_, PROMO_CODE_ or SUBSCRIPTION_STARTED | gain |
 /// | SUBSCRIBED / RESUBSCRIBE | SUBSCRIPTION_REACTIVATED | gain |
-/// | DID_RENEW | SUBSCRIPTION_RENEWED; whether it converted a trial, only the ledger knows | gain |
+/// | DID_RENEW | SUBSCRIPTION_RENEWED; TRIAL_CONVERTED if the ledger knows of the trial | gain |
 /// | DID_RENEW / BILLING_RECOVERY | SUBSCRIPTION_RECOVERED_FROM_BILLING_RETRY | gain |
 /// | DID_CHANGE_RENEWAL_PREF / UPGRADE, OFFER_REDEEMED / UPGRADE | SUBSCRIPTION_UPGRADED: in force at once | gain |
 /// | DID_CHANGE_RENEWAL_PREF / DOWNGRADE | SUBSCRIPTION_DOWNGRADED: in force at the next renewal | none |
@@ -52,6 +52,8 @@ enum AppleNames {
     static let externalPurchase = "EXTERNAL_PURCHASE_TOKEN"
     static let rescindConsent = "RESCIND_CONSENT"
     static let oneTimeCharge = "ONE_TIME_CHARGE"
+    /// The type here of a renewal, which may convert a trial.
+    static let renewed = "SUBSCRIPTION_RENEWED"
 
     /// The names that Apple documents, types alone and with each of their subtypes.
     static let all: [String] = documented.flatMap { entry in
@@ -139,7 +141,7 @@ enum AppleNames {
         case ("SUBSCRIBED", _): return EventMeaning(started(details), .gain, status: renewing)
         case ("DID_RENEW", "BILLING_RECOVERY"):
             return EventMeaning("SUBSCRIPTION_RECOVERED_FROM_BILLING_RETRY", .gain, status: renewing)
-        case ("DID_RENEW", _): return EventMeaning("SUBSCRIPTION_RENEWED", .gain, status: renewing)
+        case ("DID_RENEW", _): return EventMeaning(renewed, .gain, status: renewing)
         case ("DID_CHANGE_RENEWAL_PREF", "UPGRADE"), ("OFFER_REDEEMED", "UPGRADE"):
             return EventMeaning("SUBSCRIPTION_UPGRADED", .gain, status: renewing)
         case ("DID_CHANGE_RENEWAL_PREF", "DOWNGRADE"):

@@ -9,7 +9,7 @@ struct AppleSample {
     private let signedAt: Timestamp
     private let name: AppleName
 
-    private static let appAppleID: Int64 = 6_500_000_001
+    static let appAppleID: Int64 = 6_500_000_001
     private static let dayMilliseconds: Int64 = 86_400_000
     private static let periodDays: Int64 = 30
     private static let graceDays: Int64 = 16

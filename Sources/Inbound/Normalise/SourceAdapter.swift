@@ -25,6 +25,10 @@ package protocol SourceAdapter: SourceShape {
         _ body: [UInt8], header: (String) -> String?, from source: Source
     ) throws(Unreadable) -> Event
 
+    /// What a sealed body says, in clear, for people: one JSON object. Nil where it cannot be opened, and for kinds
+    /// whose bodies are not sealed. It is not checked whether the vendor said it.
+    func decoded(_ body: [UInt8]) -> [UInt8]?
+
     /// The JSON answer to a test request of the vendor's console; nil for everything else. A test request is no event
     /// and nothing of it is stored. Called only for authentic bodies.
     func handshake(_ body: [UInt8]) -> [UInt8]?
@@ -49,6 +53,8 @@ package protocol SourceAdapter: SourceShape {
 extension SourceAdapter {
     package var token: StaticToken? { nil }
     package var signature: (any WebhookSignature.Type)? { nil }
+
+    package func decoded(_ body: [UInt8]) -> [UInt8]? { nil }
 
     package func handshake(_ body: [UInt8]) -> [UInt8]? { nil }
 

@@ -30,31 +30,50 @@ enum EraseScans {
         let reason: String
     }
 
-    static let events = Statement<([[UInt8]], Int64, Int32, String?), Scanned>(
+    /// Where any needle ($1) or one for what is sealed ($5) is in a text. Its bytes are read from the table once, and
+    /// not once for each needle.
+    private static func isFound(in text: SQL) -> SQL {
+        """
+        EXISTS (SELECT FROM (SELECT \(text) || ''::bytea AS bytes OFFSET 0) AS t, unnest($1 || $5) AS w (needle)
+                WHERE position(w.needle IN t.bytes) > 0)
+        """
+    }
+
+    static let events = Statement<([[UInt8]], Int64, Int32, String?, [[UInt8]]), Scanned>(
         "erase_scan_events",
         """
-        SELECT id, EXISTS (SELECT FROM unnest($1) AS w (needle) WHERE position(w.needle IN body) > 0)
-               AND ($4 IS NULL OR source = $4)
+        SELECT id, \(isFound(in: "body")) AND ($4 IS NULL OR source = $4)
         FROM events WHERE id > $2 ORDER BY id LIMIT $3
         """, row: Scanned.init)
 
-    static let messages = Statement<([[UInt8]], Int64, Int32, String?), Scanned>(
+    static let messages = Statement<([[UInt8]], Int64, Int32, String?, [[UInt8]]), Scanned>(
         "erase_scan_messages",
         """
-        SELECT id, EXISTS (SELECT FROM unnest($1) AS w (needle) WHERE position(w.needle IN envelope) > 0
-                           OR position(w.needle IN coalesce(derived_body, '')) > 0)
+        SELECT id, (EXISTS (SELECT FROM unnest($1) AS w (needle) WHERE position(w.needle IN envelope) > 0)
+                    OR derived_body IS NOT NULL AND \(isFound(in: "derived_body")))
                AND ($4 IS NULL OR EXISTS (SELECT FROM events e WHERE e.id = m.event AND e.source = $4))
         FROM messages m WHERE id > $2 ORDER BY id LIMIT $3
         """, row: Scanned.init)
 
-    static let quarantine = Statement<([[UInt8]], Int64, Int32, String?), Scanned>(
+    static let quarantine = Statement<([[UInt8]], Int64, Int32, String?, [[UInt8]]), Scanned>(
         "erase_scan_quarantine",
         """
-        SELECT id, EXISTS (SELECT FROM unnest($1) AS w (needle) WHERE position(w.needle IN body) > 0
-                           OR position(w.needle IN convert_to(reason, 'UTF8')) > 0)
+        SELECT id, (\(isFound(in: "body"))
+                    OR EXISTS (SELECT FROM unnest($1) AS w (needle)
+                               WHERE position(w.needle IN convert_to(reason, 'UTF8')) > 0))
                AND ($4 IS NULL OR source = $4)
         FROM quarantine WHERE id > $2 ORDER BY id LIMIT $3
         """, row: Scanned.init)
+
+    /// Those of the anonymous ids ($1) that are the keys of purchases that somebody besides the holders ($2) has, too.
+    static let sharedKeys = Statement<([String], [String], String?), String>(
+        "erase_shared_keys",
+        """
+        SELECT DISTINCT key FROM purchases p
+        WHERE key = ANY ($1) AND ($3 IS NULL OR source = $3)
+          AND (EXISTS (SELECT FROM events e WHERE e.purchase = p.id AND e.holder <> ALL ($2))
+               OR EXISTS (SELECT FROM entitlements e WHERE e.purchase = p.id AND e.holder <> ALL ($2)))
+        """)
 
     /// Searches the state ($1) and the key ($5).
     static let purchases = Statement<([[UInt8]], Identifier, Int32, String?, [String]), ScannedPurchase>(
@@ -71,6 +90,12 @@ enum EraseScans {
 
     static let rewriteBody = Statement<(Int64, [UInt8]), ()>(
         "erase_rewrite_body", "UPDATE events SET body = $2 WHERE id = $1")
+
+    /// Passes an event ($1) on in the standard shape, with what is left of its body ($2, with the end of an envelope),
+    /// in either format.
+    static let passOnInStandard = Statement<(Int64, [UInt8]), ()>(
+        "erase_pass_on_in_standard",
+        "UPDATE messages SET derived_body = envelope || $2 WHERE event = $1 AND derived_body IS NULL")
 
     static let message = Statement<Int64, StoredMessage>(
         "erase_message",

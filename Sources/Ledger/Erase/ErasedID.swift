@@ -11,18 +11,42 @@ struct ErasedID: Sendable {
     /// Replaces the id in the body of another's webhook.
     static let replacement = "erased"
 
-    /// The id as a JSON string, in the spellings that platforms' libraries write; also inside JSON within a string,
-    /// where each quote is escaped.
-    var spellings: [(found: [UInt8], replacement: [UInt8])] {
-        let id = holder.id
+    /// The holder in each spelling that is the same id: some write a UUID in capital letters (RFC 9562 section 4), and
+    /// the ledger keeps those of Apple in small ones.
+    static func spellings(of holder: Holder) -> [Holder] {
+        let id = Array(holder.id.utf8)
+        let isUUID =
+            id.count == 36
+            && id.enumerated().allSatisfy { index, byte in
+                [8, 13, 18, 23].contains(index)
+                    ? byte == UInt8(ascii: "-") : Identifier.value(ofHexDigit: byte) != nil
+            }
+        if !isUUID { return [holder] }
+        var holders = [holder]
+        for id in [holder.id.lowercased(), holder.id.uppercased()] {
+            let other = holder.isAnonymous ? Holder.anonymous(id) : .user(id)
+            if !holders.contains(other) { holders.append(other) }
+        }
+        return holders
+    }
+
+    /// The id inside a JSON string, in the spellings that platforms' libraries write.
+    private var texts: Set<[UInt8]> {
         var texts: Set<[UInt8]> = []
         for isASCII in [false, true] {
             for escapesSlash in [false, true] {
                 for isUpper in [false, true] {
-                    texts.insert(Self.escaped(id, isASCII: isASCII, escapesSlash: escapesSlash, isUpper: isUpper))
+                    texts.insert(
+                        Self.escaped(holder.id, isASCII: isASCII, escapesSlash: escapesSlash, isUpper: isUpper))
                 }
             }
         }
+        return texts
+    }
+
+    /// The id as a JSON string; also inside JSON within a string, where each quote is escaped.
+    var spellings: [(found: [UInt8], replacement: [UInt8])] {
+        let id = holder.id
         func quoted(_ text: [UInt8], _ quote: String) -> [UInt8] { Array(quote.utf8) + text + Array(quote.utf8) }
         let replacement = Array(Self.replacement.utf8)
         let inKey = Self.escaped(keyPart.replacement, isASCII: true, escapesSlash: false, isUpper: false)
@@ -31,6 +55,19 @@ struct ErasedID: Sendable {
                 + [(Array(":\(id.utf8.count):".utf8) + text + Array(":".utf8), inKey)]
         }
     }
+
+    /// An id of so many bytes hardly occurs by chance.
+    private static let longMin = 8
+
+    /// What a page of rows is searched for where the id may stand in a sealed text: a short one with what is around it.
+    var sealedNeedles: Set<[UInt8]> {
+        let isLong = holder.id.utf8.count >= Self.longMin
+        let wanted = isLong ? Array(texts) : spellings.map(\.found) + numberNeedles
+        return wanted.reduce(into: []) { $0.formUnion(SealedText.needles(of: $1)) }
+    }
+
+    /// The same for the id alone, as `occur(in:)` finds it.
+    var sealedWords: Set<[UInt8]> { SealedText.needles(of: Array(holder.id.utf8)) }
 
     /// The id inside a purchase's key, where it follows its length: grants of the app's backend have a key for each
     /// install.
@@ -109,8 +146,20 @@ extension [ErasedID] {
     /// What to search stored JSON for.
     var needles: [[UInt8]] { flatMap { $0.spellings.map(\.found) + $0.numberNeedles } }
 
-    /// Returns `bytes` with every id replaced; nil if there was none.
-    func redacted(_ bytes: [UInt8]) -> [UInt8]? {
+    /// What to search it for where it may be sealed.
+    var sealedNeedles: [[UInt8]] { Array<[UInt8]>(reduce(into: Set<[UInt8]>()) { $0.formUnion($1.sealedNeedles) }) }
+
+    /// Returns `bytes` with every id replaced, also in sealed texts; nil if there was none.
+    func redacted(_ bytes: [UInt8]) -> [UInt8]? { redaction(of: bytes)?.bytes }
+
+    /// Returns `bytes` with every id replaced, and whether a signature in them was dropped for it.
+    func redaction(of bytes: [UInt8]) -> SealedText.Rewritten? {
+        let clear = redactedInClear(bytes)
+        return SealedText.rewriting(clear ?? bytes, redactedInClear)
+            ?? clear.map { SealedText.Rewritten(bytes: $0, lostSignature: false) }
+    }
+
+    private func redactedInClear(_ bytes: [UInt8]) -> [UInt8]? {
         var out = bytes
         for (found, replacement) in flatMap(\.spellings) { out = out.replacing(found, with: replacement) }
         // A number is replaced by a number, so that the member keeps its type.
@@ -118,6 +167,11 @@ extension [ErasedID] {
             for range in id.numbers(in: out).reversed() { out.replaceSubrange(range, with: [UInt8(ascii: "0")]) }
         }
         return out == bytes ? nil : out
+    }
+
+    /// Whether an id occurs in bytes that cannot be read, or in what they seal.
+    func occur(inUnreadable bytes: [UInt8]) -> Bool {
+        ([bytes] + SealedText.opened(in: bytes)).contains { occur(in: $0) || redactedInClear($0) != nil }
     }
 
     /// Returns a purchase's key with every id in it replaced.

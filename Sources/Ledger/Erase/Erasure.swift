@@ -6,7 +6,7 @@ package import Vocabulary
 ///
 /// - What is the person's alone is deleted. Where data is others', too, a nameless holder replaces the person: a
 ///   purchase that passed on keeps who held it in between (`PurchaseState.renaming`), another's webhook reads `erased`
-///   in place of the id.
+///   in place of the id, also where it is sealed (`SealedText`).
 /// - Waiting deliveries are given up without a message about it; those that a daemon has leased end first
 ///   (`Tally.inHand`).
 /// - The relay keeps a salted hash of each webhook, so that a late duplicate is recognised and not stored.
@@ -49,7 +49,8 @@ package struct Erasure: Sendable {
     let source: String?
     let isDry: Bool
 
-    /// The holders to erase: the requested one, first, and its known anonymous ids.
+    /// The holders to erase: the requested one, first, and its known anonymous ids. A UUID is one in capital letters,
+    /// too.
     package var holders: [Holder] { ids.map(\.holder) }
 
     var storageKeys: [String] { ids.map(\.holder.storageKey) }
@@ -61,9 +62,10 @@ package struct Erasure: Sendable {
         _ holder: Holder, source: String?, isDry: Bool, in pool: Pool
     ) async throws(DatabaseError) -> Erasure {
         try await pool.withSession { session throws(DatabaseError) in
-            var holders = [holder]
-            if !holder.isAnonymous {
-                holders += try session.run(EraseStatements.linked, (holder.id, source)).sorted().map(Holder.anonymous)
+            var holders = ErasedID.spellings(of: holder)
+            for user in holders where !user.isAnonymous {
+                let linked = try session.run(EraseStatements.linked, (user.id, source)).sorted().map(Holder.anonymous)
+                holders += linked.filter { !holders.contains($0) }
             }
             let hashes = try session.run(EraseStatements.standIns, holders.map(\.storageKey))
             let ids = zip(holders, hashes).map {

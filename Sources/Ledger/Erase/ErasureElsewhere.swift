@@ -21,21 +21,40 @@ extension Erasure {
     }
 
     /// Erases the id from others' webhooks and messages.
+    ///
+    /// Where a purchase has no other name than its anonymous holder, others who have it now need that name: it stays in
+    /// what they received, and nothing says any more that it was a holder.
+    ///
+    /// A webhook that a vendor signed is not one any more without the id. What is left of it stays readable here, and
+    /// waiting messages that would repeat it byte for byte are sent in the standard shape instead.
     func eraseMentions(in pool: Pool, besides own: Own) async throws(DatabaseError) -> Int {
-        let (ids, storageKeys) = (ids, storageKeys)
-        let events = try await scan(EraseScans.events, for: ids.needles, in: pool) {
+        let storageKeys = storageKeys
+        let wanted = (anonymousIDs, storageKeys, source)
+        let shared = try await pool.withSession { session throws(DatabaseError) in
+            try session.run(EraseScans.sharedKeys, wanted)
+        }
+        let ids = ids.filter { id in
+            !id.holder.isAnonymous || !shared.contains { $0.utf8.elementsEqual(id.holder.id.utf8) }
+        }
+        if ids.isEmpty { return 0 }
+        let needles = (ids.needles, ids.sealedNeedles)
+        let events = try await scan(EraseScans.events, for: needles, in: pool) {
             row, session throws(DatabaseError) in
             guard !own.events.contains(row), let (body, holder) = try session.run(EraseScans.body, row).first
             else { return false }
             // The person's own, and yet not found before: it came meanwhile. Counted by the proof, and left to the next
             // run.
             if storageKeys.contains(holder) { return isDry }
-            guard let redacted = ids.redacted(body) else { return false }
-            if !isDry { _ = try session.execute(EraseScans.rewriteBody, (row, redacted)) }
+            guard let redaction = ids.redaction(of: body) else { return false }
+            if isDry { return true }
+            _ = try session.execute(EraseScans.rewriteBody, (row, redaction.bytes))
+            if redaction.lostSignature {
+                _ = try session.execute(EraseScans.passOnInStandard, (row, redaction.bytes + Message.envelopeEnd))
+            }
             return true
         }
         return try await events
-            + scan(EraseScans.messages, for: ids.needles, in: pool) { row, session throws(DatabaseError) in
+            + scan(EraseScans.messages, for: needles, in: pool) { row, session throws(DatabaseError) in
                 guard !own.messages.contains(row),
                     let stored = try session.run(EraseScans.message, row).first
                 else { return false }
@@ -55,10 +74,11 @@ extension Erasure {
     /// Deletes quarantined bodies that name the person: nobody can read whose they are.
     func eraseQuarantine(in pool: Pool) async throws(DatabaseError) -> Int {
         let ids = ids
-        let needles = ids.map { Array($0.holder.id.utf8) } + ids.needles
+        let sealed = ids.reduce(into: Set<[UInt8]>()) { $0.formUnion($1.sealedWords) }
+        let needles = (ids.map { Array($0.holder.id.utf8) } + ids.needles, Array(sealed) + ids.sealedNeedles)
         return try await scan(EraseScans.quarantine, for: needles, in: pool) { row, session throws(DatabaseError) in
             guard let kept = try session.run(EraseScans.quarantined, row).first,
-                ids.occur(in: kept.body) || ids.redacted(kept.body) != nil || ids.occur(in: Array(kept.reason.utf8))
+                ids.occur(inUnreadable: kept.body) || ids.occur(in: Array(kept.reason.utf8))
             else { return false }
             if !isDry {
                 _ = try session.execute(EraseStatements.remember, [kept.digest])
@@ -97,12 +117,13 @@ extension Erasure {
 
     /// Calls `body` for every row in which a needle occurs, each in a transaction of its own.
     private func scan(
-        _ statement: Statement<([[UInt8]], Int64, Int32, String?), EraseScans.Scanned>, for needles: [[UInt8]],
-        in pool: Pool, _ body: @escaping @Sendable (Int64, borrowing Session) throws(DatabaseError) -> Bool
+        _ statement: Statement<([[UInt8]], Int64, Int32, String?, [[UInt8]]), EraseScans.Scanned>,
+        for needles: (clear: [[UInt8]], sealed: [[UInt8]]), in pool: Pool,
+        _ body: @escaping @Sendable (Int64, borrowing Session) throws(DatabaseError) -> Bool
     ) async throws(DatabaseError) -> Int {
         var (after, hits): (Int64, Int) = (0, 0)
         while true {
-            let wanted = (needles, after, EraseScans.pageRows, source)
+            let wanted = (needles.clear, after, EraseScans.pageRows, source, needles.sealed)
             let page = try await pool.withSession { session throws(DatabaseError) in
                 try session.run(statement, wanted)
             }

@@ -14,9 +14,22 @@ package struct Trace: Sendable {
         package let occurredAt: Timestamp
         package let receivedAt: Timestamp
         package let purchase: String?
+        /// Nil: its body says in clear what it says, or its source is not known.
+        package fileprivate(set) var sealed: Sealed?
         /// In message order; empty for a native transfer webhook that announces nothing new.
         package fileprivate(set) var messages: [Message] = []
     }
+
+    /// A body that nobody can read as it is.
+    package struct Sealed: Sendable {
+        /// Of the body as it came.
+        package let bytes: Int
+        /// What it says, one JSON object; nil: it cannot be opened.
+        package let decoded: [UInt8]?
+    }
+
+    /// How bodies are opened, by the name of their source; sources whose bodies are not sealed are not in it.
+    package typealias Openings = [String: @Sendable ([UInt8]) -> [UInt8]?]
 
     package struct Message: Sendable {
         let row: Int64
@@ -74,7 +87,7 @@ package struct Trace: Sendable {
 
     /// Returns nil if nothing is stored for the handle.
     package static func read(
-        _ handle: EventHandle, limit: Int32 = webhooksMax, from pool: Pool
+        _ handle: EventHandle, limit: Int32 = webhooksMax, opening: Openings = [:], from pool: Pool
     ) async throws -> Trace? {
         try await pool.withSession { session throws(DatabaseError) in
             guard let found = try handle.find(limit: limit, on: session) else { return nil }
@@ -89,7 +102,14 @@ package struct Trace: Sendable {
             let findings = Dictionary(grouping: attempts + waiting + dead, by: \.message)
             for index in messages.indices { messages[index].add(findings[messages[index].row] ?? []) }
             let byEvent = Dictionary(grouping: messages, by: \.event)
-            for index in webhooks.indices { webhooks[index].messages = byEvent[webhooks[index].row] ?? [] }
+            for index in webhooks.indices {
+                webhooks[index].messages = byEvent[webhooks[index].row] ?? []
+                guard let open = opening[webhooks[index].source],
+                    // One at a time, because a body can be large.
+                    let body = try session.run(TraceStatements.body, webhooks[index].row).first
+                else { continue }
+                webhooks[index].sealed = Sealed(bytes: body.count, decoded: open(body))
+            }
             return Trace(
                 kind: found.kind, webhooks: webhooks,
                 isCut: webhooks.count >= Int(limit) || messages.count >= Int(messagesMax)
@@ -161,6 +181,8 @@ enum TraceStatements {
                (extract(epoch FROM e.received_at) * 1000)::bigint, p.key
         FROM events e LEFT JOIN purchases p ON p.id = e.purchase WHERE e.id = ANY ($1) ORDER BY e.id
         """, row: webhook)
+
+    static let body = Statement<Int64, [UInt8]>("trace_body", "SELECT body FROM events WHERE id = $1")
 
     static let messages = Statement<([Int64], Int32), Trace.Message>(
         "trace_messages",

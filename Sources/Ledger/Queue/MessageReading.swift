@@ -89,8 +89,9 @@ extension MessageReading.MessageRow {
         let key = key ?? event.key
         return Message(
             row: row, id: key.messageID, event: event.row,
-            eventID: derivedBody != nil ? key.eventID : event.vendorEventID ?? event.key.eventID, type: type,
-            source: event.source, transaction: event.transaction ?? transaction, purchase: purchase ?? event.purchase,
+            eventID: transfer != nil && derivedBody != nil
+                ? key.eventID : event.vendorEventID ?? event.key.eventID,
+            type: type, source: event.source, transaction: event.transaction ?? transaction, purchase: purchase ?? event.purchase,
             purchaseKey: purchase == nil ? event.purchaseKey : purchaseKey, transferID: transfer?.transferID,
             envelope: envelope, original: event.body, derivedBody: derivedBody)
     }

@@ -22,12 +22,15 @@ struct BatchPlan {
     private(set) var held: [HolderKnowledge.LinkKey: Set<Identifier>] = [:]
 
     let rules: [String: SourceRules]
+    /// Periods of purchases before those that are renewed.
+    let periods: [Identifier: [KnownPeriod]]
 
     init(
-        purchases: [Identifier: PurchaseRow], holders: HolderKnowledge = HolderKnowledge(),
-        rules: [String: SourceRules]
+        purchases: [Identifier: PurchaseRow], periods: [Identifier: [KnownPeriod]] = [:],
+        holders: HolderKnowledge = HolderKnowledge(), rules: [String: SourceRules]
     ) {
         self.purchases = purchases
+        self.periods = periods
         self.holders = holders
         self.rules = rules
         for (id, row) in purchases { index(row.state.everHolders, of: id, row.scope) }
@@ -35,6 +38,7 @@ struct BatchPlan {
 
     mutating func add(_ new: New) {
         let index = events.count
+        let new = named(new)
         events.append(new)
         for link in new.event.links { holders.learn(link, scope: new.event.scope, at: new.event.occurredAt) }
         if let purchase = new.event.purchase, let id = new.purchase {

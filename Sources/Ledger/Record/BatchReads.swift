@@ -13,6 +13,8 @@ struct BatchReads {
     let queueReads: QueueReads
     private let holders: HolderAnswers
     private let purchases: PendingRows<RecordTables.PurchaseRow>?
+    /// Of purchases with a renewal that may convert a trial; nil: there is none.
+    private let periods: PendingRows<KnownPeriod>?
 
     init(
         _ arrivals: [EventBatch.Arrival], of recorder: RecordEvents, on session: borrowing Session
@@ -37,6 +39,19 @@ struct BatchReads {
         } else {
             purchases = try session.enqueueQuery(RecordStatements.lockPurchases, unnamed.union(named).sorted())
         }
+        // Behind the locks, so that a trial that another batch records meanwhile is seen.
+        let renewed = arrivals.compactMap { arrival in
+            arrival.event.mayConvertTrial
+                ? arrival.purchaseHash.flatMap { hash in
+                    arrival.event.transaction?.purchasedAt.map { (hash, $0.milliseconds) }
+                } : nil
+        }
+        periods =
+            renewed.isEmpty
+            ? nil
+            : try session.enqueueQuery(
+                isFour ? PeriodBeforeStatements.ofNamed : PeriodBeforeStatements.ofIDs,
+                (renewed.map(\.0), renewed.map(\.1)))
         // Purchases that no event names are not known by their hashes: then nothing is read ahead.
         let ahead = unnamed.isEmpty ? named.sorted() : []
         queueReads =
@@ -49,7 +64,9 @@ struct BatchReads {
     /// What is known of the purchases; waits for the answers.
     func loadPurchases(on session: borrowing Session) throws(DatabaseError) -> LoadedPurchases {
         guard let purchases else { return LoadedPurchases([]) }
-        return LoadedPurchases(try session.answer(to: purchases))
+        let rows = try session.answer(to: purchases)
+        guard let periods else { return LoadedPurchases(rows) }
+        return LoadedPurchases(rows, periods: try session.answer(to: periods))
     }
 
     /// What is known of the holders; waits for the answers.

@@ -8,8 +8,11 @@ struct LoadedPurchases {
     private(set) var ids: [Identifier: Identifier] = [:]
     /// Purchases whose stored state is damaged, with the reason. Events that name one are quarantined.
     private(set) var unreadable: [Identifier: String] = [:]
+    /// By purchase.
+    private let periods: [Identifier: [KnownPeriod]]
 
-    init(_ answer: [RecordTables.PurchaseRow]) {
+    init(_ answer: [RecordTables.PurchaseRow], periods: [KnownPeriod] = []) {
+        self.periods = Dictionary(grouping: periods, by: \.purchase)
         for row in answer {
             ids[row.hash ?? row.id] = row.id
             do throws(PurchaseState.Unreadable) {
@@ -35,7 +38,7 @@ struct LoadedPurchases {
     ) throws(DatabaseError) -> BatchPlan {
         var known = known
         while true {
-            var plan = BatchPlan(purchases: rows, holders: known, rules: rules)
+            var plan = BatchPlan(purchases: rows, periods: periods, holders: known, rules: rules)
             build(&plan)
             let missing = ChangeLoading(missing: plan.holders.changes)
             guard let answers = try missing.enqueueQueries(in: form, on: session) else { return plan }

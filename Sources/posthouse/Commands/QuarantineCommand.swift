@@ -50,24 +50,37 @@ struct ListQuarantine: AsyncParsableCommand {
 
 struct ShowQuarantine: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "show", abstract: "Show one of them with its body, byte for byte.")
+        commandName: "show", abstract: "Show one of them with its body, byte for byte.",
+        discussion: """
+            Of a sealed body (kind apple) it shows what it says, if it can be opened: the decoded document. With \
+            --original it shows the body itself.
+            """)
 
     @OptionGroup var file: ConfigurationOption
     @OptionGroup var output: OutputOption
     @Argument(help: "Its id, as the list has it.") var id: Int64
+    @Flag(help: "The body as it came, also if it is sealed.") var original = false
 
     func run() async throws {
-        try await LedgerCommand.run(file) { _, pool in
+        try await LedgerCommand.run(file) { configuration, pool in
             guard let (row, body) = try await Quarantine.body(id, in: pool) else { throw QuarantineText.unknown(id) }
+            let open = configuration.openings[row.source]
+            let decoded = open?(body)
             if output.json {
                 return Terminal.say { json in
                     QuarantineText.write(row, into: &json)
+                    if open != nil { json.member("decoded", raw: decoded) }
                     json.member("body", String(decoding: body, as: UTF8.self))
                     json.member("body_base64", Base64.encode(body))
                 }
             }
             Terminal.complain("\(row.id) of \(row.source), received \(row.receivedAt.iso8601): \(row.reason)")
-            Terminal.say(body)
+            if let decoded, !original {
+                Terminal.complain("sealed in \(body.count) bytes, which --original shows")
+                Terminal.say(decoded)
+            } else {
+                Terminal.say(body)
+            }
         }
     }
 }

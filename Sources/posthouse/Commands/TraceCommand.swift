@@ -1,4 +1,6 @@
 import ArgumentParser
+import Configuration
+import Inbound
 import JSONText
 import Ledger
 import Observing
@@ -28,8 +30,8 @@ struct TraceCommand: AsyncParsableCommand {
 
     func run() async throws {
         let handle = handles.handle ?? EventHandle(nil, id ?? "")
-        try await LedgerCommand.run(file) { _, pool in
-            guard let trace = try await Trace.read(handle, from: pool) else {
+        try await LedgerCommand.run(file) { configuration, pool in
+            guard let trace = try await Trace.read(handle, opening: configuration.openings, from: pool) else {
                 let what =
                     handle.kind.map { "of \($0.rawValue) \(handle.id)" }
                     ?? "under \(handle.id), be it a transaction, event, message, transfer or holder"
@@ -44,6 +46,26 @@ struct TraceCommand: AsyncParsableCommand {
                 }
             }
         }
+    }
+}
+
+extension Configuration {
+    /// How the bodies of its sources are opened; only those of sealed ones are.
+    var openings: Trace.Openings {
+        var openings: Trace.Openings = [:]
+        for source in sources {
+            let adapter = SourceAdapters.adapter(for: source.kind)
+            if adapter.isSealed { openings[source.name] = { adapter.decoded($0) } }
+        }
+        return openings
+    }
+}
+
+extension JSONWriter {
+    /// A member with one JSON value, unchanged; nil: null.
+    mutating func member(_ name: String, raw value: [UInt8]?) {
+        key(name)
+        if let value { raw(value) } else { null() }
     }
 }
 
@@ -68,6 +90,10 @@ enum TraceText {
             "  event \(webhook.eventID), \(holder), event time \(webhook.occurredAt.iso8601)"
                 + (webhook.purchase.map { ", purchase \($0)" } ?? ""),
         ]
+        if let sealed = webhook.sealed {
+            let said = sealed.decoded.map { String(decoding: $0, as: UTF8.self) } ?? "cannot be opened"
+            lines.append("  sealed in \(sealed.bytes) bytes: \(said)")
+        }
         if webhook.messages.isEmpty { lines.append("  announced nothing new: not passed on") }
         for message in webhook.messages {
             lines.append(
@@ -119,6 +145,10 @@ enum TraceJSON {
         json.member("occurred_at", webhook.occurredAt)
         json.member("received_at", webhook.receivedAt)
         json.member("purchase", webhook.purchase)
+        if let sealed = webhook.sealed {
+            json.member("original_bytes", sealed.bytes)
+            json.member("decoded", raw: sealed.decoded)
+        }
         json.member("messages", objects: webhook.messages) { message, json in
             json.member("message", message.id)
             json.member("type", message.type)
