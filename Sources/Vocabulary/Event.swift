@@ -58,6 +58,12 @@ package struct Event: Sendable {
     package let occurredAt: Timestamp
     /// Whether the vendor says that a repeated webhook has the same time.
     package let isTimeRepeated: Bool
+    /// The time of what it states of its purchase and transaction: its own, or the time at which a vendor's API was
+    /// asked.
+    package let asOf: Timestamp
+    /// Whether the vendor's event id is unique in its source, whatever the app and the environment: those are not known
+    /// of it before a vendor's API was asked.
+    package let isIDOfSource: Bool
     /// Absent where the envelope names no purchase.
     package let purchase: Purchase?
     package let transaction: Transaction?
@@ -72,14 +78,16 @@ package struct Event: Sendable {
     package let decoded: [UInt8]?
     /// What a vendor's API answered, stored beside the body; nil: none was asked.
     package let answer: [UInt8]?
+    /// What the answer says of the tokens of its purchase.
+    package let tokens: [KnownToken]
     /// The body, byte for byte as it was signed.
     package let body: [UInt8]
 
     package init(
         scope: Scope, vendorEventID: String?, name: String, type: String, holder: Holder?, occurredAt: Timestamp,
-        isTimeRepeated: Bool = false, purchase: Purchase?, transaction: Transaction?, facts: [Fact] = [],
-        change: HolderChange? = nil, links: [HolderLink] = [], decoded: [UInt8]? = nil, answer: [UInt8]? = nil,
-        body: [UInt8]
+        isTimeRepeated: Bool = false, asOf: Timestamp? = nil, isIDOfSource: Bool = false, purchase: Purchase?,
+        transaction: Transaction?, facts: [Fact] = [], change: HolderChange? = nil, links: [HolderLink] = [],
+        decoded: [UInt8]? = nil, answer: [UInt8]? = nil, tokens: [KnownToken] = [], body: [UInt8]
     ) {
         self.scope = scope
         self.vendorEventID = vendorEventID
@@ -88,6 +96,8 @@ package struct Event: Sendable {
         self.holder = holder
         self.occurredAt = occurredAt
         self.isTimeRepeated = isTimeRepeated
+        self.asOf = asOf ?? occurredAt
+        self.isIDOfSource = isIDOfSource
         self.purchase = purchase
         self.transaction = transaction
         self.facts = facts
@@ -95,6 +105,7 @@ package struct Event: Sendable {
         self.links = links
         self.decoded = decoded
         self.answer = answer
+        self.tokens = tokens
         self.body = body
     }
 }
@@ -110,10 +121,13 @@ package struct QuarantinedBody: Sendable {
     /// The error, for a person; never quotes the body.
     package let reason: String
     package let body: [UInt8]
+    /// `Event.answer`.
+    package let answer: [UInt8]?
 
-    package init(source: String, reason: String, body: [UInt8]) {
+    package init(source: String, reason: String, body: [UInt8], answer: [UInt8]? = nil) {
         self.source = source
         self.reason = reason
         self.body = body
+        self.answer = answer
     }
 }

@@ -25,13 +25,17 @@ extension Erasure {
         let (ids, storageKeys) = (ids, storageKeys)
         let events = try await scan(EraseScans.events, for: ids.needles, in: pool) {
             row, session throws(DatabaseError) in
-            guard !own.events.contains(row), let (body, holder) = try session.run(EraseScans.body, row).first
+            guard !own.events.contains(row), let stored = try session.run(EraseScans.body, row).first
             else { return false }
             // The person's own, and yet not found before: it came meanwhile. Counted by the proof, and left to the next
             // run.
-            if storageKeys.contains(holder) { return isDry }
-            guard let redacted = ids.redacted(body) else { return false }
-            if !isDry { _ = try session.execute(EraseScans.rewriteBody, (row, redacted)) }
+            if storageKeys.contains(stored.holder) { return isDry }
+            let (newBody, newAnswer) = (ids.redacted(stored.body), stored.answer.flatMap(ids.redacted))
+            guard newBody != nil || newAnswer != nil else { return false }
+            if !isDry {
+                _ = try session.execute(
+                    EraseScans.rewriteBody, (row, newBody ?? stored.body, newAnswer ?? stored.answer))
+            }
             return true
         }
         return try await events
@@ -58,7 +62,8 @@ extension Erasure {
         let needles = ids.map { Array($0.holder.id.utf8) } + ids.needles
         return try await scan(EraseScans.quarantine, for: needles, in: pool) { row, session throws(DatabaseError) in
             guard let kept = try session.run(EraseScans.quarantined, row).first,
-                ids.occur(in: kept.body) || ids.redacted(kept.body) != nil || ids.occur(in: Array(kept.reason.utf8))
+                [kept.body, kept.answer ?? []].contains(where: { ids.occur(in: $0) || ids.redacted($0) != nil })
+                    || ids.occur(in: Array(kept.reason.utf8))
             else { return false }
             if !isDry {
                 _ = try session.execute(EraseStatements.remember, [kept.digest])
