@@ -96,6 +96,7 @@ let package = Package(
                 .embedInCode("Schema/Migrations/M0009_by_time.sql"),
                 .embedInCode("Schema/Migrations/M0010_sources.sql"),
                 .embedInCode("Schema/Migrations/M0011_periods.sql"),
+                .embedInCode("Schema/Migrations/M0012_answers.sql"),
             ],
             swiftSettings: sharedSettings),
         .target(
@@ -151,7 +152,7 @@ let package = Package(
         } + [
             .testTarget(name: "TidyTests", swiftSettings: sharedSettings),
             .testTarget(
-                name: "ScenarioTests", dependencies: ["posthouse", "TestSupport", "Vocabulary", crypto],
+                name: "ScenarioTests", dependencies: ["posthouse", "TestSupport", "Vocabulary", crypto, cryptoExtras],
                 swiftSettings: sharedSettings),
         ]
 )

@@ -7,10 +7,12 @@ extension Check {
     mutating func kindSettings(of view: TableView, _ kind: SourceKind?) -> KindSettings {
         let apple = appleSettings(of: view, kind)
         let stripe = stripeSettings(of: view, kind)
+        let googlePlay = googlePlaySettings(of: view, kind)
         return switch kind {
         case .apple: .apple(apple)
         case .stripe: .stripe(stripe)
-        case .purchasely, .qonversion, .apphud, .revenuecat, .adapty, .sessions, .googlePlay, nil: .none
+        case .googlePlay: .googlePlay(googlePlay)
+        case .purchasely, .qonversion, .apphud, .revenuecat, .adapty, .sessions, nil: .none
         }
     }
 
@@ -70,6 +72,116 @@ extension Check {
         return StripeSettings(userKey: userKey ?? StripeSettings.usualUserKey)
     }
 
+    // MARK: google-play
+
+    private mutating func googlePlaySettings(of view: TableView, _ kind: SourceKind?) -> GooglePlaySettings {
+        for key in ["packages", "audience", "sender", "keys", "api", "api_url", "allow_private", "account_id"] {
+            hasMeaning(key, of: view, kind, for: .googlePlay)
+        }
+        if kind == .googlePlay {
+            for key in ["packages", "audience", "sender"] where view[key] == nil {
+                report.error(
+                    "`\(view.table.header)` of kind `google-play` needs `\(key)`: \(view.expected(key))", at: view.span)
+            }
+        }
+        let packages = packages(of: view)
+        let audiences = audiences(of: view)
+        let sender = sender(of: view)
+        let allowsPrivate = boolean("allow_private", of: view) ?? false
+        let keys = keySet(of: view, allowsPrivate: allowsPrivate)
+        let api = api(of: view, allowsPrivate: allowsPrivate)
+        let accountID = choice("account_id", of: view, as: AccountNaming.self)?.value
+        return GooglePlaySettings(
+            packages: packages, audiences: audiences, sender: sender ?? "", accountID: accountID ?? .user,
+            keys: keys ?? .url(GooglePlaySettings.usualKeys, allowsPrivateAddresses: allowsPrivate), api: api)
+    }
+
+    private mutating func packages(of view: TableView) -> [String] {
+        isNotEmpty("packages", of: view, ", so no notification could be read")
+        var packages: [String] = []
+        for text in strings("packages", of: view) ?? [] {
+            if PackageName.isWellFormed(text.value) {
+                packages.append(text.value)
+            } else {
+                report.error(
+                    "\(Quote.value(text.value)) is no package name: it has 1 to \(PackageName.charactersMax) of "
+                        + "A-Z a-z 0-9 . _", at: text.span)
+            }
+        }
+        return packages
+    }
+
+    /// Several while it is changed at Google: a token lives for an hour.
+    private mutating func audiences(of view: TableView) -> [String] {
+        if let entry = view["audience"], case .array = entry.node.value {
+            isNotEmpty("audience", of: view, ", so no webhook would be authentic")
+            return (strings("audience", of: view) ?? []).map(\.value)
+        }
+        return string("audience", of: view).map { [$0.value] } ?? []
+    }
+
+    private mutating func sender(of view: TableView) -> String? {
+        guard let text = string("sender", of: view) else { return nil }
+        guard ServiceAccountAddress.isWellFormed(text.value) else {
+            report.error(
+                "`sender` must be \(view.expected("sender")), not \(Quote.value(text.value))", at: text.span)
+            return nil
+        }
+        return text.value
+    }
+
+    /// Nil: it is left out, or wrong.
+    private mutating func keySet(of view: TableView, allowsPrivate: Bool) -> KeySetPlace? {
+        guard let entry = view["keys"] else { return nil }
+        guard entry.node.entries != nil else {
+            return storeURL("keys", of: view, allowsPrivate: allowsPrivate)
+                .map { .url($0.value, allowsPrivateAddresses: allowsPrivate) }
+        }
+        guard let inner = self.view(of: entry.node, Schema.keySet), let file = path("file", of: inner) else {
+            return nil
+        }
+        readableKeys(file)
+        return .file(path: file.value)
+    }
+
+    private mutating func api(of view: TableView, allowsPrivate: Bool) -> StoreAPI? {
+        let url = storeURL("api_url", of: view, allowsPrivate: allowsPrivate)
+        if let url, url.value.target != "/" {
+            report.error("`api_url` must end after the host: the relay adds the path itself", at: url.span)
+        }
+        guard let entry = view["api"] else {
+            if let entry = view["api_url"] {
+                report.error("`api_url` means nothing without `api`; remove it", at: entry.keySpan)
+            }
+            return nil
+        }
+        return StoreAPI(
+            account: secret(entry.node, key: "api"), url: url?.value ?? GooglePlaySettings.usualAPI,
+            allowsPrivateAddresses: allowsPrivate)
+    }
+
+    /// A URL that the relay asks, and whose answer decides who has access.
+    private mutating func storeURL(_ key: String, of view: TableView, allowsPrivate: Bool) -> Located<EndpointURL>? {
+        guard let text = string(key, of: view) else { return nil }
+        let url: EndpointURL
+        do throws(EndpointError) {
+            url = try EndpointText.read(text.value)
+        } catch {
+            let reason = error == .userInfo ? "must not hold a user name or password" : error.text
+            report.error("`\(key)` \(reason)", at: text.span)
+            return nil
+        }
+        if !url.isTLS, !url.isLocal {
+            report.error(
+                "`\(key)` must begin with https://: whoever is on the way could decide who has access", at: text.span)
+        }
+        if url.isInternal, !allowsPrivate {
+            report.warning(
+                "\(Quote.value(url.host)) is inside: it is not asked unless `allow_private = true`", at: text.span)
+        }
+        return Located(value: url, span: text.span)
+    }
+
     /// An error for a key that is there and belongs to another kind.
     private mutating func hasMeaning(_ key: String, of view: TableView, _ kind: SourceKind?, for owner: SourceKind) {
         guard let entry = view[key], let kind, kind != owner else { return }
@@ -94,6 +206,32 @@ private enum BundleID {
                 default: false
                 }
             }
+    }
+}
+
+/// The name of an Android app (developer.android.com/build/configure-app-module, "Set the application ID").
+private enum PackageName {
+    static let charactersMax = 255
+
+    static func isWellFormed(_ text: String) -> Bool {
+        (1...charactersMax).contains(text.utf8.count)
+            && text.utf8.allSatisfy { byte in
+                switch byte {
+                case UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "a")...UInt8(ascii: "z"),
+                    UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "."), UInt8(ascii: "_"):
+                    true
+                default: false
+                }
+            }
+    }
+}
+
+/// The address that names a service account.
+private enum ServiceAccountAddress {
+    /// A name and a domain, without a blank: what else it may hold is Google's.
+    static func isWellFormed(_ text: String) -> Bool {
+        let parts = text.split(separator: "@", omittingEmptySubsequences: false)
+        return parts.count == 2 && parts.allSatisfy { !$0.isEmpty } && text.utf8.allSatisfy { $0 > 0x20 && $0 < 0x7F }
     }
 }
 

@@ -119,6 +119,18 @@ extension Check {
         }
     }
 
+    /// A file of keys that the daemon reads again and again, by its path.
+    mutating func readableKeys(_ path: Located<String>) {
+        outside.add(file: path.value)
+        switch secrets.reader.readFile(path.value, ConfigurationLimits.secretBytesMax) {
+        case .success: break
+        case .failure(.notPermitted) where secrets.purpose == .check:
+            report.warning("the file \(Quote.value(path.value)) cannot be read here: permission denied", at: path.span)
+        case .failure(let failure):
+            report.error("the file \(Quote.value(path.value)) cannot be read: \(failure.text)", at: path.span)
+        }
+    }
+
     /// A file that the daemon opens later, by its path.
     mutating func readable(_ path: Located<String>, _ key: String, isSecret: Bool = false) {
         outside.add(file: path.value)

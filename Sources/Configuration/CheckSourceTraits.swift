@@ -83,7 +83,7 @@ extension Check {
         _ key: String, of view: TableView, _ kind: SourceKind?, where means: (SourceTraits) -> Bool
     ) -> Bool {
         guard let entry = view[key], let kind, !means(kind.traits) else { return true }
-        let kinds = SourceKind.available.filter { means($0.traits) }.map { "`\($0.rawValue)`" }
+        let kinds = SourceKind.allCases.filter { means($0.traits) }.map { "`\($0.rawValue)`" }
         let others = kinds.count > 2 ? kinds.dropLast().joined(separator: ", ") + " and " + (kinds.last ?? "") : ""
         let only = others.isEmpty ? kinds.joined(separator: " and ") : others
         report.error(

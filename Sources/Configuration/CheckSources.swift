@@ -76,15 +76,8 @@ extension Check {
 
     private mutating func kind(of view: TableView) -> SourceKind? {
         guard let text = string("kind", of: view) else { return nil }
-        if let kind = SourceKind(rawValue: text.value) {
-            if !SourceKind.available.contains(kind) {
-                report.error(
-                    "kind `\(kind.rawValue)` cannot be used yet: this version has no keys to verify its webhooks with",
-                    at: text.span)
-            }
-            return kind
-        }
-        let kinds = SourceKind.available.map(\.rawValue)
+        if let kind = SourceKind(rawValue: text.value) { return kind }
+        let kinds = SourceKind.allCases.map(\.rawValue)
         let near = NearMiss.suffix(text.value, among: kinds)
         let hint = near.isEmpty ? "; there are \(kinds.map { "`\($0)`" }.joined(separator: ", "))" : near
         report.error("unknown kind \(Quote.value(text.value))\(hint)", at: text.span)

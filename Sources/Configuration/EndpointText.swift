@@ -103,7 +103,7 @@ package enum EndpointText {
 
 extension EndpointURL {
     /// Whether a request to it stays on this machine.
-    var isLocal: Bool {
+    package var isLocal: Bool {
         host == "localhost" || host.hasSuffix(".localhost") || NetworkAddress(host)?.isLoopback == true
     }
 

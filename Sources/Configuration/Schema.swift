@@ -99,7 +99,22 @@ enum Schema {
             Key("roots", #"an array of SHA-256 fingerprints of certificates such as ["sha256:63343abf…"]"#),
             Key("account_token", #""user" or "anonymous""#),
             Key("user_key", #"a key of Stripe's metadata such as "user_id""#),
+            Key("packages", #"an array of package names such as ["com.example.app"]"#),
+            Key(
+                "audience",
+                #"the push subscription's audience such as "https://example.com/ingest/play", or an array of them"#),
+            Key(
+                "sender", #"the address of a service account such as "push@example-project.iam.gserviceaccount.com""#),
+            Key(
+                "keys", #"a URL such as "https://www.googleapis.com/oauth2/v3/certs", or { file = "…" }"#,
+                inner: keySet.keys),
+            Key("api", secret, mayHoldSecret: true),
+            Key("api_url", #"a URL such as "https://androidpublisher.googleapis.com""#),
+            Key("allow_private", "true or false"),
+            Key("account_id", #""user" or "anonymous""#),
         ])
+    /// The inside of `keys` of a `[[source]]`.
+    static let keySet = Table("source.keys", keys: [Key("file", "the path of a JSON Web Key Set", .required)])
     static let integration = Table(
         "integration", isRepeated: true,
         keys: [

@@ -15,6 +15,7 @@ struct AnswerReader {
     private var state: State = .head
     private var status = 0
     private var retryAfter: String?
+    private var cacheControl: String?
     private var keepsAlive = false
     private var kept = [UInt8]()
     private var rawBytes = 0
@@ -41,13 +42,17 @@ struct AnswerReader {
     var answer: (answer: EndpointAnswer, keepsAlive: Bool)? {
         guard state == .finished else { return nil }
         let isWhole = !isCut && kept.count == bodyBytes
-        return (EndpointAnswer(status: status, retryAfter: retryAfter, body: kept, isWhole: isWhole), keepsAlive)
+        let answer = EndpointAnswer(
+            status: status, retryAfter: retryAfter, cacheControl: cacheControl, body: kept, isWhole: isWhole)
+        return (answer, keepsAlive)
     }
 
     /// Counts bytes as they come off the connection, before they are decoded.
     mutating func count(rawBytes count: Int) { rawBytes += count }
 
-    mutating func head(status: Int, keepsAlive: Bool, retryAfter: String?) throws(RequestFailure) {
+    mutating func head(
+        status: Int, keepsAlive: Bool, retryAfter: String?, cacheControl: String? = nil
+    ) throws(RequestFailure) {
         guard state == .head else { return distrust() }
         guard (200...599).contains(status) else {
             throw .malformedAnswer("status \(status), which does not answer a request")
@@ -56,6 +61,7 @@ struct AnswerReader {
         self.status = status
         self.keepsAlive = keepsAlive
         self.retryAfter = retryAfter
+        self.cacheControl = cacheControl
     }
 
     mutating func body(_ bytes: ByteBufferView) {

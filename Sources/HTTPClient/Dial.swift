@@ -43,7 +43,10 @@ final class Dial {
         switch result {
         case .failure(let failure): end(failure)
         case .success(let addresses):
-            switch Self.admit(addresses, host: client.endpoint.host, allowsPrivate: client.allowsPrivateAddresses) {
+            let admission = Self.admit(
+                addresses, host: client.endpoint.host, allowsPrivate: client.allowsPrivateAddresses,
+                table: client.table)
+            switch admission {
             case .failure(let failure): end(failure)
             case .success(let admitted):
                 candidates = admitted[...]
@@ -55,7 +58,7 @@ final class Dial {
 
     /// The addresses that the egress guard lets through, each once.
     static func admit(
-        _ addresses: [SocketAddress], host: String, allowsPrivate: Bool
+        _ addresses: [SocketAddress], host: String, allowsPrivate: Bool, table: String = "[[integration]]"
     ) -> Result<[SocketAddress], RequestFailure> {
         var admitted = [SocketAddress]()
         var refused: String?
@@ -71,7 +74,7 @@ final class Dial {
         if !admitted.isEmpty { return .success(admitted) }
         guard let refused else { return .failure(.unresolvable("\(host) has no address")) }
         // No key permits an address where no server can be.
-        let remedy = canBePermitted ? "; `allow_private = true` in its [[integration]] permits internal addresses" : ""
+        let remedy = canBePermitted ? "; `allow_private = true` in its \(table) permits internal addresses" : ""
         return .failure(.refusedAddress(refused + remedy))
     }
 

@@ -21,6 +21,8 @@ package final class EndpointClient {
     /// The host if it is an address; nil if it is a name.
     let literal: SocketAddress?
     let allowsPrivateAddresses: Bool
+    /// The table of the configuration that can allow them.
+    let table: String
     let idleTimeout: TimeAmount
     private var trust: EndpointTrust
     private let resolver: AddressResolver
@@ -40,13 +42,16 @@ package final class EndpointClient {
     ///   - trust: the authorities of TLS; `nobody` is enough for an endpoint without TLS.
     ///   - connectionsMax: connections that are opening, busy or idle.
     ///   - idleTimeout: after this an idle connection is closed.
+    ///   - table: of the configuration, for a person: it can allow addresses inside.
     package init(
         endpoint: EndpointURL, allowsPrivateAddresses: Bool, trust: EndpointTrust, resolver: AddressResolver,
-        connectionsMax: Int, eventLoop: any EventLoop, idleTimeout: Duration = Limits.receiverIdleTimeout
+        connectionsMax: Int, eventLoop: any EventLoop, idleTimeout: Duration = Limits.receiverIdleTimeout,
+        table: String = "[[integration]]"
     ) {
         self.endpoint = endpoint
         literal = try? SocketAddress(ipAddress: endpoint.host, port: endpoint.port)
         self.allowsPrivateAddresses = allowsPrivateAddresses
+        self.table = table
         self.trust = trust
         self.resolver = resolver
         self.eventLoop = eventLoop

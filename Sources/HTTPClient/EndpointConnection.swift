@@ -136,7 +136,9 @@ final class EndpointConnection: ChannelInboundHandler {
             switch unwrapInboundIn(data) {
             case .head(let head):
                 let retryAfter = head.status.code < 400 ? nil : head.headers.first(name: "retry-after")
-                try reader.head(status: Int(head.status.code), keepsAlive: head.isKeepAlive, retryAfter: retryAfter)
+                try reader.head(
+                    status: Int(head.status.code), keepsAlive: head.isKeepAlive, retryAfter: retryAfter,
+                    cacheControl: head.headers.first(name: "cache-control"))
             case .body(let bytes): reader.body(bytes.readableBytesView)
             case .end: reader.end()
             }

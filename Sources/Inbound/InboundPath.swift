@@ -2,14 +2,17 @@ import HTTPServer
 import Ledger
 import Vocabulary
 
-/// The path of a webhook into the ledger: receive → verify → normalise → record, then acknowledge.
+/// The path of a webhook into the ledger: receive → verify → ask → normalise → record, then acknowledge.
 ///
-/// Everything before recording runs on the connection's event loop without waiting; the webhook is acknowledged when
-/// the batch with its event has been committed. For the meaning of the answers see
+/// Everything before recording runs on the connection's event loop without waiting, unless the source's API is asked
+/// about the webhook; the webhook is acknowledged when the batch with its event has been committed. For the meaning of
+/// the answers see
 /// Architecture.md, "Acknowledgement".
 struct InboundPath: Sendable {
     let source: Source
     let adapter: any SourceAdapter
+    /// Asks the source's API; nil: the source has none.
+    var enricher: Enricher?
     let queue: RecordQueue
     let now: @Sendable () -> Timestamp
     let observe: Observer
@@ -30,13 +33,37 @@ struct InboundPath: Sendable {
             return acknowledge(.undecided)
         }
         if let answer = adapter.handshake(request.body) { return acknowledge(.json(200, answer)) }
+        let enrichment: Enrichment?
+        do throws(Unreadable) {
+            enrichment = try enricher == nil ? nil : adapter.enrichment(of: request.body, from: source)
+        } catch {
+            // It cannot be normalised either, which says why.
+            enrichment = nil
+        }
+        guard let enricher, let enrichment else { return record(request, answer: nil, acknowledge: acknowledge) }
+        Task {
+            switch await enricher.run(enrichment, age: request.age) {
+            // The recorder acknowledges it as it does every duplicate.
+            case .known: record(request, answer: nil, acknowledge: acknowledge)
+            case .answered(let answer): record(request, answer: answer, acknowledge: acknowledge)
+            case .unavailable(let reason):
+                observe(.refused(source: source.name, status: 503, reason: reason))
+                acknowledge(.unasked)
+            }
+        }
+    }
+
+    private func record(
+        _ request: IncomingRequest, answer: [UInt8]?, acknowledge: @escaping @Sendable (HTTPAnswer) -> Void
+    ) {
         let item: RecordQueue.Item
         do throws(Unreadable) {
             item = .event(
                 try adapter.normalise(
-                    request.body, header: { request.head.first($0) }, from: source))
+                    request.body, answer: answer, header: { request.head.first($0) }, from: source))
         } catch {
-            item = .quarantine(QuarantinedBody(source: source.name, reason: error.reason, body: request.body))
+            item = .quarantine(
+                QuarantinedBody(source: source.name, reason: error.reason, body: request.body, answer: answer))
         }
         let isTaken = queue.submit(item, startedAt: .now - request.age) { answer in
             switch answer {

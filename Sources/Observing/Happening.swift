@@ -12,6 +12,8 @@ package enum Happening: String, CaseIterable, Sendable {
     case requestRefused = "a417266a22c24c4da23dc3be421f276c"
     case requestsRefused = "24857875324d4f97b9b6b96a05e483f4"
     case acceptFailed = "5ab9f33741c4435da627e4f3429043e0"
+    case storeLost = "8f6b706cee964e7da25f263949ee7147"
+    case storeRecovered = "c6df933e128e470c81c10d3663c1dce1"
     case transferResolved = "32f95723ccaa419ab9ac8b8a861f6584"
     case transferVoided = "e239642e155b488f842d4d6a1b69d881"
     case deliveryAccepted = "634a3cfaea5c4d90a47c23a828abe58e"
@@ -57,6 +59,8 @@ extension Happening {
         case .refused: self = .requestRefused
         case .refusals: self = .requestsRefused
         case .acceptFailed: self = .acceptFailed
+        case .storeLost: self = .storeLost
+        case .storeRecovered: self = .storeRecovered
         case .transferResolved: self = .transferResolved
         case .transferVoided: self = .transferVoided
         case .attempt(let trail): self.init(attempt: trail.outcome)

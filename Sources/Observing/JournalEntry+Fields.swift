@@ -25,6 +25,9 @@ extension JournalEntry {
         case .refusals(let source, let status, let count):
             add(refusedBy: source, status: status, to: &list)
             list.add("COUNT", count)
+        case .storeLost(let source, let what, _), .storeRecovered(let source, let what):
+            list.add("SOURCE", source)
+            list.add("SERVER", what.rawValue)
         case .transferResolved(let trail), .transferVoided(let trail, _): add(trail, to: &list)
         case .attempt(let trail): add(trail, to: &list)
         case .successes(let integration, let count, let p50, let p99):

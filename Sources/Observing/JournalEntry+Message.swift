@@ -15,14 +15,14 @@ extension JournalEntry {
         case .eventRecorded, .eventDuplicate, .eventsRecorded, .transferResolved, .deliveryAccepted,
             .deliveriesAccepted:
             .info
-        case .integrationResumed, .breakerClosed, .databaseRecovered, .recordingRecovered, .clusterStarted,
-            .clusterStopped, .migrated, .ready, .reloaded, .stopping, .stopped:
+        case .integrationResumed, .breakerClosed, .databaseRecovered, .recordingRecovered, .storeRecovered,
+            .clusterStarted, .clusterStopped, .migrated, .ready, .reloaded, .stopping, .stopped:
             .notice
         case .duplicateDiffers, .quarantined, .requestRefused, .requestsRefused, .transferVoided, .deliveryRetry,
             .deliveryPaused, .integrationPaused, .breakerOpened, .leasesReclaimed, .warning, .journalDropped:
             .warning
-        case .acceptFailed, .deliveryDead, .leaseLost, .databaseLost, .recordingRefused, .startFailed, .reloadRefused,
-            .hangs:
+        case .acceptFailed, .deliveryDead, .leaseLost, .databaseLost, .recordingRefused, .storeLost, .startFailed,
+            .reloadRefused, .hangs:
             .error
         }
     }
@@ -46,6 +46,13 @@ extension JournalEntry {
         case .transferResolved(let trail): moved(trail) + ending(trail.transaction)
         case .transferVoided(let trail, let explanation):
             "\(moved(trail)) was announced and stays so, but the ledger now says otherwise: \(explanation)"
+        case .storeLost(let source, .keys, let reason):
+            "the keys of \(source) cannot be fetched: \(reason); those that are known stay in use, and while none is "
+                + "its webhooks are answered 503"
+        case .storeLost(let source, .api, let reason):
+            "the API of \(source) is out of reach, its webhooks are answered 503: \(reason)"
+        case .storeRecovered(let source, .keys): "the keys of \(source) are there again"
+        case .storeRecovered(let source, .api): "the API of \(source) answers again"
         case .attempt(let trail): attempted(trail)
         case .successes(let integration, let count, let p50, let p99):
             "delivered \(counted(count, "message")) to \(integration) within a second, too many for an entry each"

@@ -48,6 +48,10 @@ struct MetricsPage {
                 "posthouse_duplicates_differing_total", "Known events that arrived again with other bytes.",
                 tally.duplicatesDiffering
             ),
+            (
+                "posthouse_store_losses_total", "Times that the keys or the API of a source's store went out of reach.",
+                tally.storeLosses
+            ),
         ]
         for (name, help, counts) in perSource {
             out.family(name, .counter, help)

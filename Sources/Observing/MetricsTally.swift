@@ -17,6 +17,8 @@ struct MetricsTally: Sendable, Equatable {
     var transfers: [String: Int] = [:]
     var transfersVoided: [String: Int] = [:]
     var duplicatesDiffering: [String: Int] = [:]
+    /// Times that a server of its store went out of reach.
+    var storeLosses: [String: Int] = [:]
     var attempts: [String: Attempts] = [:]
     /// By integration.
     var breakersOpened: [String: Int] = [:]
@@ -37,6 +39,7 @@ struct MetricsTally: Sendable, Equatable {
         case .refused(let source, let status, _):
             events[Self.label(source, in: events), default: [:]][.refused, default: 0] += 1
             refusals[Self.label(source, in: refusals), default: [:]][status, default: 0] += 1
+        case .storeLost(let source, _, _): storeLosses[Self.label(source, in: storeLosses), default: 0] += 1
         case .transferResolved(let trail): transfers[Self.label(trail.source, in: transfers), default: 0] += 1
         case .transferVoided(let trail, _):
             transfersVoided[Self.label(trail.source, in: transfersVoided), default: 0] += 1
@@ -49,7 +52,7 @@ struct MetricsTally: Sendable, Equatable {
         case .databaseLost: databaseLosses += 1
         // The parts of a sum were counted here before it was logged; the rest has a gauge or no number.
         case .eventsRecorded, .refusals, .acceptFailed, .successes, .integrationPaused, .integrationResumed,
-            .breakerClosed, .recordingRefused, .recordingRecovered, .databaseRecovered,
+            .breakerClosed, .recordingRefused, .recordingRecovered, .storeRecovered, .databaseRecovered,
             .clusterStarted, .clusterStopped, .migrated, .ready, .reloaded, .startFailed, .reloadRefused, .hangs,
             .stopping,
             .stopped,
@@ -75,6 +78,7 @@ struct MetricsTally: Sendable, Equatable {
             transfers[Self.label(source, in: transfers), default: 0] += 0
             transfersVoided[Self.label(source, in: transfersVoided), default: 0] += 0
             duplicatesDiffering[Self.label(source, in: duplicatesDiffering), default: 0] += 0
+            storeLosses[Self.label(source, in: storeLosses), default: 0] += 0
         }
         for integration in integrations {
             for outcome in [Outcome.accepted, .retry, .dead] {
@@ -91,6 +95,7 @@ struct MetricsTally: Sendable, Equatable {
         transfers.merge(other.transfers, uniquingKeysWith: +)
         transfersVoided.merge(other.transfersVoided, uniquingKeysWith: +)
         duplicatesDiffering.merge(other.duplicatesDiffering, uniquingKeysWith: +)
+        storeLosses.merge(other.storeLosses, uniquingKeysWith: +)
         attempts.merge(other.attempts) { left, right in
             var sum = left
             sum.outcomes.merge(right.outcomes, uniquingKeysWith: +)

@@ -51,22 +51,28 @@ package struct Event: Sendable {
     /// The vendor's own name of the event.
     package let name: String
     /// Purchasely's v3 name of the event: what `events` globs match, and the value of `type`.
-    package let type: String
+    package var type: String
     /// Nil: the event names neither a purchase nor anybody.
     package let holder: Holder?
     /// `event_created_at_ms`.
     package let occurredAt: Timestamp
     /// Whether the vendor says that a repeated webhook has the same time.
     package let isTimeRepeated: Bool
+    /// The time of what it states of its purchase and transaction: its own, or the time at which a vendor's API was
+    /// asked.
+    package let asOf: Timestamp
+    /// Whether the vendor's event id is unique in its source, whatever the app and the environment: those are not known
+    /// of it before a vendor's API was asked.
+    package let isIDOfSource: Bool
     /// Absent where the envelope names no purchase.
-    package let purchase: Purchase?
-    package let transaction: Transaction?
+    package var purchase: Purchase?
+    package var transaction: Transaction?
     /// Whether the vendor calls a renewal like any other, also if it converts a trial: the ledger then gives it the
     /// type TRIAL_CONVERTED if the period before was one, as far as it knows.
     package let mayConvertTrial: Bool
     /// What the event states about who holds the purchase; empty for a lifecycle event. More than one where the vendor
     /// names several holders of one purchase (shared access, an install and its identity).
-    package let facts: [Fact]
+    package var facts: [Fact]
     /// What the event states about holders beyond this one purchase.
     package let change: HolderChange?
     /// The users that its anonymous holders are known to be, as of the event time.
@@ -75,14 +81,16 @@ package struct Event: Sendable {
     package let decoded: [UInt8]?
     /// What a vendor's API answered, stored beside the body; nil: none was asked.
     package let answer: [UInt8]?
+    /// What the answer says of the tokens of its purchase.
+    package let tokens: [KnownToken]
     /// The body, byte for byte as it was signed.
     package let body: [UInt8]
 
     package init(
         scope: Scope, vendorEventID: String?, name: String, type: String, holder: Holder?, occurredAt: Timestamp,
-        isTimeRepeated: Bool = false, purchase: Purchase?, transaction: Transaction?, mayConvertTrial: Bool = false,
-        facts: [Fact] = [],
-        change: HolderChange? = nil, links: [HolderLink] = [], decoded: [UInt8]? = nil, answer: [UInt8]? = nil,
+        isTimeRepeated: Bool = false, asOf: Timestamp? = nil, isIDOfSource: Bool = false, purchase: Purchase?,
+        transaction: Transaction?, mayConvertTrial: Bool = false, facts: [Fact] = [], change: HolderChange? = nil,
+        links: [HolderLink] = [], decoded: [UInt8]? = nil, answer: [UInt8]? = nil, tokens: [KnownToken] = [],
         body: [UInt8]
     ) {
         self.scope = scope
@@ -92,6 +100,8 @@ package struct Event: Sendable {
         self.holder = holder
         self.occurredAt = occurredAt
         self.isTimeRepeated = isTimeRepeated
+        self.asOf = asOf ?? occurredAt
+        self.isIDOfSource = isIDOfSource
         self.purchase = purchase
         self.transaction = transaction
         self.mayConvertTrial = mayConvertTrial
@@ -100,6 +110,7 @@ package struct Event: Sendable {
         self.links = links
         self.decoded = decoded
         self.answer = answer
+        self.tokens = tokens
         self.body = body
     }
 }
@@ -115,10 +126,13 @@ package struct QuarantinedBody: Sendable {
     /// The error, for a person; never quotes the body.
     package let reason: String
     package let body: [UInt8]
+    /// `Event.answer`.
+    package let answer: [UInt8]?
 
-    package init(source: String, reason: String, body: [UInt8]) {
+    package init(source: String, reason: String, body: [UInt8], answer: [UInt8]? = nil) {
         self.source = source
         self.reason = reason
         self.body = body
+        self.answer = answer
     }
 }

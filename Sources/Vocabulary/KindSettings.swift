@@ -49,17 +49,51 @@ package struct GooglePlaySettings: Hashable, Sendable {
     package let sender: String
     /// `account_id`: whom a purchase's obfuscated account id names.
     package let accountID: AccountNaming
-    /// `api`: the state of a purchase is asked for before an event is recorded.
-    package let asksAPI: Bool
+    /// `keys`: of the tokens that prove a push.
+    package let keys: KeySetPlace
+    /// `api`: the state of a purchase is asked for before an event is recorded; nil: nothing is asked.
+    package let api: StoreAPI?
+
+    /// Where Google's keys are (its discovery document, accounts.google.com/.well-known/openid-configuration).
+    package static let usualKeys = EndpointURL(
+        isTLS: true, host: "www.googleapis.com", port: 443, target: "/oauth2/v3/certs")
+    /// The Google Play Developer API (developers.google.com/android-publisher).
+    package static let usualAPI = EndpointURL(
+        isTLS: true, host: "androidpublisher.googleapis.com", port: 443, target: "/")
 
     package init(
-        packages: [String], audiences: [String], sender: String, accountID: AccountNaming = .user, asksAPI: Bool
+        packages: [String], audiences: [String], sender: String, accountID: AccountNaming = .user,
+        keys: KeySetPlace = .url(Self.usualKeys, allowsPrivateAddresses: false), api: StoreAPI? = nil
     ) {
         self.packages = packages
         self.audiences = audiences
         self.sender = sender
         self.accountID = accountID
-        self.asksAPI = asksAPI
+        self.keys = keys
+        self.api = api
+    }
+}
+
+/// Where the keys of a source's tokens are: a JSON Web Key Set (RFC 7517 section 5).
+package enum KeySetPlace: Hashable, Sendable {
+    case url(EndpointURL, allowsPrivateAddresses: Bool)
+    case file(path: String)
+}
+
+/// A store's API that is asked about purchases.
+package struct StoreAPI: Hashable, Sendable {
+    /// `api`: the service account in whose name it is asked, as the JSON document of its key; nil: it cannot be read
+    /// where the configuration was checked, and the daemon may well read it.
+    package let account: Secret?
+    /// `api_url`: its origin.
+    package let url: EndpointURL
+    /// `allow_private`: whether it may be at an address inside.
+    package let allowsPrivateAddresses: Bool
+
+    package init(account: Secret?, url: EndpointURL, allowsPrivateAddresses: Bool = false) {
+        self.account = account
+        self.url = url
+        self.allowsPrivateAddresses = allowsPrivateAddresses
     }
 }
 

@@ -26,6 +26,10 @@ package enum Observation: Sendable {
     /// A late fact shows that a transfer that was announced did not happen; `explanation` says why.
     case transferVoided(TransferTrail, explanation: String)
 
+    /// A server of a source's store is out of reach: reported once, until it is back. `reason` names no path.
+    case storeLost(source: String, what: StoreServer, reason: String)
+    case storeRecovered(source: String, what: StoreServer)
+
     // MARK: Outbound
 
     case attempt(AttemptTrail)
@@ -63,6 +67,14 @@ package enum Observation: Sendable {
     case stopped(inFlight: Int)
     case warning(String)
     case journalDropped(count: Int)
+}
+
+/// What a source needs of its store's servers.
+package enum StoreServer: String, Sendable, CaseIterable {
+    /// The keys by which its webhooks are verified.
+    case keys
+    /// The API that is asked before its webhooks are recorded.
+    case api
 }
 
 /// Ids by which an event can be traced.

@@ -10,10 +10,6 @@ package enum SourceKind: String, Sendable, CaseIterable {
     case googlePlay = "google-play"
     case stripe
 
-    /// The kinds that a source can have. Of Google Play's webhooks the proof and the meaning are there, but nothing
-    /// fetches the keys that they are verified with.
-    package static let available = allCases.filter { $0 != .googlePlay }
-
     /// The kind that `send` uses by default.
     package static let usual = SourceKind.purchasely
 
@@ -129,6 +125,16 @@ package struct Source: Sendable, Hashable {
     package static let usualEnvironment = "PRODUCTION"
 
     package var defaultEnvironment: String { environment ?? Self.usualEnvironment }
+
+    /// The keys of the tokens by which it proves itself; nil: it has none.
+    package var keySet: KeySetPlace? {
+        if case .googlePlay(let settings) = settings { settings.keys } else { nil }
+    }
+
+    /// The API that is asked before its events are recorded; nil: nothing is asked.
+    package var api: StoreAPI? {
+        if case .googlePlay(let settings) = settings { settings.api } else { nil }
+    }
 }
 
 /// A derived transfer message, as the source itself would have sent it.

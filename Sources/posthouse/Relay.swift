@@ -1,6 +1,7 @@
 import Configuration
 import HTTPClient
 import HTTPServer
+import Inbound
 import Ledger
 import NIOCore
 import NIOPosix
@@ -35,6 +36,9 @@ final class Relay: Sendable {
     private let backgroundTasks: [Task<Void, Never>]
     private let indexing: Task<Void, Never>
     private let names: NameResolver
+    /// What sources need of their stores' servers.
+    private let stores: StoreClients
+    private let outgoing: OutgoingClients
     let observe: Observer
 
     var listens: String { openListeners.servers.map(\.boundAddress).joined(separator: ", ") }
@@ -95,6 +99,7 @@ final class Relay: Sendable {
         try await registration.register()
         try Task.checkCancellation()
         let plans = try LanePlan.make(configuration.integrations, version: Posthouse.version)
+        if let obstacle = StoreClients.obstacles(to: configuration).first { throw Complaint(obstacle) }
         let routed = try await queue.route(configuration.integrations)
         let lanes = try PlannedLane.join(routed, plans)
 
@@ -104,6 +109,14 @@ final class Relay: Sendable {
             queue: queue, dispatchBuffer: dispatchBuffer, registration: registration, clock: clock, sources: signings,
             group: group, observe: observe)
         names = NameResolver()
+        let outgoing = OutgoingClients(on: group.next(), resolver: names.resolver)
+        self.outgoing = outgoing
+        let stores = StoreClients(sendingBy: outgoing, observe: observe)
+        self.stores = stores
+        undo.add {
+            stores.stop()
+            outgoing.close()
+        }
 
         recordQueue = RecordQueue()
         let recorder = Recorder(
@@ -115,7 +128,7 @@ final class Relay: Sendable {
         let makeHandlers = { @Sendable [pool, recordQueue] configuration in
             OpenListeners.Handlers(
                 configuration, pool: pool, reading: reading, queue: recordQueue, recorder: recorder,
-                disk: disk, registration: registration, clock: clock, observatory: observatory)
+                stores: stores, disk: disk, registration: registration, clock: clock, observatory: observatory)
         }
         openListeners = try await OpenListeners.open(
             listeners.roles, tls: listeners.tls, handlers: makeHandlers(configuration), group: group, observe: observe)
@@ -229,6 +242,7 @@ final class Relay: Sendable {
         await withTaskGroup { group in
             for server in openListeners.servers { group.addTask { await server.drain(upTo: left() / 2) } }
         }
+        stores.stop()
         recordQueue.close()
         backgroundTasks.forEach { $0.cancel() }
         indexing.cancel()
@@ -253,6 +267,7 @@ final class Relay: Sendable {
         // The process ends with the transactions that are still running.
         guard isRecorded else { return cut }
         await pool.close()
+        outgoing.close()
         names.close()
         try? await group.shutdownGracefully()
         return cut

@@ -38,16 +38,17 @@ extension OpenListeners.Handlers {
     /// Makes the handlers, at the start and at each reload.
     init(
         _ configuration: Configuration, pool: Pool, reading: FiguresReading, queue: RecordQueue,
-        recorder: Recorder, disk: DiskWatching, registration: Registration, clock: DatabaseClock,
-        observatory: Observatory
+        recorder: Recorder, stores: StoreClients, disk: DiskWatching, registration: Registration,
+        clock: DatabaseClock, observatory: Observatory
     ) {
         let observe = observatory.observer
         observatory.expect(
             sources: configuration.sources.map(\.name), integrations: configuration.integrations.map(\.name))
         let bodyBytesMax = configuration.server.maxBodyBytes
+        stores.adopt(configuration.sources)
         ingest = Ingest(
-            sources: configuration.sources, queue: queue, bodyBytesMax: bodyBytesMax, now: ThisProcess.now,
-            observe: observe)
+            sources: configuration.sources, stores: stores, lookups: Enricher.Lookups(TokenLookup(pool: pool)),
+            queue: queue, bodyBytesMax: bodyBytesMax, now: ThisProcess.now, observe: observe)
         api = API(
             tokens: configuration.apiTokens, sources: configuration.sources,
             subscriptionGroups: configuration.subscriptionGroups, lookup: HolderLookup(pool: pool), queue: queue,

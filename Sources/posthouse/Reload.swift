@@ -1,6 +1,7 @@
 import Configuration
 import HTTPClient
 import HTTPServer
+import Inbound
 import Ledger
 import Observing
 import Outbound
@@ -37,6 +38,7 @@ struct Reloader: Sendable {
 
     func prepare(_ next: Configuration) async throws -> Prepared {
         let plans = try LanePlan.make(next.integrations, version: Posthouse.version)
+        if let obstacle = StoreClients.obstacles(to: next).first { throw Complaint(obstacle) }
         // TLS that only the new file switches on has no listener yet: it is due at the next restart.
         let files = openListeners.speakTLS ? next.server.tls : nil
         let certificate = try files.map { try $0.load() }

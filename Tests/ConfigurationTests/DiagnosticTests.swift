@@ -161,7 +161,7 @@ import Testing
         #expect(
             errors("paypal") == [
                 "3:8 unknown kind `paypal`; there are `purchasely`, `qonversion`, `apphud`, `revenuecat`, `adapty`, "
-                    + "`sessions`, `apple`, `stripe`"
+                    + "`sessions`, `apple`, `google-play`, `stripe`"
             ])
     }
 

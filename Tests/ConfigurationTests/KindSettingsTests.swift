@@ -176,14 +176,4 @@ import Vocabulary
         #expect(freshness("auth = \"none\"\n") == nil)
     }
 
-    // MARK: What cannot be used yet
-
-    @Test func googlePlayIsRefusedForNow() {
-        let text = SourceTraitsTests.text("google-play").replacing("secret = { env = \"S\" }\n\n", with: "\n\n")
-        #expect(
-            Harness.errors(text)
-                == ["3:8 kind `google-play` cannot be used yet: this version has no keys to verify its webhooks with"])
-        #expect(!Harness.errors(SourceTraitsTests.text("stripes")).joined().contains("google-play"))
-        #expect(!Harness.errors(SourceTraitsTests.text("shopware")).joined().contains("google-play"))
-    }
 }

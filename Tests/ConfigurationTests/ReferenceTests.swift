@@ -37,6 +37,8 @@ import Vocabulary
             "/run/credentials/posthouse/qonversion-token": Harness.file("qonversion's\n"),
             "/run/credentials/posthouse/app-secret": Harness.file("the app's\n"),
             "/run/credentials/posthouse/stripe-secret": Harness.file("whsec_abc\n"),
+            "/run/credentials/posthouse/play-service-account": Harness.file("vendor secret\n"),
+            "/etc/posthouse/google-keys.json": Harness.file("{}"),
             "/run/credentials/posthouse/api-token": Harness.file("0123456789abcdef\n"),
             "/run/credentials/posthouse/backend-secret": Harness.file(Harness.signingKey + "\n"),
             "/run/credentials/posthouse/backend-secret-old": Harness.file(Harness.signingKey),

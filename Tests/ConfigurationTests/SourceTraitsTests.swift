@@ -28,21 +28,32 @@ import Vocabulary
         Row(kind: "adapty", auths: ["token", "none"], ownerships: ["exclusive"], renames: true),
         Row(kind: "sessions", auths: ["signature", "none"], ownerships: ["exclusive"], merges: true),
         Row(kind: "apple", auths: ["signature"], ownerships: ["exclusive"], hasSecret: false),
+        Row(kind: "google-play", auths: ["token"], ownerships: ["exclusive"], hasSecret: false),
         Row(kind: "stripe", auths: ["signature", "none"], ownerships: ["exclusive"], freshness: .seconds(300)),
     ]
 
-    /// A source of a kind, with the keys that it needs in four lines, and more lines after them.
+    /// A source of a kind, with the keys that it needs in four lines (Google Play's others come last), and more lines
+    /// after them.
     static func text(_ kind: String, _ lines: String = "") -> String {
-        let text = Harness.with(source: lines).replacing("kind = \"purchasely\"", with: "kind = \"\(kind)\"")
-        guard kind == "apple" else { return text }
-        return text.replacing(
-            "secret = { env = \"S\" }", with: "bundle_ids = [\"com.example.app\"]", maxReplacements: 1)
+        let isGoogle = kind == "google-play"
+        let text = Harness.with(source: lines + (isGoogle ? moreOfGoogle : ""))
+            .replacing("kind = \"purchasely\"", with: "kind = \"\(kind)\"")
+        guard isGoogle || kind == "apple" else { return text }
+        let apps = isGoogle ? "packages = [\"com.example.app\"]" : "bundle_ids = [\"com.example.app\"]"
+        return text.replacing("secret = { env = \"S\" }", with: apps, maxReplacements: 1)
     }
+
+    private static let moreOfGoogle = """
+        audience = "https://hooks.example.com/ingest/play"
+        sender = "push@example-project.iam.gserviceaccount.com"
+        api = { env = "S" }
+
+        """
 
     static func check(_ kind: String, _ lines: String = "") -> LoadOutcome { Harness().check(text(kind, lines)) }
 
     @Test func everyKindHasARow() {
-        #expect(Self.rows.map(\.kind) == SourceKind.available.map(\.rawValue))
+        #expect(Self.rows.map(\.kind) == SourceKind.allCases.map(\.rawValue))
     }
 
     @Test(arguments: rows) func theDefaults(_ row: Row) throws {

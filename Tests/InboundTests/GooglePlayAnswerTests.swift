@@ -39,7 +39,7 @@ struct GooglePlayAnswerTests {
             ])
         #expect(event.body == Array(body.utf8))
         let answer = try #require(event.answer)
-        #expect(GooglePlay.askedAt(in: answer) == Fixtures.askedAt)
+        #expect(event.asOf == Fixtures.askedAt && event.isIDOfSource)
         let decoded = try JSONScan.topObject(try #require(event.decoded), depthMax: 16)
         #expect(decoded.raw("answer").map { Array($0) } == answer)
     }
@@ -273,7 +273,7 @@ struct GooglePlayAnswerTests {
 
     @Test("Nothing is stated of a token that the ledger knows to be replaced, whatever the API says")
     func knownAsReplaced() throws {
-        let known = GooglePlayKnownToken(
+        let known = KnownToken(
             token: GooglePlayToken(Fixtures.token).id, first: "first.1", environment: "SANDBOX", isReplaced: true)
         for (status, answer) in [(200, Fixtures.state("EXPIRED")), (410, Fixtures.gone), (404, "{}")] {
             var play = FakePlay([Fixtures.token: (status, answer)], known: [Fixtures.token: known])
@@ -310,7 +310,7 @@ struct GooglePlayAnswerTests {
         let named = try googlePlay(Fixtures.subscription(13))
         #expect(event.facts == named.facts && event.type == named.type && event.scope == named.scope)
         #expect(event.answer != nil)
-        let known = GooglePlayKnownToken(
+        let known = KnownToken(
             token: GooglePlayToken(Fixtures.token).id, first: "first.1", environment: "SANDBOX", isReplaced: false)
         var other = FakePlay(known: [Fixtures.token: known])
         let later = try other.event(Fixtures.subscription(13))
@@ -362,7 +362,5 @@ struct GooglePlayAnswerTests {
             reason = error.reason
         }
         #expect(reason?.hasPrefix("in the stored answer of the API, ") == true)
-        #expect(GooglePlay.askedAt(in: stored) == nil)
-        #expect(GooglePlay.knownTokens(of: body, answer: stored).isEmpty)
     }
 }

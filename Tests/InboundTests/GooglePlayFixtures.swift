@@ -5,11 +5,11 @@ import Vocabulary
 
 func googlePlaySource(
     authentication: Source.Authentication = .token, app: String? = nil, defaultEnvironment: String? = "PRODUCTION",
-    audiences: [String] = [PubSubFixtures.audience], accountID: AccountNaming = .user
+    audiences: [String] = [PubSubFixtures.audience], accountID: AccountNaming = .user, api: StoreAPI? = nil
 ) -> Source {
     let settings = GooglePlaySettings(
         packages: ["com.example.app", "com.example.other"], audiences: audiences, sender: PubSubFixtures.sender,
-        accountID: accountID, asksAPI: true)
+        accountID: accountID, api: api)
     return Source(
         name: "play", kind: .googlePlay, authentication: authentication, secrets: [], app: app,
         defaultEnvironment: defaultEnvironment, freshness: nil, settings: .googlePlay(settings))
@@ -139,11 +139,11 @@ struct FakePlay {
     /// By token.
     var answers: [String: Answer] = [:]
     /// By token.
-    var known: [String: GooglePlayKnownToken] = [:]
+    var known: [String: KnownToken] = [:]
     private(set) var asked: [GooglePlayEnrichment.Question] = []
     private(set) var lookedUp: [GooglePlayToken] = []
 
-    init(_ answers: [String: Answer] = [:], known: [String: GooglePlayKnownToken] = [:]) {
+    init(_ answers: [String: Answer] = [:], known: [String: KnownToken] = [:]) {
         self.answers = answers
         self.known = known
     }
@@ -174,7 +174,7 @@ struct FakePlay {
         return try GooglePlay().normalise(Array(body.utf8), answer: step?.document, from: source)
     }
 
-    private func row(_ token: GooglePlayToken) -> GooglePlayKnownToken? {
+    private func row(_ token: GooglePlayToken) -> KnownToken? {
         known.first { GooglePlayToken($0.key) == token }?.value
     }
 

@@ -24,20 +24,24 @@ struct InboundPathTests {
 
     /// The answer, the journal's lines, and what waits to be recorded.
     private func take(
-        _ body: [UInt8], _ headers: [(String, String)] = [], from source: Source, by adapter: any SourceAdapter
+        _ body: [UInt8], _ headers: [(String, String)] = [], from source: Source, by adapter: any SourceAdapter,
+        asking enricher: Enricher? = nil
     ) async -> (outcome: Outcome, queued: [RecordQueue.Item]) {
         let outcome = Outcome()
         let queue = RecordQueue(writers: 1)
         let path = InboundPath(
-            source: source, adapter: adapter, queue: queue, now: { PubSubFixtures.now },
+            source: source, adapter: adapter, enricher: enricher, queue: queue, now: { PubSubFixtures.now },
             observe: { observation in
                 guard case .refused(let source, let status, let reason) = observation else { return }
                 outcome.observed.withLock { $0.append("\(source) \(status) \(reason)") }
             })
         let head = IncomingHead(method: "POST", target: "/ingest/\(source.name)", headers: headers)
-        path.take(IncomingRequest(head: head, body: body, startedAt: .now())) { answer in
+        // What is asked is asked within its time, however busy the machine is.
+        let startedAt = NIODeadline.now() + (enricher == nil ? .zero : .hours(1))
+        path.take(IncomingRequest(head: head, body: body, startedAt: startedAt)) { answer in
             outcome.answer.withLock { $0 = answer }
         }
+        if enricher != nil { #expect(await comesToHold { queue.depth > 0 || outcome.status != nil }) }
         queue.close()
         let pending = await queue.next(for: 0, upTo: 10) ?? []
         return (outcome, pending.map(\.item))
@@ -49,6 +53,60 @@ struct InboundPathTests {
         let (outcome, queued) = await take([], token, from: googlePlaySource(), by: GooglePlay())
         #expect(outcome.status == 503 && outcome.retryAfter == "5" && queued.isEmpty)
         #expect(outcome.refusals == ["play 503 the keys by which its webhooks are verified are not known yet"])
+    }
+
+    /// The answer to a notification of a source with an API, and what waits to be recorded.
+    private func takeAsking(
+        _ script: @escaping FakeServers.Script, _ body: String = GooglePlayFixtures.subscription(2),
+        isRecorded: Bool = false
+    ) async throws -> (outcome: Outcome, queued: [RecordQueue.Item]) {
+        let lookups = EnricherTests.Known(isRecorded: isRecorded).lookups
+        let enricher = try EnricherTests.enricher(FakeServers(script), lookups)
+        let token = [("authorization", "Bearer " + (try PubSubFixtures.token()))]
+        let api = StoreAPI(account: nil, url: AskFixtures.apiURL)
+        return await take(
+            Array(body.utf8), token, from: googlePlaySource(api: api), by: GooglePlay(keys: PubSubFixtures.lookup),
+            asking: enricher)
+    }
+
+    @Test("What the API answered waits to be recorded with its webhook")
+    func asked() async throws {
+        let (outcome, queued) = try await takeAsking(FakeServers.google { _ in (200, GooglePlayFixtures.state()) })
+        #expect(outcome.status == nil && outcome.refusals.isEmpty)
+        guard case .event(let event)? = queued.first, queued.count == 1 else {
+            Issue.record("no event")
+            return
+        }
+        #expect(event.answer != nil && event.holder == .user(GooglePlayFixtures.account) && event.tokens.count == 1)
+    }
+
+    @Test("An API that cannot say is answered 503, and nothing of the webhook is kept")
+    func unasked() async throws {
+        let (outcome, queued) = try await takeAsking(FakeServers.google { _ in (500, "") })
+        #expect(outcome.status == 503 && outcome.retryAfter == "5" && queued.isEmpty)
+        #expect(outcome.refusals == ["play 503 the Google Play Developer API answered 500"])
+    }
+
+    @Test("A webhook that is stored already goes to the recorder without a question")
+    func storedAlready() async throws {
+        let (_, queued) = try await takeAsking({ _ in .failure(OutgoingFailure("asked")) }, isRecorded: true)
+        guard case .event(let event)? = queued.first else {
+            Issue.record("no event")
+            return
+        }
+        #expect(event.answer == nil && event.isIDOfSource)
+    }
+
+    @Test("Nothing is asked about a webhook that cannot be read, or is about another app")
+    func unreadableUnasked() async throws {
+        for body in ["{}", GooglePlayFixtures.subscription(2, package: "com.example.foreign")] {
+            let (_, queued) = try await takeAsking({ _ in .failure(OutgoingFailure("asked")) }, body)
+            guard case .quarantine(let kept)? = queued.first else {
+                Issue.record("not in quarantine")
+                continue
+            }
+            #expect(kept.body == Array(body.utf8) && kept.answer == nil)
+        }
     }
 
     @Test("A refused one is answered 401 with the reason, and nothing of it is kept")

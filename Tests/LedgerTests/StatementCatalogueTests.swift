@@ -38,7 +38,7 @@ struct StatementCatalogueTests {
     private static let tables: [TableEntry] = [
         TableEntry(RecordTables.events), TableEntry(RecordTables.purchases), TableEntry(RecordTables.transactions),
         TableEntry(RecordTables.entitlements), TableEntry(RecordTables.transfers), TableEntry(RecordTables.messages),
-        TableEntry(RecordTables.deliveries), TableEntry(QueueStatements.attempts),
+        TableEntry(RecordTables.deliveries), TableEntry(RecordTables.tokens), TableEntry(QueueStatements.attempts),
         TableEntry(HolderTables.changes), TableEntry(HolderTables.identities), TableEntry(HolderTables.links),
     ]
 
@@ -82,7 +82,7 @@ struct StatementCatalogueTests {
         Entry(RequeueStatements.occupied),
         Entry(RecordTables.purchasesIfAbsent), Entry(RecordTables.updatePurchases),
         Entry(RecordTables.messagesIfAbsent), Entry(RecordStatements.quarantine), Entry(RecordStatements.forget),
-        Entry(RecordStatements.messagesKept),
+        Entry(RecordStatements.messagesKept), Entry(TokenLookup.subject), Entry(TokenLookup.token),
         Entry(RecordStatements.notify), Entry(RecordStatements.wait), Entry(OperationalMessage.keys),
     ]
 

@@ -64,6 +64,8 @@ let everyObservation: [Observation] = [
     .attempt(.sample(outcome: .dead, httpStatus: 500)), .attempt(.sample(outcome: .paused, httpStatus: 410)),
     .successes(integration: "backend", count: 5, p50Milliseconds: 3, p99Milliseconds: 9),
     .integrationPaused(integration: "backend", reason: "410 Gone"), .integrationResumed(integration: "backend"),
+    .storeLost(source: "play", what: .api, reason: "https://a.example.com/… answered 403"),
+    .storeRecovered(source: "play", what: .keys),
     .breakerOpened(integration: "backend", reason: "10 of the last 10 attempts failed"),
     .breakerClosed(integration: "backend", openSeconds: 42),
     .leasesReclaimed(daemon: 4, count: 2), .leaseLost(daemon: 4), .databaseLost(reason: "connection refused"),

@@ -108,7 +108,7 @@ import Vocabulary
 
     @Test(
         "send speaks as every kind of source with a secret, and the daemon understands it",
-        arguments: SourceKind.available.filter(\.traits.hasSecrets))
+        arguments: SourceKind.allCases.filter(\.traits.hasSecrets))
     func send(_ kind: SourceKind) throws {
         let secret =
             kind == .sessions ? "whsec_" + Data(repeating: 7, count: 32).base64EncodedString() : "the-secret-text"

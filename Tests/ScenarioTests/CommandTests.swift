@@ -233,7 +233,7 @@ import Vocabulary
     func sidesHelp() throws {
         let child = try ChildProcess([try Relay.binary.get(), "send", "--help"], environment: ["COLUMNS": "80"])
         #expect(child.waitForEnd(30) == .exited(0))
-        for kind in SourceKind.available { #expect(child.output.contains("  \(kind.rawValue)"), "\(child.output)") }
+        for kind in SourceKind.allCases { #expect(child.output.contains("  \(kind.rawValue)"), "\(child.output)") }
         for line in [
             "    SUBSCRIPTION_TRANSFERRED: --user gives, --counterpart-user gets",
             "    SUBSCRIPTION_RECEIVED: --user gets, --counterpart-user gives",

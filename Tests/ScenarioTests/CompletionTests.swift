@@ -67,7 +67,7 @@ import Testing
     @Test("send is offered the kinds, and the events and the proofs of the kind on the line")
     func kinds() throws {
         #expect(try offers(["send", "--kind", "re"]) == ["revenuecat"])
-        #expect(try offers(["send", "--kind", ""]).count == 8)
+        #expect(try offers(["send", "--kind", ""]).count == 9)
         #expect(try offers(["send", "--event", "ACTI"]) == ["ACTIVATE"])
         #expect(try offers(["send", "--kind", "sessions", "--event", "SESSION_LO"]).contains("SESSION_LOGIN"))
         #expect(try offers(["send", "--kind", "revenuecat", "--auth", ""]) == ["token", "signature"])

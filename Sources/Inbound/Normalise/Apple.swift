@@ -85,7 +85,7 @@ package struct Apple: SourceAdapter {
             body: body)
     }
 
-    package func decoded(_ body: [UInt8]) -> [UInt8]? { try? AppleDocument(body).bytes }
+    package func decoded(_ body: [UInt8], answer: [UInt8]?) -> [UInt8]? { try? AppleDocument(body).bytes }
 
     // MARK: Envelope
 

@@ -32,9 +32,20 @@ package struct GooglePlay: SourceAdapter {
         return JSONWriter.object { $0.member("test", "received") }
     }
 
+    package func enrichment(of body: [UInt8], from source: Source) throws(Unreadable) -> GooglePlayEnrichment? {
+        guard source.api != nil else { return nil }
+        let notice = try GooglePlayNotice(body)
+        try notice.requireApp(of: source)
+        return GooglePlayEnrichment(notice)
+    }
+
     package func normalise(
         _ body: [UInt8], header: (String) -> String?, from source: Source
     ) throws(Unreadable) -> Event { try normalise(body, answer: nil, from: source) }
+
+    package func normalise(
+        _ body: [UInt8], answer: [UInt8]?, header: (String) -> String?, from source: Source
+    ) throws(Unreadable) -> Event { try normalise(body, answer: answer, from: source) }
 
     /// The event together with what the API answered about it.
     /// - Parameter answer: the document of `GooglePlayEnrichment`, or of `Event.answer`; nil: the API was not asked.
@@ -54,23 +65,20 @@ package struct GooglePlay: SourceAdapter {
             occurredAt: notice.occurredAt,
             // A redelivery repeats the body.
             isTimeRepeated: true,
+            asOf: statement.statedAt,
+            isIDOfSource: true,
             purchase: statement.purchase,
             transaction: statement.transaction,
             facts: statement.facts,
             decoded: notice.decoded(with: answer),
             answer: answer,
+            // Empty where the API said nothing of the purchase.
+            tokens: notice.token.flatMap { read?.knownTokens(of: $0) } ?? [],
             body: body)
     }
 
-    /// The time of everything that an answer states: the database's when the API was asked. Facts have it already; the
-    /// ledger takes it as `as_of` of product, plan and transaction, too. Nil: the document cannot be read.
-    package static func askedAt(in answer: [UInt8]) -> Timestamp? { (try? GooglePlayAnswer(answer))?.askedAt }
-
-    /// What the ledger keeps of the tokens of an event, in the transaction that records it; empty where nothing was
-    /// asked or the API said nothing of the purchase.
-    package static func knownTokens(of body: [UInt8], answer: [UInt8]) -> [GooglePlayKnownToken] {
-        guard let token = try? GooglePlayNotice(body).token, let read = try? GooglePlayAnswer(answer) else { return [] }
-        return read.knownTokens(of: token)
+    package func decoded(_ body: [UInt8], answer: [UInt8]?) -> [UInt8]? {
+        (try? GooglePlayNotice(body)).map { $0.decoded(with: answer) }
     }
 
     private static func naming(of source: Source) -> AccountNaming {

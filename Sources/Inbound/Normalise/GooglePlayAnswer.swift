@@ -38,7 +38,7 @@ struct GooglePlayAnswer: Sendable {
         let purchase: [UInt8]?
         let links: [Link]
         let first: String
-        let known: GooglePlayKnownToken?
+        let known: KnownToken?
 
         func write() -> [UInt8] {
             JSONWriter.object { json in
@@ -119,15 +119,15 @@ struct GooglePlayAnswer: Sendable {
     }
 
     /// What the ledger learns of the tokens: of `token` and of those before it.
-    func knownTokens(of token: GooglePlayToken) -> [GooglePlayKnownToken] {
+    func knownTokens(of token: GooglePlayToken) -> [KnownToken] {
         // Without a state the environment would be a guess, and the first token could be an earlier one.
         guard case .state = outcome else { return [] }
-        let own = GooglePlayKnownToken(
+        let own = KnownToken(
             token: token.id, first: first, environment: environment, isReplaced: isReplaced)
         return [own]
             + links.compactMap { link in
                 GooglePlayToken.id(ofName: link).map { id in
-                    GooglePlayKnownToken(token: id, first: first, environment: environment, isReplaced: true)
+                    KnownToken(token: id, first: first, environment: environment, isReplaced: true)
                 }
             }
     }

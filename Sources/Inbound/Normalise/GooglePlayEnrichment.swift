@@ -51,6 +51,8 @@ package struct GooglePlayEnrichment: Sendable {
         case cannotSay(reason: String)
     }
 
+    /// What access is asked for (developers.google.com/android-publisher/authorization).
+    static let accessScope = "https://www.googleapis.com/auth/androidpublisher"
     /// Links of a chain that are followed for one event.
     static let linksMax = 8
     /// Bytes of one answer of the API; Google's have some 1,000.
@@ -66,8 +68,13 @@ package struct GooglePlayEnrichment: Sendable {
     }
 
     private var state = State.ready
+    /// `GooglePlayNotice.messageID`, by which the ledger knows the event.
+    package let messageID: String
+    package let occurredAt: Timestamp
+    /// The app that is asked about.
+    package let packageName: String
     private let kind: Purchase.Kind
-    private var known: GooglePlayKnownToken?
+    private var known: KnownToken?
     private var askedAt = Timestamp(milliseconds: 0)
     /// The event's token and those before it, newest first.
     private var chain: [GooglePlayToken]
@@ -77,6 +84,9 @@ package struct GooglePlayEnrichment: Sendable {
     package init?(_ notice: GooglePlayNotice) {
         guard let token = notice.token, let kind = notice.kind else { return nil }
         self.kind = kind
+        messageID = notice.messageID
+        occurredAt = notice.occurredAt
+        packageName = notice.packageName
         chain = [token]
     }
 
@@ -86,7 +96,7 @@ package struct GooglePlayEnrichment: Sendable {
     /// - Parameters:
     ///   - known: what the ledger has of `token`.
     ///   - askedAt: the database's time: that of everything that the answer states.
-    package mutating func start(known: GooglePlayKnownToken?, askedAt: Timestamp) -> Step {
+    package mutating func start(known: KnownToken?, askedAt: Timestamp) -> Step {
         guard case .ready = state else { return misused() }
         self.known = known
         self.askedAt = askedAt
@@ -105,7 +115,7 @@ package struct GooglePlayEnrichment: Sendable {
     }
 
     /// The ledger has the token that was to be looked up; nil: it has not.
-    package mutating func found(_ row: GooglePlayKnownToken?) -> Step {
+    package mutating func found(_ row: KnownToken?) -> Step {
         guard case .lookingUp(let link, let purchase) = state else { return misused() }
         guard let row else {
             state = .askedLink(link, purchase: purchase)

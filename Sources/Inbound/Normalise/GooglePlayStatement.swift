@@ -93,8 +93,8 @@ struct GooglePlayStatement {
         return [fact]
     }
 
-    /// The time of the request where the API's answer is the statement, else the event's.
-    private var statedAt: Timestamp {
+    /// The time of what is stated: that of the request where the API's answer is the statement, else the event's.
+    var statedAt: Timestamp {
         guard let answer else { return notice.occurredAt }
         return switch answer.outcome {
         case .state(let state): state.access == .unknown ? notice.occurredAt : answer.askedAt

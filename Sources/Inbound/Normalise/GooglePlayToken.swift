@@ -73,24 +73,3 @@ extension GooglePlayToken: Hashable {
 
     package func hash(into hasher: inout Hasher) { hasher.combine(id) }
 }
-
-/// What the ledger keeps of a purchase token: written in the transaction that records an event, read before the API is
-/// asked about the next. Whatever is written first of `first` and `environment` holds for good; `isReplaced` never
-/// becomes false again.
-package struct GooglePlayKnownToken: Hashable, Sendable {
-    /// `GooglePlayToken.id`.
-    package let token: Identifier
-    /// The name of the first token of its purchase: the purchase key.
-    package let first: String
-    /// nil: not known.
-    package let environment: String?
-    /// Whether a newer token has taken its place.
-    package let isReplaced: Bool
-
-    package init(token: Identifier, first: String, environment: String?, isReplaced: Bool) {
-        self.token = token
-        self.first = first
-        self.environment = environment
-        self.isReplaced = isReplaced
-    }
-}

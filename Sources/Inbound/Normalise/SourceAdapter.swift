@@ -1,5 +1,8 @@
 package import Vocabulary
 
+/// What is asked of a vendor's API about one event. One kind of source has such an API so far.
+package typealias Enrichment = GooglePlayEnrichment
+
 /// The only code that depends on one kind of source. One kind is one file (or a few of one name) here and its signature
 /// in Verify; nothing else in the tree depends on a vendor.
 package protocol SourceAdapter: SourceShape {
@@ -25,9 +28,20 @@ package protocol SourceAdapter: SourceShape {
         _ body: [UInt8], header: (String) -> String?, from source: Source
     ) throws(Unreadable) -> Event
 
-    /// What a sealed body says, in clear, for people: one JSON object. Nil where it cannot be opened, and for kinds
-    /// whose bodies are not sealed. It is not checked whether the vendor said it.
-    func decoded(_ body: [UInt8]) -> [UInt8]?
+    /// What a sealed body says, in clear, for people, with what the vendor's API answered about it: one JSON object. Nil
+    /// where it cannot be opened, and for kinds whose bodies are not sealed. It is not checked whether the vendor said it.
+    func decoded(_ body: [UInt8], answer: [UInt8]?) -> [UInt8]?
+
+    /// What the vendor's API is asked before the event of a body is recorded; nil: nothing. The error is that of
+    /// `normalise`.
+    func enrichment(of body: [UInt8], from source: Source) throws(Unreadable) -> Enrichment?
+
+    /// The event together with what the vendor's API answered about it.
+    ///
+    /// - Parameter answer: the document that `enrichment` led to, or `Event.answer`; nil: nothing was asked.
+    func normalise(
+        _ body: [UInt8], answer: [UInt8]?, header: (String) -> String?, from source: Source
+    ) throws(Unreadable) -> Event
 
     /// The JSON answer to a test request of the vendor's console; nil for everything else. A test request is no event
     /// and nothing of it is stored. Called only for authentic bodies.
@@ -54,7 +68,12 @@ extension SourceAdapter {
     package var token: StaticToken? { nil }
     package var signature: (any WebhookSignature.Type)? { nil }
 
-    package func decoded(_ body: [UInt8]) -> [UInt8]? { nil }
+    package func decoded(_ body: [UInt8], answer: [UInt8]?) -> [UInt8]? { nil }
+    package func enrichment(of body: [UInt8], from source: Source) throws(Unreadable) -> Enrichment? { nil }
+
+    package func normalise(
+        _ body: [UInt8], answer: [UInt8]?, header: (String) -> String?, from source: Source
+    ) throws(Unreadable) -> Event { try normalise(body, header: header, from: source) }
 
     package func handshake(_ body: [UInt8]) -> [UInt8]? { nil }
 
@@ -146,7 +165,11 @@ package struct SampleRequest: Sendable {
 /// The only place that lists the kinds of source.
 package enum SourceAdapters {
     /// A new adapter. A source keeps its own for its life, because an adapter may remember what it has verified.
-    package static func adapter(for kind: SourceKind) -> any SourceAdapter {
+    ///
+    /// - Parameter keys: of the tokens by which a source proves itself; left out, no such token can be checked.
+    package static func adapter(
+        for kind: SourceKind, keys: @escaping JSONWebKeyLookup = { _ in .undecided }
+    ) -> any SourceAdapter {
         switch kind {
         case .purchasely: Purchasely()
         case .qonversion: Qonversion()
@@ -155,7 +178,7 @@ package enum SourceAdapters {
         case .adapty: Adapty()
         case .sessions: Sessions()
         case .apple: Apple()
-        case .googlePlay: GooglePlay()
+        case .googlePlay: GooglePlay(keys: keys)
         case .stripe: Stripe()
         }
     }

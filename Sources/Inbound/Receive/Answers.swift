@@ -16,6 +16,11 @@ extension HTTPAnswer {
         503, "the webhook could not be verified now; send it again\n",
         headers: [("retry-after", String(Limits.retryAfterUnavailableSeconds))])
 
+    /// What the event means is not known yet: the source retries.
+    static let unasked = HTTPAnswer.text(
+        503, "the store could not be asked about the purchase now; send it again\n",
+        headers: [("retry-after", String(Limits.retryAfterUnavailableSeconds))])
+
     static func unauthentic(_ refusal: Authenticity.Refusal) -> HTTPAnswer { .text(401, "\(refusal)\n") }
 
     static let unknownSource = HTTPAnswer.text(

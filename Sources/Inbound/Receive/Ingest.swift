@@ -17,10 +17,13 @@ package struct Ingest: IncomingHandler {
     private let bodyBytesMax: Int
     private let observe: Observer
 
-    /// - Parameter now: this machine's wall clock, for the freshness window of sources that have one.
+    /// - Parameters:
+    ///   - stores: has adopted the sources.
+    ///   - lookups: what the ledger knows before a store is asked.
+    ///   - now: this machine's wall clock, for the freshness window of sources that have one.
     package init(
-        sources: [Source], queue: RecordQueue, bodyBytesMax: Int, now: @escaping @Sendable () -> Timestamp,
-        observe: @escaping Observer
+        sources: [Source], stores: StoreClients, lookups: Enricher.Lookups, queue: RecordQueue, bodyBytesMax: Int,
+        now: @escaping @Sendable () -> Timestamp, observe: @escaping Observer
     ) {
         self.bodyBytesMax = bodyBytesMax
         self.observe = observe
@@ -29,7 +32,8 @@ package struct Ingest: IncomingHandler {
         paths = Dictionary(
             firstOf: sources.map { source in
                 let path = InboundPath(
-                    source: source, adapter: SourceAdapters.adapter(for: source.kind), queue: queue, now: now,
+                    source: source, adapter: stores.adapter(for: source),
+                    enricher: stores.enricher(for: source, lookups: lookups), queue: queue, now: now,
                     observe: observe)
                 return (Self.prefix + source.name, path)
             })

@@ -17,6 +17,13 @@ enum EraseScans {
         let isHit: Bool
     }
 
+    struct StoredBody {
+        let body: [UInt8]
+        let answer: [UInt8]?
+        /// A storage key.
+        let holder: String
+    }
+
     struct StoredMessage {
         let envelope: [UInt8]
         let derivedBody: [UInt8]?
@@ -27,6 +34,7 @@ enum EraseScans {
     struct Quarantined {
         let digest: Identifier
         let body: [UInt8]
+        let answer: [UInt8]?
         let reason: String
     }
 
@@ -42,7 +50,8 @@ enum EraseScans {
     static let events = Statement<([[UInt8]], Int64, Int32, String?, [[UInt8]]), Scanned>(
         "erase_scan_events",
         """
-        SELECT id, \(isFound(in: "body")) AND ($4 IS NULL OR source = $4)
+        SELECT id, (\(isFound(in: "body")) OR answer IS NOT NULL AND \(isFound(in: "answer")))
+               AND ($4 IS NULL OR source = $4)
         FROM events WHERE id > $2 ORDER BY id LIMIT $3
         """, row: Scanned.init)
 
@@ -58,7 +67,7 @@ enum EraseScans {
     static let quarantine = Statement<([[UInt8]], Int64, Int32, String?, [[UInt8]]), Scanned>(
         "erase_scan_quarantine",
         """
-        SELECT id, (\(isFound(in: "body"))
+        SELECT id, (\(isFound(in: "body")) OR answer IS NOT NULL AND \(isFound(in: "answer"))
                     OR EXISTS (SELECT FROM unnest($1) AS w (needle)
                                WHERE position(w.needle IN convert_to(reason, 'UTF8')) > 0))
                AND ($4 IS NULL OR source = $4)
@@ -85,11 +94,11 @@ enum EraseScans {
         FROM purchases WHERE id > $2 ORDER BY id LIMIT $3
         """, row: ScannedPurchase.init)
 
-    static let body = Statement<Int64, ([UInt8], String)>(
-        "erase_body", "SELECT body, holder FROM events WHERE id = $1 FOR UPDATE")
+    static let body = Statement<Int64, StoredBody>(
+        "erase_body", "SELECT body, answer, holder FROM events WHERE id = $1 FOR UPDATE", row: StoredBody.init)
 
-    static let rewriteBody = Statement<(Int64, [UInt8]), ()>(
-        "erase_rewrite_body", "UPDATE events SET body = $2 WHERE id = $1")
+    static let rewriteBody = Statement<(Int64, [UInt8], [UInt8]?), ()>(
+        "erase_rewrite_body", "UPDATE events SET body = $2, answer = $3 WHERE id = $1")
 
     /// Passes an event ($1) on in the standard shape, with what is left of its body ($2, with the end of an envelope),
     /// in either format.
@@ -108,7 +117,7 @@ enum EraseScans {
         "erase_rewrite_message", "UPDATE messages SET envelope = $2, derived_body = $3 WHERE id = $1")
 
     static let quarantined = Statement<Int64, Quarantined>(
-        "erase_quarantined", "SELECT body_digest, body, reason FROM quarantine WHERE id = $1 FOR UPDATE",
+        "erase_quarantined", "SELECT body_digest, body, answer, reason FROM quarantine WHERE id = $1 FOR UPDATE",
         row: Quarantined.init)
 
     /// Whether a receiver's answer in a failure text names a person, $1. The status before it is Posthouse's own word:

@@ -241,7 +241,9 @@ enum EraseStatements {
         """
         WITH held AS (DELETE FROM entitlements WHERE purchase = $1),
              passed AS (DELETE FROM transfers WHERE purchase = $1),
-             paid AS (DELETE FROM transactions WHERE purchase = $1)
+             paid AS (DELETE FROM transactions WHERE purchase = $1),
+             named AS (DELETE FROM purchase_tokens t USING purchases p
+                       WHERE p.id = $1 AND t.first = p.key AND t.source = p.source)
         DELETE FROM purchases WHERE id = $1
         """)
 

@@ -40,16 +40,18 @@ extension Erasure {
         let needles = (ids.needles, ids.sealedNeedles)
         let events = try await scan(EraseScans.events, for: needles, in: pool) {
             row, session throws(DatabaseError) in
-            guard !own.events.contains(row), let (body, holder) = try session.run(EraseScans.body, row).first
+            guard !own.events.contains(row), let stored = try session.run(EraseScans.body, row).first
             else { return false }
             // The person's own, and yet not found before: it came meanwhile. Counted by the proof, and left to the next
             // run.
-            if storageKeys.contains(holder) { return isDry }
-            guard let redaction = ids.redaction(of: body) else { return false }
+            if storageKeys.contains(stored.holder) { return isDry }
+            let (body, answer) = (ids.redaction(of: stored.body), stored.answer.flatMap(ids.redacted))
+            guard body != nil || answer != nil else { return false }
             if isDry { return true }
-            _ = try session.execute(EraseScans.rewriteBody, (row, redaction.bytes))
-            if redaction.lostSignature {
-                _ = try session.execute(EraseScans.passOnInStandard, (row, redaction.bytes + Message.envelopeEnd))
+            _ = try session.execute(
+                EraseScans.rewriteBody, (row, body?.bytes ?? stored.body, answer ?? stored.answer))
+            if let body, body.lostSignature {
+                _ = try session.execute(EraseScans.passOnInStandard, (row, body.bytes + Message.envelopeEnd))
             }
             return true
         }
@@ -78,7 +80,8 @@ extension Erasure {
         let needles = (ids.map { Array($0.holder.id.utf8) } + ids.needles, Array(sealed) + ids.sealedNeedles)
         return try await scan(EraseScans.quarantine, for: needles, in: pool) { row, session throws(DatabaseError) in
             guard let kept = try session.run(EraseScans.quarantined, row).first,
-                ids.occur(inUnreadable: kept.body) || ids.occur(in: Array(kept.reason.utf8))
+                [kept.body, kept.answer ?? []].contains(where: ids.occur(inUnreadable:))
+                    || ids.occur(in: Array(kept.reason.utf8))
             else { return false }
             if !isDry {
                 _ = try session.execute(EraseStatements.remember, [kept.digest])

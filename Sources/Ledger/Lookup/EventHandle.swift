@@ -34,8 +34,7 @@ extension EventHandle {
             if !rows.isEmpty { return FoundEvents(kind: kind, rows: rows) }
         }
         guard kind == nil || kind == .event else { return nil }
-        let scopes = try session.run(EventHandleStatements.scopes, Self.scopesFromEvents)
-        let hashes = scopes.map { KeyHash.eventHash(vendorEventID: id, in: $0) }
+        let hashes = try eventHashes(on: session)
         let timed = try session.run(EventHandleStatements.byEventHash, hashes)
         if !timed.isEmpty { return FoundEvents(kind: .event, rows: timed) }
         // The slow way, last: no index leads to this event id.
@@ -78,9 +77,14 @@ extension EventHandle {
             let rows = try session.run(EventHandleStatements.byEventKey, [key])
             return try rows.isEmpty ? session.run(EventHandleStatements.byMessage, key) : rows
         }
-        let scopes = try session.run(EventHandleStatements.scopes, Self.scopesFromEvents)
-        let hashes = scopes.map { KeyHash.eventHash(vendorEventID: id, in: $0) }
+        let hashes = try eventHashes(on: session)
         return try session.run(EventHandleStatements.byEventKey, hashes)
+    }
+
+    /// The hashes that an event with this id of a platform can have.
+    private func eventHashes(on session: borrowing Session) throws(DatabaseError) -> [Identifier] {
+        let scopes = try session.run(EventHandleStatements.scopes, Self.scopesFromEvents)
+        return Set(scopes + scopes.map(\.ofSourceAlone)).map { KeyHash.eventHash(vendorEventID: id, in: $0) }
     }
 }
 

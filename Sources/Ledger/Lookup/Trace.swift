@@ -28,8 +28,9 @@ package struct Trace: Sendable {
         package let decoded: [UInt8]?
     }
 
-    /// How bodies are opened, by the name of their source; sources whose bodies are not sealed are not in it.
-    package typealias Openings = [String: @Sendable ([UInt8]) -> [UInt8]?]
+    /// How bodies are opened, together with what a vendor's API answered about them, by the name of their source; sources
+    /// whose bodies are not sealed are not in it.
+    package typealias Openings = [String: @Sendable (_ body: [UInt8], _ answer: [UInt8]?) -> [UInt8]?]
 
     package struct Message: Sendable {
         let row: Int64
@@ -106,9 +107,9 @@ package struct Trace: Sendable {
                 webhooks[index].messages = byEvent[webhooks[index].row] ?? []
                 guard let open = opening[webhooks[index].source],
                     // One at a time, because a body can be large.
-                    let body = try session.run(TraceStatements.body, webhooks[index].row).first
+                    let (body, answer) = try session.run(TraceStatements.body, webhooks[index].row).first
                 else { continue }
-                webhooks[index].sealed = Sealed(bytes: body.count, decoded: open(body))
+                webhooks[index].sealed = Sealed(bytes: body.count, decoded: open(body, answer))
             }
             return Trace(
                 kind: found.kind, webhooks: webhooks,
@@ -182,7 +183,8 @@ enum TraceStatements {
         FROM events e LEFT JOIN purchases p ON p.id = e.purchase WHERE e.id = ANY ($1) ORDER BY e.id
         """, row: webhook)
 
-    static let body = Statement<Int64, [UInt8]>("trace_body", "SELECT body FROM events WHERE id = $1")
+    static let body = Statement<Int64, ([UInt8], [UInt8]?)>(
+        "trace_body", "SELECT body, answer FROM events WHERE id = $1")
 
     static let messages = Statement<([Int64], Int32), Trace.Message>(
         "trace_messages",

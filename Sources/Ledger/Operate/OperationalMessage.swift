@@ -89,7 +89,8 @@ struct OperationalMessage: Sendable {
             [
                 RecordTables.EventRow(
                     id: event.row, key: key, scope: scope, vendorEventID: id, name: type, type: type, holder: "",
-                    occurredAt: now, purchase: nil, storeTransactionID: nil, body: body(naming: named), isStray: false)
+                    occurredAt: now, purchase: nil, storeTransactionID: nil, body: body(naming: named), isStray: false,
+                    answer: nil)
             ])
         let envelope = MessageEnvelope.write(
             .init(type: type, eventID: id, eventName: type), of: .init(), in: scope, at: now)

@@ -82,11 +82,12 @@ enum PeriodTables {
                 AND m.id IN (SELECT message FROM deliveries UNION ALL SELECT message FROM dead_letters)) AS found
         LIMIT $3
         """)
-    /// Bytes of the bodies of events.
+    /// Bytes of the bodies and answers of events.
     static let bytes = Statement<[Int64], Int64>(
         "period_bytes",
         """
-        SELECT coalesce(sum(octet_length(e.body)), 0)::bigint FROM unnest($1) AS w (id) \(RowByID.event("w.id", as: "e"))
+        SELECT coalesce(sum(octet_length(e.body) + coalesce(octet_length(e.answer), 0)), 0)::bigint
+        FROM unnest($1) AS w (id) \(RowByID.event("w.id", as: "e"))
         """)
     /// Whether the newest event from `$1` on, below `$2`, is younger than so many milliseconds.
     static let hasYoung = Statement<(Int64, Int64, Int64), Bool>(

@@ -91,7 +91,8 @@ extension MessageReading.MessageRow {
             row: row, id: key.messageID, event: event.row,
             eventID: transfer != nil && derivedBody != nil
                 ? key.eventID : event.vendorEventID ?? event.key.eventID,
-            type: type, source: event.source, transaction: event.transaction ?? transaction, purchase: purchase ?? event.purchase,
+            type: type, source: event.source, transaction: event.transaction ?? transaction,
+            purchase: purchase ?? event.purchase,
             purchaseKey: purchase == nil ? event.purchaseKey : purchaseKey, transferID: transfer?.transferID,
             envelope: envelope, original: event.body, derivedBody: derivedBody)
     }

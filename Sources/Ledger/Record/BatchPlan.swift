@@ -128,10 +128,10 @@ struct BatchPlan {
         guard var row = purchases[id] else {
             purchases[id] = PurchaseRow(
                 hash: new.purchaseHash ?? id, scope: new.event.scope, purchase: purchase,
-                asOf: new.event.occurredAt, state: PurchaseState(), isNew: true)
+                asOf: new.event.asOf, state: PurchaseState(), isNew: true)
             return false
         }
-        row.learn(purchase, at: new.event.occurredAt)
+        row.learn(purchase, at: new.event.asOf)
         // One webhook that says so is enough, whenever it arrives: others of the same purchase may not know.
         let becomesOneTime = purchase.kind == .oneTime && row.purchase.kind != .oneTime
         if becomesOneTime { row.purchase.kind = .oneTime }
@@ -150,9 +150,9 @@ struct BatchPlan {
         }
         let key = TransactionKey(
             purchase: purchase, storeTransactionID: Array(transaction.storeTransactionID.utf8))
-        if let known = transactions[key], (known.asOf, known.asOfEvent) >= (new.event.occurredAt, new.key) { return }
+        if let known = transactions[key], (known.asOf, known.asOfEvent) >= (new.event.asOf, new.key) { return }
         transactions[key] = TransactionRow(
-            purchase: purchase, transaction: transaction, asOf: new.event.occurredAt, asOfEvent: new.key)
+            purchase: purchase, transaction: transaction, asOf: new.event.asOf, asOfEvent: new.key)
     }
 
     // MARK: What is announced

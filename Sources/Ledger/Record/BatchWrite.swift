@@ -27,6 +27,7 @@ struct BatchWrite {
         if !plan.isCauseStored {
             let events = plan.events.map { RecordTables.EventRow($0, isStray: plan.isStray($0)) }
             try write(events, to: RecordTables.events, on: session)
+            try writeTokens(on: session)
         }
         try writeTransactions(on: session)
         try writeEntitlements(on: session)
@@ -198,6 +199,23 @@ struct BatchWrite {
         try upsert(Array(plan.entitlements.values), into: RecordTables.entitlements, of: \.purchase, on: session) {
             ($0.holder, $0.purchase) < ($1.holder, $1.purchase)
         }
+    }
+
+    /// Writes what the events say of tokens: each token once, in one order everywhere.
+    private func writeTokens(on session: borrowing Session) throws(DatabaseError) {
+        var rows: [[UInt8]: [Identifier: RecordTables.TokenRow]] = [:]
+        for new in plan.events {
+            let source = new.event.scope.source
+            let name = Array(source.utf8)
+            for token in new.event.tokens {
+                let known = rows[name]?[token.token].map { $0.known.joined(by: token) } ?? token
+                rows[name, default: [:]][token.token] = RecordTables.TokenRow(source: source, known: known)
+            }
+        }
+        guard !rows.isEmpty else { return }
+        let sorted = rows.sorted { $0.key.lexicographicallyPrecedes($1.key) }
+            .flatMap { $0.value.sorted { $0.key < $1.key }.map(\.value) }
+        try session.enqueue(RecordTables.tokens.insert, sorted)
     }
 
     /// Writes rows that purchases may have already, in one order everywhere. A new purchase has none.

@@ -91,9 +91,10 @@ struct EventBatch {
 extension Event {
     /// The same event, about no purchase: one that names nobody states nothing of anybody's access.
     fileprivate var withoutPurchase: Event {
-        Event(
-            scope: scope, vendorEventID: vendorEventID, name: name, type: type, holder: holder, occurredAt: occurredAt,
-            isTimeRepeated: isTimeRepeated, purchase: nil, transaction: nil, change: change, links: links,
-            decoded: decoded, answer: answer, body: body)
+        var event = self
+        event.purchase = nil
+        event.transaction = nil
+        event.facts = []
+        return event
     }
 }

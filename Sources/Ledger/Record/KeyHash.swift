@@ -16,7 +16,9 @@ package enum KeyHash {
     /// The platform's event id if there is one; otherwise everything that distinguishes the events of one transaction:
     /// a transfer's DEACTIVATE and ACTIVATE share transaction and time, and two purchases may share a transaction id.
     package static func eventHash(_ event: Event) -> Identifier {
-        if let id = event.vendorEventID { return eventHash(vendorEventID: id, in: event.scope) }
+        if let id = event.vendorEventID {
+            return eventHash(vendorEventID: id, in: event.isIDOfSource ? event.scope.ofSourceAlone : event.scope)
+        }
         var digest = Digest("event", scope: event.scope)
         digest.add("parts")
         digest.add(event.purchase?.store ?? "")
@@ -106,6 +108,11 @@ extension Identifier {
             text.hasPrefix("msg_") || text.hasPrefix("trf_") || text.hasPrefix("evt_") ? text.dropFirst(4) : text[...]
         self.init(hex: bare)
     }
+}
+
+extension Scope {
+    /// For the keys of what a source names by itself.
+    var ofSourceAlone: Scope { Scope(source: source, app: "", environment: "") }
 }
 
 private struct Digest {

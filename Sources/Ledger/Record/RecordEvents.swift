@@ -129,7 +129,8 @@ struct RecordEvents {
         var pending: [(arrival: EventBatch.Arrival, reason: String, row: PendingRows<Int64>)] = []
         for arrival in batch.firsts where batch.fates[arrival.key] != nil {
             guard let reason = batch.purchase(of: arrival).flatMap({ unreadable[$0] }) else { continue }
-            let columns = (arrival.event.scope.source, reason, arrival.digest, arrival.event.body)
+            let event = arrival.event
+            let columns = (event.scope.source, reason, arrival.digest, event.body, event.answer)
             pending.append((arrival, reason, try session.enqueueQuery(RecordStatements.quarantine, columns)))
         }
         if pending.isEmpty { return }

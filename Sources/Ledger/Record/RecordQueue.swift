@@ -15,7 +15,7 @@ package final class RecordQueue: Sendable {
         var bytes: Int {
             switch self {
             case .event(let event): event.body.count + (event.decoded?.count ?? 0) + (event.answer?.count ?? 0)
-            case .quarantine(let quarantined): quarantined.body.count
+            case .quarantine(let quarantined): quarantined.body.count + (quarantined.answer?.count ?? 0)
             }
         }
 

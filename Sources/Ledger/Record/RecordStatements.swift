@@ -147,14 +147,15 @@ enum RecordStatements {
     }
 
     /// Quarantines a body; returns no row for a body that was erased.
-    static let quarantine = Statement<(String, String, Identifier, [UInt8]), Int64>(
+    static let quarantine = Statement<(String, String, Identifier, [UInt8], [UInt8]?), Int64>(
         "record_quarantine",
         """
-        INSERT INTO quarantine (source, reason, body_digest, body)
-        SELECT $1, $2, $3, $4
+        INSERT INTO quarantine (source, reason, body_digest, body, answer)
+        SELECT $1, $2, $3, $4, $5
         WHERE NOT EXISTS (
             SELECT FROM erasure_salt s JOIN erased_events x ON x.digest = sha256(s.salt || uuid_send($3)))
-        ON CONFLICT (source, body_digest) DO UPDATE SET reason = excluded.reason RETURNING id
+        ON CONFLICT (source, body_digest) DO UPDATE
+        SET reason = excluded.reason, answer = coalesce(quarantine.answer, excluded.answer) RETURNING id
         """)
 
     /// Writes a record to the write-ahead log only, so that COMMIT waits until it and everything before it are as

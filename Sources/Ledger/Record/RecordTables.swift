@@ -11,7 +11,7 @@ enum RecordTables {
             Column("name", \.name), Column("type", \.type), Column("holder", \.holder),
             Column("occurred_at_ms", \.occurredAt.milliseconds), Column("purchase", \.purchase),
             Column("store_transaction_id", \.storeTransactionID), Column("body", \.body),
-            Column("stray", \.isStray),
+            Column("stray", \.isStray), Column("answer", \.answer),
         ])
 
     static let purchases = Table<PurchaseRow>(
@@ -94,6 +94,21 @@ enum RecordTables {
         "record_messages_if_absent", insertInto: messages,
         "WHERE (SELECT true FROM messages m WHERE m.key = new.key LIMIT 1) IS NULL RETURNING id")
 
+    /// What is known of a token stays as it was written first, until more is known.
+    static let tokens = Table<TokenRow>(
+        "purchase_tokens",
+        [
+            Column("source", \.source), Column("token", \.known.token), Column("first", \.known.first),
+            Column("environment", \.known.environment), Column("is_replaced", \.known.isReplaced),
+        ],
+        onConflict: """
+            ON CONFLICT (source, token) DO UPDATE
+            SET environment = coalesce(purchase_tokens.environment, excluded.environment),
+                is_replaced = purchase_tokens.is_replaced OR excluded.is_replaced
+            WHERE (purchase_tokens.environment IS NULL AND excluded.environment IS NOT NULL)
+                OR (excluded.is_replaced AND NOT purchase_tokens.is_replaced)
+            """)
+
     static let deliveries = Table<DeliveryRow>(
         "deliveries",
         [
@@ -120,6 +135,12 @@ extension RecordTables {
         /// Whether the holder has no entitlement row for the purchase: it is then found by its holder
         /// (`EventsOfHolder`).
         let isStray: Bool
+        let answer: [UInt8]?
+    }
+
+    struct TokenRow {
+        let source: String
+        let known: KnownToken
     }
 
     /// As it is written and read.
@@ -175,7 +196,7 @@ extension RecordTables.EventRow {
             id: new.row, key: new.key, scope: event.scope, vendorEventID: event.vendorEventID, name: event.name,
             type: event.type, holder: event.holder?.storageKey ?? "", occurredAt: event.occurredAt,
             purchase: new.purchase, storeTransactionID: event.transaction?.storeTransactionID, body: event.body,
-            isStray: isStray)
+            isStray: isStray, answer: event.answer)
     }
 }
 

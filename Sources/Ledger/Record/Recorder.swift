@@ -107,7 +107,8 @@ package struct Recorder: Sendable {
         } catch let error as DatabaseError where error.isOfTheEvent {
             if let (event, _, completion) = events.first {
                 let reason = "the database cannot store it: \(error)"
-                let body = QuarantinedBody(source: event.scope.source, reason: reason, body: event.body)
+                let body = QuarantinedBody(
+                    source: event.scope.source, reason: reason, body: event.body, answer: event.answer)
                 await quarantine(body, completion: completion)
             }
         } catch let error as DatabaseError where error.isOfFormBefore {
@@ -253,7 +254,8 @@ package struct Recorder: Sendable {
         do {
             let digest = KeyHash.body(body.body)
             let rows = try await pool.withSession { session throws(DatabaseError) in
-                try session.run(RecordStatements.quarantine, (body.source, body.reason, digest, body.body))
+                try session.run(
+                    RecordStatements.quarantine, (body.source, body.reason, digest, body.body, body.answer))
             }
             health.stored()
             completion(.stored)

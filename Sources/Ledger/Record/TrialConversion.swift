@@ -60,7 +60,7 @@ extension BatchPlan {
         let stated = transactions.values.filter { $0.purchase == purchase }.compactMap { KnownPeriod($0) }
         guard TrialConversion.isStated(by: renewal, after: (periods[purchase] ?? []) + stated) else { return new }
         var new = new
-        new.event = new.event.named(TrialConversion.type)
+        new.event.type = TrialConversion.type
         return new
     }
 }
@@ -74,15 +74,6 @@ extension KnownPeriod {
             purchase: row.purchase, id: Array(transaction.storeTransactionID.utf8), purchasedAt: purchasedAt,
             end: transaction.effectiveNextRenewalAt, offerType: transaction.offerType, asOf: row.asOf,
             asOfEvent: row.asOfEvent)
-    }
-}
-
-extension Event {
-    fileprivate func named(_ type: String) -> Event {
-        Event(
-            scope: scope, vendorEventID: vendorEventID, name: name, type: type, holder: holder, occurredAt: occurredAt,
-            isTimeRepeated: isTimeRepeated, purchase: purchase, transaction: transaction, facts: facts, change: change,
-            links: links, decoded: decoded, answer: answer, body: body)
     }
 }
 

@@ -281,7 +281,8 @@ struct HistoryLoading {
         StoredWebhook(
             row: row.id, key: row.key, scope: history.scope, vendorEventID: row.vendorEventID, name: row.name,
             holder: row.holder.isEmpty ? nil : try holder(row.holder), occurredAt: row.occurredAt,
-            receivedAt: row.receivedAt, storeTransactionID: row.storeTransactionID, body: row.body)
+            receivedAt: row.receivedAt, storeTransactionID: row.storeTransactionID, body: row.body,
+            answer: row.answer)
     }
 
     private func holder(_ text: String) throws(DatabaseError) -> Holder {

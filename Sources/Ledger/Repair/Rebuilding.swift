@@ -114,14 +114,15 @@ extension Event {
     func stored(as webhook: StoredWebhook) -> Event {
         Event(
             scope: webhook.scope, vendorEventID: webhook.vendorEventID, name: name, type: type, holder: holder,
-            occurredAt: occurredAt, purchase: purchase, transaction: transaction, facts: facts, change: change,
-            links: links, body: [])
+            occurredAt: occurredAt, asOf: asOf, purchase: purchase, transaction: transaction, facts: facts,
+            change: change, links: links, body: [])
     }
 
     func stating(_ facts: [Fact]) -> Event {
         Event(
             scope: scope, vendorEventID: vendorEventID, name: name, type: type, holder: holder, occurredAt: occurredAt,
-            purchase: purchase, transaction: transaction, facts: facts, change: change, links: links, body: body)
+            asOf: asOf, purchase: purchase, transaction: transaction, facts: facts, change: change, links: links,
+            body: body)
     }
 
     /// The same event without what it states about holders as such; a login still says who its install is.

@@ -20,6 +20,7 @@ enum RepairStatements {
         let receivedAt: Timestamp
         let storeTransactionID: String?
         let body: [UInt8]
+        let answer: [UInt8]?
     }
 
     struct ChangeRow {
@@ -88,7 +89,7 @@ enum RepairStatements {
         "repair_webhooks",
         """
         SELECT id, key, vendor_event_id, name, holder, occurred_at_ms,
-               (extract(epoch FROM received_at) * 1000)::bigint, store_transaction_id, body
+               (extract(epoch FROM received_at) * 1000)::bigint, store_transaction_id, body, answer
         FROM events WHERE purchase = $1 AND id > $2 ORDER BY id LIMIT $3
         """, row: WebhookRow.init)
 
@@ -97,7 +98,7 @@ enum RepairStatements {
         "repair_statements",
         """
         SELECT id, key, vendor_event_id, name, holder, occurred_at_ms,
-               (extract(epoch FROM received_at) * 1000)::bigint, store_transaction_id, body
+               (extract(epoch FROM received_at) * 1000)::bigint, store_transaction_id, body, answer
         FROM events
         WHERE holder = ANY ($1) AND stray AND source = $2 AND app = $3 AND environment = $4 AND purchase IS NULL
             AND id > $5
@@ -112,7 +113,7 @@ enum RepairStatements {
         "repair_others",
         """
         SELECT e.id, e.key, e.vendor_event_id, e.name, e.holder, e.occurred_at_ms,
-               (extract(epoch FROM e.received_at) * 1000)::bigint, e.store_transaction_id, e.body
+               (extract(epoch FROM e.received_at) * 1000)::bigint, e.store_transaction_id, e.body, e.answer
         FROM (SELECT DISTINCT o.id FROM unnest($1) AS w (holder) CROSS JOIN LATERAL (\(other)) AS o
               ORDER BY o.id LIMIT $7) AS found
         \(RowByID.event("found.id", as: "e"))
@@ -123,7 +124,7 @@ enum RepairStatements {
         "repair_by_row",
         """
         SELECT id, key, vendor_event_id, name, holder, occurred_at_ms,
-               (extract(epoch FROM received_at) * 1000)::bigint, store_transaction_id, body
+               (extract(epoch FROM received_at) * 1000)::bigint, store_transaction_id, body, answer
         FROM events WHERE id = ANY ($1) ORDER BY id
         """, row: WebhookRow.init)
 

@@ -13,6 +13,8 @@ package struct StoredWebhook: Sendable {
     package let receivedAt: Timestamp
     package let storeTransactionID: String?
     package let body: [UInt8]
+    /// What a vendor's API answered about it; nil: none was asked.
+    package let answer: [UInt8]?
 }
 
 /// What a stored body states, by the current rules of its source.

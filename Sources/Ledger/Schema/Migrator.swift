@@ -36,6 +36,8 @@ struct Migration: Sendable {
             version: 10, name: "sources", sql: String(decoding: PackageResources.M0010_sources_sql, as: UTF8.self)),
         Migration(
             version: 11, name: "periods", sql: String(decoding: PackageResources.M0011_periods_sql, as: UTF8.self)),
+        Migration(
+            version: 12, name: "answers", sql: String(decoding: PackageResources.M0012_answers_sql, as: UTF8.self)),
     ]
 }
 

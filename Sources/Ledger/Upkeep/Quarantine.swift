@@ -30,11 +30,13 @@ package enum Quarantine {
         }
     }
 
-    /// One row with its body; nil: it is not there (any more).
-    package static func body(_ id: Int64, in pool: Pool) async throws(DatabaseError) -> (row: Row, body: [UInt8])? {
+    /// One row with its body, and with what a vendor's API answered about it; nil: it is not there (any more).
+    package static func body(
+        _ id: Int64, in pool: Pool
+    ) async throws(DatabaseError) -> (row: Row, body: [UInt8], answer: [UInt8]?)? {
         try await pool.withSession { session throws(DatabaseError) in
-            try session.run(QuarantineStatements.body, id).first.map { source, reason, receivedAt, body in
-                (Row(id: id, source: source, reason: reason, receivedAt: receivedAt, bytes: body.count), body)
+            try session.run(QuarantineStatements.body, id).first.map { source, reason, receivedAt, body, answer in
+                (Row(id: id, source: source, reason: reason, receivedAt: receivedAt, bytes: body.count), body, answer)
             }
         }
     }
@@ -103,10 +105,11 @@ enum QuarantineStatements {
         FROM quarantine WHERE id > $1 ORDER BY id LIMIT $2
         """, row: row)
 
-    static let body = Statement<Int64, (String, String, Timestamp, [UInt8])>(
+    static let body = Statement<Int64, (String, String, Timestamp, [UInt8], [UInt8]?)>(
         "quarantine_body",
         """
-        SELECT source, reason, (extract(epoch FROM received_at) * 1000)::bigint, body FROM quarantine WHERE id = $1
+        SELECT source, reason, (extract(epoch FROM received_at) * 1000)::bigint, body, answer
+        FROM quarantine WHERE id = $1
         """)
 
     static let note = Statement<(Int64, String), ()>(

@@ -24,7 +24,8 @@ struct CheckCommand: AsyncParsableCommand {
         let outcome = ConfigurationFile.load(path: file.path, purpose: .check)
         var warnings = await DaemonsView.warnings(outcome, path: file.path)
         if outcome.errors.isEmpty, let checked = outcome.configuration {
-            warnings += eventNameWarnings(checked.sources) + (await databaseWarnings(checked))
+            warnings += eventNameWarnings(checked.sources) + StoreClients.obstacles(to: checked)
+            warnings += await databaseWarnings(checked)
         }
         if output.json {
             Terminal.say { write(outcome, warnings, into: &$0) }

@@ -9,7 +9,7 @@ import Vocabulary
 enum NameCompletion {
     static let integrations = CompletionKind.custom { words, _, _ in configured(words).integrations }
     static let sources = CompletionKind.custom { words, _, _ in configured(words).sources }
-    static let kinds = CompletionKind.list(SourceKind.available.map(\.rawValue))
+    static let kinds = CompletionKind.list(SourceKind.allCases.map(\.rawValue))
     static let authentications = CompletionKind.custom { words, _, _ in
         kind(words).traits.authentications.filter { $0 != .none }.map(\.rawValue)
     }

@@ -1,8 +1,11 @@
 import ArgumentParser
 import Configuration
+import HTTPClient
 import Inbound
 import JSONText
 import Ledger
+import NIOCore
+import NIOPosix
 import Postgres
 import Vocabulary
 
@@ -52,7 +55,7 @@ struct ShowQuarantine: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "show", abstract: "Show one of them with its body, byte for byte.",
         discussion: """
-            Of a sealed body (kind apple) it shows what it says, if it can be opened: the decoded document. With \
+            Of a sealed body (kinds apple and google-play) it shows what it says, if it can be opened: the decoded document. With \
             --original it shows the body itself.
             """)
 
@@ -63,15 +66,18 @@ struct ShowQuarantine: AsyncParsableCommand {
 
     func run() async throws {
         try await LedgerCommand.run(file) { configuration, pool in
-            guard let (row, body) = try await Quarantine.body(id, in: pool) else { throw QuarantineText.unknown(id) }
+            guard let (row, body, answer) = try await Quarantine.body(id, in: pool) else {
+                throw QuarantineText.unknown(id)
+            }
             let open = configuration.openings[row.source]
-            let decoded = open?(body)
+            let decoded = open?(body, answer)
             if output.json {
                 return Terminal.say { json in
                     QuarantineText.write(row, into: &json)
                     if open != nil { json.member("decoded", raw: decoded) }
                     json.member("body", String(decoding: body, as: UTF8.self))
                     json.member("body_base64", Base64.encode(body))
+                    if let answer { json.member("answer", String(decoding: answer, as: UTF8.self)) }
                 }
             }
             Terminal.complain("\(row.id) of \(row.source), received \(row.receivedAt.iso8601): \(row.reason)")
@@ -108,10 +114,15 @@ struct RetryQuarantine: AsyncParsableCommand {
         try await LedgerCommand.run(file) { configuration, pool in
             let known = try await Quarantine.all(in: pool).map(\.id)
             let wanted = all ? known : ids.filter(Set(known).contains)
-            let retry = QuarantineRetry(
-                configuration: configuration,
-                routes: try await NamedIntegrations.read(configuration.integrations, in: pool).routes, pool: pool)
+            let routes = try await NamedIntegrations.read(configuration.integrations, in: pool).routes
+            let names = NameResolver()
+            let outgoing = OutgoingClients(on: NIOSingletons.posixEventLoopGroup.next(), resolver: names.resolver)
+            let stores = StoreClients(sendingBy: outgoing) { _ in }
+            stores.adoptAPIs(configuration.sources)
+            let retry = QuarantineRetry(configuration: configuration, routes: routes, pool: pool, stores: stores)
             let (results, lost) = await retry.run(wanted)
+            outgoing.close()
+            names.close()
             if !results.isEmpty || output.json { report(results) }
             if let lost { throw lost }
             if wanted.isEmpty, all, !output.json { Terminal.complain("nothing is in quarantine") }
@@ -227,6 +238,8 @@ struct QuarantineRetry {
     let configuration: Configuration
     let routes: [RoutedIntegration]
     let pool: Pool
+    /// Has adopted the sources of the configuration.
+    let stores: StoreClients
 
     /// Retries each by itself, until the connection is lost: it is not known what became of the one under way then.
     func run(_ ids: [Int64]) async -> (results: [Retried], lost: DatabaseError?) {
@@ -244,14 +257,24 @@ struct QuarantineRetry {
     }
 
     private func release(_ id: Int64) async throws(DatabaseError) -> Result {
-        guard let (row, body) = try await Quarantine.body(id, in: pool) else { return .vanished }
+        guard let (row, body, stored) = try await Quarantine.body(id, in: pool) else { return .vanished }
         guard let source = configuration.sources.first(where: { $0.name.utf8.elementsEqual(row.source.utf8) }) else {
             return .kept(reason: "the configuration has no source \(row.source); give it back its name, then try again")
         }
+        let adapter = SourceAdapters.adapter(for: source.kind)
         let event: Event
         do throws(Unreadable) {
+            var answer = stored
+            if answer == nil, let enrichment = try adapter.enrichment(of: body, from: source) {
+                switch await ask(enrichment, source) {
+                case .known: break
+                case .answered(let given): answer = given
+                // It says nothing of the body, whose reason stays.
+                case .unavailable(let reason): return .kept(reason: reason)
+                }
+            }
             // Headers are not kept: an id that came in one is not known any more.
-            event = try SourceAdapters.adapter(for: source.kind).normalise(body, header: { _ in nil }, from: source)
+            event = try adapter.normalise(body, answer: answer, header: { _ in nil }, from: source)
         } catch {
             return try await keep(id, error.reason)
         }
@@ -269,6 +292,14 @@ struct QuarantineRetry {
         case .duplicate(let trail): .duplicate(trail)
         case .kept(let reason): .kept(reason: reason)
         }
+    }
+
+    /// Asks the source's API what was not asked when the webhook came.
+    private func ask(_ enrichment: Enrichment, _ source: Source) async -> Enricher.Outcome {
+        guard let enricher = stores.enricher(for: source, lookups: Enricher.Lookups(TokenLookup(pool: pool))) else {
+            return .unavailable(reason: "the API of its source cannot be asked here")
+        }
+        return await enricher.run(enrichment)
     }
 
     /// Leaves a body in quarantine with a new reason.

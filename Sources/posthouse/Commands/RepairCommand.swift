@@ -102,9 +102,9 @@ struct RepairCommand: AsyncParsableCommand {
             guard let source = sources[Array(stored.scope.source.utf8)] else { return nil }
             // Headers are not kept: an id that came in one is in the event's row.
             let adapter = SourceAdapters.adapter(for: source.kind)
-            if let event = try? adapter.normalise(stored.body, header: { _ in nil }, from: source) {
-                return ReadWebhook(event)
-            }
+            let event = try? adapter.normalise(
+                stored.body, answer: stored.answer, header: { _ in nil }, from: source)
+            if let event { return ReadWebhook(event) }
             return StoredStatement.read(stored, of: source)
         }
     }

@@ -30,7 +30,7 @@ struct SendCommand: AsyncParsableCommand {
 
     /// One block for each kind of source, by its samples.
     private static var transferHelp: String {
-        SourceKind.available.map { kind in
+        SourceKind.allCases.map { kind in
             let adapter = SourceAdapters.adapter(for: kind)
             let events = adapter.sampleTransfers.map { transfer in
                 "    \(transfer.eventName): \(transfer.role.help)\n"
@@ -75,8 +75,8 @@ struct SendCommand: AsyncParsableCommand {
         guard counterpartUser == nil || counterpartAnonymous == nil else {
             throw ValidationError("only one of --counterpart-user and --counterpart-anonymous")
         }
-        guard SourceKind.available.contains(where: { $0.rawValue == kind }) else {
-            let known = SourceKind.available.map(\.rawValue).joined(separator: ", ")
+        guard SourceKind.allCases.contains(where: { $0.rawValue == kind }) else {
+            let known = SourceKind.allCases.map(\.rawValue).joined(separator: ", ")
             throw ValidationError("--kind \(kind) is not known; there are: \(known)")
         }
         let possible = speaker.traits.authentications.filter { $0 != .none }.map(\.rawValue)
@@ -92,6 +92,10 @@ struct SendCommand: AsyncParsableCommand {
     private func validateProof() throws {
         if secretFile != nil, !speaker.traits.hasSecrets {
             throw ValidationError("--secret-file: a source of kind \(kind) has no secret; give --chain instead")
+        }
+        if !speaker.traits.hasSecrets, !speaker.traits.signsWithCertificates, !print {
+            throw ValidationError(
+                "--kind \(kind): only the platform can sign the token of its webhooks; --print shows the body")
         }
         let signs = speaker.traits.signsWithCertificates
         if chain != nil, !signs {

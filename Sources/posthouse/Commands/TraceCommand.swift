@@ -55,7 +55,7 @@ extension Configuration {
         var openings: Trace.Openings = [:]
         for source in sources {
             let adapter = SourceAdapters.adapter(for: source.kind)
-            if adapter.isSealed { openings[source.name] = { adapter.decoded($0) } }
+            if adapter.isSealed { openings[source.name] = { adapter.decoded($0, answer: $1) } }
         }
         return openings
     }

@@ -1,0 +1,65 @@
+/// Keeps webhooks from waiting for an API that does not answer. Pure: no I/O and no clock.
+///
+///     closed ──failuresMax failures in a row──▶ open ──pause──▶ probing ──answer──▶ closed
+///                                                ▲                 │
+///                                                └──── failure, with a longer pause
+///
+/// Only the API's own failures count (no answer, no right, too many requests, a fault): what it says of one purchase
+/// says that it works.
+struct APIBreaker: Sendable {
+    /// What an answer or a failure changed, for the journal.
+    enum Change: Hashable, Sendable {
+        case none
+        case opened
+        /// After so long.
+        case closed(Duration)
+    }
+
+    private enum State: Sendable {
+        /// Failures since the last answer.
+        case closed(failures: Int)
+        case open(until: Duration, since: Duration, pause: Duration)
+        /// One request is on its way, until `until` at the latest.
+        case probing(until: Duration, since: Duration, pause: Duration)
+    }
+
+    private var state = State.closed(failures: 0)
+
+    /// Whether a request may be sent. While it is open one may, after each pause.
+    mutating func mayAsk(now: Duration) -> Bool {
+        switch state {
+        case .closed: return true
+        case .open(let until, let since, let pause), .probing(let until, let since, let pause):
+            guard now >= until else { return false }
+            // A probe that nobody reports on must not keep it open.
+            state = .probing(until: now + AskLimits.requestTimeout, since: since, pause: pause)
+            return true
+        }
+    }
+
+    mutating func answered(now: Duration) -> Change {
+        defer { state = .closed(failures: 0) }
+        switch state {
+        case .closed: return .none
+        case .open(_, let since, _), .probing(_, let since, _): return .closed(now - since)
+        }
+    }
+
+    mutating func failed(now: Duration) -> Change {
+        switch state {
+        case .closed(let failures) where failures + 1 < AskLimits.failuresMax:
+            state = .closed(failures: failures + 1)
+            return .none
+        case .closed:
+            let pause = AskLimits.pause.lowerBound
+            state = .open(until: now + pause, since: now, pause: pause)
+            return .opened
+        // A request that was sent before it opened.
+        case .open: return .none
+        case .probing(_, let since, let pause):
+            let longer = min(pause * 2, AskLimits.pause.upperBound)
+            state = .open(until: now + longer, since: since, pause: longer)
+            return .none
+        }
+    }
+}

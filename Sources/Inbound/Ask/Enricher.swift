@@ -1,0 +1,83 @@
+package import Ledger
+internal import Vocabulary
+
+/// Asks a store's API about webhooks before they are recorded. `Enrichment` says what to ask and to look up;
+/// this does it, within the time of the acknowledgement.
+package struct Enricher: Sendable {
+    /// What the ledger knows; tests give their own.
+    package struct Lookups: Sendable {
+        let event: @Sendable (TokenLookup.Subject) async throws -> TokenLookup.Answer
+        let token: @Sendable (_ token: Identifier, _ source: String) async throws -> KnownToken?
+
+        init(
+            event: @escaping @Sendable (TokenLookup.Subject) async throws -> TokenLookup.Answer,
+            token: @escaping @Sendable (_ token: Identifier, _ source: String) async throws -> KnownToken?
+        ) {
+            self.event = event
+            self.token = token
+        }
+
+        package init(_ lookup: TokenLookup) {
+            self.init(event: { try await lookup.find($0) }, token: { try await lookup.find($0, of: $1) })
+        }
+    }
+
+    package enum Outcome: Sendable, Hashable {
+        /// The event is stored already: nothing was asked.
+        case known
+        /// Record it with this answer.
+        case answered([UInt8])
+        /// Record nothing. The reason is for the journal.
+        case unavailable(reason: String)
+    }
+
+    private let source: String
+    private let client: StoreAPIClient
+    private let lookups: Lookups
+    private let clock: AskClock
+
+    init(source: String, client: StoreAPIClient, lookups: Lookups, clock: AskClock) {
+        self.source = source
+        self.client = client
+        self.lookups = lookups
+        self.clock = clock
+    }
+
+    /// - Parameters:
+    ///   - enrichment: of the webhook, not begun yet.
+    ///   - age: of the webhook's request.
+    package func run(_ enrichment: Enrichment, age: Duration = .zero) async -> Outcome {
+        guard client.begin() else { return .unavailable(reason: "too many webhooks wait for the API") }
+        defer { client.end() }
+        let end = clock.elapsed() + AskLimits.askingTimeout - age
+        do {
+            return try await run(enrichment, until: end)
+        } catch {
+            return .unavailable(reason: "what is known of its purchase could not be looked up: \(error)")
+        }
+    }
+
+    private func run(_ enrichment: Enrichment, until end: Duration) async throws -> Outcome {
+        var enrichment = enrichment
+        let known = try await lookups.event(
+            TokenLookup.Subject(
+                source: source, eventID: enrichment.messageID, occurredAt: enrichment.occurredAt,
+                token: enrichment.token.id))
+        if known.isRecorded { return .known }
+        var step = enrichment.start(known: known.known, askedAt: known.now)
+        while true {
+            switch step {
+            case .ask(let question):
+                let left = end - clock.elapsed()
+                guard left > .zero else { return .unavailable(reason: "the API did not answer in time") }
+                switch await client.ask(question.target(package: enrichment.packageName), timeout: left) {
+                case .answered(let status, let body): step = enrichment.answered(status: status, body: body)
+                case .failed(let reason): return .unavailable(reason: reason)
+                }
+            case .lookUp(let token): step = enrichment.found(try await lookups.token(token.id, source))
+            case .done(let answer), .ends(let answer), .goesByName(let answer): return .answered(answer)
+            case .cannotSay(let reason): return .unavailable(reason: reason)
+            }
+        }
+    }
+}

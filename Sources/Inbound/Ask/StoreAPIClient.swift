@@ -1,0 +1,127 @@
+internal import Synchronization
+internal import Vocabulary
+
+/// Asks a store's API about purchases, in the name of a service account. What a source asks goes through one of these:
+/// its access token, its breaker and its limit on how many webhooks wait for it.
+package final class StoreAPIClient: Sendable {
+    /// What the API said, or why it said nothing.
+    enum Reply: Sendable, Hashable {
+        case answered(status: Int, body: [UInt8])
+        /// For a person.
+        case failed(reason: String)
+    }
+
+    private struct State {
+        var breaker = APIBreaker()
+        var events = 0
+    }
+
+    private let source: String
+    private let settings: StoreAPI
+    private let tokens: AccessTokens?
+    /// Why nothing can be asked; nil: it can.
+    private let obstacle: String?
+    private let send: OutgoingRequests
+    private let clock: AskClock
+    private let observe: Observer
+    private let state = Mutex(State())
+
+    init(
+        source: String, settings: StoreAPI, account: Result<ServiceAccount, ServiceAccount.Unusable>, clock: AskClock,
+        send: @escaping OutgoingRequests, observe: @escaping Observer
+    ) {
+        self.source = source
+        self.settings = settings
+        self.clock = clock
+        self.send = send
+        self.observe = observe
+        switch account {
+        case .success(let account):
+            tokens = AccessTokens(
+                of: account, for: Enrichment.accessScope, allowsPrivateAddresses: settings.allowsPrivateAddresses,
+                clock: clock,
+                send: send)
+            obstacle = nil
+        case .failure(let unusable):
+            tokens = nil
+            obstacle = "the service account's key cannot be used: \(unusable.reason)"
+        }
+    }
+
+    /// Takes the place of one webhook; false: too many wait already. Call `end` after it.
+    func begin() -> Bool {
+        state.withLock { state in
+            guard state.events < AskLimits.eventsMax else { return false }
+            state.events += 1
+            return true
+        }
+    }
+
+    func end() { state.withLock { $0.events -= 1 } }
+
+    /// - Parameters:
+    ///   - target: the path. It may have a whole token: it is for the request alone.
+    ///   - timeout: for all of it.
+    func ask(_ target: String, timeout: Duration) async -> Reply {
+        guard let tokens else { return .failed(reason: obstacle ?? "nothing can be asked") }
+        guard state.withLock({ $0.breaker.mayAsk(now: clock.elapsed()) }) else {
+            return .failed(reason: "the API was out of reach a moment ago, and is tried again soon")
+        }
+        let end = clock.elapsed() + min(timeout, AskLimits.requestTimeout)
+        var reply = await attempt(target, tokens, until: end)
+        // A token may be revoked before its end.
+        if case .answered(status: 401, _) = reply { reply = await attempt(target, tokens, until: end) }
+        return judged(reply)
+    }
+
+    private func attempt(_ target: String, _ tokens: AccessTokens, until end: Duration) async -> Reply {
+        let token: Secret
+        switch await tokens.token() {
+        case .success(let given): token = given
+        case .failure(let failure): return .failed(reason: failure.reason)
+        }
+        let left = end - clock.elapsed()
+        guard left > .zero else { return .failed(reason: "no access token came in time") }
+        let base = settings.url
+        let url = EndpointURL(isTLS: base.isTLS, host: base.host, port: base.port, target: target)
+        let bearer = token.withBytes { HeaderField(name: "authorization", value: Secret(Array("Bearer ".utf8) + $0)) }
+        let request = OutgoingRequest(
+            url, allowsPrivateAddresses: settings.allowsPrivateAddresses,
+            headers: [bearer, .plain("accept", "application/json")], timeout: left,
+            answerBytesMax: Enrichment.answerBytesMax)
+        switch await send(request) {
+        case .failure(let failure): return .failed(reason: "\(base.shown) does not answer: \(failure.reason)")
+        case .success(let answer):
+            if answer.status == 401 { await tokens.refuse(token) }
+            guard let body = answer.body else {
+                return .failed(reason: "the answer of \(base.shown) is longer than the limit")
+            }
+            return .answered(status: answer.status, body: body)
+        }
+    }
+
+    /// Tells the breaker, and the journal where it changed.
+    private func judged(_ reply: Reply) -> Reply {
+        let failure = Self.failure(of: reply, from: settings.url)
+        let change = state.withLock { state in
+            let now = clock.elapsed()
+            return failure == nil ? state.breaker.answered(now: now) : state.breaker.failed(now: now)
+        }
+        switch change {
+        case .none: break
+        case .opened: observe(.storeLost(source: source, what: .api, reason: failure ?? ""))
+        case .closed: observe(.storeRecovered(source: source, what: .api))
+        }
+        return reply
+    }
+
+    /// Why the API itself is at fault; nil: it works.
+    private static func failure(of reply: Reply, from url: EndpointURL) -> String? {
+        switch reply {
+        case .failed(let reason): return reason
+        case .answered(let status, _):
+            let isFault = [401, 403, 408, 429].contains(status) || status >= 500
+            return isFault ? "\(url.shown) answered \(status)" : nil
+        }
+    }
+}

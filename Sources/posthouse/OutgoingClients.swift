@@ -1,0 +1,131 @@
+import Configuration
+import HTTPClient
+import Inbound
+import NIOCore
+import Vocabulary
+
+/// Sends what sources ask of their stores' servers, by the client that delivers. One client for each origin, all on one
+/// event loop: a store's quota allows some fifty requests a second.
+final class OutgoingClients: Sendable {
+    /// Connections to one origin; further requests wait for one.
+    private static let connectionsMax = 16
+    /// Origins that are kept; a configuration names a handful.
+    private static let originsMax = 64
+
+    private struct Origin: Hashable {
+        let isTLS: Bool
+        let host: String
+        let port: Int
+        let allowsPrivateAddresses: Bool
+
+        init(_ request: OutgoingRequest) {
+            isTLS = request.url.isTLS
+            host = request.url.host
+            port = request.url.port
+            allowsPrivateAddresses = request.allowsPrivateAddresses
+        }
+    }
+
+    /// Lives on the event loop.
+    private final class Clients {
+        var byOrigin: [Origin: EndpointClient] = [:]
+        var isClosed = false
+    }
+
+    private let loop: any EventLoop
+    private let resolver: AddressResolver
+    private let clients: NIOLoopBoundBox<Clients?>
+
+    init(on loop: any EventLoop, resolver: AddressResolver) {
+        self.loop = loop
+        self.resolver = resolver
+        clients = NIOLoopBoundBox.makeEmptyBox(valueType: Clients.self, eventLoop: loop)
+    }
+
+    func send(_ request: OutgoingRequest) async -> Result<OutgoingAnswer, OutgoingFailure> {
+        let promise = loop.makePromise(of: EndpointAnswer.self)
+        loop.execute { [self] in
+            do {
+                let head = try RequestHead(
+                    request.method == .get ? .get : .post, request.url, userAgent: "posthouse/\(Posthouse.version)",
+                    headers: request.headers)
+                let sent = EndpointRequest(
+                    head: head, body: request.body.isEmpty ? [] : [ByteBuffer(bytes: request.body)],
+                    timeout: request.timeout, answerBytesMax: request.answerBytesMax,
+                    keptBytesMax: request.answerBytesMax)
+                try client(for: request).send(sent) { result in
+                    promise.completeWith(result.mapError { OutgoingFailure($0.explanation) as any Error })
+                }
+            } catch let failure as OutgoingFailure {
+                promise.fail(failure)
+            } catch let error as UnsendableRequest {
+                promise.fail(OutgoingFailure(error.reason))
+            } catch let error as EndpointTrust.Unusable {
+                promise.fail(OutgoingFailure(error.reason))
+            } catch {
+                promise.fail(OutgoingFailure("\(error)"))
+            }
+        }
+        do {
+            let answer = try await promise.futureResult.get()
+            return .success(
+                OutgoingAnswer(
+                    status: answer.status, body: answer.isWhole ? answer.body : nil, cacheControl: answer.cacheControl))
+        } catch {
+            return .failure(error as? OutgoingFailure ?? OutgoingFailure("given up by this daemon"))
+        }
+    }
+
+    /// Ends what is under way.
+    func close() {
+        loop.execute { [self] in
+            let held = clients.value ?? Clients()
+            held.isClosed = true
+            for client in held.byOrigin.values { client.cancelAll() }
+            held.byOrigin = [:]
+            clients.value = held
+        }
+    }
+
+    private func client(for request: OutgoingRequest) throws -> EndpointClient {
+        let held = clients.value ?? Clients()
+        clients.value = held
+        if held.isClosed { throw OutgoingFailure("the daemon is stopping") }
+        let origin = Origin(request)
+        if let client = held.byOrigin[origin] { return client }
+        // Those of former configurations have nothing under way for long.
+        if held.byOrigin.count >= Self.originsMax {
+            for client in held.byOrigin.values { client.close() }
+            held.byOrigin = [:]
+        }
+        let client = EndpointClient(
+            endpoint: request.url, allowsPrivateAddresses: request.allowsPrivateAddresses,
+            trust: try request.url.isTLS ? .system() : .nobody(), resolver: resolver,
+            connectionsMax: Self.connectionsMax, eventLoop: loop, table: "[[source]]")
+        held.byOrigin[origin] = client
+        return client
+    }
+}
+
+extension StoreClients {
+    /// Those of this process.
+    convenience init(sendingBy clients: OutgoingClients, observe: @escaping Observer) {
+        self.init(
+            clock: .system(now: ThisProcess.now), send: { await clients.send($0) },
+            readFile: { path, bytesMax in
+                SecretReader.system.readFile(path, bytesMax).map(\.bytes).mapError { OutgoingFailure($0.text) }
+            },
+            readURL: Self.readURL, observe: observe)
+    }
+
+    /// Where access tokens are given out: without TLS only on this machine, for tests.
+    @Sendable static func readURL(_ text: String) -> EndpointURL? {
+        guard let url = try? EndpointText.read(text), url.isTLS || url.isLocal else { return nil }
+        return url
+    }
+
+    /// What is wrong with the accounts of a configuration's sources.
+    static func obstacles(to configuration: Configuration) -> [String] {
+        obstacles(to: configuration.sources, readURL: readURL)
+    }
+}

@@ -1,0 +1,119 @@
+import Ledger
+import Synchronization
+import Testing
+import Vocabulary
+
+@testable import Inbound
+
+/// Oracle: what the ledger has and what the API answers, written out by hand.
+@Suite("What is asked before a webhook is recorded")
+struct EnricherTests {
+    typealias Fixtures = GooglePlayFixtures
+
+    struct NoDatabase: Error, CustomStringConvertible {
+        let description = "no database"
+    }
+
+    /// What the ledger was asked, and what it has.
+    final class Known: Sendable {
+        let subjects = Mutex<[TokenLookup.Subject]>([])
+        let tokens = Mutex<[Identifier]>([])
+        let isRecorded: Bool
+        let rows: [Identifier: KnownToken]
+
+        init(isRecorded: Bool = false, _ rows: [KnownToken] = []) {
+            self.isRecorded = isRecorded
+            self.rows = Dictionary(rows.map { ($0.token, $0) }) { first, _ in first }
+        }
+
+        var lookups: Enricher.Lookups {
+            Enricher.Lookups(
+                event: { [self] subject in
+                    subjects.withLock { $0.append(subject) }
+                    return TokenLookup.Answer(
+                        isRecorded: isRecorded, known: rows[subject.token], now: Fixtures.askedAt)
+                },
+                token: { [self] token, _ in
+                    tokens.withLock { $0.append(token) }
+                    return rows[token]
+                })
+        }
+    }
+
+    static func enricher(
+        _ servers: FakeServers, _ lookups: Enricher.Lookups, _ clock: StoodClock = StoodClock()
+    ) throws -> Enricher {
+        Enricher(source: "play", client: try AskFixtures.client(servers, clock), lookups: lookups, clock: clock.clock)
+    }
+
+    static func enrichment(_ body: String) throws -> Enrichment {
+        try #require(Enrichment(try GooglePlayNotice(Array(body.utf8))))
+    }
+
+    @Test("The chain of tokens is walked by way of the API and the ledger; the answer is what is recorded")
+    func chain() async throws {
+        let (old, older) = (Fixtures.otherToken("a"), Fixtures.otherToken("b"))
+        let servers = FakeServers(
+            FakeServers.google { target in
+                target.hasSuffix(Fixtures.token)
+                    ? (200, Fixtures.linked(to: old)) : (200, Fixtures.linked(to: older))
+            })
+        let first = KnownToken(
+            token: GooglePlayToken(older).id, first: "first.1", environment: "PRODUCTION", isReplaced: true)
+        let known = Known([first])
+        let enricher = try Self.enricher(servers, known.lookups)
+        guard case .answered(let answer) = await enricher.run(try Self.enrichment(Fixtures.subscription(4))) else {
+            Issue.record("no answer")
+            return
+        }
+        let event = try GooglePlay().normalise(
+            Array(Fixtures.subscription(4).utf8), answer: answer, from: googlePlaySource())
+        #expect(event.purchase?.key == "first.1" && event.tokens.count == 3 && event.asOf == Fixtures.askedAt)
+        let paths = "/androidpublisher/v3/applications/com.example.app/purchases/subscriptionsv2/tokens/"
+        #expect(servers.targets.filter { $0 != "/token" } == [paths + Fixtures.token, paths + old])
+        let subject = try #require(known.subjects.withLock { $0 }.first)
+        #expect(subject.source == "play" && subject.eventID == Fixtures.messageID)
+        #expect(subject.occurredAt == Fixtures.occurredAt && subject.token == GooglePlayToken(Fixtures.token).id)
+        #expect(known.tokens.withLock { $0 } == [old, older].map { GooglePlayToken($0).id })
+    }
+
+    @Test("Of an event that is stored nothing is asked")
+    func known() async throws {
+        let servers = FakeServers(FakeServers.google { _ in (200, Fixtures.state()) })
+        let enricher = try Self.enricher(servers, Known(isRecorded: true).lookups)
+        #expect(await enricher.run(try Self.enrichment(Fixtures.subscription(2))) == .known)
+        #expect(servers.sent.isEmpty)
+    }
+
+    @Test("An end, and a purchase that the API does not know, are answers", arguments: [404, 410])
+    func ends(_ status: Int) async throws {
+        let servers = FakeServers(FakeServers.google { _ in (status, "{}") })
+        let outcome = await (try Self.enricher(servers, Known().lookups))
+            .run(try Self.enrichment(Fixtures.subscription(13)))
+        guard case .answered(let answer) = outcome else {
+            Issue.record("\(outcome)")
+            return
+        }
+        #expect(String(decoding: answer, as: UTF8.self).contains(#""status":\#(status)"#))
+    }
+
+    @Test("What cannot be known now is unavailable, with the reason")
+    func unavailable() async throws {
+        func outcome(
+            _ script: @escaping FakeServers.Script, _ lookups: Enricher.Lookups = Known().lookups, age: Duration = .zero
+        ) async throws -> Enricher.Outcome {
+            await (try Self.enricher(FakeServers(script), lookups))
+                .run(try Self.enrichment(Fixtures.subscription(2)), age: age)
+        }
+        #expect(
+            try await outcome(FakeServers.google { _ in (403, "") })
+                == .unavailable(reason: "the Google Play Developer API answered 403"))
+        let good = FakeServers.google { _ in (200, Fixtures.state()) }
+        #expect(
+            try await outcome(good, age: .seconds(6)) == .unavailable(reason: "the API did not answer in time"))
+        let broken = Enricher.Lookups(event: { _ in throw NoDatabase() }, token: { _, _ in nil })
+        #expect(
+            try await outcome(good, broken)
+                == .unavailable(reason: "what is known of its purchase could not be looked up: no database"))
+    }
+}

@@ -1,0 +1,105 @@
+import Testing
+import Vocabulary
+
+@testable import Inbound
+
+/// Oracle: the requests and answers, written out by hand after RFC 6749, RFC 6750 and RFC 7523.
+@Suite("How a store's API is asked")
+struct StoreAPIClientTests {
+    private static func ask(_ client: StoreAPIClient, _ target: String = "/v3/a") async -> StoreAPIClient.Reply {
+        await client.ask(target, timeout: .seconds(4))
+    }
+
+    private static func bearer(_ request: OutgoingRequest) -> String? {
+        request.headers.first { $0.name == "authorization" }
+            .map { $0.value.withBytes { String(decoding: $0, as: UTF8.self) } }
+    }
+
+    @Test("An access token is asked for once, and every question carries it")
+    func token() async throws {
+        let (clock, servers) = (StoodClock(), FakeServers(FakeServers.google { _ in (200, "{}") }))
+        let client = try AskFixtures.client(servers, clock)
+        async let first = Self.ask(client, "/v3/a")
+        async let second = Self.ask(client, "/v3/b")
+        #expect(await [first, second] == Array(repeating: .answered(status: 200, body: Array("{}".utf8)), count: 2))
+        let asked = servers.sent.filter { $0.method == .post }
+        #expect(asked.count == 1 && asked.first?.url == AskFixtures.tokenURL)
+        let form = String(decoding: asked.first?.body ?? [], as: UTF8.self)
+        #expect(form.hasPrefix("grant_type=urn%3Aietf%3Aparams%3Aoauth%3Agrant-type%3Ajwt-bearer&assertion=ey"))
+        let questions = servers.sent.filter { $0.method == .get }
+        #expect(Set(questions.map(\.url.target)) == ["/v3/a", "/v3/b"])
+        #expect(questions.allSatisfy { Self.bearer($0) == "Bearer ya29.first" })
+        #expect(questions.allSatisfy { $0.url.host == "publisher.example.com" })
+    }
+
+    @Test("Shortly before its end another is asked for; while that fails, the old one is used to its end")
+    func renewal() async throws {
+        let (clock, servers) = (StoodClock(), FakeServers(FakeServers.google { _ in (200, "{}") }))
+        let client = try AskFixtures.client(servers, clock)
+        _ = await Self.ask(client)
+        servers.answer { request in
+            request.method == .post
+                ? .failure(OutgoingFailure("refused")) : .success(OutgoingAnswer(status: 200, body: []))
+        }
+        clock.move(to: .seconds(3_500))
+        #expect(await Self.ask(client) == .answered(status: 200, body: []))
+        #expect(await comesToHold { servers.sent.count { $0.method == .post } == 2 })
+        clock.move(to: .seconds(3_600))
+        let late = await Self.ask(client)
+        #expect(late == .failed(reason: "no access token from https://oauth2.example.com/…: refused"))
+    }
+
+    @Test("A token that the API refuses is replaced once")
+    func refusedToken() async throws {
+        let (clock, servers) = (StoodClock(), FakeServers(FakeServers.google { _ in (401, "{}") }))
+        let client = try AskFixtures.client(servers, clock)
+        #expect(await Self.ask(client) == .answered(status: 401, body: Array("{}".utf8)))
+        #expect(servers.sent.map(\.method) == [.post, .get, .post, .get])
+    }
+
+    @Test("After five faults nothing is asked for a while, and the journal says so; an answer ends it")
+    func breaker() async throws {
+        let (clock, servers) = (StoodClock(), FakeServers(FakeServers.google { _ in (503, "") }))
+        let client = try AskFixtures.client(servers, clock)
+        for _ in 0..<5 { #expect(await Self.ask(client) == .answered(status: 503, body: [])) }
+        let count = servers.sent.count
+        let reason = "the API was out of reach a moment ago, and is tried again soon"
+        #expect(await Self.ask(client) == .failed(reason: reason))
+        #expect(servers.sent.count == count)
+        #expect(servers.observed == ["play lost api: https://publisher.example.com/ answered 503"])
+        servers.answer(FakeServers.google { _ in (404, "") })
+        clock.move(to: .seconds(2))
+        #expect(await Self.ask(client) == .answered(status: 404, body: []))
+        #expect(servers.observed.last == "play has api")
+    }
+
+    @Test("What is said of one purchase is no fault of the API", arguments: [200, 400, 404, 410])
+    func answers(_ status: Int) async throws {
+        let (clock, servers) = (StoodClock(), FakeServers(FakeServers.google { _ in (status, "") }))
+        let client = try AskFixtures.client(servers, clock)
+        for _ in 0..<9 { #expect(await Self.ask(client) == .answered(status: status, body: [])) }
+        #expect(servers.observed.isEmpty)
+    }
+
+    @Test("An answer that is too long, and none, say nothing")
+    func nothing() async throws {
+        let (clock, servers) = (StoodClock(), FakeServers(FakeServers.google { _ in (200, "") }))
+        let client = try AskFixtures.client(servers, clock)
+        _ = await Self.ask(client)
+        servers.answer { _ in .success(OutgoingAnswer(status: 200, body: nil)) }
+        let long = "the answer of https://publisher.example.com/ is longer than the limit"
+        #expect(await Self.ask(client) == .failed(reason: long))
+        servers.answer { _ in .failure(OutgoingFailure("timed out while connecting")) }
+        let silent = "https://publisher.example.com/ does not answer: timed out while connecting"
+        #expect(await Self.ask(client) == .failed(reason: silent))
+    }
+
+    @Test("At most 256 webhooks wait for it")
+    func bounded() throws {
+        let client = try AskFixtures.client(FakeServers(FakeServers.google { _ in (200, "") }), StoodClock())
+        for _ in 0..<256 { #expect(client.begin()) }
+        #expect(!client.begin())
+        client.end()
+        #expect(client.begin())
+    }
+}

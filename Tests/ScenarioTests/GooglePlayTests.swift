@@ -1,0 +1,202 @@
+import Foundation
+import Testing
+import Vocabulary
+
+/// A source that is asked about before its webhooks are stored. Oracle: what the database and the receivers have, and
+/// what Google's servers (`Google`) were asked.
+@Suite struct GooglePlayTests {
+    private static let token = "token-a-" + String(repeating: "0123456789", count: 14)
+    private static let newer = "token-b-" + String(repeating: "0123456789", count: 14)
+
+    private static func running(_ google: Google, _ receivers: [Relay.Integration] = []) throws -> Relay {
+        let relay = try Relay(receivers)
+        try relay.configure(receivers, sources: [try google.source(in: relay.directory)])
+        try relay.start()
+        return relay
+    }
+
+    /// Pushes once the keys are there; the keys are fetched in the background.
+    private static func push(_ body: String, to relay: Relay) throws -> Int {
+        var status = 0
+        _ = try eventually(within: 30) {
+            status = try relay.post("play", Google.authorization(), body)
+            let isWithoutKeys = relay.lines.last { $0.contains("503") }?.contains("keys by which") == true
+            return status != 503 || !isWithoutKeys
+        }
+        return status
+    }
+
+    @Test("A purchase is looked up, stored with what was answered, and delivered with it; a redelivery asks nothing")
+    func enriched() throws {
+        let (google, receiver) = (try Google(), try Receiver())
+        google.know(Self.token, Google.state(account: "ada"))
+        let relay = try Self.running(google, [.init("backend", receiver)])
+        defer { relay.end() }
+        #expect(try Self.push(Google.push(4, Self.token, id: "1"), to: relay) == 200)
+        #expect(receiver.waitForAccepted(1))
+        let message = try #require(receiver.received.first)
+        #expect(message.type == "SUBSCRIPTION_STARTED" && message.data["event_id"] as? String == "1")
+        #expect((message.data["holder"] as? [String: Any])?["user_id"] as? String == "ada")
+        #expect((message.data["purchase"] as? [String: Any])?["product"] as? String == "plus")
+        let decoded = try #require(message.data["decoded"] as? [String: Any])
+        #expect(((decoded["answer"] as? [String: Any])?["purchase"] as? [String: Any])?["lineItems"] != nil)
+        #expect((decoded["notification"] as? [String: Any])?["packageName"] as? String == "com.example.app")
+        #expect(try relay.post("play", Google.authorization(), Google.push(4, Self.token, id: "1", attempt: 2)) == 200)
+        #expect(google.asked == [Self.token] && google.count("/token") == 1)
+        let database = try relay.database
+        #expect(try database.count("events", where: "answer IS NOT NULL AND environment = 'PRODUCTION'") == 1)
+        #expect(try database.count("events") == 1 && database.count("purchase_tokens") == 1)
+        #expect(try database.access().values.map { $0 } == [["user:ada": true]])
+        let whole = "concat_ws(' ', holder, name, vendor_event_id) LIKE '%\(Self.token)%'"
+        #expect(try database.count("events", where: whole) == 0)
+        #expect(!relay.lines.contains { $0.contains(Self.token) }, "a token is in no line of the journal")
+    }
+
+    @Test("Only what Google signs for this subscription is taken; its test notification is answered and not stored")
+    func authentic() throws {
+        let google = try Google()
+        let relay = try Self.running(google)
+        defer { relay.end() }
+        let test = Google.push(#""testNotification":{"version":"1.0"}"#, id: "t")
+        #expect(try Self.push(test, to: relay) == 200)
+        let body = Google.push(2, Self.token, id: "1")
+        #expect(try relay.post("play", [], body) == 401)
+        #expect(try relay.post("play", Google.authorization(audience: "https://other.example.com"), body) == 401)
+        #expect(try relay.post("play", Google.authorization(keyID: "invented"), body) == 401)
+        #expect(google.asked.isEmpty && google.count("/certs") == 1, "an unknown key is asked for once a minute")
+        #expect(try relay.database.count("events") == 0 && relay.database.count("quarantine") == 0)
+    }
+
+    @Test("An API that is out of reach costs time and no event; an end and an unknown purchase are answers")
+    func outage() throws {
+        let google = try Google()
+        google.know(Self.token, Google.state(account: "ada"))
+        let relay = try Self.running(google)
+        defer { relay.end() }
+        #expect(try Self.push(Google.push(#""testNotification":{}"#, id: "t"), to: relay) == 200)
+        google.fail(500)
+        for _ in 0..<7 {
+            #expect(try relay.post("play", Google.authorization(), Google.push(4, Self.token, id: "1")) == 503)
+        }
+        #expect(google.asked.count < 7, "the breaker is open")
+        #expect(relay.waitForLine("the API of play is out of reach", "answered 500") != nil, "\(relay.lines)")
+        #expect(try relay.database.count("events") == 0 && relay.database.count("quarantine") == 0)
+        google.fail(nil)
+        #expect(
+            try eventually(within: 30) {
+                try relay.post("play", Google.authorization(), Google.push(4, Self.token, id: "1")) == 200
+            })
+        #expect(relay.waitForLine("the API of play answers again") != nil)
+        #expect(try relay.database.access().values.map { $0 } == [["user:ada": true]])
+        google.know(Self.token, (410, "{}"))
+        #expect(try relay.post("play", Google.authorization(), Google.push(13, Self.token, id: "2")) == 200)
+        #expect(try relay.post("play", Google.authorization(), Google.push(2, Self.newer, id: "3")) == 200)
+        let types = try relay.database.rows("SELECT type, answer IS NULL FROM events ORDER BY id")
+        #expect(
+            types == [
+                ["SUBSCRIPTION_STARTED", "f"], ["SUBSCRIPTION_TERMINATED", "f"], ["SUBSCRIPTION_RENEWED", "f"],
+            ])
+    }
+
+    @Test("While there are no keys nothing is verified or refused; they are fetched again by themselves")
+    func keys() throws {
+        let google = try Google()
+        google.failKeys(500)
+        let relay = try Self.running(google)
+        defer { relay.end() }
+        #expect(relay.waitForLine("the keys of play cannot be fetched", "answered 500") != nil, "\(relay.lines)")
+        #expect(try relay.post("play", Google.authorization(), Google.push(2, Self.token, id: "1")) == 503)
+        google.failKeys(200)
+        #expect(relay.waitForLine("the keys of play are there again") != nil)
+        #expect(try relay.post("play", Google.authorization(audience: "another"), "{}") == 401)
+    }
+
+    @Test("An upgrade is one purchase that goes on; what comes late about the old token states nothing")
+    func upgrade() throws {
+        let google = try Google()
+        google.know(Self.token, Google.state(account: "ada"))
+        let relay = try Self.running(google)
+        defer { relay.end() }
+        #expect(try Self.push(Google.push(4, Self.token, id: "1"), to: relay) == 200)
+        google.know(Self.newer, Google.state(account: "ada", #""linkedPurchaseToken":"\#(Self.token)""#))
+        let replaced = #""canceledStateContext":{"replacementCancellation":{}}"#
+        google.know(Self.token, Google.state("EXPIRED", account: "ada", replaced))
+        #expect(try relay.post("play", Google.authorization(), Google.push(4, Self.newer, id: "2")) == 200)
+        #expect(try relay.post("play", Google.authorization(), Google.push(13, Self.token, id: "3")) == 200)
+        #expect(google.asked == [Self.token, Self.newer, Self.token], "the ledger knows the first token")
+        #expect(try relay.database.access().values.map { $0 } == [["user:ada": true]])
+        #expect(try relay.database.count("purchases") == 1 && relay.database.count("events") == 3)
+        #expect(try relay.database.count("purchase_tokens", where: "is_replaced") == 1)
+    }
+
+    @Test("Repair reads what was answered; what was never asked about is asked about when it leaves quarantine")
+    func readAgain() throws {
+        let google = try Google()
+        google.know(Self.token, Google.state(account: "ada"))
+        let relay = try Self.running(google)
+        defer { relay.end() }
+        #expect(try Self.push(Google.push(4, Self.token, id: "1"), to: relay) == 200)
+        google.know(Self.token, Google.state(account: "ben"))
+        try relay.database.rows("UPDATE purchases SET state = '\\xff'")
+        // The state of its purchase cannot be read: its answer is kept with it.
+        #expect(try relay.post("play", Google.authorization(), Google.push(2, Self.token, id: "2")) == 200)
+        #expect(try relay.post("play", Google.authorization(), "{}") == 200)
+        #expect(google.asked.count == 2)
+        let repaired = try relay.json("repair", "--all")
+        #expect(repaired["repaired"] as? Int == 1, "\(repaired)")
+        #expect(try relay.database.access().values.map { $0 } == [["user:ada": true]])
+        // As if a version before could not read it.
+        let hex = Google.push(2, Self.newer, id: "3").utf8.map { String(format: "%02x", $0) }.joined()
+        try relay.database.rows("UPDATE quarantine SET body = '\\x\(hex)' WHERE body = '{}'")
+        google.fail(500)
+        let kept = try relay.json("quarantine", "retry", "--all", ended: 1)
+        let results = (kept["retried"] as? [[String: Any]] ?? []).map { $0["result"] as? String }
+        #expect(results == ["recorded", "kept"], "\(kept)")
+        #expect(google.asked.count == 3, "what has an answer is not asked about again")
+        google.fail(nil)
+        google.know(Self.newer, Google.state(account: "eve"))
+        let retried = try relay.json("quarantine", "retry", "--all")
+        #expect((retried["retried"] as? [[String: Any]])?.first?["result"] as? String == "recorded", "\(retried)")
+        #expect(google.asked.last == Self.newer)
+        #expect(try relay.database.count("events", where: "holder = 'user:eve' AND answer IS NOT NULL") == 1)
+        let holders = try relay.database.rows("SELECT holder FROM events ORDER BY id").map { $0[0] }
+        #expect(holders == ["user:ada", "user:ben", "user:eve"])
+    }
+
+    @Test("Without the API: the event by its name, an anonymous holder, no end; keys from a file that is read again")
+    func withoutAPI() throws {
+        let google = try Google()
+        let relay = try Relay([])
+        defer { relay.end() }
+        let keys = try relay.directory.write("keys.json", try Google.keySet(id: "key-0"))
+        let more = ["keys": "{ file = \"\(keys)\" }", "environment": "\"SANDBOX\""]
+        try relay.configure([], sources: [try google.source(asksAPI: false, in: relay.directory, more)])
+        try relay.start()
+        let body = Google.push(4, Self.token, id: "1")
+        #expect(try relay.post("play", Google.authorization(), body) == 401)
+        try relay.directory.write("keys.json", try Google.keySet(id: "key-1"))
+        #expect(try eventually(within: 30) { try relay.post("play", Google.authorization(), body) == 200 })
+        #expect(google.receiver.count == 0)
+        let row = try #require(try relay.database.rows("SELECT environment, answer IS NULL, holder FROM events").first)
+        #expect(row[0] == "SANDBOX" && row[1] == "t" && row[2].hasPrefix("anon:token-a-"), "\(row)")
+        #expect(try relay.database.access().values.map { Array($0.values) } == [[true]])
+    }
+
+    @Test("A reload that changes nothing of the store keeps keys and access token; a broken account is refused")
+    func reload() throws {
+        let google = try Google()
+        google.know(Self.token, Google.state(account: "ada"))
+        let relay = try Self.running(google)
+        defer { relay.end() }
+        #expect(try Self.push(Google.push(4, Self.token, id: "1"), to: relay) == 200)
+        try relay.configure([], sources: [try google.source(in: relay.directory, ["account_id": "\"anonymous\""])])
+        #expect(try relay.reload().contains("changed source play"))
+        #expect(try relay.post("play", Google.authorization(), Google.push(2, Self.token, id: "2")) == 200)
+        #expect(google.count("/certs") == 1 && google.count("/token") == 1)
+        #expect(try relay.database.count("events", where: "holder = 'anon:ada'") == 1)
+        try relay.directory.write("account.json", "{}\n")
+        #expect(try relay.reload().contains("`api` of source play: its type is not service_account"))
+        let checked = try relay.command("check", "--config", relay.configuration)
+        #expect(checked.end == .exited(0) && checked.errors.contains("`api` of source play: "), "\(checked)")
+    }
+}
