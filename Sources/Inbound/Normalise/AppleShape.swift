@@ -9,7 +9,7 @@ extension Apple {
     /// `format = "source"` therefore get derived transfers in the standard shape; this is for whoever needs the
     /// original's members beside them.
     package func derivedBody(from original: [UInt8], stating transfer: DerivedTransfer) -> [UInt8] {
-        let object = decoded(original).map(DerivedBody.object) ?? .empty
+        let object = decoded(original, answer: nil).map(DerivedBody.object) ?? .empty
         let changes: DerivedBody.Changes = [
             ("notificationType", .string(transfer.type)), ("subtype", .remove),
             ("notificationUUID", .string(transfer.eventID)),
