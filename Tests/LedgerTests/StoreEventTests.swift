@@ -44,13 +44,13 @@ struct StoreEventTests {
             let body = #"{"sealed":"…"}"#
             await daemon.record(
                 ["sealed", "shop"].map { .sample(transaction: "tx_1", source: $0, body: body) })
-            let openings: Trace.Openings = ["sealed": { $0 == Array(body.utf8) ? Array("{}".utf8) : nil }]
+            let openings: Trace.Openings = ["sealed": { sealed, _ in sealed == Array(body.utf8) ? Array("{}".utf8) : nil }]
             let handle = EventHandle(.transaction, "tx_1")
             let trace = try #require(try await Trace.read(handle, opening: openings, from: daemon.pool))
             #expect(trace.webhooks.map(\.source) == ["sealed", "shop"])
             #expect(trace.webhooks.map { $0.sealed?.bytes } == [body.utf8.count, nil])
             #expect(trace.webhooks[0].sealed?.decoded == Array("{}".utf8))
-            let closed = try await Trace.read(handle, opening: ["sealed": { _ in nil }], from: daemon.pool)
+            let closed = try await Trace.read(handle, opening: ["sealed": { _, _ in nil }], from: daemon.pool)
             #expect(closed?.webhooks.first?.sealed?.bytes == body.utf8.count)
             #expect(closed?.webhooks.first?.sealed?.decoded == nil)
         }
