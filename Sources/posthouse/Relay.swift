@@ -186,7 +186,10 @@ final class Relay: Sendable {
             observe(.warning("beginning a period was put off for an hour: \(error)"))
         }
         while (try? await Task.sleep(for: Failpoint.upkeepInterval ?? .seconds(3_600))) != nil {
-            let upkeep = Upkeep(pool: pool, retention: configuration.current.retention)
+            let current = configuration.current
+            let upkeep = Upkeep(
+                pool: pool, retention: current.retention,
+                alwaysNaming: current.sources.filter { !$0.kind.traits.mayLackName }.map(\.name))
             func attempt(_ what: String, _ body: () async throws -> Void) async {
                 do { try await body() } catch { observe(.warning("\(what) was put off for an hour: \(error)")) }
             }

@@ -39,7 +39,10 @@ struct NamelessModel {
     private(set) var access: [Holder: Access] = [:]
     private var statements: Set<Statement> = []
     private var words: [Word] = []
-    private var names: [(at: Int64, isGain: Bool, holder: Holder)] = []
+    /// In rising order of what counts at one time.
+    private enum Naming: Int { case link, loss, gain }
+
+    private var names: [(at: Int64, by: Naming, holder: Holder)] = []
     private var own: [Holder: Int64] = [:]
     private var moved: [(pair: Pair, at: Int64)] = []
     private let isOneTime: Bool
@@ -59,7 +62,7 @@ struct NamelessModel {
         isPlain = !isStore && own.isEmpty
         for fact in facts where fact.isNamed {
             state(fact, of: fact.holder)
-            names.append((fact.at.milliseconds, fact.kind == .gain, fact.holder))
+            names.append((fact.at.milliseconds, fact.kind == .gain ? .gain : .loss, fact.holder))
         }
         // At one time a link is stated before what it applies to.
         var times: [Int64: (links: Set<PurchaseStatement>, facts: Set<Fact>)] = [:]
@@ -94,13 +97,22 @@ struct NamelessModel {
 
     private mutating func give(_ fact: Fact) {
         let at = fact.at.milliseconds
-        let named = names.filter { $0.at <= at }
-            .max { ($0.at, $0.isGain ? 1 : 0, $0.holder) < ($1.at, $1.isGain ? 1 : 0, $1.holder) }
-        let holder = named?.holder ?? fact.holder
+        let holder = named(at: at) ?? fact.holder
         // Whoever has it loses it, too.
         let other = fact.kind == .loss ? has(at: at) : nil
         state(fact, of: holder)
         if let other, other != holder { words.append(Word(holder: other, at: at, isOn: false)) }
+    }
+
+    /// The last who was given it by name, or who lost it by name while nobody else had been given it by name; only if
+    /// there is no such, the last whom a link names.
+    private func named(at time: Int64) -> Holder? {
+        let known = names.filter { $0.at <= time }
+            .sorted { ($0.at, $0.by.rawValue, $0.holder) < ($1.at, $1.by.rawValue, $1.holder) }
+        let own = known.filter { $0.by != .link }
+        guard !own.isEmpty else { return known.last?.holder }
+        // A loss counts only of whom the purchase is then, so a walk from the first.
+        return own.dropFirst().reduce(own[0].holder) { $1.by == .gain ? $1.holder : $0 }
     }
 
     /// Who was given it last at or before a time, if it was not taken from that holder since.
@@ -131,7 +143,8 @@ struct NamelessModel {
     }
 
     private mutating func link(_ to: Holder, _ at: Int64) {
-        defer { names.append((at, true, to)) }
+        defer { names.append((at, .link, to)) }
+        if names.contains(where: { $0.by != .link && $0.at <= at }) { return }
         let before = statements.filter { $0.isGain && $0.at < at }
         guard !isOneTime, let from = before.max(by: { ($0.at, $0.holder) < ($1.at, $1.holder) })?.holder, from != to,
             isOn(from, at: at)
@@ -156,6 +169,12 @@ struct NamelessModel {
         statements.filter { $0.at > revoked ?? .min || $0.isRevoked && $0.at == revoked || revoked == nil }.map {
             statement in
             if isStated || isPlain || statement.isRevoked { return statement.until }
+            // After a revocation only a gain states a further period.
+            if let revoked, !statement.isGain,
+                !statements.contains(where: { $0.isGain && $0.at > revoked && $0.at <= statement.at })
+            {
+                return revoked - 1
+            }
             if own[statement.holder] != nil { return .max }
             return statement.until > .max - day ? .max : statement.until + day
         }.max()

@@ -117,33 +117,50 @@ struct NamelessRecordingTests {
         }
     }
 
-    @Test("While an older daemon lives, a state is written that it reads; afterwards one that it would refuse")
-    func forms() async throws {
+    @Test("A link is kept for purchases that begin when it is older than any webhook that can still come")
+    func pruning() async throws {
         try await TestLedger.run { ledger in
-            try ledger.psql("INSERT INTO daemons (version, expires_at, state_form) VALUES ('old', now(), 5)")
             let daemon = try await ledger.daemon([.named("all")])
-            #expect(daemon.registration.ledgerForm == .five)
-            let version = """
-                SELECT string_agg(substr(convert_from(state, 'UTF8'), 1, 1), ' ' ORDER BY key) FROM purchases
-                """
-            func record(_ at: Int64) async {
-                for (purchase, source) in [("a", "store"), ("b", "shop")] {
-                    let fact = Fact(
-                        kind: .gain, holder: Self.own, at: seconds(at), isNamed: source == "shop")
-                    await daemon.record([
-                        .sample(
-                            holder: Self.own, at: seconds(at), purchase: purchase, transaction: "t", source: source,
-                            fact: fact)
-                    ])
-                }
+            for (at, user) in [(0, otherUser), (100, user)] {
+                await daemon.record([Self.event(.link(Self.own, to: user, at: seconds(at)), "PRODUCTION")])
             }
-            await record(0)
-            #expect(try ledger.psql(version) == "2 2")
-            try ledger.psql("DELETE FROM daemons WHERE version = 'old'")
-            #expect(try await daemon.registration.renew() && daemon.registration.ledgerForm == .six)
-            await record(10)
-            #expect(try ledger.psql(version) == "3 2")
-            #expect(daemon.log.warnings == [])
+            try ledger.psql("UPDATE holder_changes SET received_at = now() - interval '22 days'")
+            let retention = Retention(attempts: .seconds(86_400), events: .seconds(86_400), duplicates: .seconds(86_400))
+            try await Upkeep(pool: daemon.pool, retention: retention, alwaysNaming: ["shop"]).prune()
+            #expect(try ledger.psql("SELECT string_agg(target, ' ') FROM holder_changes") == user.storageKey)
+            let fact = Fact(kind: .gain, holder: Self.own, at: seconds(60 * 24 * Self.hour), isNamed: false)
+            await daemon.record([
+                .sample(
+                    holder: Self.own, at: fact.at, purchase: "p", transaction: "t", source: "store", fact: fact)
+            ])
+            #expect(try ledger.psql("SELECT holder FROM entitlements WHERE active") == user.storageKey)
+            try await Upkeep(pool: daemon.pool, retention: retention, alwaysNaming: ["shop", "store"]).prune()
+            #expect(try ledger.psql("SELECT count(*) FROM holder_changes") == "0")
+        }
+    }
+
+    @Test("A message of an event that names nobody says who has the purchase then, also if it states nothing")
+    func resolvedUser() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
+            func record(_ kind: Fact.Kind?, _ at: Int64, _ holder: Holder = Self.own) async {
+                let fact = kind.map { Fact(kind: $0, holder: holder, at: seconds(at), isNamed: holder != Self.own) }
+                await daemon.record([
+                    .sample(
+                        holder: holder, at: seconds(at), purchase: "p", transaction: "t\(at)", source: "store",
+                        fact: fact)
+                ])
+            }
+            await record(.gain, 0)
+            await record(.gain, 100, user)
+            await record(nil, 200)
+            await record(.loss, 300)
+            let resolved = """
+                SELECT string_agg(coalesce(convert_from(envelope, 'UTF8')::jsonb #>> '{data,resolved_user_id}', '-'), ' '
+                    ORDER BY id) FROM (SELECT id, envelope || convert_to('null}}', 'UTF8') AS envelope FROM messages
+                    WHERE transfer IS NULL) AS m
+                """
+            #expect(try ledger.psql(resolved) == "- - jeff jeff")
         }
     }
 }

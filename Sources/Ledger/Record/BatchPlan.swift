@@ -199,12 +199,16 @@ struct BatchPlan {
             id: id, purchase: purchases[id]?.purchase, transaction: holders.newestTransaction[id])
     }
 
-    mutating func passOn(_ index: Int, transfer: (id: Identifier, from: Holder, to: Holder)?) {
+    /// - Parameter state: of its purchase; nil: what is known without the event.
+    mutating func passOn(
+        _ index: Int, transfer: (id: Identifier, from: Holder, to: Holder)?, knowing state: PurchaseState? = nil
+    ) {
         let new = events[index]
         let event = new.event
+        let state = state ?? new.purchase.flatMap { purchases[$0]?.state }
         let statement = MessageEnvelope.Statement(
             type: event.type, eventID: eventID(of: new), eventName: event.name, holder: event.holder,
-            resolvedUserID: event.holder.flatMap { resolved($0, as: event) },
+            resolvedUserID: event.holder.flatMap { user(of: $0, in: state, as: event) },
             transfer: transfer.map { ($0.id.transferID, $0.from, $0.to) })
         let subject = MessageEnvelope.Subject(
             id: new.purchase, purchase: event.purchase, transaction: event.transaction)
@@ -246,6 +250,12 @@ struct BatchPlan {
                 key: key, cause: index, type: type, purchase: subject.id, purchaseKey: subject.purchase?.key,
                 storeTransactionID: subject.transaction?.storeTransactionID, transfer: transfer.id,
                 eventID: key.eventID, envelope: envelope, derivedBody: body))
+    }
+
+    /// - Parameter state: of the event's purchase.
+    private func user(of holder: Holder, in state: PurchaseState?, as event: Event) -> String? {
+        let known = state?.holder(of: holder, at: event.occurredAt) ?? holder
+        return known == holder || known.isAnonymous ? resolved(known, as: event) : known.id
     }
 
     private func resolved(_ holder: Holder, as event: Event) -> String? {
@@ -450,7 +460,9 @@ extension BatchPlan {
             row.state, facts, moves: moves, kind: row.purchase.kind, mayLackName: mayLackName(row.scope.source))
         // The webhook's own statement comes first, unless it is itself one of the two messages of a transfer.
         let isNative = resolution.announced.contains { $0.native != nil }
-        if !facts.isEmpty, !isNative, resolution.isPassedOn { passOn(index, transfer: nil) }
+        if !facts.isEmpty, !isNative, resolution.isPassedOn {
+            passOn(index, transfer: nil, knowing: resolution.state)
+        }
         apply(resolution, purchase: id, index: index)
     }
 

@@ -109,12 +109,8 @@ extension Access {
 }
 
 extension PurchaseState {
-    /// The states that say the same: a daemon of an older version wrote moves as facts, and nameless facts as anybody's
-    /// (`LedgerForm`).
-    fileprivate var forms: [PurchaseState] {
-        let named = withoutNameless()
-        return [self, withoutMoves(), named, named.withoutMoves()]
-    }
+    /// The states that say the same: a daemon of an older version wrote moves as facts (`LedgerForm`).
+    fileprivate var forms: [PurchaseState] { mayLackName ? [self] : [self, withoutMoves()] }
 }
 
 extension Rebuilding.Result {

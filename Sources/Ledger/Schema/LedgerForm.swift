@@ -22,21 +22,15 @@ package enum LedgerForm: Int32, Comparable, Sendable {
     /// Events and messages lie in periods (`PeriodSwitch`). No row looks different, but versions before name a unique
     /// index over messages that is gone then.
     case five = 5
-    /// The state of a purchase whose events may name no account says which facts are nameless (`PurchaseState.bytes`).
-    /// Versions before cannot judge those, and refuse such a state. No table is another: it needs no switch of its own,
-    /// but those before it.
-    case six = 6
 
-    package static let current = LedgerForm.six
+    package static let current = LedgerForm.five
 
     package static func < (left: LedgerForm, right: LedgerForm) -> Bool { left.rawValue < right.rawValue }
 
     /// The form to write in: the newest that every living daemon reads.
     package static func readByAll(on session: borrowing Session) throws(DatabaseError) -> LedgerForm {
-        let switched = LedgerForm(rawValue: try session.run(switched, ()).first ?? 0)
-        let oldest = try oldest(on: session)
-        guard let switched else { return min(oldest, .three) }
-        return switched == .five && oldest >= .six ? .six : switched
+        if let form = LedgerForm(rawValue: try session.run(switched, ()).first ?? 0) { return form }
+        return min(try oldest(on: session), .three)
     }
 
     /// The oldest of the newest forms that the living daemons read.

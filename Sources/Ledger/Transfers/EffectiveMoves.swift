@@ -59,13 +59,12 @@ struct EffectiveMoves {
             known.record(effect.reading, isNaming: false)
         }
         if known.isNaming(move, isEffective: effect != nil) {
-            names.append(HolderName(at: move.at, isGain: true, holder: move.to))
+            names.append(known.name(by: move))
         }
     }
 
     private mutating func resolve(_ fact: NamelessFact) {
-        let name = (known.names + names).filter { $0.at <= fact.at }.max()
-        let holder = name?.holder ?? fact.holder
+        let holder = namedHolder(at: fact.at) ?? fact.holder
         var reading = FactReading(fact.fact(of: holder), kind: .subscription)
         if fact.kind == .loss, let other = self.holder(at: fact), other != holder {
             let register = Register(holder: other, at: fact.at, isOn: false, isTenureFree: fact.isTenureFree)
@@ -84,8 +83,22 @@ struct EffectiveMoves {
         effects.map { Timeline.Change(pair: Timeline.Pair(from: $0.from, to: $0.move.to), at: $0.move.at) }
     }
 
+    /// Whose the facts are that name nobody at a time; nil: nobody is known then.
+    func namedHolder(at time: Timestamp) -> Holder? {
+        if let name = name(at: time) { return name.holder }
+        // The name may be dropped (`PurchaseState.namesMax`).
+        let holder = known.facts.last { $0.kind == .gain && $0.at <= time }?.holder
+        return holder.flatMap { known.isOwn($0) ? nil : $0 }
+    }
+
+    private func name(at time: Timestamp) -> HolderName? {
+        (names.isEmpty ? known.names : (known.names + names).sorted()).last(at: time)
+    }
+
     private func effect(of move: KeptMove) -> Effect? {
         let isLink = known.isLink(move)
+        // Of a purchase with a name of its own it says nothing.
+        if isLink, let name = name(at: move.at), name.kind != .link { return nil }
         guard let from = isLink ? soleHolder(at: move.at) ?? move.from : move.from ?? soleHolder(at: move.at),
             from != move.to
         else { return nil }

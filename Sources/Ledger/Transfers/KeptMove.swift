@@ -62,6 +62,11 @@ extension PurchaseState {
         mayLackName && (isEffective || isLink(move)) && !isOwn(move.to)
     }
 
+    /// Whom a move names.
+    func name(by move: KeptMove) -> HolderName {
+        HolderName(at: move.at, kind: isLink(move) ? .link : .gain, holder: move.to)
+    }
+
     mutating func insert(_ move: KeptMove) {
         let index = moves.firstIndex { $0 >= move } ?? moves.endIndex
         if index == moves.endIndex || moves[index] != move { moves.insert(move, at: index) }
@@ -117,7 +122,7 @@ extension PurchaseState {
             let effect = judged.effects.first { $0.move == move }
             if let effect { record(effect.reading, isNaming: false) }
             if isNaming(move, isEffective: effect != nil) {
-                insert(HolderName(at: move.at, isGain: true, holder: move.to))
+                insert(name(by: move))
             }
         }
         // In the same order as the list that they are taken from.

@@ -162,8 +162,14 @@ struct LineFields {
 
     mutating func name() throws(PurchaseState.Unreadable) -> HolderName {
         let at = try time()
-        let isGain = try isFirst("gain", or: "loss")
-        return HolderName(at: at, isGain: isGain, holder: try holder())
+        let kind: HolderName.Kind
+        switch try word() {
+        case "gain": kind = .gain
+        case "loss": kind = .loss
+        case "link": kind = .link
+        default: throw unreadable("neither a gain, a loss nor a link")
+        }
+        return HolderName(at: at, kind: kind, holder: try holder())
     }
 
     mutating func period() throws(PurchaseState.Unreadable) -> PurchaseState.Period {

@@ -79,17 +79,70 @@ package struct OwnHolder: Sendable, Hashable {
     package internal(set) var since: Timestamp
 }
 
-/// Somebody is named as a holder of the purchase: nameless facts from then on are of that holder.
+/// Somebody is named as a holder of the purchase: nameless facts from then on may be of that holder (`names(after:)`).
 package struct HolderName: Sendable, Hashable, Comparable {
+    /// What names the holder. At one time the last of these counts: a gain says who has the purchase from then on.
+    package enum Kind: Int, Sendable {
+        /// A statement that is about every purchase of an own holder (`PurchaseState.isLink`).
+        case link
+        case loss
+        case gain
+    }
+
     package let at: Timestamp
-    package let isGain: Bool
+    package let kind: Kind
     package let holder: Holder
 
-    /// Orders by time; at one time a gain comes after a loss, because it says who has the purchase from then on.
+    package init(at: Timestamp, kind: Kind, holder: Holder) {
+        self.at = at
+        self.kind = kind
+        self.holder = holder
+    }
+
+    init(_ fact: KeptFact) { self.init(at: fact.at, kind: fact.kind == .gain ? .gain : .loss, holder: fact.holder) }
+
+    init(_ register: Register) {
+        self.init(at: register.at, kind: register.isOn ? .gain : .loss, holder: register.holder)
+    }
+
+    /// Orders by time, then by kind.
     package static func < (left: HolderName, right: HolderName) -> Bool {
         if left.at != right.at { return left.at < right.at }
-        if left.isGain != right.isGain { return right.isGain }
+        if left.kind != right.kind { return left.kind.rawValue < right.kind.rawValue }
         return left.holder < right.holder
+    }
+
+    /// Whether nameless facts are of this holder from now on, after they were of `last`. A purchase that has a name of
+    /// its own is not that of whoever its customer is linked to; and of whom a former holder's late loss is about, the
+    /// purchase was not any more.
+    func names(after last: HolderName?) -> Bool {
+        guard let last else { return true }
+        return switch kind {
+        case .gain: true
+        case .loss: last.kind == .link || last.holder == holder
+        case .link: last.kind == .link
+        }
+    }
+}
+
+extension [HolderName] {
+    /// The one of these, ascending, that nameless facts at a time are given by.
+    func last(at time: Timestamp) -> HolderName? {
+        var last: HolderName?
+        for name in prefix(while: { $0.at <= time }) where name.names(after: last) { last = name }
+        return last
+    }
+
+    /// Without those before a time that change nothing of whose nameless facts are.
+    func dropping(before time: Timestamp) -> [HolderName] {
+        var last: HolderName?
+        return filter { name in
+            if name.at >= time { return true }
+            guard name.names(after: last) else { return false }
+            if let last, last.holder == name.holder, (last.kind == .link) == (name.kind == .link) { return false }
+            last = name
+            return true
+        }
     }
 }
 
@@ -97,19 +150,34 @@ extension PurchaseState {
     /// Whether the holder is one of the purchase's own, that no event names.
     func isOwn(_ holder: Holder) -> Bool { own.contains { $0.holder == holder } }
 
+    /// Whom an event is about that names only this holder: of one of the purchase's own, whoever is named at that time.
+    func holder(of holder: Holder, at time: Timestamp) -> Holder {
+        isOwn(holder) ? EffectiveMoves(self).namedHolder(at: time) ?? holder : holder
+    }
+
     /// Whether the move says who a holder of the purchase's own is. Such a statement is about every purchase of that
     /// holder, also about one that somebody else has at that time.
     func isLink(_ move: KeptMove) -> Bool { move.from.map(isOwn) ?? false }
 
-    /// The fact with the period that tenures are judged by. Of a purchase whose source always names somebody, this is
-    /// the stated one.
-    func reaching(_ fact: KeptFact) -> KeptFact {
-        guard mayLackName, !fact.isRevoked else { return fact }
-        var fact = fact
-        fact.until =
-            isOwn(fact.holder)
-            ? Timestamp(milliseconds: .max) : fact.until.advanced(byMilliseconds: Limits.lateNameMilliseconds)
-        return fact
+    /// Facts, in canonical order, with the periods that tenures are judged by. Of a purchase whose source always names
+    /// somebody, these are the stated ones. What a revocation took back lasts no longer by a further loss.
+    func reaching(_ facts: [KeptFact]) -> [KeptFact] {
+        guard mayLackName else { return facts }
+        var cuts: [Holder: Timestamp] = [:]
+        return facts.map { fact in
+            var fact = fact
+            if fact.isRevoked {
+                cuts[fact.holder] = fact.until
+            } else if fact.kind == .loss, let cut = cuts[fact.holder] {
+                fact.until = cut
+            } else {
+                cuts[fact.holder] = nil
+                fact.until =
+                    isOwn(fact.holder)
+                    ? Timestamp(milliseconds: .max) : fact.until.advanced(byMilliseconds: Limits.lateNameMilliseconds)
+            }
+            return fact
+        }
     }
 
     // MARK: Recording
@@ -118,10 +186,8 @@ extension PurchaseState {
     mutating func expectNameless() {
         if mayLackName { return }
         mayLackName = true
-        for fact in facts { insert(HolderName(at: fact.at, isGain: fact.kind == .gain, holder: fact.holder)) }
-        for register in registers + earlier where register.isTenureFree {
-            insert(HolderName(at: register.at, isGain: register.isOn, holder: register.holder))
-        }
+        for fact in facts { insert(HolderName(fact)) }
+        for register in registers + earlier where register.isTenureFree { insert(HolderName(register)) }
     }
 
     mutating func insert(_ fact: NamelessFact) {
@@ -149,13 +215,13 @@ extension PurchaseState {
 
     // MARK: Compaction
 
-    /// Drops names that no nameless fact can be given by any more: the newest before the horizon stays.
+    /// Drops names that say nothing new, once no other can come between them; then, beyond the limit, all such, and the
+    /// oldest.
     mutating func dropNames() {
         guard !names.isEmpty else { return }
-        if let horizon {
-            let past = names.prefix { $0.at < horizon }.count
-            if past > 1 { names.removeFirst(past - 1) }
-        }
+        if let horizon { names = names.dropping(before: horizon) }
+        if names.count <= Self.namesMax { return }
+        names = names.dropping(before: Timestamp(milliseconds: .max))
         if names.count > Self.namesMax { names.removeFirst(names.count - Self.namesMax) }
     }
 
@@ -163,25 +229,7 @@ extension PurchaseState {
     /// however long ago, and nobody was named since.
     func isUnheard(_ move: KeptMove, before horizon: Timestamp) -> Bool {
         guard let own = own.first(where: { $0.holder == move.from }), move.at < own.since else { return false }
-        let name = HolderName(at: move.at, isGain: true, holder: move.to)
-        return !names.contains { name <= $0 && $0.at < horizon }
-    }
-
-    /// The same knowledge as versions before read it: whose each nameless fact is, and how far each period reaches, by
-    /// what is known now. A name that comes later changes neither any more.
-    func withoutNameless() -> PurchaseState {
-        guard mayLackName else { return self }
-        let timeline = Timeline(self)
-        let access = timeline.access
-        var next = self
-        next.settle(movesMost: 0, namelessMost: 0)
-        next.facts = next.facts.map(next.reaching)
-        for index in next.registers.indices where next.isOwn(next.registers[index].holder) {
-            let isActive = access[next.registers[index].holder]?.isActive ?? false
-            next.registers[index].isOn = next.registers[index].isOn && isActive
-        }
-        (next.mayLackName, next.own, next.names) = (false, [], [])
-        next.settleChanges(timeline)
-        return next
+        let link = HolderName(at: move.at, kind: .link, holder: move.to)
+        return !names.contains { ($0.kind != .link || link <= $0) && $0.at < horizon }
     }
 }

@@ -63,7 +63,8 @@ package struct PurchaseState: Sendable, Equatable {
     package static let namelessMax = 32
     /// Own holders of one purchase: a purchase has one. Beyond it a further one is like a named holder.
     package static let ownMax = 8
-    /// Names kept for one purchase. Beyond it the oldest is dropped.
+    /// Names kept for one purchase. Beyond it the oldest is dropped: older nameless facts are then of whoever was given
+    /// the purchase last, by the kept facts.
     package static let namesMax = 64
     /// Registers of one purchase, one for each holder. Beyond it the oldest without access is dropped, else the oldest.
     package static let registersMax = 256
@@ -251,9 +252,7 @@ extension FactReading {
 
     /// Whom it names.
     var names: [HolderName] {
-        facts.isEmpty
-            ? registers.map { HolderName(at: $0.at, isGain: $0.isOn, holder: $0.holder) }
-            : facts.map { HolderName(at: $0.at, isGain: $0.kind == .gain, holder: $0.holder) }
+        facts.isEmpty ? registers.map { HolderName($0) } : facts.map { HolderName($0) }
     }
 }
 

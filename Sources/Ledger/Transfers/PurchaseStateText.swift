@@ -15,13 +15,12 @@ import Vocabulary
 ///     named    AT  plan|product|subscription
 ///     own       SINCE  HOLDER                       these three only in version 3
 ///     nameless  AT  gain|loss  UNTIL|-  revoked|-  free|tenure  HOLDER
-///     name      AT  gain|loss  HOLDER
+///     name      AT  gain|loss|link  HOLDER
 ///
 /// Lines of other kinds at the end are a newer version's: they are kept as they are. Version 1 has no checksum, no
 /// moves and no earlier statements; it is written while a daemon that reads nothing else lives (`LedgerForm`), with the
-/// moves as facts: that daemon would judge them so. Version 3 is that of a purchase whose events may name no account;
-/// versions of Posthouse that do not know such events refuse it. While one lives, version 2 is written of it, with the
-/// nameless facts as those of the holders that they are given to by then.
+/// moves as facts: that daemon would judge them so. Version 3 is that of a purchase whose events may name no account,
+/// whatever lives beside: versions of Posthouse that refuse it have no kind of source that makes such a purchase.
 ///
 /// A line `told` is an `AnnouncedPair`: NUMBER is its last ordinal. Times are milliseconds since 1970. A holder is
 /// `user:ID` or `anon:ID`; in it a backslash, tab, newline and carriage return are written `\\`, `\t`, `\n`, `\r`, and
@@ -44,11 +43,7 @@ extension PurchaseState {
 
     /// - Parameter form: the newest form that every living daemon reads.
     package func bytes(_ form: LedgerForm) -> [UInt8] {
-        switch form {
-        case .one: return Array("1\n".utf8) + withoutNameless().withoutMoves().lines
-        case .two, .three, .four, .five: return withoutNameless().checkedLines
-        case .six: return checkedLines
-        }
+        form == .one && !mayLackName ? Array("1\n".utf8) + withoutMoves().lines : checkedLines
     }
 
     private var checkedLines: [UInt8] { Self.sealed(version: mayLackName ? 3 : 2, lines) }
@@ -307,7 +302,11 @@ extension LineWriter {
     fileprivate mutating func write(_ name: HolderName) {
         begin("name")
         field(name.at.milliseconds)
-        field(name.isGain ? "gain" : "loss")
+        switch name.kind {
+        case .link: field("link")
+        case .loss: field("loss")
+        case .gain: field("gain")
+        }
         field(name.holder)
         end()
     }

@@ -38,7 +38,7 @@ struct Timeline {
 
     init(_ state: PurchaseState) {
         let moved = EffectiveMoves(state)
-        take(state.mayLackName ? moved.facts.map(state.reaching) : moved.facts)
+        take(state.reaching(moved.facts))
         // A move is a transfer even if an ungranted tenure lies between the two.
         for change in moved.changes where !changes.contains(change) {
             changes.insert(change, at: changes.firstIndex { $0.at > change.at } ?? changes.endIndex)

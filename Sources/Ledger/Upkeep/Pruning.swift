@@ -88,7 +88,7 @@ extension Upkeep {
             let from = after
             let step = try await pool.withSession { session throws(DatabaseError) in
                 try session.run(
-                    PruneStatements.changes, (from, Limits.retryHorizonMilliseconds, Self.pruneStep)
+                    PruneStatements.changes, (from, Limits.retryHorizonMilliseconds, Self.pruneStep, alwaysNaming)
                 ).first
             }
             guard let (last, count) = step, let last else { return }
@@ -139,18 +139,24 @@ enum PruneStatements {
         SELECT max(id), count(*) FROM page
         """)
 
-    /// Takes an id to start after, a least age in milliseconds and a limit; returns the last id and the number of rows
-    /// old enough. Rows come in order of their ids, so none is read after the first that is too young.
-    static let changes = Statement<(Int64, Int64, Int32), (Int64?, Int64)>(
+    /// Takes an id to start after, a least age in milliseconds, a limit and the sources whose events always name
+    /// somebody; returns the last id and the number of rows old enough. Rows come in order of their ids, so none is read
+    /// after the first that is too young. Of other sources the newest link of an anonymous holder stays.
+    static let changes = Statement<(Int64, Int64, Int32, [String]), (Int64?, Int64)>(
         "prune_changes",
         """
         WITH horizon AS (SELECT now() - $2 * interval '1 millisecond' AS at),
-        page AS (SELECT id, received_at, at_ms, applied_through FROM holder_changes WHERE id > $1 ORDER BY id LIMIT $3),
-        past AS (SELECT id, at_ms, applied_through FROM page WHERE received_at < (SELECT at FROM horizon)),
+        page AS (SELECT * FROM holder_changes WHERE id > $1 ORDER BY id LIMIT $3),
+        past AS (SELECT * FROM page WHERE received_at < (SELECT at FROM horizon)),
         gone AS (
             DELETE FROM holder_changes c USING past
             WHERE c.id = past.id AND past.applied_through IS NULL
-                AND past.at_ms < extract(epoch FROM (SELECT at FROM horizon)) * 1000)
+                AND past.at_ms < extract(epoch FROM (SELECT at FROM horizon)) * 1000
+                AND (past.source = ANY ($4) OR past.kind <> 'login' OR past.subject NOT LIKE 'anon:%'
+                    OR EXISTS (SELECT FROM holder_changes n
+                        WHERE n.subject = past.subject AND n.source = past.source AND n.app = past.app
+                          AND n.environment = past.environment AND (n.kind = 'login')
+                          AND (n.at_ms, n.id) > (past.at_ms, past.id))))
         SELECT max(id), count(*) FROM past
         """)
 

@@ -16,16 +16,20 @@ package struct Upkeep: Sendable {
 
     let pool: Pool
     let retention: Retention
+    let alwaysNaming: [String]
     let keptMax: Int32
 
-    package init(pool: Pool, retention: Retention) {
-        self.init(pool: pool, retention: retention, keptMax: Self.keptMax)
+    /// - Parameter alwaysNaming: the names of the sources whose events always name somebody. Of others the newest link of
+    ///   a holder is kept: a purchase that begins years later has no other name.
+    package init(pool: Pool, retention: Retention, alwaysNaming: [String] = []) {
+        self.init(pool: pool, retention: retention, alwaysNaming: alwaysNaming, keptMax: Self.keptMax)
     }
 
     /// - Parameter keptMax: events of a period that are kept beyond its time.
-    init(pool: Pool, retention: Retention, keptMax: Int32) {
+    init(pool: Pool, retention: Retention, alwaysNaming: [String] = [], keptMax: Int32) {
         self.pool = pool
         self.retention = retention
+        self.alwaysNaming = alwaysNaming
         self.keptMax = keptMax
     }
 
