@@ -121,7 +121,7 @@ struct NamelessRecordingTests {
     func pruning() async throws {
         try await TestLedger.run { ledger in
             let daemon = try await ledger.daemon([.named("all")])
-            for (at, user) in [(0, otherUser), (100, user)] {
+            for (at, user) in [(0, otherUser), (100, user)] as [(Int64, Holder)] {
                 await daemon.record([Self.event(.link(Self.own, to: user, at: seconds(at)), "PRODUCTION")])
             }
             try ledger.psql("UPDATE holder_changes SET received_at = now() - interval '22 days'")

@@ -285,18 +285,6 @@ extension Resolution {
     }
 }
 
-extension VoidedTransfer {
-    /// The explanation for a person: why an announced transfer is void.
-    fileprivate var explanation: String {
-        let amount = count == 1 ? "one announced transfer is" : "\(count) announced transfers are"
-        return switch reason {
-        case .thirdHolder(let third): "\(amount) void: a late webhook shows that \(third.storageKey) held it in between"
-        case .revoked: "\(amount) void: a late webhook shows that the old holder's purchase had been revoked before"
-        case .rearranged: "\(amount) void: a late webhook shows another course between these two holders"
-        }
-    }
-}
-
 /// Applies events that state something about holders as a whole to each of their purchases.
 ///
 /// A change is applied where it and a purchase meet for the first time: a new change to the purchases that its subject
