@@ -125,7 +125,8 @@ struct NamelessRecordingTests {
                 await daemon.record([Self.event(.link(Self.own, to: user, at: seconds(at)), "PRODUCTION")])
             }
             try ledger.psql("UPDATE holder_changes SET received_at = now() - interval '22 days'")
-            let retention = Retention(attempts: .seconds(86_400), events: .seconds(86_400), duplicates: .seconds(86_400))
+            let day = Duration.seconds(86_400)
+            let retention = Retention(attempts: day, events: day, duplicates: day)
             try await Upkeep(pool: daemon.pool, retention: retention, alwaysNaming: ["shop"]).prune()
             #expect(try ledger.psql("SELECT string_agg(target, ' ') FROM holder_changes") == user.storageKey)
             let fact = Fact(kind: .gain, holder: Self.own, at: seconds(60 * 24 * Self.hour), isNamed: false)
@@ -156,9 +157,9 @@ struct NamelessRecordingTests {
             await record(nil, 200)
             await record(.loss, 300)
             let resolved = """
-                SELECT string_agg(coalesce(convert_from(envelope, 'UTF8')::jsonb #>> '{data,resolved_user_id}', '-'), ' '
-                    ORDER BY id) FROM (SELECT id, envelope || convert_to('null}}', 'UTF8') AS envelope FROM messages
-                    WHERE transfer IS NULL) AS m
+                SELECT string_agg(coalesce(convert_from(envelope || convert_to('null}}', 'UTF8'), 'UTF8')::jsonb
+                    #>> '{data,resolved_user_id}', '-'), ' ' ORDER BY id)
+                FROM messages WHERE transfer IS NULL
                 """
             #expect(try ledger.psql(resolved) == "- - jeff jeff")
         }

@@ -1,3 +1,5 @@
+import Vocabulary
+
 extension VoidedTransfer {
     /// The explanation for a person: why an announced transfer is void.
     var explanation: String {
