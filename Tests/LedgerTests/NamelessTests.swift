@@ -161,6 +161,77 @@ struct NamelessTests {
         expect([link] + later, numbers: [:], active: [user])
     }
 
+    @Test("A purchase with a name of its own is not that of whoever its customer is linked to")
+    func linkBesideName() {
+        let renewal = Self.nameless(.gain, 900, until: 2_000)
+        let link = PurchaseStatement.link(Self.own, to: otherUser, at: seconds(500))
+        expect([Self.gain(user, 0, until: 1_000), link, renewal], numbers: [:], active: [user])
+        expect(
+            [Self.gain(user, 0, until: 1_000), link, renewal, Self.nameless(.loss, 1_900)], numbers: [:], active: [])
+        // Named after the link, it passes from the one to the other, and stays there.
+        let later = PurchaseStatement.link(Self.own, to: otherUser, at: seconds(1_500))
+        expect(
+            [Self.nameless(.gain, 0, until: 1_000), link, Self.gain(user, 800, until: 2_000), later],
+            numbers: [Pair(from: Self.own, to: otherUser): 1, Pair(from: otherUser, to: user): 1], active: [user],
+            voids: true)
+        // A customer who is somebody else later: the purchase follows.
+        expect(
+            [
+                Self.nameless(.gain, 0, until: 2_000), link, .link(Self.own, to: user, at: seconds(800)),
+                Self.nameless(.gain, 1_900, until: 3_000),
+            ],
+            numbers: [Pair(from: Self.own, to: otherUser): 1, Pair(from: otherUser, to: user): 1], active: [user],
+            voids: true)
+    }
+
+    @Test("A late loss of a former holder does not make later facts that holder's")
+    func formerHolder() {
+        expect(
+            [
+                Self.gain(user, 0, until: 9_000), Self.gain(otherUser, 1_000, until: 9_000), Self.loss(user, 2_000),
+                Self.nameless(.gain, 8_900, until: 20_000),
+            ],
+            numbers: [Pair(from: user, to: otherUser): 1], active: [otherUser])
+    }
+
+    @Test("What a revocation took back lasts no longer by the end that follows it")
+    func endAfterRevocation() {
+        let end = 30 * Self.day
+        expect(
+            [
+                Self.gain(user, 0, until: end), Self.nameless(.loss, 1_000, revoked: true),
+                Self.nameless(.loss, end + 5, until: end), Self.gain(otherUser, end + 3_600),
+            ],
+            numbers: [:], active: [otherUser], voids: true)
+    }
+
+    @Test("More names than are kept: an older fact that names nobody is of whoever had the purchase then")
+    func manyNames() {
+        var state = PurchaseState()
+        func play(_ fact: Fact) -> Resolution {
+            let resolution = TransferResolution.resolve(state, fact, kind: .subscription, mayLackName: true)
+            state = resolution.state
+            return resolution
+        }
+        for day in 0..<40 as Range<Int64> {
+            for holder in [user, otherUser] {
+                let at = day * 3_600 + (holder == user ? 0 : 1_800)
+                _ = play(.activate(holder, seconds(at), until: seconds(100 * Self.day)))
+            }
+        }
+        #expect(state.names.count == PurchaseState.namesMax)
+        #expect(play(Fact(kind: .gain, holder: Self.own, at: seconds(2_000), isNamed: false)).announced.isEmpty)
+        // The same names again and again leave all that says something.
+        var calm = PurchaseState()
+        for day in 0..<200 as Range<Int64> {
+            calm =
+                TransferResolution.resolve(
+                    calm, .activate(user, seconds(day * 3_600)), kind: .subscription, mayLackName: true
+                ).state
+        }
+        #expect(calm.names.first?.at == seconds(0) && calm.names.count <= PurchaseState.namesMax)
+    }
+
     @Test("A hundred years of renewals that name nobody leave a few facts; a name then gets all of them at once")
     func hundredYears() throws {
         var state = PurchaseState()
