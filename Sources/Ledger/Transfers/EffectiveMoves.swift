@@ -86,9 +86,8 @@ struct EffectiveMoves {
     /// Whose the facts are that name nobody at a time; nil: nobody is known then.
     func namedHolder(at time: Timestamp) -> Holder? {
         if let name = name(at: time) { return name.holder }
-        // The name may be dropped (`PurchaseState.namesMax`).
-        let holder = known.facts.last { $0.kind == .gain && $0.at <= time }?.holder
-        return holder.flatMap { known.isOwn($0) ? nil : $0 }
+        // Names before the first may have been dropped.
+        return known.names.count < PurchaseState.namesMax ? nil : known.names.first?.holder
     }
 
     private func name(at time: Timestamp) -> HolderName? {

@@ -63,8 +63,8 @@ package struct PurchaseState: Sendable, Equatable {
     package static let namelessMax = 32
     /// Own holders of one purchase: a purchase has one. Beyond it a further one is like a named holder.
     package static let ownMax = 8
-    /// Names kept for one purchase. Beyond it the oldest is dropped: older nameless facts are then of whoever was given
-    /// the purchase last, by the kept facts.
+    /// Names kept for one purchase. Beyond it the oldest is dropped: older nameless facts are then of the first that is
+    /// kept.
     package static let namesMax = 64
     /// Registers of one purchase, one for each holder. Beyond it the oldest without access is dropped, else the oldest.
     package static let registersMax = 256
