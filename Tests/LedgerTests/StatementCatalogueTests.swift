@@ -164,7 +164,7 @@ struct StatementCatalogueTests {
 
     private static let erasing: [Entry] = [
         Entry(EraseStatements.linked),
-        Entry(EraseStatements.standIns),
+        Entry(EraseStatements.standIns), Entry(EraseStatements.statesOf),
         Entry(EraseStatements.strayEvents), Entry(EraseStatements.purchasesOf), Entry(EraseStatements.eventsOf),
         Entry(EraseStatements.lockEvents),
         Entry(EraseStatements.messagesOf),
