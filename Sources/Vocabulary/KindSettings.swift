@@ -6,6 +6,19 @@ package enum KindSettings: Hashable, Sendable {
     case stripe(StripeSettings)
 }
 
+extension KindSettings {
+    /// The key of the configuration that says whom the webhooks name, and its value; nil: the kind has none. With
+    /// another value the same webhook has another holder.
+    package var naming: (key: String, value: String)? {
+        switch self {
+        case .none: nil
+        case .apple(let settings): ("account_token", settings.accountToken.rawValue)
+        case .googlePlay(let settings): ("account_id", settings.accountID.rawValue)
+        case .stripe(let settings): ("user_key", settings.userKey)
+        }
+    }
+}
+
 /// Whom an id names that the app gave at a purchase: `account_token`, `account_id`.
 package enum AccountNaming: String, Hashable, Sendable, CaseIterable {
     case user

@@ -88,6 +88,8 @@ struct Reloader: Sendable {
 struct Reload {
     /// For the journal and `systemctl status`.
     let summary: String
+    /// What it does to purchases, for the journal.
+    let warnings: [String]
 
     init(
         from old: Configuration, to new: Configuration, started: Configuration, lanes: LaneChanges,
@@ -118,6 +120,7 @@ struct Reload {
         let due = new.dueAtRestart(since: started)
         if !due.isEmpty { parts.append("due at the next restart: \(due.joined(separator: ", "))") }
         summary = parts.joined(separator: "; ")
+        warnings = NamingWarning.lines(from: old.sources, to: new.sources)
     }
 }
 

@@ -439,8 +439,53 @@ struct AppleProofTests {
             let chain = try AppleTestChain()
             let verdict = Self.judge(try chain.body(Self.decoded), adapter, roots: [chain.fingerprint])
             #expect(verdict == .authentic && (1...AppleChainCache.chainsMax).contains(adapter.proof.chains.count))
+            #expect((1...AppleChainCache.chainsMax).contains(adapter.proof.chains.intermediatesCount))
         }
         #expect(adapter.proof.chains.count == 1)
+    }
+
+    /// The root and the intermediate are public: anybody can send them with a leaf of their own.
+    @Test("A forged leaf costs one signature: its intermediate is remembered once it is proven, and the leaf never")
+    func forgedLeaves() throws {
+        let adapter = Apple()
+        for _ in 0..<3 {
+            var forged = try AppleTestChain()
+            forged.intermediate = Self.chain.intermediate
+            forged.root = Self.chain.root
+            #expect(Self.judge(try forged.body(Self.decoded), adapter) == .refused(.brokenChain))
+            #expect(adapter.proof.chains.intermediatesCount == 1 && adapter.proof.chains.count == 0)
+        }
+        #expect(Self.judge(try Self.chain.body(Self.decoded), adapter) == .authentic)
+        #expect(adapter.proof.chains.intermediatesCount == 1 && adapter.proof.chains.count == 1)
+        // What no pinned root has signed is not remembered, nor is what its root signed for another use.
+        var other = try AppleTestChain()
+        other.root = Self.chain.root
+        #expect(Self.judge(try other.body(Self.decoded), adapter) == .refused(.brokenChain))
+        let unfit = try AppleTestChain { $0.intermediateConstraints = .notCertificateAuthority }
+        let verdict = Self.judge(try unfit.body(Self.decoded), adapter, roots: [unfit.fingerprint])
+        #expect(verdict == .refused(.unfitCertificate))
+        #expect(adapter.proof.chains.intermediatesCount == 1)
+    }
+
+    @Test("A remembered intermediate counts with its own root alone")
+    func rememberedIntermediate() throws {
+        let adapter = Apple()
+        #expect(Self.judge(try Self.chain.body(Self.decoded), adapter) == .authentic)
+        let other = try AppleTestChain()
+        var mixed = Self.chain
+        mixed.root = other.root
+        let verdict = Self.judge(try mixed.body(Self.decoded), adapter, roots: [other.fingerprint])
+        #expect(verdict == .refused(.brokenChain) && adapter.proof.chains.intermediatesCount == 1)
+    }
+
+    @Test("A certificate longer than any of Apple's is not parsed")
+    func longCertificate() throws {
+        let strange: ASN1ObjectIdentifier = [1, 3, 6, 1, 4, 1, 55_555, 1]
+        let long = try AppleTestChain {
+            $0.strange = Certificate.Extension(
+                oid: strange, critical: false, value: ArraySlice([UInt8](repeating: 0, count: 4 << 10)))
+        }
+        #expect(try Self.judge(long) == .refused(.malformedCertificate))
     }
 
     @Test("A refusal says what to look at, in its own words", arguments: Authenticity.Refusal.allCases)

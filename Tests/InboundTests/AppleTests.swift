@@ -153,6 +153,17 @@ struct AppleTests {
         Row(
             "DID_FAIL_TO_RENEW", "ENTERED_BILLING_RETRY", .loss, "ON_HOLD", over, data: [("status", "3")],
             until: overAt),
+        // In billing retry Apple takes the period for over, whatever its end says.
+        Row("DID_FAIL_TO_RENEW", "ENTERED_BILLING_RETRY", .loss, "ON_HOLD", data: [("status", "3")]),
+        Row(
+            "DID_FAIL_TO_RENEW", "ENTERED_BILLING_RETRY", .loss, "ON_HOLD", over, data: [("status", "1")],
+            until: overAt),
+        Row(
+            "DID_FAIL_TO_RENEW", "ENTERED_BILLING_RETRY", .loss, "ON_HOLD", over, data: [("status", nil)],
+            until: overAt),
+        // What is paid for still runs: it is lost neither now nor ahead of time.
+        Row("DID_FAIL_TO_RENEW", "ENTERED_BILLING_RETRY", nil, "AUTO_RENEWING", data: [("status", "1")]),
+        Row("DID_FAIL_TO_RENEW", "ENTERED_BILLING_RETRY", nil, nil, data: [("status", nil)]),
         Row("DID_FAIL_TO_RENEW/SOMETHING_NEW", "DID_FAIL_TO_RENEW/SOMETHING_NEW", nil, "AUTO_RENEWING"),
         Row(
             "GRACE_PERIOD_EXPIRED", "GRACE_PERIOD_TERMINATED", .loss, "ON_HOLD", data: [("status", "3")],

@@ -48,6 +48,8 @@ struct StripeCustomerTests {
         #expect(try stripe(Fixtures.subscription("created", fields)).holder == .anonymous("acct_2"))
         let nobody = try stripe(Fixtures.subscription("created", [("customer", nil), ("metadata", "{}")]))
         #expect(nobody.holder == nil && nobody.facts.isEmpty && nobody.purchase?.key == "sub_1")
+        let alone = try stripe(Fixtures.subscription("created", [("customer", nil)]))
+        #expect(alone.holder == .user("ada") && alone.links.isEmpty)
     }
 
     @Test("client_reference_id names the user where it is the configured key, and not elsewhere")
@@ -68,14 +70,15 @@ struct StripeCustomerTests {
         #expect(subscription.holder == .anonymous("cus_1") && subscription.facts.map(\.isNamed) == [false])
     }
 
-    @Test("Another user in a subscription's metadata is a gain of that user, and links nobody")
+    @Test("Another user in a subscription's metadata is a gain of that user, and moves no other purchase")
     func otherUser() throws {
         let event = try stripe(
             Fixtures.subscription(
                 "updated", [("metadata", #"{"user_id":"ben"}"#)], previous: #"{"metadata":{"user_id":"ada"}}"#))
         #expect(event.type == event.name && event.holder == .user("ben"))
         #expect(event.facts.map(\.holder) == [.user("ben")] && event.facts.map(\.kind) == [.gain])
-        #expect(event.facts.map(\.isNamed) == [true] && event.links.isEmpty)
+        #expect(event.facts.map(\.isNamed) == [true] && event.change == nil)
+        #expect(event.links == [HolderLink(anonymousID: "cus_1", userID: "ben")], "who the customer is now")
         // Another user for what is lost, or not paid yet, gets nothing.
         let unpaid = try stripe(
             Fixtures.subscription(

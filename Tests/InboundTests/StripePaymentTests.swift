@@ -15,7 +15,7 @@ struct StripePaymentTests {
 
     // MARK: Invoices
 
-    @Test("A paid cycle is a renewal: the copied metadata name who had it then, the payment names nobody")
+    @Test("A paid cycle is a renewal as of its invoice, of whom the copied metadata name")
     func renewal() throws {
         for body in [Fixtures.invoice("paid"), Fixtures.formerInvoice("paid")] {
             let event = try stripe(body)
@@ -36,10 +36,7 @@ struct StripePaymentTests {
                         status: "AUTO_RENEWING"))
             let until = Fixtures.time(Fixtures.nextEnd)
             #expect(
-                event.facts == [
-                    Fact(kind: .gain, holder: .user("ada"), at: Self.invoicedAt, until: until),
-                    Fact(kind: .gain, holder: Self.customer, at: Self.paidAt, until: until, isNamed: false),
-                ])
+                event.facts == [Fact(kind: .gain, holder: .user("ada"), at: Self.invoicedAt, until: until)])
             #expect(event.links.isEmpty)
         }
     }
@@ -52,11 +49,14 @@ struct StripePaymentTests {
         #expect(
             event.facts == [
                 Fact(
-                    kind: .gain, holder: Self.customer, at: Self.paidAt, until: Fixtures.time(Fixtures.nextEnd),
+                    kind: .gain, holder: Self.customer, at: Self.invoicedAt, until: Fixtures.time(Fixtures.nextEnd),
                     isNamed: false)
             ])
         let timeless = try stripe(Fixtures.invoice("paid", [("created", nil)]))
         #expect(timeless.facts.map(\.isNamed) == [false], "a user of no time is none")
+        #expect(timeless.facts.map(\.at) == [Self.paidAt])
+        let ahead = try stripe(Fixtures.invoice("paid", [("created", "\(Fixtures.at + 9)")]))
+        #expect(ahead.facts.map(\.at) == [Self.paidAt], "no invoice is paid before it is made")
     }
 
     @Test("The metadata of the invoice itself name nobody")
@@ -77,7 +77,7 @@ struct StripePaymentTests {
         let isRenewal = name == "invoice.paid" && reason == "subscription_cycle"
         #expect(event.name == name)
         #expect(event.type == (isRenewal ? "SUBSCRIPTION_RENEWED" : name))
-        #expect(event.facts.count == (isRenewal ? 2 : 0))
+        #expect(event.facts.count == (isRenewal ? 1 : 0))
         #expect((event.transaction != nil) == isRenewal)
         #expect(event.purchase?.key == "sub_1" && event.holder == .user("ada"))
     }
@@ -110,10 +110,38 @@ struct StripePaymentTests {
         let list = #"{"data":[\#(lines.joined(separator: ","))]}"#
         let event = try stripe(Fixtures.invoice("paid", [("lines", list)]))
         #expect(event.type == "SUBSCRIPTION_RENEWED", "the payment is one whatever it pays")
-        let stated: [Timestamp?] = until.map { [Fixtures.time($0), Fixtures.time($0)] } ?? []
+        let stated: [Timestamp?] = until.map { [Fixtures.time($0)] } ?? []
         #expect(event.facts.map(\.until) == stated)
         #expect(event.transaction?.effectiveNextRenewalAt == until.map { Fixtures.time($0) })
         #expect(event.purchase?.plan == (until == nil ? nil : "price_month"))
+    }
+
+    @Test("A payment that comes after the subscription was unpaid or canceled brings nothing back")
+    func afterTheEnd() throws {
+        // The invoice came an hour before either.
+        let payment = try stripe(Fixtures.invoice("paid"))
+        let gain = try #require(payment.facts.first)
+        for (name, status) in [("updated", "unpaid"), ("deleted", "canceled")] {
+            let second = Fixtures.at - 1_800
+            let lost = BodyEdit.edit(
+                Fixtures.subscription(name, [("status", "\"\(status)\"")]), [("created", "\(second)")])
+            let loss = try #require(try stripe(lost).facts.first)
+            #expect(loss.kind == .loss && gain.kind == .gain && gain.at < loss.at && loss.at < Self.paidAt)
+        }
+        // Stripe says itself that the unpaid one is active again.
+        let again = try stripe(Fixtures.subscription("updated", previous: #"{"status":"unpaid"}"#))
+        #expect(again.type == "SUBSCRIPTION_REACTIVATED" && again.facts.map(\.at) == [Self.paidAt])
+    }
+
+    @Test("Who pays for a period that is over renews nothing")
+    func debt() throws {
+        for (end, isOver) in [(Fixtures.at - 1, true), (Fixtures.at, true), (Fixtures.at + 1, false)] {
+            let list = #"{"data":[\#(Fixtures.line(period: (Fixtures.start, end)))]}"#
+            let event = try stripe(Fixtures.invoice("paid", [("lines", list)]))
+            #expect(event.type == (isOver ? "invoice.paid" : "SUBSCRIPTION_RENEWED"), "\(end)")
+            #expect(event.facts.isEmpty == isOver && (event.transaction == nil) == isOver, "\(end)")
+            #expect(event.purchase?.key == "sub_1" && event.holder == .user("ada"))
+        }
     }
 
     // MARK: Checkout sessions
@@ -179,8 +207,26 @@ struct StripePaymentTests {
     func expired() throws {
         let event = try stripe(Fixtures.session("expired", [("payment_status", "\"unpaid\"")]))
         #expect(event.type == "checkout.session.expired" && event.purchase == nil && event.facts.isEmpty)
+        #expect(event.holder == .user("ada") && event.links.isEmpty && event.change == nil)
         let guest = try stripe(Fixtures.session("expired", [("customer", "null"), ("metadata", "{}")]))
         #expect(guest.holder == nil)
+    }
+
+    /// Whoever opens a payment link can name any user in its address.
+    @Test(
+        "Only a session that was completed says who the customer is",
+        arguments: [
+            ("completed", true), ("async_payment_succeeded", true), ("async_payment_failed", false),
+            ("expired", false), ("something_new", false),
+        ], ["payment", "subscription", "setup"])
+    func links(_ session: (String, Bool), _ mode: String) throws {
+        let (name, isLinked) = session
+        let body = Fixtures.session(name, [("mode", "\"\(mode)\"")])
+        let event = try stripe(body)
+        #expect(event.links == (isLinked ? [HolderLink(anonymousID: "cus_1", userID: "ada")] : []))
+        #expect((event.change != nil) == isLinked)
+        let referred = try stripe(body, from: stripeSource(userKey: "client_reference_id"))
+        #expect(referred.links.map(\.userID) == (isLinked ? ["ben"] : []))
     }
 
     @Test("A session of a subscription states no access: it links the customer and names the purchase")
@@ -229,6 +275,31 @@ struct StripePaymentTests {
         let event = try stripe(Fixtures.charge("refunded", fields))
         #expect(event.type == "charge.refunded" && event.holder == Self.customer)
         #expect(event.purchase == nil && event.transaction == nil && event.facts.isEmpty)
+    }
+
+    @Test(
+        "A payment for a subscription is given back without a one-time purchase",
+        arguments: ["Subscription creation", "Subscription update"], [nil, "\"in_2\""] as [String?])
+    func refundOfASubscription(_ description: String, _ invoice: String?) throws {
+        let event = try stripe(
+            Fixtures.charge("refunded", [("description", "\"\(description)\""), ("invoice", invoice)]))
+        #expect(event.type == "charge.refunded" && event.holder == Self.customer)
+        #expect(event.purchase == nil && event.transaction == nil && event.facts.isEmpty)
+    }
+
+    /// A session in mode `payment` may have an invoice, too.
+    @Test(
+        "Any other description is that of a one-time purchase",
+        arguments: [
+            nil, "null", "\"\"", "\"Subscription box\"", "\"subscription update\"", "\"Payment for Invoice\"", "7",
+            "\"\(String(repeating: "x", count: 2_000))\"",
+        ] as [String?])
+    func otherDescriptions(_ description: String?) throws {
+        for invoice in [nil, "null", "\"in_2\""] as [String?] {
+            let event = try stripe(
+                Fixtures.charge("refunded", [("description", description), ("invoice", invoice)]))
+            #expect(event.purchase?.key == "pi_1" && event.facts.map(\.kind) == [.loss])
+        }
     }
 
     static let moneyBack = StripeNames.all.filter { name in

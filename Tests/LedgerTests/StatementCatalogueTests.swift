@@ -53,6 +53,7 @@ struct StatementCatalogueTests {
             Entry(LedgerForm.switched), Entry(SwitchGate.isSettled), Entry(SwitchGate.isFree),
             Entry(QueueFigures.statement), Entry(LedgerContents.hasSchema), Entry(LedgerContents.contents),
             Entry(Pauses.names), Entry(SourceNames.remember), Entry(SourceNames.exists), Entry(SourceNames.vanished),
+            Entry(RecordedHolders.newest),
             Entry(TraceStatements.body),
             Entry(TraceStatements.events), Entry(TraceStatements.messages), Entry(TraceStatements.waiting),
             Entry(TraceStatements.dead), Entry(TraceStatements.attempts), Entry(TraceStatements.holdings),
@@ -164,7 +165,7 @@ struct StatementCatalogueTests {
 
     private static let erasing: [Entry] = [
         Entry(EraseStatements.linked),
-        Entry(EraseStatements.standIns),
+        Entry(EraseStatements.standIns), Entry(EraseStatements.statesOf),
         Entry(EraseStatements.strayEvents), Entry(EraseStatements.purchasesOf), Entry(EraseStatements.eventsOf),
         Entry(EraseStatements.lockEvents),
         Entry(EraseStatements.messagesOf),

@@ -57,6 +57,27 @@ import Vocabulary
         #expect(try relay.database.count("events") == 1 && relay.database.count("quarantine") == 0)
     }
 
+    @Test("check warns of another account_token before it is in force, the journal at the reload")
+    func otherNaming() throws {
+        let store = try Store()
+        let relay = try Relay.running([], sources: [store.source])
+        defer { relay.end() }
+        try store.send("SUBSCRIBED/INITIAL_BUY", Self.ada, to: relay.port)
+        #expect(try relay.database.count("events", where: "holder = 'user:\(Self.ada)'") == 1)
+        #expect(try !relay.command("check", "--config", relay.configuration).errors.contains("account_token"))
+        _ = try relay.reload()
+        var other = store.source
+        other.settings["account_token"] = "\"anonymous\""
+        try relay.configure([], sources: [other])
+        let checked = try relay.command("check", "--config", relay.configuration)
+        #expect(checked.end == .exited(0) && checked.errors.contains("source s: by account_token"), "\(checked.errors)")
+        #expect(!relay.lines.contains { $0.contains("account_token") }, "nothing has changed yet")
+        _ = try relay.reload()
+        #expect(relay.waitForLine("source s: account_token was", "announced as a transfer") != nil)
+        _ = try relay.reload()
+        #expect(relay.lines.count(where: { $0.contains("account_token was") }) == 1, "said once")
+    }
+
     @Test("What is sealed is delivered in clear beside its own bytes; a transfer is standard in either format")
     func formats() throws {
         let (standard, native) = (try Receiver(), try Receiver())

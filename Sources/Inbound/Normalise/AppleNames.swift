@@ -34,7 +34,7 @@ struct AppleName: Hashable {
 /// | DID_CHANGE_RENEWAL_STATUS / AUTO_RENEW_DISABLED | RENEWAL_DISABLED | unchanged until EXPIRED |
 /// | DID_CHANGE_RENEWAL_STATUS / AUTO_RENEW_ENABLED | RENEWAL_ENABLED | gain, while it runs |
 /// | DID_FAIL_TO_RENEW / GRACE_PERIOD | GRACE_PERIOD_STARTED | gain until the grace period ends |
-/// | DID_FAIL_TO_RENEW | ENTERED_BILLING_RETRY: "you can stop providing service" | loss |
+/// | DID_FAIL_TO_RENEW | ENTERED_BILLING_RETRY: "you can stop providing service" | loss, once the period is over |
 /// | GRACE_PERIOD_EXPIRED | GRACE_PERIOD_TERMINATED | loss |
 /// | EXPIRED / any | SUBSCRIPTION_TERMINATED; of a free trial TRIAL_NOT_CONVERTED | loss |
 /// | REFUND of a subscription | SUBSCRIPTION_REFUNDED_REVOKED | by `status`: it may be about a period long past |
@@ -152,8 +152,7 @@ enum AppleNames {
             return EventMeaning("RENEWAL_ENABLED", details.isRunning ? .gain : nil, status: renewing)
         case ("DID_FAIL_TO_RENEW", "GRACE_PERIOD"):
             return EventMeaning("GRACE_PERIOD_STARTED", .gain, status: SharedWords.Status.inGracePeriod)
-        case ("DID_FAIL_TO_RENEW", nil):
-            return EventMeaning("ENTERED_BILLING_RETRY", .loss, status: SharedWords.Status.onHold)
+        case ("DID_FAIL_TO_RENEW", nil): return enteredRetry(details)
         case ("GRACE_PERIOD_EXPIRED", _):
             return EventMeaning("GRACE_PERIOD_TERMINATED", .loss, status: SharedWords.Status.onHold)
         case ("EXPIRED", _):
@@ -170,6 +169,15 @@ enum AppleNames {
         case ("RENEWAL_EXTENDED", _): return EventMeaning("SUBSCRIPTION_DEFERRED", .gain, status: renewing)
         default: return EventMeaning(name.text, status: details.word)
         }
+    }
+
+    /// A renewal may fail up to a day before the paid period ends. While that runs, and the status says so, nothing is
+    /// lost yet. A loss as of the end would be in force at once, and would outlive a recovery that is signed before it.
+    private static func enteredRetry(_ details: Details) -> EventMeaning {
+        let isPaid = details.isRunning && !details.isOver
+        return EventMeaning(
+            "ENTERED_BILLING_RETRY", isPaid ? nil : .loss,
+            status: isPaid ? details.word : SharedWords.Status.onHold)
     }
 
     /// A refund names the refunded transaction, which may be of a past period while a later one is paid: ending access

@@ -10,9 +10,9 @@ package import Vocabulary
 /// |--|--|--|
 /// | subscription | its id; several items are one purchase | `metadata`, else the customer |
 /// | invoice | the subscription's | the copy of the metadata, as of the invoice's `created` |
-/// | checkout session, `subscription` | the subscription's | the metadata name the customer's user |
+/// | checkout session, `subscription` | the subscription's | once completed, the metadata name the customer's user |
 /// | checkout session, `payment` | the payment intent, else the session: one-time | the metadata, as above |
-/// | charge | the payment intent | the customer |
+/// | charge | the payment intent, unless it paid a subscription | the customer |
 /// | customer | none | the metadata name the customer's user |
 ///
 /// The key of the metadata that names the user is configured; with `client_reference_id` it is that member of the
@@ -56,7 +56,7 @@ package struct Stripe: SourceAdapter {
             purchase: stated.purchase,
             transaction: stated.transaction,
             facts: stated.facts,
-            change: stated.links.first.flatMap(Self.change),
+            change: stated.movesPurchases ? stated.links.first.flatMap(Self.change) : nil,
             links: stated.links,
             body: body)
     }

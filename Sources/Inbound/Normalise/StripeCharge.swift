@@ -2,11 +2,17 @@ internal import Vocabulary
 
 /// What a refund states: `charge.refunded`.
 ///
-/// A charge names its payment and, since API version 2025-03-31.basil, no invoice: whether it paid a one-time purchase
-/// or a subscription's invoice, nobody can see in it. Stripe does not end a subscription for a refund. Therefore a
-/// charge that was refunded as a whole states a loss of the one-time purchase that has its payment as key, which a
-/// subscription's payment never is, and keeps its own name: DEACTIVATE is the name only for who knows that purchase.
+/// A charge that was refunded as a whole states a loss of the one-time purchase that has its payment as key. It keeps
+/// its own name: DEACTIVATE is the name only for who knows that purchase.
+///
+/// Stripe does not end a subscription for a refund, so a charge for one states nothing. A charge names no subscription,
+/// and since API version 2025-03-31.basil no invoice; before, the invoice may also be that of a session in mode
+/// `payment`. What tells them apart in every version is the description that Stripe gives to a subscription's payments.
+/// An app can write another one over it: then the loss is of a purchase that nobody ever had.
 enum StripeCharge {
+    /// Of the first payment, and of all others.
+    private static let subscriptionDescriptions = ["Subscription creation", "Subscription update"]
+
     static func statement(of snapshot: StripeSnapshot) throws(Unreadable) -> StripeStatement {
         let charge = snapshot.object
         let intent = try charge.text("payment_intent")
@@ -14,7 +20,7 @@ enum StripeCharge {
         let party = StripeParty(user: nil, anonymousID: customer ?? intent)
         var statement = StripeStatement(type: snapshot.name, holder: party.holder)
         // `refunded` is true only when nothing is left of the amount.
-        guard let intent, charge.flag("refunded") else { return statement }
+        guard let intent, charge.flag("refunded"), !isOfSubscription(charge) else { return statement }
         statement.purchase = Purchase(
             key: intent, kind: .oneTime, store: SharedWords.stripe, product: nil, plan: nil, subscriptionID: nil)
         statement.transaction = Transaction(
@@ -23,5 +29,11 @@ enum StripeCharge {
         let fact = party.fact(.loss, at: snapshot.createdAt.ranked(.end), until: nil, isRevoked: true)
         if let fact { statement.facts = [fact] }
         return statement
+    }
+
+    /// A description too long for an id is another one.
+    private static func isOfSubscription(_ charge: BodyFields) -> Bool {
+        guard let description = try? charge.text("description") else { return false }
+        return subscriptionDescriptions.contains { description.hasSameBytes(as: $0) }
     }
 }

@@ -13,6 +13,7 @@ enum StripeCustomer {
         let isStated = snapshot.previous == nil || snapshot.hasNewUser
         if snapshot.name != StripeNames.customerDeleted, isStated, let user, let customer {
             statement.links = [HolderLink(anonymousID: customer, userID: user)]
+            statement.movesPurchases = true
         }
         return statement
     }

@@ -3,7 +3,8 @@ internal import Vocabulary
 /// What an event about a checkout session states: `checkout.session.…`.
 ///
 /// A session in mode `payment` is a one-time purchase. In mode `subscription` the subscription's own events tell what
-/// happens; in both the session says which user the customer is.
+/// happens; in both a session that was completed says which user the customer is. One that was abandoned, or whose
+/// payment failed, says it of nobody: whoever opened it may have named any user.
 struct StripeSession {
     private let snapshot: StripeSnapshot
     private let id: String?
@@ -28,7 +29,10 @@ struct StripeSession {
         let isBought = if purchase?.kind == .oneTime { try isPaid() } else { false }
         let meaning = isBought ? EventMeaning("PURCHASE_VALIDATED", .gain) : EventMeaning(snapshot.name)
         var statement = StripeStatement(type: meaning.type, holder: party.holder, purchase: purchase)
-        if let user, let customer { statement.links = [HolderLink(anonymousID: customer, userID: user)] }
+        if isCompleted, let user, let customer {
+            statement.links = [HolderLink(anonymousID: customer, userID: user)]
+            statement.movesPurchases = true
+        }
         guard isBought, let purchase else { return statement }
         statement.transaction = Transaction(
             storeTransactionID: purchase.key, storeOriginalTransactionID: nil, purchasedAt: snapshot.createdAt,
@@ -55,6 +59,10 @@ struct StripeSession {
         return Purchase(
             key: key, kind: kind, store: SharedWords.stripe, product: nil, plan: nil,
             subscriptionID: kind == .subscription ? key : nil)
+    }
+
+    private var isCompleted: Bool {
+        snapshot.name == StripeNames.sessionCompleted || snapshot.name == StripeNames.sessionPaidLater
     }
 
     /// Whether the money came: with some methods of payment days after the session.

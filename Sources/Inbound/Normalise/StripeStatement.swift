@@ -9,4 +9,6 @@ struct StripeStatement {
     var transaction: Transaction?
     var facts: [Fact] = []
     var links: [HolderLink] = []
+    /// Whether the links are about every purchase of the customer, and not only what is known of who it is.
+    var movesPurchases = false
 }

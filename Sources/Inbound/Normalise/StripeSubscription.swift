@@ -26,6 +26,10 @@ struct StripeSubscription {
         let details = try details()
         let meaning = StripeNames.meaning(of: snapshot.name, details)
         var statement = StripeStatement(type: meaning.type, holder: party.holder)
+        // Who the customer is. Its other subscriptions may be of other users, so this moves none of them.
+        if let user = party.user, let customer = party.anonymousID {
+            statement.links = [HolderLink(anonymousID: customer, userID: user)]
+        }
         guard let id = try fields.text("id") else { return statement }
         statement.purchase = Purchase(
             key: id, kind: .subscription, store: SharedWords.stripe, product: prices.first?.product,

@@ -15,6 +15,8 @@ struct AppleProof: Sendable {
     private static let algorithm = "ES256"
     /// Leaf, intermediate, root.
     private static let certificatesCount = 3
+    /// Bytes of one certificate; Apple's have some 1,200. What anybody may send is not parsed beyond it.
+    private static let certificateBytesMax = 4 << 10
     /// The members of which a payload has one, and which name the app.
     private static let subjects = ["data", "summary", "appData", externalPurchase]
     /// The only one without an environment of its own.
@@ -65,7 +67,9 @@ struct AppleProof: Sendable {
         let texts = (try? header.texts("x5c")) ?? []
         // Base64 of the usual alphabet with padding, unlike the rest of a JWS (RFC 7515 section 4.1.6).
         let certificates = texts.compactMap { Base64.decode($0) }
-        guard certificates.count == Self.certificatesCount else { throw Refusal.malformedCertificate }
+        guard certificates.count == Self.certificatesCount,
+            certificates.allSatisfy({ $0.count <= Self.certificateBytesMax })
+        else { throw Refusal.malformedCertificate }
         return try chains.chain(
             leaf: certificates[0], intermediate: certificates[1], root: certificates[2], roots: roots)
     }

@@ -119,14 +119,7 @@ extension Erasure {
     private func read(
         _ row: RecordTables.PurchaseRow, _ company: EraseStatements.Company
     ) throws(DatabaseError) -> Reading {
-        let state: PurchaseState
-        do throws(PurchaseState.Unreadable) {
-            state = try PurchaseState(bytes: row.state)
-        } catch {
-            let id = row.id.hex
-            throw .protocolViolation(
-                reason: "the state of purchase \(id) cannot be read: \(error); posthouse repair \(id) rebuilds it")
-        }
+        let state = try Self.state(row.state, of: row.id)
         let erased = Set(holders)
         let key = ids.renaming(key: row.key)
         let isNamed =

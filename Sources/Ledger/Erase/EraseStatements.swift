@@ -43,6 +43,23 @@ enum EraseStatements {
         UNION SELECT install FROM install_identities WHERE identity = $1 AND ($2 IS NULL OR source = $2)
         """)
 
+    struct HeldState {
+        let id: Identifier
+        let state: [UInt8]
+    }
+
+    /// The purchases that holders have or had, and those of their events that no entitlement leads to, ascending, after
+    /// $3.
+    static let statesOf = Statement<([String], String?, Identifier, Int32), HeldState>(
+        "erase_states_of",
+        """
+        SELECT p.id, p.state FROM purchases p
+        WHERE p.id IN (SELECT purchase FROM entitlements WHERE holder = ANY ($1)
+                       UNION SELECT purchase FROM events WHERE holder = ANY ($1) AND stray AND purchase IS NOT NULL)
+            AND ($2 IS NULL OR p.source = $2) AND p.id > $3
+        ORDER BY p.id LIMIT $4
+        """, row: HeldState.init)
+
     static let standIns = Statement<[String], String>(
         "erase_stand_ins",
         """

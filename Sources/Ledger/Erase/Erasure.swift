@@ -49,8 +49,8 @@ package struct Erasure: Sendable {
     let source: String?
     let isDry: Bool
 
-    /// The holders to erase: the requested one, first, and its known anonymous ids. A UUID is one in capital letters,
-    /// too.
+    /// The holders to erase: the requested one, first, its known anonymous ids, and the holders of purchases' own that
+    /// are nobody else. A UUID is one in capital letters, too.
     package var holders: [Holder] { ids.map(\.holder) }
 
     var storageKeys: [String] { ids.map(\.holder.storageKey) }
@@ -67,6 +67,7 @@ package struct Erasure: Sendable {
                 let linked = try session.run(EraseStatements.linked, (user.id, source)).sorted().map(Holder.anonymous)
                 holders += linked.filter { !holders.contains($0) }
             }
+            holders += try ownHolders(of: holders, source: source, on: session)
             let hashes = try session.run(EraseStatements.standIns, holders.map(\.storageKey))
             let ids = zip(holders, hashes).map {
                 ErasedID(holder: $0, standIn: .anonymous("\(ErasedID.replacement)-\($1.prefix(16))"))

@@ -12,9 +12,10 @@ struct CheckCommand: AsyncParsableCommand {
         commandName: "check", abstract: "Check the configuration; print every error at once.",
         discussion: """
             Where the database answers, it also warns of sources that have events there under a name that the file
-            does not have any more, and of settings of an own PostgreSQL that cost much. As root it also warns of
-            credentials that the unit does not hand over and of files that the daemon's user cannot read. Exits 0 if the daemon could
-            run by it (warnings allowed), 78 if not.
+            does not have any more, of a changed account_token, account_id or user_key, by which the newest webhooks
+            would name others, and of settings of an own PostgreSQL that cost much. As root it also warns of credentials
+            that the unit does not hand over and of files that the daemon's user cannot read. Exits 0 if the daemon
+            could run by it (warnings allowed), 78 if not.
             """)
 
     @OptionGroup var file: ConfigurationOption
@@ -65,13 +66,17 @@ struct CheckCommand: AsyncParsableCommand {
         guard let settings = try? DatabaseAccess.forCommand(configuration) else { return [] }
         let names = configuration.sources.map(\.name)
         let isOwn = !configuration.database.usesPrivateCluster
+        let naming = configuration.sources.filter { $0.settings.naming != nil }
         let found = try? await DatabaseAccess.withPool(settings) { pool in
             (
                 vanished: try await SourceNames.vanished(besides: names, in: pool),
-                advice: isOwn ? try await ServerAdvice.lines(in: pool) : []
+                advice: isOwn ? try await ServerAdvice.lines(in: pool) : [],
+                // Before an upgrade the database may lack what this version reads.
+                recorded: (try? await RecordedHolders.newest(of: naming.map(\.name), in: pool)) ?? []
             )
         }
         return (found?.vanished ?? []).map(vanishedSourceWarning)
+            + NamingWarning.lines(of: naming, recorded: found?.recorded ?? [])
             + (found?.advice ?? []).map { "the database has \($0)" }
     }
 

@@ -70,6 +70,7 @@ extension ServeCommand {
         case .success(let prepared):
             let reload = await relay.reloader.adopt(prepared)
             relay.observe(.reloaded(changes: reload.summary))
+            for warning in reload.warnings { relay.observe(.warning(warning)) }
             return "serving \(relay.listens); reloaded: \(reload.summary)"
         case .failure(let refusal):
             relay.observe(.reloadRefused(reason: refusal.reason))

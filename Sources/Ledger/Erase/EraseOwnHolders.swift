@@ -1,0 +1,60 @@
+import Postgres
+import Vocabulary
+
+/// Holders of purchases' own that are the person: webhooks that name nobody are stored under them (Domain.md, "Nameless
+/// facts").
+///
+/// Such a holder is the person if no purchase that it has, or had, names anybody else. A customer of a store who bought
+/// for two users is neither, and the purchase that two users had in turn is both's: webhooks under those stay, because
+/// what they state is somebody else's, too.
+extension Erasure {
+    /// - Parameters:
+    ///   - holders: the person, as far as known.
+    ///   - source: nil: all sources.
+    /// - Returns: those that are not among `holders`, in their order.
+    static func ownHolders(
+        of holders: [Holder], source: String?, on session: borrowing Session
+    ) throws(DatabaseError) -> [Holder] {
+        let person = Set(holders)
+        var own: Set<Holder> = []
+        try forEachState(of: holders, source: source, on: session) { state in
+            if state.namesNobody(besides: person) { own.formUnion(state.own.map(\.holder)) }
+        }
+        own.subtract(person)
+        if own.isEmpty { return [] }
+        try forEachState(of: own.sorted(), source: source, on: session) { state in
+            if !state.namesNobody(besides: person) { own.subtract(state.own.map(\.holder)) }
+        }
+        return own.sorted()
+    }
+
+    /// Reads the purchases that entitlements and events lead to from the holders, a page at a time.
+    private static func forEachState(
+        of holders: [Holder], source: String?, on session: borrowing Session, _ take: (PurchaseState) -> Void
+    ) throws(DatabaseError) {
+        var after: Identifier? = Identifier(high: 0, low: 0)
+        while let last = after {
+            let page = try session.run(
+                EraseStatements.statesOf, (holders.map(\.storageKey), source, last, stepMax))
+            for held in page { take(try state(held.state, of: held.id)) }
+            after = page.count < Int(stepMax) ? nil : page.last?.id
+        }
+    }
+
+    static func state(_ bytes: [UInt8], of purchase: Identifier) throws(DatabaseError) -> PurchaseState {
+        do throws(PurchaseState.Unreadable) {
+            return try PurchaseState(bytes: bytes)
+        } catch {
+            let id = purchase.hex
+            throw .protocolViolation(
+                reason: "the state of purchase \(id) cannot be read: \(error); posthouse repair \(id) rebuilds it")
+        }
+    }
+}
+
+extension PurchaseState {
+    /// Whether everybody whom anything names as a holder is one of `person`.
+    fileprivate func namesNobody(besides person: Set<Holder>) -> Bool {
+        holders.subtracting(own.map(\.holder)).isSubset(of: person)
+    }
+}

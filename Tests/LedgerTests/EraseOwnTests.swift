@@ -1,0 +1,109 @@
+import Postgres
+import TestSupport
+import Testing
+import Vocabulary
+
+@testable import Ledger
+
+/// Webhooks that name nobody, when a person is erased of whose purchase they are. Oracle: psql.
+@Suite("Erasing what came under a purchase's own holder", .serialized)
+struct EraseOwnTests {
+    private static let own = Holder.anonymous("cus_77aa")
+    private static let jeff = Holder.user("jeff-9f3c")
+    private static let ann = Holder.user("ann-2b1d")
+
+    /// A webhook that names `holder`; nil: nobody, and so the purchase's own holder.
+    private static func event(
+        _ kind: Fact.Kind, _ holder: Holder?, of purchase: String, at: Int64, source: String = "store"
+    ) -> Event {
+        let fact = Fact(
+            kind: kind, holder: holder ?? own, at: seconds(at), until: seconds(1_000_000), isNamed: holder != nil)
+        return .sample(
+            kind == .gain ? "RENEWED" : "EXPIRED", holder: fact.holder, at: fact.at, purchase: purchase,
+            transaction: "t-\(purchase)", source: source, fact: fact)
+    }
+
+    private static func erase(
+        _ events: [Event], in ledger: TestLedger, source: String? = nil
+    ) async throws -> (erasure: Erasure, done: Erasure.Tally) {
+        let daemon = try await ledger.daemon([.named("all")])
+        for event in events { await daemon.record([event]) }
+        let dry = try await Erasure.start(jeff, source: source, isDry: true, in: daemon.pool)
+        let found = try await dry.run(in: daemon.pool) { _ in }
+        let erasure = try await Erasure.start(jeff, source: source, isDry: false, in: daemon.pool)
+        let done = try await erasure.run(in: daemon.pool) { _ in }
+        let left = try await erasure.proof.run(in: daemon.pool) { _ in }
+        #expect(left.total == 0, "\(left)")
+        #expect(found.events == done.events && found.purchases == done.purchases)
+        return (erasure, done)
+    }
+
+    private static func holders(_ ledger: TestLedger) throws -> String {
+        try ledger.psql("SELECT string_agg(holder, ' ' ORDER BY id) FROM events WHERE source <> 'posthouse'")
+    }
+
+    @Test("A loss that names nobody goes with the only user of its purchase, before or after the name")
+    func alone() async throws {
+        for order in [[0, 1], [1, 0]] {
+            try await TestLedger.run { ledger in
+                let events = [
+                    Self.event(.gain, Self.jeff, of: "a", at: 100), Self.event(.loss, nil, of: "a", at: 200),
+                ]
+                let (erasure, done) = try await Self.erase(order.map { events[$0] }, in: ledger)
+                #expect(erasure.holders == [Self.jeff, Self.own])
+                #expect(done.events == 2 && done.purchases == 1)
+                #expect(try Self.holders(ledger) == "")
+                #expect(try ledger.psql("SELECT count(*) FROM purchases") == "0")
+            }
+        }
+    }
+
+    @Test("All purchases of a customer who is this user alone go, also one that names nobody")
+    func customer() async throws {
+        try await TestLedger.run { ledger in
+            let (erasure, done) = try await Self.erase(
+                [
+                    Self.event(.gain, Self.jeff, of: "a", at: 100), Self.event(.gain, nil, of: "a", at: 200),
+                    Self.event(.gain, nil, of: "b", at: 300),
+                ], in: ledger)
+            #expect(erasure.holders.contains(Self.own) && done.events == 3 && done.purchases == 2)
+            #expect(try Self.holders(ledger) == "")
+        }
+    }
+
+    @Test("What another user has, or had, of the same customer stays under the customer")
+    func shared() async throws {
+        try await TestLedger.run { ledger in
+            let (erasure, _) = try await Self.erase(
+                [
+                    Self.event(.gain, Self.jeff, of: "a", at: 100), Self.event(.gain, nil, of: "a", at: 200),
+                    Self.event(.gain, Self.ann, of: "b", at: 300), Self.event(.loss, nil, of: "b", at: 400),
+                ], in: ledger)
+            #expect(erasure.holders == [Self.jeff])
+            #expect(try Self.holders(ledger) == "\(Self.own.storageKey) \(Self.ann.storageKey) \(Self.own.storageKey)")
+        }
+        try await TestLedger.run { ledger in
+            let (erasure, _) = try await Self.erase(
+                [
+                    Self.event(.gain, Self.jeff, of: "a", at: 100), Self.event(.gain, Self.ann, of: "a", at: 200),
+                    Self.event(.loss, nil, of: "a", at: 300),
+                ], in: ledger)
+            #expect(erasure.holders == [Self.jeff])
+            #expect(try Self.holders(ledger) == "\(Self.ann.storageKey) \(Self.own.storageKey)")
+        }
+    }
+
+    @Test("Of one source alone, what came under an own holder of another stays")
+    func oneSource() async throws {
+        try await TestLedger.run { ledger in
+            let (erasure, done) = try await Self.erase(
+                [
+                    Self.event(.gain, Self.jeff, of: "a", at: 100),
+                    Self.event(.gain, Self.jeff, of: "b", at: 100, source: "shop"),
+                    Self.event(.loss, nil, of: "a", at: 200),
+                ], in: ledger, source: "shop")
+            #expect(erasure.holders == [Self.jeff] && done.events == 1)
+            #expect(try Self.holders(ledger) == "\(Self.jeff.storageKey) \(Self.own.storageKey)")
+        }
+    }
+}
