@@ -27,10 +27,12 @@ package struct Fact: Hashable, Sendable {
     /// False: the event names no account, and `holder` is an anonymous one of the purchase's own. The fact is that of
     /// whoever was named last at or before it; only while nobody is, that of `holder`.
     package let isNamed: Bool
+    /// Whether the app gave the own holder (an install's token), and not the store: such a one goes before the others.
+    package let isGiven: Bool
 
     package init(
         kind: Kind, holder: Holder, counterpart: Holder? = nil, at: Timestamp, until: Timestamp? = nil,
-        isRevoked: Bool = false, isFamilyShared: Bool = false, isNamed: Bool = true
+        isRevoked: Bool = false, isFamilyShared: Bool = false, isNamed: Bool = true, isGiven: Bool = false
     ) {
         self.kind = kind
         self.holder = holder
@@ -40,6 +42,7 @@ package struct Fact: Hashable, Sendable {
         self.isRevoked = isRevoked
         self.isFamilyShared = isFamilyShared
         self.isNamed = isNamed
+        self.isGiven = isGiven && !isNamed
     }
 }
 

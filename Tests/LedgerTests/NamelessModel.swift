@@ -44,6 +44,7 @@ struct NamelessModel {
 
     private var names: [(at: Int64, by: Naming, holder: Holder)] = []
     private var own: [Holder: Int64] = [:]
+    private var given: Set<Holder> = []
     private var moved: [(pair: Pair, at: Int64)] = []
     private let isOneTime: Bool
     /// Whether a source that always names somebody could have stated all of it.
@@ -58,6 +59,7 @@ struct NamelessModel {
         for case .fact(let fact) in all { facts.append(fact) }
         for fact in facts where !fact.isNamed {
             own[fact.holder] = min(own[fact.holder] ?? .max, fact.at.milliseconds)
+            if fact.isGiven { given.insert(fact.holder) }
         }
         isPlain = !isStore && own.isEmpty
         for fact in facts where fact.isNamed {
@@ -77,8 +79,11 @@ struct NamelessModel {
             for case .link(_, let to, let at) in here.links.sorted(by: { Self.target($0) < Self.target($1) }) {
                 link(to, at.milliseconds)
             }
-            // A gain comes before a loss of its time.
-            for fact in here.facts.sorted(by: { ($0.kind == .gain ? 0 : 1) < ($1.kind == .gain ? 0 : 1) }) {
+            // Of one holder a gain comes before a loss of its time.
+            for fact in here.facts.sorted(by: {
+                ($0.holder, $0.isRevoked ? 1 : 0, $0.kind == .gain ? 0 : 1)
+                    < ($1.holder, $1.isRevoked ? 1 : 0, $1.kind == .gain ? 0 : 1)
+            }) {
                 give(fact)
             }
         }
@@ -97,11 +102,18 @@ struct NamelessModel {
 
     private mutating func give(_ fact: Fact) {
         let at = fact.at.milliseconds
-        let holder = named(at: at) ?? fact.holder
+        let holder = named(at: at) ?? self.given(for: fact) ?? fact.holder
         // Whoever has it loses it, too.
         let other = fact.kind == .loss ? has(at: at) : nil
         state(fact, of: holder)
         if let other, other != holder { words.append(Word(holder: other, at: at, isOn: false)) }
+    }
+
+    /// Of the holders that the app gave the one that had it last, for a fact that lacks them.
+    private func given(for fact: Fact) -> Holder? {
+        if given.contains(fact.holder) { return nil }
+        return statements.filter { $0.isGain && $0.at <= fact.at.milliseconds && given.contains($0.holder) }
+            .max { ($0.at, $0.holder) < ($1.at, $1.holder) }?.holder
     }
 
     /// The last who was given it by name, or who lost it by name while nobody else had been given it by name; only if

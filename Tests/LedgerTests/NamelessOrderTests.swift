@@ -22,6 +22,14 @@ struct NamelessOrderTests {
                 isNamed: false))
     }
 
+    /// Of an install's own token.
+    private static func given(_ id: String, _ at: Int64, until: Int64) -> PurchaseStatement {
+        .fact(
+            Fact(
+                kind: .gain, holder: .anonymous(id), at: seconds(at), until: seconds(until), isNamed: false,
+                isGiven: true))
+    }
+
     private static func named(
         _ kind: Fact.Kind, _ holder: Holder, _ at: Int64, until: Int64? = nil, revoked: Bool = false
     ) -> PurchaseStatement {
@@ -39,6 +47,8 @@ struct NamelessOrderTests {
         { named(.gain, otherUser, $0, until: $0 + day) },
         { named(.loss, user, $0, until: $0 - 5) },
         { named(.loss, otherUser, $0, revoked: true) },
+        { given("install-1", $0, until: $0 + day) },
+        { .link(.anonymous("install-1"), to: otherUser, at: seconds($0)) },
         { .link(own, to: user, at: seconds($0)) },
         { .link(own, to: otherUser, at: seconds($0)) },
     ]

@@ -184,6 +184,26 @@ struct NamelessTests {
             voids: true)
     }
 
+    @Test("An install's token names the holder until somebody is linked to it, and takes nothing back then")
+    func givenToken() {
+        let token = Holder.anonymous("install-1")
+        func renewal(_ at: Int64, _ until: Int64) -> PurchaseStatement {
+            .fact(
+                Fact(
+                    kind: .gain, holder: token, at: seconds(at), until: seconds(until), isNamed: false, isGiven: true))
+        }
+        let link = PurchaseStatement.link(token, to: user, at: seconds(500))
+        let toUser = [Pair(from: token, to: user): 1]
+        expect([renewal(0, 1_000), link, renewal(990, 2_000)], numbers: toUser, active: [user])
+        // The store has lost it: the purchase is still that of the token, or of whoever is linked to it.
+        let lost = Self.nameless(.gain, 990, until: 2_000)
+        expect([renewal(0, 1_000), lost], numbers: [:], active: [token])
+        expect([renewal(0, 1_000), link, lost, Self.nameless(.loss, 1_500)], numbers: toUser, active: [])
+        // It came late.
+        let start = Self.nameless(.gain, 0, until: 1_000)
+        expect([start, renewal(990, 2_000)], numbers: [Pair(from: Self.own, to: token): 1], active: [token])
+    }
+
     @Test("A late loss of a former holder does not make later facts that holder's")
     func formerHolder() {
         expect(

@@ -31,7 +31,7 @@ struct NamelessTextTests {
             fact\t2000\tgain\t900000\t-\tuser:jeff
             register\t2000\ton\ttenure\tuser:jeff
             told\t1\t0\t0\t0\t\tanon:o-1\tuser:jeff
-            own\t1000\tanon:o-1
+            own\t1000\t-\tanon:o-1
             nameless\t1000\tgain\t900000\t-\ttenure\tanon:o-1
             nameless\t3000\tloss\t-\t-\ttenure\tanon:o-1
             name\t2000\tgain\tuser:jeff
@@ -59,9 +59,9 @@ struct NamelessTextTests {
     func strict() {
         let holder = "anon:a"
         let cases = [
-            "own\t1\t\(holder)\nown\t1\t\(holder)\n", "nameless\t1\tgain\t-\t-\tboth\t\(holder)\n",
+            "own\t1\t-\t\(holder)\nown\t1\t-\t\(holder)\n", "own\t1\tno\t\(holder)\n", "nameless\t1\tgain\t-\t-\tboth\t\(holder)\n",
             "nameless\t2\tgain\t-\t-\tfree\t\(holder)\nnameless\t1\tgain\t-\t-\tfree\t\(holder)\n",
-            "name\t1\tgain\tuser:u\nname\t1\tgain\tuser:u\n", "name\t1\tgain\tuser:u\nown\t1\t\(holder)\n",
+            "name\t1\tgain\tuser:u\nname\t1\tgain\tuser:u\n", "name\t1\tgain\tuser:u\nown\t1\t-\t\(holder)\n",
             "own\t1\n", "name\t1\tboth\tuser:u\n", "name\t1\tgain\tuser:u\nname\t1\tlink\tuser:u\n",
         ]
         for lines in cases {

@@ -67,20 +67,19 @@ package struct Apple: SourceAdapter {
             renews: try renewal.text("autoRenewStatus").map { $0 == "1" })
         let meaning = AppleNames.meaning(of: name, details)
         let purchase = try purchase(in: transaction, details)
-        let held = holder(in: transaction, purchase, source)
+        let holder = purchase.map { holder(in: transaction, $0, source) }
         return Event(
             scope: try scope(in: fields, source: source),
             vendorEventID: try fields.text("notificationUUID"),
             name: name.text,
             type: meaning.type,
-            holder: held.holder,
+            holder: holder,
             occurredAt: occurredAt,
             isTimeRepeated: true,
             purchase: purchase,
             transaction: try stated(transaction, details, end: end, status: meaning.status),
             mayConvertTrial: meaning.type == AppleNames.renewed,
-            facts: purchase == nil
-                ? [] : facts(meaning, in: transaction, held.holder, isNamed: held.isNamed, at: occurredAt, until: end),
+            facts: facts(meaning, in: transaction, purchase, holder, at: occurredAt, until: end),
             decoded: document.bytes,
             body: body)
     }
@@ -176,29 +175,24 @@ package struct Apple: SourceAdapter {
 
     // MARK: Holders
 
-    /// Nil where there is no purchase.
-    private func holder(
-        in transaction: BodyFields, _ purchase: Purchase?, _ source: Source
-    ) -> (holder: Holder?, isNamed: Bool) {
-        guard let purchase else { return (nil, false) }
+    private func holder(in transaction: BodyFields, _ purchase: Purchase, _ source: Source) -> Holder {
         // What is no UUID is no token, however long it is.
         let text = try? transaction.text("appAccountToken")
-        guard let token = AppleNames.accountToken(text) else { return (.anonymous(purchase.key), false) }
-        if case .apple(let settings) = source.settings, settings.accountToken == .anonymous {
-            return (.anonymous(token), true)
-        }
-        return (.user(token), true)
+        guard let token = AppleNames.accountToken(text) else { return .anonymous(purchase.key) }
+        if case .apple(let settings) = source.settings, settings.accountToken == .anonymous { return .anonymous(token) }
+        return .user(token)
     }
 
     private func facts(
-        _ meaning: EventMeaning, in transaction: BodyFields, _ holder: Holder?, isNamed: Bool,
+        _ meaning: EventMeaning, in transaction: BodyFields, _ purchase: Purchase?, _ holder: Holder?,
         at occurredAt: Timestamp, until end: Timestamp?
     ) -> [Fact] {
-        guard let kind = meaning.fact, let holder else { return [] }
+        guard let kind = meaning.fact, let purchase, let holder else { return [] }
         let ownership = try? transaction.text("inAppOwnershipType")
         let fact = Fact(
             kind: kind, holder: holder, at: occurredAt, until: end, isRevoked: meaning.isRevoked,
-            isFamilyShared: ownership == "FAMILY_SHARED", isNamed: isNamed)
+            isFamilyShared: ownership == "FAMILY_SHARED", isNamed: !holder.isAnonymous,
+            isGiven: holder.isAnonymous && holder != .anonymous(purchase.key))
         return [fact]
     }
 }

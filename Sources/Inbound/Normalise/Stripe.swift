@@ -53,6 +53,8 @@ package struct Stripe: SourceAdapter {
             occurredAt: snapshot.createdAt,
             // An event is one object of Stripe's API: every attempt and every endpoint shows the same `created`.
             isTimeRepeated: true,
+            // Within a second as its facts are.
+            asOf: stated.facts.first?.at,
             purchase: stated.purchase,
             transaction: stated.transaction,
             facts: stated.facts,

@@ -236,8 +236,8 @@ extension PurchaseState {
     }
 
     /// Returns the same state with holders whom nobody knows: who held the purchase in between still decides who holds
-    /// it now, and announced transfers are not announced again. Whoever is erased again gets the same name as before; states
-    /// that become one are merged by the rules of recording.
+    /// it now, and announced transfers are not announced again. Whoever is erased again gets the same name as before.
+    /// States that become one are merged by the rules of recording.
     func renaming(_ ids: [ErasedID]) -> PurchaseState {
         let standIns = Dictionary(firstOf: ids.map { ($0.holder, $0.standIn) })
         func name(_ holder: Holder) -> Holder { standIns[holder] ?? holder }
@@ -247,8 +247,10 @@ extension PurchaseState {
         state.named = named
         state.unknownLines = unknownLines
         state.mayLackName = mayLackName
-        for own in own { state.insert(OwnHolder(holder: name(own.holder), since: own.since)) }
-        for fact in nameless { state.insert(fact.renamed(name(fact.holder))) }
+        for own in own {
+            state.insert(OwnHolder(holder: name(own.holder), since: own.since, isGiven: own.isGiven))
+        }
+        for fact in nameless { state.insert(fact.renamed(name(fact.holder)), isGiven: false) }
         for known in names {
             state.insert(HolderName(at: known.at, kind: known.kind, holder: name(known.holder)))
         }

@@ -64,7 +64,7 @@ struct EffectiveMoves {
     }
 
     private mutating func resolve(_ fact: NamelessFact) {
-        let holder = namedHolder(at: fact.at) ?? fact.holder
+        let holder = namedHolder(at: fact.at) ?? ownHolder(of: fact)
         var reading = FactReading(fact.fact(of: holder), kind: .subscription)
         if fact.kind == .loss, let other = self.holder(at: fact), other != holder {
             let register = Register(holder: other, at: fact.at, isOn: false, isTenureFree: fact.isTenureFree)
@@ -88,6 +88,14 @@ struct EffectiveMoves {
         if let name = name(at: time) { return name.holder }
         // Names before the first may have been dropped.
         return known.names.count < PurchaseState.namesMax ? nil : known.names.first?.holder
+    }
+
+    /// The own holder whose a fact is while nobody is named: the one that the app gave last, also if the fact lacks it.
+    private func ownHolder(of fact: NamelessFact) -> Holder {
+        let given = known.own.filter(\.isGiven).map(\.holder)
+        if given.isEmpty || given.contains(fact.holder) { return fact.holder }
+        return known.facts.last { $0.kind == .gain && $0.at <= fact.at && given.contains($0.holder) }?.holder
+            ?? fact.holder
     }
 
     private func name(at time: Timestamp) -> HolderName? {

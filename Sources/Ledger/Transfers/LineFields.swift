@@ -146,7 +146,8 @@ struct LineFields {
 
     mutating func own() throws(PurchaseState.Unreadable) -> OwnHolder {
         let since = try time()
-        return OwnHolder(holder: try holder(), since: since)
+        let isGiven = try isFirst("given", or: "-")
+        return OwnHolder(holder: try holder(), since: since, isGiven: isGiven)
     }
 
     mutating func nameless() throws(PurchaseState.Unreadable) -> NamelessFact {

@@ -77,6 +77,8 @@ package struct OwnHolder: Sendable, Hashable {
     package let holder: Holder
     /// Event time of the first nameless fact: an older statement about the holder may be new to the purchase.
     package internal(set) var since: Timestamp
+    /// `Fact.isGiven`.
+    package internal(set) var isGiven = false
 }
 
 /// Somebody is named as a holder of the purchase: nameless facts from then on may be of that holder (`names(after:)`).
@@ -190,17 +192,18 @@ extension PurchaseState {
         for register in registers + earlier where register.isTenureFree { insert(HolderName(register)) }
     }
 
-    mutating func insert(_ fact: NamelessFact) {
+    mutating func insert(_ fact: NamelessFact, isGiven: Bool) {
         expectNameless()
         let index = nameless.firstIndex { !($0 < fact) } ?? nameless.endIndex
         if index == nameless.endIndex || nameless[index] != fact { nameless.insert(fact, at: index) }
-        insert(OwnHolder(holder: fact.holder, since: fact.at))
+        insert(OwnHolder(holder: fact.holder, since: fact.at, isGiven: isGiven))
     }
 
     mutating func insert(_ new: OwnHolder) {
         let index = own.firstIndex { !($0.holder < new.holder) } ?? own.endIndex
         if index < own.endIndex, own[index].holder == new.holder {
             own[index].since = min(own[index].since, new.since)
+            own[index].isGiven = own[index].isGiven || new.isGiven
         } else if own.count < Self.ownMax {
             own.insert(new, at: index)
             names.removeAll { $0.holder == new.holder }

@@ -185,6 +185,8 @@ struct FactReading {
     fileprivate(set) var registers: [Register] = []
     /// What an event states that names no account: no facts and no registers until it is known whose it is.
     let nameless: NamelessFact?
+    /// Whether the app gave the holder of `nameless`.
+    let isGiven: Bool
     let isRevoked: Bool
     let at: Timestamp
 
@@ -192,6 +194,7 @@ struct FactReading {
         at = fact.at
         isRevoked = fact.isRevoked
         nameless = NamelessFact(fact, kind: kind)
+        isGiven = fact.isGiven
         if nameless != nil {
             isIgnored = false
             return
@@ -277,7 +280,7 @@ extension PurchaseState {
     /// Adds what a webhook states. Commutative and idempotent: confluence (I1) depends on it.
     /// - Parameter isNaming: false: what the reading says of a holder follows from other statements.
     mutating func record(_ reading: FactReading, isNaming: Bool = true) {
-        if let fact = reading.nameless { return insert(fact) }
+        if let fact = reading.nameless { return insert(fact, isGiven: reading.isGiven) }
         for fact in reading.facts { insert(fact) }
         if let native = reading.native { insert(native) }
         record(reading.registers)

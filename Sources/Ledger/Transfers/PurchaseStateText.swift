@@ -13,7 +13,7 @@ import Vocabulary
 ///     move    AT  login|all  FROM|-  TO
 ///     earlier  AT  on|off  HOLDER
 ///     named    AT  plan|product|subscription
-///     own       SINCE  HOLDER                       these three only in version 3
+///     own       SINCE  given|-  HOLDER              these three only in version 3
 ///     nameless  AT  gain|loss  UNTIL|-  revoked|-  free|tenure  HOLDER
 ///     name      AT  gain|loss|link  HOLDER
 ///
@@ -284,6 +284,7 @@ extension LineWriter {
     fileprivate mutating func write(_ own: OwnHolder) {
         begin("own")
         field(own.since.milliseconds)
+        field(own.isGiven ? "given" : "-")
         field(own.holder)
         end()
     }
