@@ -250,7 +250,7 @@ extension PurchaseState {
         for own in own {
             state.insert(OwnHolder(holder: name(own.holder), since: own.since, isGiven: own.isGiven))
         }
-        for fact in nameless { state.insert(fact.renamed(name(fact.holder)), isGiven: false) }
+        for fact in nameless { state.insert(fact.renamed(name(fact.holder))) }
         for known in names {
             state.insert(HolderName(at: known.at, kind: known.kind, holder: name(known.holder)))
         }

@@ -192,7 +192,7 @@ extension PurchaseState {
         for register in registers + earlier where register.isTenureFree { insert(HolderName(register)) }
     }
 
-    mutating func insert(_ fact: NamelessFact, isGiven: Bool) {
+    mutating func insert(_ fact: NamelessFact, isGiven: Bool = false) {
         expectNameless()
         let index = nameless.firstIndex { !($0 < fact) } ?? nameless.endIndex
         if index == nameless.endIndex || nameless[index] != fact { nameless.insert(fact, at: index) }
