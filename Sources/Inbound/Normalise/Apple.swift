@@ -67,7 +67,7 @@ package struct Apple: SourceAdapter {
             renews: try renewal.text("autoRenewStatus").map { $0 == "1" })
         let meaning = AppleNames.meaning(of: name, details)
         let purchase = try purchase(in: transaction, details)
-        let holder = purchase.map { holder(in: transaction, $0, source) }
+        let holder = purchase.map { self.holder(in: transaction, $0, source) }
         return Event(
             scope: try scope(in: fields, source: source),
             vendorEventID: try fields.text("notificationUUID"),
