@@ -1,4 +1,3 @@
-import Configuration
 import Inbound
 import Ledger
 import Vocabulary

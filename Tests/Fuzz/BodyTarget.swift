@@ -7,11 +7,13 @@ import Vocabulary
 @testable import Ledger
 
 /// 0: the scan, beside Foundation's parser. 1–6 and 8–10: the adapters, in the order of `SourceKind`. 7: receipts.
+/// 11: Google Play, with what the API answered in the second line.
 enum BodyTarget {
     static func run(_ choice: Int, _ body: [UInt8]) {
         switch choice {
         case 0: JSONTarget.run(body)
         case 7: receipt(body)
+        case 11: answered(body)
         default: normalise(body, SourceKind.allCases[choice - (choice < 7 ? 1 : 2)])
         }
     }
@@ -20,7 +22,12 @@ enum BodyTarget {
 
     // MARK: Adapters
 
-    private static func normalise(_ body: [UInt8], _ kind: SourceKind) {
+    private static func answered(_ input: [UInt8]) {
+        let lines = input.split(separator: 0x0A, maxSplits: 1, omittingEmptySubsequences: false).map { Array($0) }
+        if lines.count == 2 { normalise(lines[0], .googlePlay, answer: lines[1]) }
+    }
+
+    private static func normalise(_ body: [UInt8], _ kind: SourceKind, answer: [UInt8]? = nil) {
         let source = Source(
             name: "fuzz", kind: kind, authentication: .none, secrets: [], app: nil, defaultEnvironment: "PRODUCTION",
             freshness: nil, merges: true)
@@ -30,13 +37,14 @@ enum BodyTarget {
         }
         let event: Event
         do throws(Unreadable) {
-            event = try adapter.normalise(body, header: header, from: source)
+            event = try adapter.normalise(body, answer: answer, header: header, from: source)
         } catch {
             return requirePlain(error.reason, "\(kind): the reason for quarantine")
         }
         require(event.decoded.map { strict($0) != nil } ?? true, "\(kind): what a sealed body says is no strict JSON")
         require(strict(body) != nil, "\(kind): an event was read from what is no strict JSON")
         require(event.body == body, "\(kind): the body is not kept byte for byte")
+        require(event.answer == answer, "\(kind): the answer is not kept byte for byte")
         require(Timestamp.writable.contains(event.occurredAt), "\(kind): an event time that cannot be written")
         let ids = [event.name, event.type] + (event.holder.map { [$0.id] } ?? []) + event.facts.map(\.holder.id)
         require(
@@ -50,7 +58,8 @@ enum BodyTarget {
 
     /// A second reading says the same: nothing hangs on chance or on the order of a hash table.
     private static func again(_ event: Event, _ adapter: any SourceAdapter, _ source: Source) {
-        guard let second = try? adapter.normalise(event.body, header: header, from: source) else {
+        let answer = event.answer
+        guard let second = try? adapter.normalise(event.body, answer: answer, header: header, from: source) else {
             breach("\(source.kind): the same body cannot be read a second time")
         }
         require(

@@ -10,7 +10,7 @@ import Vocabulary
 enum FuzzTarget: String, CaseIterable {
     /// Bodies of webhooks and receipts.
     case body
-    /// Requests to the HTTP server, answers of receivers, signatures.
+    /// Requests to the HTTP server, answers of receivers, signatures, certificates, tokens.
     case wire
     case configuration
     /// Short texts: times, waits, encodings, cursors, the stored state of a purchase.
@@ -30,8 +30,8 @@ enum FuzzTarget: String, CaseIterable {
         guard let choice = input.first else { return }
         let rest = Array(input.dropFirst())
         switch self {
-        case .body: BodyTarget.run(Int(choice &- UInt8(ascii: "0")) % 11, rest)
-        case .wire: WireTarget.run(Int(choice) % 4, rest)
+        case .body: BodyTarget.run(Int(choice &- UInt8(ascii: "0")) % 12, rest)
+        case .wire: WireTarget.run(Int(choice) % 6, rest)
         case .configuration: ConfigurationTarget.run(isServing: choice.isMultiple(of: 2), rest)
         case .texts: TextsTarget.run(Int(choice) % 8, rest)
         }

@@ -7,14 +7,16 @@ import Vocabulary
 @testable import Outbound
 
 /// 0: requests to the HTTP server. 1: answers of a receiver. 2: webhooks and the headers that prove them. 3: the same
-/// for `posthouse listen`.
+/// for `posthouse listen`. 4: the certificates of a notification of Apple's. 5: a token of Google's, and its keys.
 enum WireTarget {
     static func run(_ choice: Int, _ input: [UInt8]) {
         switch choice {
         case 0: HTTPServerTarget.run(input)
         case 1: AnswerTarget.run(input)
         case 2: inbound(input)
-        default: outbound(input)
+        case 3: outbound(input)
+        case 4: StoreProofTarget.apple(input)
+        default: StoreProofTarget.google(input)
         }
     }
 

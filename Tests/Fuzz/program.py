@@ -124,7 +124,7 @@ class Program:
         arguments = self.libraries.compile_arguments("API" if module == "Fuzz" else module)
         if module == "Fuzz":
             # It imports what no single module does: all their C headers must be found.
-            for other in ["HTTPServer", "HTTPClient", "Outbound", "Configuration"]:
+            for other in ["HTTPServer", "HTTPClient", "Inbound", "Outbound", "Configuration"]:
                 arguments += c_arguments(self.libraries.compile_arguments(other))
         compiler, *rest = arguments
         return [

@@ -242,6 +242,26 @@ import Vocabulary
         ] { #expect(child.output.contains(line), "\(line) in \(child.output)") }
     }
 
+    @Test("send does not send what only the platform can prove, and prints it with a word about that")
+    func withoutProof() throws {
+        let receiver = try Receiver { _ in .status(200) }
+        func send(_ more: [String]) throws -> ChildProcess {
+            let words = ["send", "--url", receiver.url, "--kind", "google-play", "--user", "u", "--event"]
+            let child = try ChildProcess([try Relay.binary.get()] + words + ["SUBSCRIPTION_RENEWED"] + more)
+            #expect(child.waitForEnd(30) == .exited(more == ["--print"] ? 0 : 64), "\(more): \(child.errors)")
+            return child
+        }
+        for more in [[], ["--secret-file", "/nowhere/secret", "--print"], ["--chain", "/nowhere/chain", "--print"]] {
+            let refused = try send(more)
+            #expect(refused.output == [] && !refused.errors.contains { $0.contains("give --chain") }, "\(more)")
+        }
+        #expect(try send([]).errors.contains { $0.contains("--print prints the body alone") })
+        let printed = try send(["--print"])
+        #expect(printed.output.count == 1 && printed.output[0].hasPrefix(#"{"message":{"#), "\(printed.output)")
+        #expect(printed.errors.contains { $0.contains("without a proof") }, "\(printed.errors)")
+        #expect(receiver.count == 0)
+    }
+
     @Test("migrate prepares a database once")
     func migrate() throws {
         let relay = try Relay([.init("backend", Receiver())])

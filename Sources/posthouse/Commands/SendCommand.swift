@@ -23,9 +23,12 @@ struct SendCommand: AsyncParsableCommand {
 
             The answer to such an event says who gives and who gets.
 
-            A store has no secret: it signs with certificates. --chain DIR signs with those in DIR, which are made if \
+            Apple has no secret: it signs with certificates. --chain DIR signs with those in DIR, which are made if \
             there are none, and prints the line for a source that accepts them. It is for tests: whoever has the files \
             can grant purchases there.
+
+            A webhook of google-play has a token in its Authorization header that only Google can sign, so none can be \
+            sent: --print prints the body alone. To try a source, send a test notification from the Play Console.
             """)
 
     /// One block for each kind of source, by its samples.
@@ -90,14 +93,12 @@ struct SendCommand: AsyncParsableCommand {
     }
 
     private func validateProof() throws {
-        if secretFile != nil, !speaker.traits.hasSecrets {
-            throw ValidationError("--secret-file: a source of kind \(kind) has no secret; give --chain instead")
-        }
-        if !speaker.traits.hasSecrets, !speaker.traits.signsWithCertificates, !print {
-            throw ValidationError(
-                "--kind \(kind): only the platform can sign the token of its webhooks; --print shows the body")
-        }
         let signs = speaker.traits.signsWithCertificates
+        if secretFile != nil, !speaker.traits.hasSecrets {
+            let instead = signs ? "give --chain instead" : Self.unsigned
+            throw ValidationError("--secret-file: a source of kind \(kind) has no secret; \(instead)")
+        }
+        if !canSign, !print { throw ValidationError("--kind \(kind): \(Self.unsigned); --print prints the body alone") }
         if chain != nil, !signs {
             throw ValidationError("--chain: a source of kind \(kind) does not sign with certificates")
         }
@@ -108,11 +109,20 @@ struct SendCommand: AsyncParsableCommand {
         }
     }
 
+    private static let unsigned = "only the platform can sign the token of its webhooks"
+
+    /// Whether there is anything by which a webhook of the kind can be proven here.
+    private var canSign: Bool { speaker.traits.hasSecrets || speaker.traits.signsWithCertificates }
+
     func run() async throws {
         try await Terminal.reporting {
             let adapter = SourceAdapters.adapter(for: speaker)
             let body = try sample(adapter)
-            if print { return Terminal.say(String(decoding: body, as: UTF8.self)) }
+            if print {
+                // Standard output is the body's.
+                if !canSign { Terminal.complain("the body alone, without a proof: \(Self.unsigned)") }
+                return Terminal.say(String(decoding: body, as: UTF8.self))
+            }
             var headers: [(String, String)] = []
             if let secretFile {
                 let secret = try SecretFile.read(secretFile)
