@@ -99,9 +99,9 @@ struct EnricherTests {
 
     @Test("An answer that would come again is unusable, and no fault of the API")
     func unusable() async throws {
+        let google = FakeServers.google { _ in (200, "") }
         let servers = FakeServers { request in
-            request.method == .post
-                ? FakeServers.google { _ in (200, "") }(request) : .success(OutgoingAnswer(status: 200, body: nil))
+            request.method == .post ? google(request) : .success(OutgoingAnswer(status: 200, body: nil))
         }
         let outcome = await (try Self.enricher(servers, Known().lookups))
             .run(try Self.enrichment(Fixtures.subscription(2)))

@@ -117,6 +117,16 @@ struct GooglePlayEnrichmentTests {
         #expect(rows.allSatisfy { $0.first == Fixtures.name(Self.a) })
     }
 
+    @Test("A purchase goes on in the environment in which it was recorded")
+    func knownEnvironment() throws {
+        let tester = Fixtures.linked(to: Self.a, [(key: "testPurchase", raw: "{}")])
+        var play = FakePlay(
+            [Self.b: (200, tester)], known: [Self.a: Self.known(Self.a, first: Self.a, environment: "PRODUCTION")])
+        let event = try play.event(Fixtures.subscription(4, token: Self.b))
+        #expect(event.scope.environment == "PRODUCTION")
+        #expect(event.tokens.map(\.environment) == ["PRODUCTION", "PRODUCTION"])
+    }
+
     @Test("A token that the ledger knows is asked about, and its links are not")
     func knownToken() throws {
         var play = FakePlay(

@@ -116,6 +116,7 @@ package struct GooglePlayEnrichment: Sendable {
     package let packageName: String
     private let kind: Purchase.Kind
     private let asksAPI: Bool
+    /// What the ledger has of the event's token, or of the one that it replaced.
     private var known: KnownToken?
     private var askedAt = Timestamp(milliseconds: 0)
     /// The event's token and those before it, newest first.
@@ -171,6 +172,8 @@ package struct GooglePlayEnrichment: Sendable {
             return .ask(.subscription(link))
         }
         links.append(GooglePlayAnswer.Link(token: link.name, status: nil, purchase: nil))
+        // The purchase goes on in the environment in which it was recorded.
+        known = KnownToken(token: token.id, first: row.first, environment: row.environment, isReplaced: false)
         return finish(status: 200, purchase: purchase, first: row.first)
     }
 
