@@ -81,8 +81,8 @@ package struct Event: Sendable {
     package let decoded: [UInt8]?
     /// What a vendor's API answered, stored beside the body; nil: none was asked.
     package let answer: [UInt8]?
-    /// What the event presumes and says of the tokens by which its store names the purchase: its own, then those that it
-    /// replaces. An event that does not fit what is recorded of them meanwhile is refused.
+    /// What the event presumes and says of the tokens by which its store names the purchase: its own, then those that
+    /// it replaces. An event that does not fit what is recorded of them meanwhile is refused.
     package let tokens: [KnownToken]
     /// What each webhook of the event repeats byte for byte; nil: the body.
     package let repeated: [UInt8]?

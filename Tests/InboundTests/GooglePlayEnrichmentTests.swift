@@ -235,7 +235,8 @@ struct GooglePlayEnrichmentTests {
     @Test("A question about a product has its own answers")
     func products() throws {
         for (status, body, kind) in [
-            (200, Fixtures.product(), "done"), (410, Fixtures.gone, "ends"), (404, Fixtures.unknownToken, "goes by name"),
+            (200, Fixtures.product(), "done"), (410, Fixtures.gone, "ends"),
+            (404, Fixtures.unknownToken, "goes by name"),
             (200, Fixtures.state(), "unusable"), (200, "{}", "unusable"), (429, "{}", "cannot say"),
         ] {
             var play = FakePlay([Fixtures.token: (status, body)])

@@ -186,7 +186,8 @@ struct FakePlay {
             switch question {
             case .subscription(let token), .product(let token): token
             }
-        return answers.first { GooglePlayToken($0.key) == token }?.value ?? (status: 404, body: GooglePlayFixtures.unknownToken)
+        return answers.first { GooglePlayToken($0.key) == token }?.value
+            ?? (status: 404, body: GooglePlayFixtures.unknownToken)
     }
 }
 

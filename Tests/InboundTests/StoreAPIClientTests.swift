@@ -68,7 +68,8 @@ struct StoreAPIClientTests {
         let reason = "the API was out of reach a moment ago, and is tried again soon"
         #expect(await Self.ask(client) == .failed(reason: reason))
         #expect(servers.sent.count == count)
-        #expect(servers.observed == ["play lost api: https://publisher.example.com/ answered 503, asked about com.example.app"])
+        let lost = "play lost api: https://publisher.example.com/ answered 503, asked about com.example.app"
+        #expect(servers.observed == [lost])
         servers.answer(FakeServers.google { _ in (410, "") })
         clock.move(to: .seconds(2))
         #expect(await Self.ask(client) == .answered(status: 410, body: []))

@@ -43,7 +43,7 @@ final class Google: Sendable {
                 let token = path.split(separator: "/").last.map(String.init) ?? ""
                 let answer = answers[token] ?? (404, Self.unknownToken)
                 let reply = Reply.status(answer.status, body: answer.body)
-                return delays[token].map { .after($0, reply) } ?? reply
+                return delays[token].map { Reply.after($0, reply) } ?? reply
             }
         }
     }

@@ -63,8 +63,8 @@ package struct GooglePlayEnrichment: Sendable {
         case purchase
         /// The API has forgotten it, some two months after its end.
         case ended
-        /// The API knows no such token, or no longer: it proves nothing. A 404 without a reason is not the API's, and that
-        /// of an app that the account does not reach is a fault.
+        /// The API knows no such token, or no longer: it proves nothing. A 404 without a reason is not the API's, and
+        /// that of an app that the account does not reach is a fault.
         case unknownToken
         /// Of the API, or of the right to ask it: nothing of this purchase.
         case fault

@@ -108,7 +108,7 @@ struct GooglePlayStatement {
         }
     }
 
-    /// What the ledger keeps of the purchase's tokens: a token that was recorded keeps its purchase and its environment,
+    /// What the ledger keeps of the purchase's tokens: a token that was recorded keeps its purchase and environment,
     /// whatever the API says of it later, so that no purchase is left behind under another name.
     ///
     /// Nothing is kept where nothing was bought, or where a state that is not documented leaves it open.
