@@ -119,6 +119,24 @@ struct StoreAPIClientTests {
         #expect(servers.observed.count == 1)
     }
 
+    @Test("A webhook waits for an access token as long as for its answer, and no longer")
+    func lateToken() async throws {
+        let clock = StoodClock()
+        let account = try ServiceAccount(AskFixtures.account, readURL: AskFixtures.readURL)
+        let client = StoreAPIClient(
+            source: "play", settings: StoreAPI(account: nil, url: AskFixtures.apiURL), account: .success(account),
+            clock: clock.clock,
+            send: { _ in
+                await clock.clock.sleep(.seconds(100))
+                return .failure(OutgoingFailure("late"))
+            }, observe: { _ in })
+        async let reply = Self.ask(client)
+        #expect(await comesToHold { clock.alarms == [.seconds(4), .seconds(100)] })
+        clock.move(to: .seconds(4))
+        #expect(await reply == .failed(reason: "no access token came in time"))
+        clock.move(to: .seconds(100))
+    }
+
     @Test("At most 256 webhooks wait for it")
     func bounded() throws {
         let client = try AskFixtures.client(FakeServers(FakeServers.google { _ in (200, "") }), StoodClock())
