@@ -4,19 +4,19 @@ import Vocabulary
 
 /// The path of a webhook into the ledger: receive → verify → ask → normalise → record, then acknowledge.
 ///
-/// Everything before recording runs on the connection's event loop without waiting, unless the source's API is asked
-/// about the webhook; the webhook is acknowledged when the batch with its event has been committed. For the meaning of
-/// the answers see
-/// Architecture.md, "Acknowledgement".
+/// Everything before recording runs on the connection's event loop without waiting, unless the ledger or the source's
+/// API is asked about the webhook first; the webhook is acknowledged when the batch with its event has been committed.
+/// For the meaning of the answers see Architecture.md, "Acknowledgement".
 struct InboundPath: Sendable {
     let source: Source
     let adapter: any SourceAdapter
-    /// Asks the source's API; nil: the source has none.
+    /// Looks up what is known of a webhook and asks the source's API; nil: neither.
     var enricher: Enricher?
     let queue: RecordQueue
     let now: @Sendable () -> Timestamp
     let observe: Observer
 
+    private static let outdated = "another webhook of its purchase was recorded meanwhile"
     private static let undecided = "the keys by which its webhooks are verified are not known yet"
 
     func take(_ request: IncomingRequest, acknowledge: @escaping @Sendable (HTTPAnswer) -> Void) {
@@ -43,12 +43,14 @@ struct InboundPath: Sendable {
         guard let enricher, let enrichment else { return record(request, answer: nil, acknowledge: acknowledge) }
         Task {
             switch await enricher.run(enrichment, age: request.age) {
-            // The recorder acknowledges it as it does every duplicate.
-            case .known: record(request, answer: nil, acknowledge: acknowledge)
+            // The recorder acknowledges one that is stored as it does every duplicate.
+            case .asIs: record(request, answer: nil, acknowledge: acknowledge)
             case .answered(let answer): record(request, answer: answer, acknowledge: acknowledge)
             case .unavailable(let reason):
                 observe(.refused(source: source.name, status: 503, reason: reason))
                 acknowledge(.unasked)
+            case .unusable(let reason):
+                submit(.quarantine(quarantined(request, reason, answer: nil)), request, acknowledge: acknowledge)
             }
         }
     }
@@ -58,18 +60,31 @@ struct InboundPath: Sendable {
     ) {
         let item: RecordQueue.Item
         do throws(Unreadable) {
+            try adapter.requireOwn(request.body, of: source)
             item = .event(
                 try adapter.normalise(
                     request.body, answer: answer, header: { request.head.first($0) }, from: source))
         } catch {
-            item = .quarantine(
-                QuarantinedBody(source: source.name, reason: error.reason, body: request.body, answer: answer))
+            item = .quarantine(quarantined(request, error.reason, answer: answer))
         }
-        let isTaken = queue.submit(item, startedAt: .now - request.age) { answer in
+        submit(item, request, acknowledge: acknowledge)
+    }
+
+    private func quarantined(_ request: IncomingRequest, _ reason: String, answer: [UInt8]?) -> QuarantinedBody {
+        QuarantinedBody(source: source.name, reason: reason, body: request.body, answer: answer)
+    }
+
+    private func submit(
+        _ item: RecordQueue.Item, _ request: IncomingRequest, acknowledge: @escaping @Sendable (HTTPAnswer) -> Void
+    ) {
+        let isTaken = queue.submit(item, startedAt: .now - request.age) { [source, observe] answer in
             switch answer {
             case .stored: acknowledge(.stored)
-            // Webhooks are never conditional, so `.refused` cannot occur.
-            case .unavailable, .refused: acknowledge(.unavailable)
+            case .unavailable: acknowledge(.unavailable)
+            // Webhooks are never conditional: it is one that presumed something of its token (`Event.tokens`).
+            case .refused:
+                observe(.refused(source: source.name, status: 503, reason: Self.outdated))
+                acknowledge(.unavailable)
             }
         }
         if !isTaken {

@@ -84,8 +84,11 @@ package struct Event: Sendable {
     package let decoded: [UInt8]?
     /// What a vendor's API answered, stored beside the body; nil: none was asked.
     package let answer: [UInt8]?
-    /// What the answer says of the tokens of its purchase.
+    /// What the event presumes and says of the tokens by which its store names the purchase: its own, then those that
+    /// it replaces. An event that does not fit what is recorded of them meanwhile is refused.
     package let tokens: [KnownToken]
+    /// What each webhook of the event repeats byte for byte; nil: the body.
+    package let repeated: [UInt8]?
     /// The body, byte for byte as it was signed.
     package let body: [UInt8]
 
@@ -94,7 +97,7 @@ package struct Event: Sendable {
         isTimeRepeated: Bool = false, asOf: Timestamp? = nil, isIDOfSource: Bool = false, purchase: Purchase?,
         transaction: Transaction?, mayConvertTrial: Bool = false, facts: [Fact] = [], change: HolderChange? = nil,
         links: [HolderLink] = [], decoded: [UInt8]? = nil, answer: [UInt8]? = nil, tokens: [KnownToken] = [],
-        body: [UInt8]
+        repeated: [UInt8]? = nil, body: [UInt8]
     ) {
         self.scope = scope
         self.vendorEventID = vendorEventID
@@ -114,6 +117,7 @@ package struct Event: Sendable {
         self.decoded = decoded
         self.answer = answer
         self.tokens = tokens
+        self.repeated = repeated
         self.body = body
     }
 }

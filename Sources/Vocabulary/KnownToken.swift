@@ -1,6 +1,6 @@
 /// What the ledger keeps of a token by which a store names a purchase: written in the transaction that records an
-/// event, read before the store's API is asked about the next. Whatever is written first of `first` and `environment`
-/// holds for good; `isReplaced` never becomes false again.
+/// event, read before the next is read and again when that is recorded. A token that was recorded keeps its purchase,
+/// so `first` and `environment` hold for good as they were written first; `isReplaced` never becomes false again.
 package struct KnownToken: Hashable, Sendable {
     /// The first 16 bytes of SHA-256 over the token.
     package let token: Identifier
@@ -8,7 +8,7 @@ package struct KnownToken: Hashable, Sendable {
     package let first: String
     /// nil: not known.
     package let environment: String?
-    /// Whether a newer token has taken its place.
+    /// Whether nothing is stated by it any more: a newer token has taken its place, or its purchase was voided.
     package let isReplaced: Bool
 
     package init(token: Identifier, first: String, environment: String?, isReplaced: Bool) {

@@ -81,13 +81,13 @@ struct EnricherTests {
     func known() async throws {
         let servers = FakeServers(FakeServers.google { _ in (200, Fixtures.state()) })
         let enricher = try Self.enricher(servers, Known(isRecorded: true).lookups)
-        #expect(await enricher.run(try Self.enrichment(Fixtures.subscription(2))) == .known)
+        #expect(await enricher.run(try Self.enrichment(Fixtures.subscription(2))) == .asIs)
         #expect(servers.sent.isEmpty)
     }
 
     @Test("An end, and a purchase that the API does not know, are answers", arguments: [404, 410])
     func ends(_ status: Int) async throws {
-        let servers = FakeServers(FakeServers.google { _ in (status, "{}") })
+        let servers = FakeServers(FakeServers.google { _ in (status, Fixtures.unknownToken) })
         let outcome = await (try Self.enricher(servers, Known().lookups))
             .run(try Self.enrichment(Fixtures.subscription(13)))
         guard case .answered(let answer) = outcome else {
@@ -95,6 +95,48 @@ struct EnricherTests {
             return
         }
         #expect(String(decoding: answer, as: UTF8.self).contains(#""status":\#(status)"#))
+    }
+
+    @Test("An answer that would come again is unusable, and no fault of the API")
+    func unusable() async throws {
+        let google = FakeServers.google { _ in (200, "") }
+        let servers = FakeServers { request in
+            request.method == .post ? google(request) : .success(OutgoingAnswer(status: 200, body: nil))
+        }
+        let outcome = await (try Self.enricher(servers, Known().lookups))
+            .run(try Self.enrichment(Fixtures.subscription(2)))
+        guard case .unusable(let reason) = outcome else {
+            Issue.record("\(outcome)")
+            return
+        }
+        #expect(reason.contains("cannot be read") && servers.observed.isEmpty)
+    }
+
+    @Test("Without an API only the ledger is asked")
+    func withoutAPI() async throws {
+        let notice = try GooglePlayNotice(Array(Fixtures.subscription(2).utf8))
+        let enrichment = try #require(Enrichment(notice, asksAPI: false))
+        let clock = StoodClock()
+        func run(_ known: Known) async -> Enricher.Outcome {
+            await Enricher(source: "play", client: nil, lookups: known.lookups, clock: clock.clock).run(enrichment)
+        }
+        #expect(await run(Known()) == .asIs)
+        let row = KnownToken(
+            token: GooglePlayToken(Fixtures.token).id, first: "first.1", environment: "SANDBOX", isReplaced: false)
+        guard case .answered(let answer) = await run(Known([row])) else {
+            Issue.record("no answer")
+            return
+        }
+        #expect(String(decoding: answer, as: UTF8.self).contains(#""first_token":"first.1""#))
+    }
+
+    @Test("A webhook that is stored already takes no place of one that is to be asked about")
+    func place() async throws {
+        let client = try AskFixtures.client(FakeServers(FakeServers.google { _ in (200, "") }), StoodClock())
+        while client.begin() {}
+        let lookups = Known(isRecorded: true).lookups
+        let enricher = Enricher(source: "play", client: client, lookups: lookups, clock: StoodClock().clock)
+        #expect(await enricher.run(try Self.enrichment(Fixtures.subscription(2))) == .asIs)
     }
 
     @Test("What cannot be known now is unavailable, with the reason")

@@ -203,8 +203,6 @@ struct GooglePlayAnswerTests {
             let event = try googlePlay(Fixtures.subscription(17), answered: Fixtures.state("ACTIVE", items))
             #expect(event.purchase?.product == "alpha")
         }
-        let none = try googlePlay(Fixtures.subscription(2), answered: Fixtures.state("ACTIVE", Fixtures.items()))
-        #expect(none.purchase?.product == nil && none.facts.map(\.until) == [nil])
     }
 
     // MARK: Holder and environment
@@ -275,7 +273,7 @@ struct GooglePlayAnswerTests {
     func knownAsReplaced() throws {
         let known = KnownToken(
             token: GooglePlayToken(Fixtures.token).id, first: "first.1", environment: "SANDBOX", isReplaced: true)
-        for (status, answer) in [(200, Fixtures.state("EXPIRED")), (410, Fixtures.gone), (404, "{}")] {
+        for (status, answer) in [(200, Fixtures.state("EXPIRED")), (410, Fixtures.gone), (404, Fixtures.unknownToken)] {
             var play = FakePlay([Fixtures.token: (status, answer)], known: [Fixtures.token: known])
             let event = try play.event(Fixtures.subscription(13))
             #expect(event.facts.isEmpty && event.purchase?.key == "first.1")

@@ -29,7 +29,10 @@ struct GooglePlayEnrichmentTests {
     }
 
     static func reason(_ step: GooglePlayEnrichment.Step?) -> String? {
-        if case .cannotSay(let reason)? = step { reason } else { nil }
+        switch step {
+        case .cannotSay(let reason)?, .unusable(let reason)?: reason
+        default: nil
+        }
     }
 
     @Test("Each kind of purchase has its own question; nothing else is asked")
@@ -114,6 +117,16 @@ struct GooglePlayEnrichmentTests {
         #expect(rows.allSatisfy { $0.first == Fixtures.name(Self.a) })
     }
 
+    @Test("A purchase goes on in the environment in which it was recorded")
+    func knownEnvironment() throws {
+        let tester = Fixtures.linked(to: Self.a, [(key: "testPurchase", raw: "{}")])
+        var play = FakePlay(
+            [Self.b: (200, tester)], known: [Self.a: Self.known(Self.a, first: Self.a, environment: "PRODUCTION")])
+        let event = try play.event(Fixtures.subscription(4, token: Self.b))
+        #expect(event.scope.environment == "PRODUCTION")
+        #expect(event.tokens.map(\.environment) == ["PRODUCTION", "PRODUCTION"])
+    }
+
     @Test("A token that the ledger knows is asked about, and its links are not")
     func knownToken() throws {
         var play = FakePlay(
@@ -181,26 +194,35 @@ struct GooglePlayEnrichmentTests {
 
     static let nothing: [FakePlay.Answer] = [
         (401, Fixtures.state()), (403, Fixtures.state()), (429, Fixtures.state()), (500, Fixtures.state()),
-        (503, Fixtures.state()), (302, Fixtures.state()), (400, Fixtures.state()), (200, ""), (200, "<html>"),
+        (503, Fixtures.state()), (404, "{}"), (404, "<html>"),
+        (404, #"{"error":{"code":404,"errors":[{"reason":"applicationNotFound"}]}}"#),
+    ]
+
+    /// What would be answered the same again.
+    static let useless: [FakePlay.Answer] = [
+        (302, Fixtures.state()), (400, Fixtures.state()), (400, #"{"error":{"errors":[{"reason":"invalid"}]}}"#),
+        (200, ""), (200, "<html>"), (200, Fixtures.state("ACTIVE", Fixtures.items())),
+        (200, Fixtures.state("CANCELED", Fixtures.items(Fixtures.item([(key: "expiryTime", raw: "7")])))),
         (200, "{}"), (200, "[]"), (200, #"{"subscriptionState":7}"#),
         (200, #"{"subscriptionState":"SUBSCRIPTION_STATE_ACTIVE""#),
         (200, Fixtures.state("ACTIVE", [(key: "latestOrderId", raw: #""\u0000""#)])),
     ]
 
-    @Test("An answer that says nothing of the purchase is no end: the event must come again")
+    @Test("An answer that says nothing of the purchase is no end: the event must come again, or wait for a person")
     func cannotSay() throws {
-        for answer in Self.nothing {
+        let answers = Self.nothing.map { ($0, "cannot say") } + Self.useless.map { ($0, "unusable") }
+        for (answer, kind) in answers {
             var own = FakePlay([Self.c: answer])
             let step = try own.run(Fixtures.subscription(13, token: Self.c))
-            #expect(step?.kind == "cannot say", "\(answer.status)")
+            #expect(step?.kind == kind, "\(answer.status)")
             var link = FakePlay([Self.c: (200, Fixtures.linked(to: Self.b)), Self.b: answer])
             let linkStep = try link.run(Fixtures.subscription(4, token: Self.c))
-            #expect(linkStep?.kind == "cannot say", "\(answer.status)")
+            #expect(linkStep?.kind == kind, "\(answer.status)")
             var second = FakePlay([
                 Self.c: (200, Fixtures.linked(to: Self.b)), Self.b: (200, Fixtures.linked(to: Self.a)), Self.a: answer,
             ])
             let secondStep = try second.run(Fixtures.subscription(4, token: Self.c))
-            #expect(secondStep?.kind == "cannot say", "\(answer.status)")
+            #expect(secondStep?.kind == kind, "\(answer.status)")
             for reason in [step, linkStep, secondStep].map(Self.reason) {
                 #expect(reason?.isEmpty == false)
                 for token in [Self.a, Self.b, Self.c] {
@@ -213,8 +235,9 @@ struct GooglePlayEnrichmentTests {
     @Test("A question about a product has its own answers")
     func products() throws {
         for (status, body, kind) in [
-            (200, Fixtures.product(), "done"), (410, Fixtures.gone, "ends"), (404, "{}", "goes by name"),
-            (200, Fixtures.state(), "cannot say"), (200, "{}", "cannot say"), (429, "{}", "cannot say"),
+            (200, Fixtures.product(), "done"), (410, Fixtures.gone, "ends"),
+            (404, Fixtures.unknownToken, "goes by name"),
+            (200, Fixtures.state(), "unusable"), (200, "{}", "unusable"), (429, "{}", "cannot say"),
         ] {
             var play = FakePlay([Fixtures.token: (status, body)])
             let step = try play.run(Fixtures.oneTimeProduct(1))
@@ -228,7 +251,7 @@ struct GooglePlayEnrichmentTests {
         let blanks = String(repeating: " ", count: GooglePlayEnrichment.answerBytesMax)
         var play = FakePlay([Fixtures.token: (200, Fixtures.state() + blanks)])
         let step = try play.run(Fixtures.subscription(2))
-        #expect(step?.kind == "cannot say")
+        #expect(step?.kind == "unusable")
     }
 
     @Test("An answer that is nested as deeply as can be read is not stored where it could not be read again")
@@ -239,15 +262,99 @@ struct GooglePlayEnrichmentTests {
             var play = FakePlay([Fixtures.token: (200, answer)])
             let step = try play.run(Fixtures.subscription(2))
             // In the document the answer is nested once more.
-            #expect(step?.kind == (depth < Limits.jsonDepthMax ? "done" : "cannot say"))
+            #expect(step?.kind == (depth < Limits.jsonDepthMax ? "done" : "unusable"))
         }
     }
 
-    @Test("Nothing is learnt of a token from an answer that says nothing of its purchase", arguments: [404, 410])
-    func nothingLearnt(_ status: Int) throws {
-        var play = FakePlay([Fixtures.token: (status, "{}")])
-        let event = try play.event(Fixtures.subscription(2))
-        #expect(event.answer != nil && event.tokens.isEmpty)
+    @Test("A purchase that is recorded by its name alone keeps its token's name and environment", arguments: [404, 410])
+    func recordedByName(_ status: Int) throws {
+        let source = googlePlaySource(defaultEnvironment: "STAGING")
+        var play = FakePlay([Self.b: (status, Fixtures.unknownToken)])
+        let event = try play.event(Fixtures.subscription(4, token: Self.b), from: source)
+        let row = Self.known(Self.b, first: Self.b, environment: "STAGING")
+        #expect(event.answer != nil && event.tokens == [row])
+        let unasked = try googlePlay(Fixtures.subscription(4, token: Self.b), from: source)
+        #expect(unasked.answer == nil && unasked.tokens == [row])
+        // What the API says of it later: an upgrade of a tester's.
+        let tester = Fixtures.linked(to: Self.a, [(key: "testPurchase", raw: "{}")])
+        var later = FakePlay([Self.b: (200, tester)], known: [Self.b: row])
+        let renewed = try later.event(Fixtures.subscription(2, token: Self.b), from: source)
+        #expect(renewed.purchase?.key == Fixtures.name(Self.b) && renewed.scope.environment == "STAGING")
+        #expect(renewed.tokens == [row], "the purchase before it is another one, and goes on by itself")
+    }
+
+    @Test("400 with the reason that a subscription is forgotten says the same as 410")
+    func forgotten() throws {
+        let body = #"{"error":{"code":400,"errors":[{"reason":"failedPrecondition"}]}}"#
+        var play = FakePlay([Fixtures.token: (400, body)])
+        let step = try play.run(Fixtures.subscription(13))
+        #expect(step?.kind == "ends")
+        let event = try play.event(Fixtures.subscription(13))
+        #expect(event.facts.map(\.kind) == [.loss])
+    }
+
+    @Test("A plan that is pending or was called off replaces nothing and states nothing of the product")
+    func calledOffUpgrade() throws {
+        for (number, state) in [
+            (4, "PENDING"), (20, "PENDING_PURCHASE_CANCELED"), (20, "EXPIRED"), (4, "UNSPECIFIED"),
+        ] {
+            let link: BodyEdit.Fields = [(key: "linkedPurchaseToken", raw: "\"\(Self.a)\"")]
+            var play = FakePlay([Self.a: (200, Fixtures.state()), Self.b: (200, Fixtures.state(state, link))])
+            let event = try play.event(Fixtures.subscription(number, token: Self.b))
+            #expect(event.tokens.isEmpty, "\(state)")
+            #expect(event.purchase?.key == Fixtures.name(Self.a))
+            guard state.hasPrefix("PENDING") else { continue }
+            #expect(event.purchase?.product == nil && event.purchase?.plan == nil && event.transaction == nil)
+        }
+    }
+
+    @Test("Without the API the ledger alone is asked: a token keeps the purchase that it was recorded with")
+    func withoutAPI() throws {
+        var play = FakePlay()
+        play.asksAPI = false
+        let new = try play.run(Fixtures.subscription(2, token: Self.b))
+        #expect(new?.kind == "as it is" && play.asked.isEmpty)
+        play.known = [Self.b: Self.known(Self.b, first: Self.a, environment: "SANDBOX")]
+        let event = try play.event(Fixtures.subscription(2, token: Self.b))
+        #expect(play.asked.isEmpty && event.answer != nil)
+        #expect(event.purchase?.key == Fixtures.name(Self.a) && event.scope.environment == "SANDBOX")
+        #expect(event.holder == Holder.anonymous(Fixtures.name(Self.a)) && event.facts.map(\.isNamed) == [false])
+        #expect(event.facts.map(\.at) == [Fixtures.occurredAt] && event.asOf == Fixtures.occurredAt)
+        play.known = [Self.b: Self.known(Self.b, first: Self.a, isReplaced: true)]
+        let late = try play.event(Fixtures.subscription(13, token: Self.b))
+        #expect(late.facts.isEmpty)
+    }
+
+    @Test("A whole void ends its token for good, whatever is read of it later", arguments: [200, 404, 410])
+    func voided(_ status: Int) throws {
+        let body = status == 200 ? Fixtures.product() : Fixtures.unknownToken
+        var play = FakePlay([Fixtures.token: (status, body)])
+        let event = try play.event(Fixtures.voided())
+        #expect(event.facts.map(\.kind) == [.loss] && event.facts.map(\.at) == [Fixtures.askedAt])
+        let row = try #require(event.tokens.first)
+        #expect(event.tokens.count == 1 && row.isReplaced)
+        var late = FakePlay([Fixtures.token: (200, Fixtures.product())], known: [Fixtures.token: row])
+        let bought = try late.event(Fixtures.oneTimeProduct(1))
+        #expect(bought.facts.isEmpty && bought.purchase?.key == event.purchase?.key)
+        let part = try googlePlay(Fixtures.voided(refundType: "2"))
+        #expect(part.tokens.map(\.isReplaced) == [false])
+    }
+
+    @Test("A person's name and addresses of a Google account are neither stored nor sent")
+    func withoutPerson() throws {
+        let person: BodyEdit.Fields = [
+            (key: "subscribeWithGoogleInfo", raw: #"{"emailAddress":"ada@example.com","givenName":"Ada"}"#)
+        ]
+        var play = FakePlay([
+            Self.a: (200, Fixtures.state("ACTIVE", person)), Self.b: (200, Fixtures.linked(to: Self.a, person)),
+        ])
+        let event = try play.event(Fixtures.subscription(4, token: Self.b))
+        let answer = String(decoding: try #require(event.answer), as: UTF8.self)
+        let decoded = String(decoding: try #require(event.decoded), as: UTF8.self)
+        for text in [answer, decoded] {
+            #expect(!text.contains("Ada") && !text.contains("subscribeWithGoogleInfo"))
+            #expect(text.contains("linkedPurchaseToken") && text.contains("obfuscatedExternalAccountId"))
+        }
     }
 
     // MARK: Use

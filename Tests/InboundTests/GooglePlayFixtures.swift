@@ -129,6 +129,7 @@ enum GooglePlayFixtures {
         return state("ACTIVE", link + fields)
     }
 
+    static let unknownToken = #"{"error":{"code":404,"errors":[{"reason":"purchaseTokenNotFound"}]}}"#
     static let gone = #"{"error":{"code":410,"errors":[{"reason":"purchaseTokenNoLongerValid"}]}}"#
 }
 
@@ -140,6 +141,8 @@ struct FakePlay {
     var answers: [String: Answer] = [:]
     /// By token.
     var known: [String: KnownToken] = [:]
+    /// Whether the source has an API.
+    var asksAPI = true
     private(set) var asked: [GooglePlayEnrichment.Question] = []
     private(set) var lookedUp: [GooglePlayToken] = []
 
@@ -151,7 +154,7 @@ struct FakePlay {
     /// The last step of an event; nil: nothing is asked, or it does not end.
     mutating func run(_ body: String) throws -> GooglePlayEnrichment.Step? {
         let notice = try GooglePlayNotice(Array(body.utf8))
-        guard var enrichment = GooglePlayEnrichment(notice) else { return nil }
+        guard var enrichment = GooglePlayEnrichment(notice, asksAPI: asksAPI) else { return nil }
         var step = enrichment.start(known: row(enrichment.token), askedAt: GooglePlayFixtures.askedAt)
         for _ in 0..<64 {
             switch step {
@@ -162,7 +165,7 @@ struct FakePlay {
             case .lookUp(let token):
                 lookedUp.append(token)
                 step = enrichment.found(row(token))
-            case .done, .ends, .goesByName, .cannotSay: return step
+            case .done, .ends, .goesByName, .asIs, .cannotSay, .unusable: return step
             }
         }
         return nil
@@ -183,7 +186,8 @@ struct FakePlay {
             switch question {
             case .subscription(let token), .product(let token): token
             }
-        return answers.first { GooglePlayToken($0.key) == token }?.value ?? (status: 404, body: "{}")
+        return answers.first { GooglePlayToken($0.key) == token }?.value
+            ?? (status: 404, body: GooglePlayFixtures.unknownToken)
     }
 }
 
@@ -192,7 +196,7 @@ extension GooglePlayEnrichment.Step {
     var document: [UInt8]? {
         switch self {
         case .done(let answer), .ends(let answer), .goesByName(let answer): answer
-        case .ask, .lookUp, .cannotSay: nil
+        case .ask, .lookUp, .asIs, .cannotSay, .unusable: nil
         }
     }
 
@@ -203,7 +207,9 @@ extension GooglePlayEnrichment.Step {
         case .done: "done"
         case .ends: "ends"
         case .goesByName: "goes by name"
+        case .asIs: "as it is"
         case .cannotSay: "cannot say"
+        case .unusable: "unusable"
         }
     }
 }

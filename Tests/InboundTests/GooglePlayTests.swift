@@ -189,6 +189,7 @@ struct GooglePlayTests {
         let again = BodyEdit.edit(Fixtures.subscription(2), [(key: "deliveryAttempt", raw: "3")])
         let second = try googlePlay(again)
         #expect(first.vendorEventID == second.vendorEventID && first.occurredAt == second.occurredAt)
+        #expect(first.repeated != nil && first.repeated == second.repeated && first.body != second.body)
         let snake = BodyEdit.edit(again, in: "message", set: [(key: "messageId", raw: nil)])
         let camel = BodyEdit.edit(again, in: "message", set: [(key: "message_id", raw: nil)])
         for body in [snake, camel] { #expect(try googlePlay(body).vendorEventID == Fixtures.messageID) }
@@ -246,15 +247,25 @@ struct GooglePlayTests {
                 Fixtures.notification("testNotification", #"{},"voidedPurchaseNotification":{}"#)),
             "several notifications: voidedPurchaseNotification, testNotification"
         ),
-        (
-            Fixtures.subscription(2, package: "com.example.foreign"), "packageName is none of the source's packages"
-        ),
     ]
 
     @Test("What cannot be read is kept with its place", arguments: unreadable)
     func unreadableBodies(_ body: String, _ reason: String) {
         let found = Self.reason(body)
         #expect(found?.contains(reason) == true, "\(found ?? "it was read")")
+    }
+
+    @Test("What is about another app is none of the source's; once stored, it is read again all the same")
+    func foreign() throws {
+        let body = Fixtures.subscription(2, package: "com.example.foreign")
+        let unreadable = Unreadable(reason: "in message.data, packageName is none of the source's packages")
+        #expect(throws: unreadable) {
+            try GooglePlay().requireOwn(Array(body.utf8), of: googlePlaySource())
+        }
+        #expect(throws: unreadable) {
+            _ = try GooglePlay().enrichment(of: Array(body.utf8), from: googlePlaySource())
+        }
+        #expect(try googlePlay(body).scope.app == "com.example.foreign")
     }
 
     static func reason(_ body: String) -> String? {

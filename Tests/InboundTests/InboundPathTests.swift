@@ -87,6 +87,17 @@ struct InboundPathTests {
         #expect(outcome.refusals == ["play 503 the Google Play Developer API answered 500"])
     }
 
+    @Test("An answer that would be the same again sends the webhook to quarantine, to be asked about again there")
+    func useless() async throws {
+        let (outcome, queued) = try await takeAsking(FakeServers.google { _ in (400, "{}") })
+        guard case .quarantine(let kept)? = queued.first, queued.count == 1 else {
+            Issue.record("not in quarantine")
+            return
+        }
+        #expect(kept.reason == "the Google Play Developer API answered 400" && kept.answer == nil)
+        #expect(kept.source == "play" && outcome.status == nil && outcome.refusals.isEmpty)
+    }
+
     @Test("A webhook that is stored already goes to the recorder without a question")
     func storedAlready() async throws {
         let (_, queued) = try await takeAsking({ _ in .failure(OutgoingFailure("asked")) }, isRecorded: true)

@@ -185,7 +185,7 @@ struct KeySetMachineTests {
         #expect(failed == .wait(until: .seconds(now + 60)))
     }
 
-    @Test("A failed fetch that an unknown key asked for refuses that key until it is tried again")
+    @Test("A failed fetch that an unknown key asked for leaves that key undecided until one succeeds")
     func failureAfterUnknownKey() {
         var machine = Self.fetched(age: 86_400)
         let asks = Self.look(&machine, "other", 1_000)
@@ -193,9 +193,12 @@ struct KeySetMachineTests {
         let failed = machine.failed(now: .seconds(1_000))
         #expect(failed == .wait(until: .seconds(1_001)))
         let early = Self.look(&machine, "other", 1_000)
-        #expect(early.answer == "unknown" && early.action == .nothing)
+        #expect(early.answer == "undecided" && early.action == .nothing)
         let retried = Self.look(&machine, "other", 1_001)
         #expect(retried.answer == "undecided" && retried.action == .fetch, "the retry is due")
+        _ = machine.fetched(Self.keys, maxAge: .seconds(86_400), now: .seconds(1_002))
+        let refused = Self.look(&machine, "other", 1_003)
+        #expect(refused.answer == "unknown" && refused.action == .nothing)
     }
 
     // MARK: Cache-Control

@@ -6,8 +6,10 @@ import Vocabulary
 /// Oracle: the requests and answers, written out by hand after RFC 6749, RFC 6750 and RFC 7523.
 @Suite("How a store's API is asked")
 struct StoreAPIClientTests {
-    private static func ask(_ client: StoreAPIClient, _ target: String = "/v3/a") async -> StoreAPIClient.Reply {
-        await client.ask(target, timeout: .seconds(4))
+    private static func ask(_ client: StoreAPIClient, _ target: String = "/v3/a", about app: String = "com.example.app",
+        timeout: Duration = .seconds(4)
+    ) async -> StoreAPIClient.Reply {
+        await client.ask(target, about: app, timeout: timeout)
     }
 
     private static func bearer(_ request: OutgoingRequest) -> String? {
@@ -66,18 +68,20 @@ struct StoreAPIClientTests {
         let reason = "the API was out of reach a moment ago, and is tried again soon"
         #expect(await Self.ask(client) == .failed(reason: reason))
         #expect(servers.sent.count == count)
-        #expect(servers.observed == ["play lost api: https://publisher.example.com/ answered 503"])
-        servers.answer(FakeServers.google { _ in (404, "") })
+        let lost = "play lost api: https://publisher.example.com/ answered 503, asked about com.example.app"
+        #expect(servers.observed == [lost])
+        servers.answer(FakeServers.google { _ in (410, "") })
         clock.move(to: .seconds(2))
-        #expect(await Self.ask(client) == .answered(status: 404, body: []))
+        #expect(await Self.ask(client) == .answered(status: 410, body: []))
         #expect(servers.observed.last == "play has api")
     }
 
     @Test("What is said of one purchase is no fault of the API", arguments: [200, 400, 404, 410])
     func answers(_ status: Int) async throws {
-        let (clock, servers) = (StoodClock(), FakeServers(FakeServers.google { _ in (status, "") }))
+        let body = GooglePlayFixtures.unknownToken
+        let (clock, servers) = (StoodClock(), FakeServers(FakeServers.google { _ in (status, body) }))
         let client = try AskFixtures.client(servers, clock)
-        for _ in 0..<9 { #expect(await Self.ask(client) == .answered(status: status, body: [])) }
+        for _ in 0..<9 { #expect(await Self.ask(client) == .answered(status: status, body: Array(body.utf8))) }
         #expect(servers.observed.isEmpty)
     }
 
@@ -87,11 +91,50 @@ struct StoreAPIClientTests {
         let client = try AskFixtures.client(servers, clock)
         _ = await Self.ask(client)
         servers.answer { _ in .success(OutgoingAnswer(status: 200, body: nil)) }
-        let long = "the answer of https://publisher.example.com/ is longer than the limit"
-        #expect(await Self.ask(client) == .failed(reason: long))
+        for _ in 0..<9 { #expect(await Self.ask(client) == .answered(status: 200, body: [])) }
+        #expect(servers.observed.isEmpty, "its length is no fault of the API")
         servers.answer { _ in .failure(OutgoingFailure("timed out while connecting")) }
         let silent = "https://publisher.example.com/ does not answer: timed out while connecting"
         #expect(await Self.ask(client) == .failed(reason: silent))
+    }
+
+    @Test("A right that is missing for one app keeps no other app's webhooks waiting")
+    func apps() async throws {
+        let servers = FakeServers(FakeServers.google { $0 == "/v3/x" ? (403, "") : (200, "{}") })
+        let client = try AskFixtures.client(servers, StoodClock())
+        for _ in 0..<5 { _ = await Self.ask(client, "/v3/x", about: "com.example.x") }
+        let reason = "the API was out of reach a moment ago, and is tried again soon"
+        #expect(await Self.ask(client, "/v3/x", about: "com.example.x") == .failed(reason: reason))
+        #expect(await Self.ask(client) == .answered(status: 200, body: Array("{}".utf8)))
+        #expect(servers.observed.count == 1 && servers.observed.first?.hasSuffix("about com.example.x") == true)
+    }
+
+    @Test("A failure in less time than is fair is none of the API")
+    func unfair() async throws {
+        let servers = FakeServers { _ in .failure(OutgoingFailure("timed out")) }
+        let client = try AskFixtures.client(servers, StoodClock())
+        for _ in 0..<9 { _ = await Self.ask(client, timeout: .milliseconds(1_999)) }
+        #expect(servers.observed.isEmpty)
+        for _ in 0..<5 { _ = await Self.ask(client, timeout: .seconds(2)) }
+        #expect(servers.observed.count == 1)
+    }
+
+    @Test("A webhook waits for an access token as long as for its answer, and no longer")
+    func lateToken() async throws {
+        let clock = StoodClock()
+        let account = try ServiceAccount(AskFixtures.account, readURL: AskFixtures.readURL)
+        let client = StoreAPIClient(
+            source: "play", settings: StoreAPI(account: nil, url: AskFixtures.apiURL), account: .success(account),
+            clock: clock.clock,
+            send: { _ in
+                await clock.clock.sleep(.seconds(100))
+                return .failure(OutgoingFailure("late"))
+            }, observe: { _ in })
+        async let reply = Self.ask(client)
+        #expect(await comesToHold { clock.alarms == [.seconds(4), .seconds(100)] })
+        clock.move(to: .seconds(4))
+        #expect(await reply == .failed(reason: "no access token came in time"))
+        clock.move(to: .seconds(100))
     }
 
     @Test("At most 256 webhooks wait for it")

@@ -23,7 +23,8 @@ struct AnswerTests {
     private static func event(
         _ id: String, at: Timestamp = seconds(0), asOf: Timestamp = seconds(100), holder: Holder = user,
         environment: String = "PRODUCTION", product: String = "gold", status: String? = nil,
-        purchase: String = "first.1", answer: [UInt8]? = Self.answer, tokens: [KnownToken] = [], body: String = "{}"
+        purchase: String = "first.1", answer: [UInt8]? = Self.answer, tokens: [KnownToken] = [], body: String = "{}",
+        repeated: String? = nil
     ) -> Event {
         Event(
             scope: Scope(source: "shop", app: "app.one", environment: environment), vendorEventID: id, name: "RENEWED",
@@ -34,7 +35,8 @@ struct AnswerTests {
             transaction: Transaction(
                 storeTransactionID: "tx_1", storeOriginalTransactionID: "tx_1", purchasedAt: nil,
                 effectiveNextRenewalAt: nil, offerType: nil, status: status),
-            facts: [.activate(holder, asOf)], answer: answer, tokens: tokens, body: Array(body.utf8))
+            facts: [.activate(holder, asOf)], answer: answer, tokens: tokens,
+            repeated: repeated.map { Array($0.utf8) }, body: Array(body.utf8))
     }
 
     private static func lookup(
@@ -99,24 +101,31 @@ struct AnswerTests {
 
     private static let now = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 
-    @Test("What is written first of a token holds; what was not known may be added, and replaced is for good")
+    @Test("What is written first of a token holds, and what was not known may be added")
     func tokenRows() async throws {
         try await TestLedger.run { ledger in
             let daemon = try await ledger.daemon()
             let (a, b) = (Self.tokens[0], Self.tokens[1])
-            await daemon.record([
+            let first = await daemon.record([
                 Self.event("m1", tokens: [Self.known(a), Self.known(b, isReplaced: true)]),
-                Self.event("m2", tokens: [Self.known(a, first: "second.2", environment: "SANDBOX")]),
+                Self.event("m2", tokens: [Self.known(a, environment: "SANDBOX")]),
             ])
+            #expect(first == [.stored, .stored])
             #expect(try await Self.lookup(daemon, "m3").known == Self.known(a, environment: "SANDBOX"))
-            await daemon.record([
+            let foreign = await daemon.record([
+                Self.event("m3", tokens: [Self.known(a, first: "second.2", environment: "SANDBOX")]),
+                Self.event("m4", tokens: [Self.known(a, environment: "PRODUCTION")]),
+            ])
+            #expect(foreign == [.refused, .refused], "it belongs to another purchase, or environment")
+            let later = await daemon.record([
                 Self.event(
                     "m3",
                     tokens: [
-                        Self.known(b, first: "third.3", environment: "PRODUCTION"),
-                        Self.known(a, first: "third.3", environment: "PRODUCTION", isReplaced: true),
+                        Self.known(b, environment: "PRODUCTION", isReplaced: true),
+                        Self.known(a, environment: "SANDBOX", isReplaced: true),
                     ])
             ])
+            #expect(later == [.stored])
             let lookup = TokenLookup(pool: daemon.pool)
             #expect(
                 try await lookup.find(a, of: "shop") == Self.known(a, environment: "SANDBOX", isReplaced: true))
@@ -124,6 +133,84 @@ struct AnswerTests {
                 try await lookup.find(b, of: "shop") == Self.known(b, environment: "PRODUCTION", isReplaced: true))
             #expect(try await lookup.find(Self.tokens[2], of: "shop") == nil)
             #expect(try await lookup.find(a, of: "kiosk") == nil)
+            #expect(try ledger.psql("SELECT count(*) FROM events") == "3")
+        }
+    }
+
+    @Test("What was read of a token before another took its place is refused, in either order", arguments: [1, 1_000])
+    func replacedMeanwhile(_ copiedEventsMin: Int) async throws {
+        let (a, b) = (Self.tokens[0], Self.tokens[1])
+        let upgrade = Self.event("b", asOf: seconds(100), tokens: [Self.known(b), Self.known(a, isReplaced: true)])
+        let end = Self.event("a", asOf: seconds(101), tokens: [Self.known(a)])
+        let again = Self.event("b", asOf: seconds(102), tokens: [Self.known(b), Self.known(a, isReplaced: true)])
+        let empty = Self.event("a", asOf: seconds(102), tokens: [Self.known(a, isReplaced: true)])
+        for isApart in [true, false] {
+            try await TestLedger.run { ledger in
+                let daemon = try await ledger.daemon(copiedEventsMin: copiedEventsMin)
+                func record(_ events: [Event]) async -> [RecordQueue.Answer] {
+                    guard isApart else { return await daemon.record(events) }
+                    var answers: [RecordQueue.Answer] = []
+                    for event in events { answers += await daemon.record([event]) }
+                    return answers
+                }
+                #expect(await record([upgrade, end]) == [.stored, .refused])
+                #expect(try ledger.psql("SELECT vendor_event_id FROM events") == "b")
+                #expect(await record([empty]) == [.stored], "it is told that it is replaced")
+            }
+            try await TestLedger.run { ledger in
+                let daemon = try await ledger.daemon(copiedEventsMin: copiedEventsMin)
+                _ = await daemon.record([end])
+                #expect(await daemon.record([upgrade]) == [.refused], "its answer is older than the end")
+                #expect(try ledger.psql("SELECT count(*) FROM purchase_tokens WHERE is_replaced") == "0")
+                #expect(await daemon.record([again]) == [.stored])
+                #expect(try ledger.psql("SELECT count(*) FROM purchase_tokens WHERE is_replaced") == "1")
+            }
+        }
+    }
+
+    @Test("What is asked next is asked later than everything that is known of the purchase")
+    func laterThanKnown() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
+            let future = Timestamp(milliseconds: 4_102_444_800_000)
+            await daemon.record([Self.event("m1", asOf: future, tokens: [Self.known(Self.tokens[0])])])
+            #expect(try await Self.lookup(daemon, "m2").now == future.advanced(byMilliseconds: 1))
+            #expect(try await Self.lookup(daemon, "m2", token: Self.tokens[1]).now < future)
+        }
+    }
+
+    @Test("A webhook that comes again with another count of tries is no other webhook")
+    func repeated() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
+            await daemon.record([Self.event("m1", body: #"{"try":1}"#, repeated: "same")])
+            await daemon.record([Self.event("m1", body: #"{"try":2}"#, repeated: "same")])
+            #expect(try ledger.psql("SELECT count(*) FROM identities WHERE differs") == "0")
+            await daemon.record([Self.event("m1", body: #"{"try":2}"#, repeated: "other")])
+            #expect(try ledger.psql("SELECT count(*) FROM identities WHERE differs") == "1")
+        }
+    }
+
+    @Test("What is in quarantine with an answer that does not fit any more stays there to be read anew")
+    func outdatedInQuarantine() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
+            let (a, b) = (Self.tokens[0], Self.tokens[1])
+            await daemon.record([Self.event("b", tokens: [Self.known(b), Self.known(a, isReplaced: true)])])
+            await daemon.record([
+                .quarantine(
+                    QuarantinedBody(source: "shop", reason: "odd", body: Array("{}".utf8), answer: Self.answer))
+            ])
+            let id = try #require(Int64(try ledger.psql("SELECT id FROM quarantine")))
+            let outcome = try await Quarantine.release(
+                id, as: Self.event("a", asOf: seconds(200), tokens: [Self.known(a)]), routes: [], rules: Daemon.rules,
+                in: daemon.pool)
+            guard case .outdated = outcome else {
+                Issue.record("\(outcome)")
+                return
+            }
+            #expect(try ledger.psql("SELECT count(*) FROM quarantine") == "1")
+            #expect(try ledger.psql("SELECT count(*) FROM events") == "1")
         }
     }
 

@@ -129,6 +129,72 @@ import Vocabulary
         #expect(try relay.database.count("purchase_tokens", where: "is_replaced") == 1)
     }
 
+    @Test("Two webhooks of an upgrade at once: what was asked before the other was stored is asked about again")
+    func atOnce() throws {
+        let google = try Google()
+        let relay = try Self.running(google)
+        defer { relay.end() }
+        // The upgrade is asked about first. The end of the old plan is stored before it, then after it.
+        for (name, delays) in [("c", (upgrade: 3.0, end: 0.0)), ("d", (upgrade: 2.0, end: 3.5))] {
+            let digits = String(repeating: "0123456789", count: 14)
+            let (old, new) = ("token-\(name)-old-\(digits)", "token-\(name)-new-\(digits)")
+            google.know(old, Google.state(account: "ada"))
+            #expect(try Self.push(Google.push(4, old, id: name + "1"), to: relay) == 200)
+            google.know(new, Google.state(account: "ada", #""linkedPurchaseToken":"\(old)""#))
+            google.know(old, Google.state("EXPIRED", account: "ada", until: "2026-01-01T00:00:00Z"))
+            google.delay(new, by: delays.upgrade)
+            google.delay(old, by: delays.end)
+            let (upgrade, end) = (Google.push(4, new, id: name + "2"), Google.push(13, old, id: name + "3"))
+            let status = Monitor<Int?>(nil)
+            let authorization = try Google.authorization()
+            Thread.detachNewThread {
+                let answered = (try? relay.post("play", authorization, upgrade)) ?? 0
+                status.change { $0 = answered }
+            }
+            #expect(eventually(within: 30) { google.asked.contains(new) })
+            let ended = try relay.post("play", authorization, end)
+            #expect(status.wait(30) { $0 != nil })
+            let statuses = [status.current ?? 0, ended]
+            #expect(statuses == (name == "c" ? [503, 200] : [200, 503]), "\(statuses)")
+            google.delay(new, by: nil)
+            google.delay(old, by: nil)
+            // As Pub/Sub sends it again.
+            #expect(try relay.post("play", authorization, name == "c" ? upgrade : end) == 200)
+            let key = try #require(try relay.database.access().keys.first { $0.hasPrefix("token-\(name)-old") })
+            #expect(try relay.database.access()[key] == ["user:ada": true])
+        }
+        #expect(relay.waitForLine("another webhook of its purchase was recorded meanwhile") != nil)
+        #expect(try relay.database.count("purchases") == 2 && relay.database.count("events") == 6)
+    }
+
+    @Test("With and without the API: a token that was recorded keeps its purchase")
+    func addedAndRemoved() throws {
+        let google = try Google()
+        let relay = try Relay([])
+        defer { relay.end() }
+        try relay.configure([], sources: [try google.source(asksAPI: false, in: relay.directory)])
+        try relay.start()
+        #expect(try Self.push(Google.push(4, Self.newer, id: "1"), to: relay) == 200)
+        google.know(Self.token, Google.state(account: "ada"))
+        google.know(Self.newer, Google.state(account: "ada", #""linkedPurchaseToken":"\(Self.token)""#))
+        try relay.configure([], sources: [try google.source(in: relay.directory)])
+        #expect(try relay.reload().contains("changed source play"))
+        #expect(try relay.post("play", Google.authorization(), Google.push(2, Self.newer, id: "2")) == 200)
+        #expect(google.asked == [Self.newer])
+        #expect(try relay.database.count("purchases") == 1)
+        #expect(try relay.database.access().values.first?["user:ada"] == true)
+        let third = "token-e-" + String(repeating: "0123456789", count: 14)
+        google.know(third, Google.state(account: "ada", #""linkedPurchaseToken":"\(Self.newer)""#))
+        #expect(try relay.post("play", Google.authorization(), Google.push(4, third, id: "3")) == 200)
+        try relay.configure([], sources: [try google.source(asksAPI: false, in: relay.directory)])
+        #expect(try relay.reload().contains("changed source play"))
+        #expect(try relay.post("play", Google.authorization(), Google.push(13, Self.newer, id: "4")) == 200)
+        #expect(try relay.post("play", Google.authorization(), Google.push(2, third, id: "5")) == 200)
+        #expect(try relay.database.count("purchases") == 1 && relay.database.count("events") == 5)
+        #expect(try relay.database.access().values.first?["user:ada"] == true)
+        #expect(google.asked == [Self.newer, third])
+    }
+
     @Test("Repair reads what was answered; what was never asked about is asked about when it leaves quarantine")
     func readAgain() throws {
         let google = try Google()

@@ -14,6 +14,8 @@ final class Google: Sendable {
 
     private struct State: Sendable {
         var answers: [String: Answer] = [:]
+        /// Seconds until the answer about a purchase.
+        var delays: [String: Double] = [:]
         /// What the API answers about every purchase; nil: what it knows of it.
         var outage: Int?
         var keysStatus = 200
@@ -29,6 +31,7 @@ final class Google: Sendable {
         receiver = try Receiver(secrets: []) { request in
             let path = request.request.start.split(separator: " ").dropFirst().first.map(String.init) ?? ""
             let (outage, keysStatus, answers) = state.read { ($0.outage, $0.keysStatus, $0.answers) }
+            let delays = state.read(\.delays)
             switch path {
             case "/certs":
                 return .status(keysStatus, headers: ["cache-control: public, max-age=3600"], body: document)
@@ -38,8 +41,9 @@ final class Google: Sendable {
                 if let outage { return .status(outage, body: "{}") }
                 guard request.request["authorization"] == "Bearer ya29.test" else { return .status(401) }
                 let token = path.split(separator: "/").last.map(String.init) ?? ""
-                let answer = answers[token] ?? (404, "{}")
-                return .status(answer.status, body: answer.body)
+                let answer = answers[token] ?? (404, Self.unknownToken)
+                let reply = Reply.status(answer.status, body: answer.body)
+                return delays[token].map { Reply.after($0, reply) } ?? reply
             }
         }
     }
@@ -48,6 +52,9 @@ final class Google: Sendable {
 
     /// What the API knows of a purchase.
     func know(_ token: String, _ answer: Answer) { state.change { $0.answers[token] = answer } }
+
+    /// The API answers questions about a purchase so many seconds late; nil: at once.
+    func delay(_ token: String, by seconds: Double?) { state.change { $0.delays[token] = seconds } }
 
     /// The API answers this status to everything; nil: it works.
     func fail(_ status: Int?) { state.change { $0.outage = status } }
@@ -145,5 +152,6 @@ final class Google: Sendable {
         return (200, "{" + (members + more).joined(separator: ",") + "}")
     }
 
+    static let unknownToken = #"{"error":{"code":404,"errors":[{"reason":"purchaseTokenNotFound"}]}}"#
     static let end = "2099-01-15T08:00:00Z"
 }

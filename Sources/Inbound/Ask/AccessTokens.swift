@@ -9,7 +9,10 @@ actor AccessTokens {
     private let send: OutgoingRequests
     private let clock: AskClock
     private var current: AccessToken?
-    private var asking: Task<Result<AccessToken, OutgoingFailure>, Never>?
+    private var isAsking = false
+    /// Who waits for the token that is asked for.
+    private var waiting: [Int: CheckedContinuation<Result<Secret, OutgoingFailure>, Never>] = [:]
+    private var lastWaiting = 0
 
     init(
         of account: ServiceAccount, for scope: String, allowsPrivateAddresses: Bool, clock: AskClock,
@@ -23,13 +26,25 @@ actor AccessTokens {
     }
 
     /// A token that is valid now.
-    func token() async -> Result<Secret, OutgoingFailure> {
+    /// - Parameter end: until when it may be waited for.
+    func token(until end: Duration) async -> Result<Secret, OutgoingFailure> {
         let now = clock.elapsed()
         if let current, now < current.renewAt { return .success(current.text) }
-        let asked = asking ?? begin()
+        if !isAsking { begin() }
         // Nobody need wait for the next one while this one lasts.
         if let current, now < current.endsAt { return .success(current.text) }
-        return await asked.value.map(\.text)
+        lastWaiting += 1
+        let number = lastWaiting
+        let timer = Task {
+            await clock.sleep(end)
+            if !Task.isCancelled { answer(number, .failure(OutgoingFailure("no access token came in time"))) }
+        }
+        defer { timer.cancel() }
+        return await withCheckedContinuation { waiting[number] = $0 }
+    }
+
+    private func answer(_ number: Int, _ result: Result<Secret, OutgoingFailure>) {
+        waiting.removeValue(forKey: number)?.resume(returning: result)
     }
 
     /// The API does not accept this one.
@@ -37,17 +52,16 @@ actor AccessTokens {
         if current?.text == token { current = nil }
     }
 
-    private func begin() -> Task<Result<AccessToken, OutgoingFailure>, Never> {
-        let task = Task { await ask() }
-        asking = task
-        return task
+    private func begin() {
+        isAsking = true
+        Task { await ask() }
     }
 
-    private func ask() async -> Result<AccessToken, OutgoingFailure> {
+    private func ask() async {
         let result = await request()
         if case .success(let token) = result { current = token }
-        asking = nil
-        return result
+        isAsking = false
+        for number in waiting.keys.sorted() { answer(number, result.map(\.text)) }
     }
 
     private func request() async -> Result<AccessToken, OutgoingFailure> {

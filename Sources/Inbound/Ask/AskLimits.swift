@@ -8,6 +8,8 @@ enum AskLimits {
     static let recordingTime: Duration = .milliseconds(1_500)
     /// One request to the API.
     static let requestTimeout: Duration = .seconds(5)
+    /// A request that fails with less time than this says nothing of the API.
+    static let fairTimeout: Duration = .seconds(2)
     /// Webhooks of one source that are being asked about at once; further ones are answered 503.
     static let eventsMax = 256
 

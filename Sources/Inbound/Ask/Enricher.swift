@@ -23,20 +23,23 @@ package struct Enricher: Sendable {
     }
 
     package enum Outcome: Sendable, Hashable {
-        /// The event is stored already: nothing was asked.
-        case known
+        /// Record it as it came: it is stored already, or there is nothing to ask and nothing known of its token.
+        case asIs
         /// Record it with this answer.
         case answered([UInt8])
         /// Record nothing. The reason is for the journal.
         case unavailable(reason: String)
+        /// Quarantine it. The reason is for a person.
+        case unusable(reason: String)
     }
 
     private let source: String
-    private let client: StoreAPIClient
+    /// Nil: the source has no API, and only the ledger is asked.
+    private let client: StoreAPIClient?
     private let lookups: Lookups
     private let clock: AskClock
 
-    init(source: String, client: StoreAPIClient, lookups: Lookups, clock: AskClock) {
+    init(source: String, client: StoreAPIClient?, lookups: Lookups, clock: AskClock) {
         self.source = source
         self.client = client
         self.lookups = lookups
@@ -47,8 +50,6 @@ package struct Enricher: Sendable {
     ///   - enrichment: of the webhook, not begun yet.
     ///   - age: of the webhook's request.
     package func run(_ enrichment: Enrichment, age: Duration = .zero) async -> Outcome {
-        guard client.begin() else { return .unavailable(reason: "too many webhooks wait for the API") }
-        defer { client.end() }
         let end = clock.elapsed() + AskLimits.askingTimeout - age
         do {
             return try await run(enrichment, until: end)
@@ -63,20 +64,26 @@ package struct Enricher: Sendable {
             TokenLookup.Subject(
                 source: source, eventID: enrichment.messageID, occurredAt: enrichment.occurredAt,
                 token: enrichment.token.id))
-        if known.isRecorded { return .known }
+        if known.isRecorded { return .asIs }
+        if let client, !client.begin() { return .unavailable(reason: "too many webhooks wait for the API") }
+        defer { client?.end() }
         var step = enrichment.start(known: known.known, askedAt: known.now)
         while true {
             switch step {
             case .ask(let question):
                 let left = end - clock.elapsed()
-                guard left > .zero else { return .unavailable(reason: "the API did not answer in time") }
-                switch await client.ask(question.target(package: enrichment.packageName), timeout: left) {
+                guard let client, left > .zero else { return .unavailable(reason: "the API did not answer in time") }
+                switch await client.ask(
+                    question.target(package: enrichment.packageName), about: enrichment.packageName, timeout: left)
+                {
                 case .answered(let status, let body): step = enrichment.answered(status: status, body: body)
                 case .failed(let reason): return .unavailable(reason: reason)
                 }
             case .lookUp(let token): step = enrichment.found(try await lookups.token(token.id, source))
             case .done(let answer), .ends(let answer), .goesByName(let answer): return .answered(answer)
+            case .asIs: return .asIs
             case .cannotSay(let reason): return .unavailable(reason: reason)
+            case .unusable(let reason): return .unusable(reason: reason)
             }
         }
     }

@@ -2,7 +2,8 @@ internal import Synchronization
 internal import Vocabulary
 
 /// Asks a store's API about purchases, in the name of a service account. What a source asks goes through one of these:
-/// its access token, its breaker and its limit on how many webhooks wait for it.
+/// its access token, a breaker for each of its apps (the right to ask may be missing for one of them) and its limit on
+/// how many webhooks wait for it.
 package final class StoreAPIClient: Sendable {
     /// What the API said, or why it said nothing.
     enum Reply: Sendable, Hashable {
@@ -11,8 +12,15 @@ package final class StoreAPIClient: Sendable {
         case failed(reason: String)
     }
 
+    /// A reply, and whether its failure is one of the API: not where too little time was left for it.
+    private struct Attempt {
+        let reply: Reply
+        var isFair = true
+    }
+
     private struct State {
-        var breaker = APIBreaker()
+        /// By the app that is asked about: one of the source's.
+        var breakers: [String: APIBreaker] = [:]
         var events = 0
     }
 
@@ -61,27 +69,33 @@ package final class StoreAPIClient: Sendable {
 
     /// - Parameters:
     ///   - target: the path. It may have a whole token: it is for the request alone.
+    ///   - app: what it is about.
     ///   - timeout: for all of it.
-    func ask(_ target: String, timeout: Duration) async -> Reply {
+    func ask(_ target: String, about app: String, timeout: Duration) async -> Reply {
         guard let tokens else { return .failed(reason: obstacle ?? "nothing can be asked") }
-        guard state.withLock({ $0.breaker.mayAsk(now: clock.elapsed()) }) else {
+        guard state.withLock({ $0.breakers[app, default: APIBreaker()].mayAsk(now: clock.elapsed()) }) else {
             return .failed(reason: "the API was out of reach a moment ago, and is tried again soon")
         }
         let end = clock.elapsed() + min(timeout, AskLimits.requestTimeout)
-        var reply = await attempt(target, tokens, until: end)
+        var attempt = await self.attempt(target, tokens, until: end)
         // A token may be revoked before its end.
-        if case .answered(status: 401, _) = reply { reply = await attempt(target, tokens, until: end) }
-        return judged(reply)
+        if case .answered(status: 401, _) = attempt.reply {
+            attempt = await self.attempt(target, tokens, until: end)
+        }
+        return judged(attempt, about: app)
     }
 
-    private func attempt(_ target: String, _ tokens: AccessTokens, until end: Duration) async -> Reply {
+    private func attempt(_ target: String, _ tokens: AccessTokens, until end: Duration) async -> Attempt {
+        let isFair = end - clock.elapsed() >= AskLimits.fairTimeout
         let token: Secret
-        switch await tokens.token() {
+        switch await tokens.token(until: end) {
         case .success(let given): token = given
-        case .failure(let failure): return .failed(reason: failure.reason)
+        case .failure(let failure): return Attempt(reply: .failed(reason: failure.reason), isFair: isFair)
         }
         let left = end - clock.elapsed()
-        guard left > .zero else { return .failed(reason: "no access token came in time") }
+        guard left > .zero else {
+            return Attempt(reply: .failed(reason: "no access token came in time"), isFair: isFair)
+        }
         let base = settings.url
         let url = EndpointURL(isTLS: base.isTLS, host: base.host, port: base.port, target: target)
         let bearer = token.withBytes { HeaderField(name: "authorization", value: Secret(Array("Bearer ".utf8) + $0)) }
@@ -90,38 +104,41 @@ package final class StoreAPIClient: Sendable {
             headers: [bearer, .plain("accept", "application/json")], timeout: left,
             answerBytesMax: Enrichment.answerBytesMax)
         switch await send(request) {
-        case .failure(let failure): return .failed(reason: "\(base.shown) does not answer: \(failure.reason)")
+        case .failure(let failure):
+            return Attempt(
+                reply: .failed(reason: "\(base.shown) does not answer: \(failure.reason)"),
+                isFair: left >= AskLimits.fairTimeout)
         case .success(let answer):
             if answer.status == 401 { await tokens.refuse(token) }
-            guard let body = answer.body else {
-                return .failed(reason: "the answer of \(base.shown) is longer than the limit")
-            }
-            return .answered(status: answer.status, body: body)
+            // A longer one than can be kept is no fault of the API: it is read as one that says nothing.
+            return Attempt(reply: .answered(status: answer.status, body: answer.body ?? []))
         }
     }
 
     /// Tells the breaker, and the journal where it changed.
-    private func judged(_ reply: Reply) -> Reply {
-        let failure = Self.failure(of: reply, from: settings.url)
+    private func judged(_ attempt: Attempt, about app: String) -> Reply {
+        let failure = Self.failure(of: attempt.reply, from: settings.url)
+        if failure != nil, !attempt.isFair { return attempt.reply }
         let change = state.withLock { state in
             let now = clock.elapsed()
-            return failure == nil ? state.breaker.answered(now: now) : state.breaker.failed(now: now)
+            return failure == nil
+                ? state.breakers[app, default: APIBreaker()].answered(now: now)
+                : state.breakers[app, default: APIBreaker()].failed(now: now)
         }
         switch change {
         case .none: break
-        case .opened: observe(.storeLost(source: source, what: .api, reason: failure ?? ""))
+        case .opened: observe(.storeLost(source: source, what: .api, reason: "\(failure ?? ""), asked about \(app)"))
         case .closed: observe(.storeRecovered(source: source, what: .api))
         }
-        return reply
+        return attempt.reply
     }
 
     /// Why the API itself is at fault; nil: it works.
     private static func failure(of reply: Reply, from url: EndpointURL) -> String? {
         switch reply {
         case .failed(let reason): return reason
-        case .answered(let status, _):
-            let isFault = [401, 403, 408, 429].contains(status) || status >= 500
-            return isFault ? "\(url.shown) answered \(status)" : nil
+        case .answered(let status, let body):
+            return Enrichment.verdict(status: status, body: body) == .fault ? "\(url.shown) answered \(status)" : nil
         }
     }
 }

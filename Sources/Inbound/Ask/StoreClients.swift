@@ -96,9 +96,12 @@ package final class StoreClients: Sendable {
         return SourceAdapters.adapter(for: source.kind, keys: { held.client.lookUp($0) })
     }
 
-    /// Asks about the webhooks of an adopted source; nil: nothing is asked about them.
+    /// Looks up what is known of the webhooks of an adopted source, and asks its API where it has one; nil: neither.
     package func enricher(for source: Source, lookups: Enricher.Lookups) -> Enricher? {
-        state.withLock { $0.apis[Array(source.name.utf8)] }.map { held in
+        if source.kind == .googlePlay, source.api == nil {
+            return Enricher(source: source.name, client: nil, lookups: lookups, clock: clock)
+        }
+        return state.withLock { $0.apis[Array(source.name.utf8)] }.map { held in
             Enricher(source: source.name, client: held.client, lookups: lookups, clock: clock)
         }
     }

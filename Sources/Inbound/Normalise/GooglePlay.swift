@@ -6,7 +6,8 @@ package import Vocabulary
 ///
 /// A notification names a token and a type. Holder, product, end, environment and the token before it come from the
 /// Google Play Developer API, which is asked before the event is recorded (`GooglePlayEnrichment`) if the source has an
-/// account for it; what it answered is stored with the event and read by `normalise`.
+/// account for it; what it answered, and what the ledger knew of the token, is stored with the event and read by
+/// `normalise`.
 package struct GooglePlay: SourceAdapter {
     private let keys: JSONWebKeyLookup
 
@@ -33,10 +34,13 @@ package struct GooglePlay: SourceAdapter {
     }
 
     package func enrichment(of body: [UInt8], from source: Source) throws(Unreadable) -> GooglePlayEnrichment? {
-        guard source.api != nil else { return nil }
         let notice = try GooglePlayNotice(body)
         try notice.requireApp(of: source)
-        return GooglePlayEnrichment(notice)
+        return GooglePlayEnrichment(notice, asksAPI: source.api != nil)
+    }
+
+    package func requireOwn(_ body: [UInt8], of source: Source) throws(Unreadable) {
+        try GooglePlayNotice(body).requireApp(of: source)
     }
 
     package func normalise(
@@ -51,13 +55,13 @@ package struct GooglePlay: SourceAdapter {
     /// - Parameter answer: the document of `GooglePlayEnrichment`, or of `Event.answer`; nil: the API was not asked.
     package func normalise(_ body: [UInt8], answer: [UInt8]?, from source: Source) throws(Unreadable) -> Event {
         let notice = try GooglePlayNotice(body)
-        try notice.requireApp(of: source)
         let read: GooglePlayAnswer? = if let answer { try GooglePlayAnswer(answer) } else { nil }
         let statement = GooglePlayStatement(notice, answer: read, naming: Self.naming(of: source))
+        let environment = statement.environment ?? source.defaultEnvironment
         return Event(
             scope: Scope(
                 source: source.name, app: source.app ?? notice.packageName,
-                environment: statement.environment ?? source.defaultEnvironment),
+                environment: environment),
             vendorEventID: notice.messageID,
             name: GooglePlayNames.name(of: notice.subject),
             type: statement.type,
@@ -72,8 +76,9 @@ package struct GooglePlay: SourceAdapter {
             facts: statement.facts,
             decoded: notice.decoded(with: answer),
             answer: answer,
-            // Empty where the API said nothing of the purchase.
-            tokens: notice.token.flatMap { read?.knownTokens(of: $0) } ?? [],
+            tokens: statement.tokens(in: environment),
+            // Beside it, a redelivery may count how often it was tried.
+            repeated: notice.document,
             body: body)
     }
 

@@ -8,17 +8,17 @@ internal import Vocabulary
 /// |--|--|
 /// | `asked_at_ms` | when the first request was sent, by the database's clock |
 /// | `question` | `subscription` or `product` |
-/// | `status` | 200, 404 or 410 |
-/// | `purchase` | with 200: the API's answer, byte for byte |
+/// | `status` | 200; 404; 410, or 400 of the same meaning; null where nothing was asked |
+/// | `purchase` | with 200: the API's answer without `subscribeWithGoogleInfo`, else byte for byte |
 /// | `links` | of each token before this one: its name (`token`), `status` and `purchase`; null where it was known |
 /// | `first_token` | the name of the first token: the purchase key |
 /// | `known_environment`, `known_replaced` | what the ledger knew |
 struct GooglePlayAnswer: Sendable {
     enum Outcome: Sendable {
         case state(GooglePlayState)
-        /// 410: the purchase ended some two months ago or earlier.
+        /// 410, or 400: the purchase ended some two months ago or earlier.
         case ended
-        /// 404: the API knows no such purchase, which proves nothing.
+        /// 404: the API knows no such purchase, which proves nothing. Null: it was not asked.
         case unsaid
     }
 
@@ -34,7 +34,7 @@ struct GooglePlayAnswer: Sendable {
     struct Record: Sendable {
         let askedAt: Timestamp
         let kind: Purchase.Kind
-        let status: Int
+        let status: Int?
         let purchase: [UInt8]?
         let links: [Link]
         let first: String
@@ -92,7 +92,7 @@ struct GooglePlayAnswer: Sendable {
         let isProduct = try fields.requiredText("question") == Self.product
         let knownEnvironment = try fields.text("known_environment")
         let knownReplaced = fields.flag("known_replaced")
-        switch try fields.requiredText("status") {
+        switch try fields.text("status") {
         case "200":
             let purchase = try fields.requiredObject("purchase")
             let state =
@@ -100,13 +100,14 @@ struct GooglePlayAnswer: Sendable {
                 ? GooglePlayState(oneTimeProduct: purchase)
                 : GooglePlayState(subscription: purchase, askedAt: askedAt)
             outcome = .state(state)
-            environment = state.environment
+            // A purchase that was recorded stays where it is.
+            environment = knownEnvironment ?? state.environment
             isReplaced = knownReplaced || state.isReplaced
-        case "410":
+        case "410", "400":
             outcome = .ended
             environment = knownEnvironment
             isReplaced = knownReplaced
-        case "404":
+        case "404", nil:
             outcome = .unsaid
             environment = knownEnvironment
             isReplaced = knownReplaced
@@ -116,19 +117,5 @@ struct GooglePlayAnswer: Sendable {
 
     private static func write(_ purchase: [UInt8]?, to json: inout JSONWriter) {
         if let purchase { json.raw(purchase) } else { json.null() }
-    }
-
-    /// What the ledger learns of the tokens: of `token` and of those before it.
-    func knownTokens(of token: GooglePlayToken) -> [KnownToken] {
-        // Without a state the environment would be a guess, and the first token could be an earlier one.
-        guard case .state = outcome else { return [] }
-        let own = KnownToken(
-            token: token.id, first: first, environment: environment, isReplaced: isReplaced)
-        return [own]
-            + links.compactMap { link in
-                GooglePlayToken.id(ofName: link).map { id in
-                    KnownToken(token: id, first: first, environment: environment, isReplaced: true)
-                }
-            }
     }
 }

@@ -1,20 +1,23 @@
+internal import JSONText
 package import Vocabulary
 
 /// Asks the Google Play Developer API about one event before it is recorded. Pure: it says what to ask and look up
 /// next; its owner does that and passes on what came.
 ///
 ///     ready ──▶ asked ──200──▶ lookingUp ──not known──▶ askedLink ──200──▶ lookingUp …
-///                 │                └ known: done            └ no link, 404, 410: done
-///                 ├ no link, or the ledger knows the event's own token: done
-///                 ├ 410: ends; 404: goes by its name
-///                 └ anything else, here as in askedLink: cannot say
+///       │         │                └ known: done            └ no link, forgotten, unknown: done
+///       │         ├ no link, or the ledger knows the event's own token: done
+///       │         ├ forgotten: ends; unknown: goes by its name
+///       │         └ a fault, here as in askedLink: cannot say; anything else: unusable
+///       └ without the API: by the name, in the purchase that the ledger knows
 ///
 /// A change of plan makes a new token, whose answer names the one before it (`linkedPurchaseToken`). The chain is
 /// followed to the first token, so that a purchase has one key for its life. The ledger's word on a token comes first,
 /// because purchases are never merged later; where the chain breaks off, the oldest token reached is the first.
 ///
 /// An answer that says nothing of the purchase (no right, too many requests, a fault) must not be read as an end:
-/// `cannotSay` is answered 503, and Pub/Sub sends the message again.
+/// `cannotSay` is answered 503, and Pub/Sub sends the message again. One that would be the same next time is not worth
+/// the wait: the event goes to quarantine.
 package struct GooglePlayEnrichment: Sendable {
     /// A request: `GET` of `target` at androidpublisher.googleapis.com.
     package enum Question: Hashable, Sendable {
@@ -45,10 +48,48 @@ package struct GooglePlayEnrichment: Sendable {
         case done(answer: [UInt8])
         /// 410: the same. The answer says that the purchase has ended.
         case ends(answer: [UInt8])
-        /// 404: the same. The answer says nothing, so the event means what its name says.
+        /// 404, or nothing was asked: the same. The answer says nothing, so the event means what its name says.
         case goesByName(answer: [UInt8])
+        /// Record the event as it came: nothing is asked, and nothing is known of its token.
+        case asIs
         /// Answer 503 and record nothing. The reason is for a person and quotes nothing.
         case cannotSay(reason: String)
+        /// Quarantine the event: it would be answered the same again. The reason is as before.
+        case unusable(reason: String)
+    }
+
+    /// What an answer says, before its purchase is read.
+    enum Verdict: Hashable, Sendable {
+        case purchase
+        /// The API has forgotten it, some two months after its end.
+        case ended
+        /// The API knows no such token, or no longer: it proves nothing. A 404 without a reason is not the API's, and
+        /// that of an app that the account does not reach is a fault.
+        case unknownToken
+        /// Of the API, or of the right to ask it: nothing of this purchase.
+        case fault
+        /// It would come again.
+        case other
+    }
+
+    /// The reasons are Google's ("Error codes" of its API reference; the 400 is seen in answers of
+    /// purchases.subscriptionsv2.get and says the same as 410).
+    static func verdict(status: Int, body: [UInt8]) -> Verdict {
+        switch status {
+        case 200: .purchase
+        case 410: .ended
+        case 400: reason(in: body) == "failedPrecondition" ? .ended : .other
+        case 404: [nil, "applicationNotFound"].contains(reason(in: body)) ? .fault : .unknownToken
+        case 401, 403, 408, 429, 500...: .fault
+        default: .other
+        }
+    }
+
+    private static func reason(in body: [UInt8]) -> String? {
+        guard body.count <= answerBytesMax, let fields = try? BodyFields(body),
+            let error = fields.object("error")?.objects("errors").first
+        else { return nil }
+        return try? error.text("reason")
     }
 
     /// What access is asked for (developers.google.com/android-publisher/authorization).
@@ -74,6 +115,8 @@ package struct GooglePlayEnrichment: Sendable {
     /// The app that is asked about.
     package let packageName: String
     private let kind: Purchase.Kind
+    private let asksAPI: Bool
+    /// What the ledger has of the event's token, or of the one that it replaced.
     private var known: KnownToken?
     private var askedAt = Timestamp(milliseconds: 0)
     /// The event's token and those before it, newest first.
@@ -81,9 +124,11 @@ package struct GooglePlayEnrichment: Sendable {
     private var links: [GooglePlayAnswer.Link] = []
 
     /// Nil: the notification is about no purchase that the API can be asked about.
-    package init?(_ notice: GooglePlayNotice) {
+    /// - Parameter asksAPI: false: only the ledger is asked.
+    package init?(_ notice: GooglePlayNotice, asksAPI: Bool = true) {
         guard let token = notice.token, let kind = notice.kind else { return nil }
         self.kind = kind
+        self.asksAPI = asksAPI
         messageID = notice.messageID
         occurredAt = notice.occurredAt
         packageName = notice.packageName
@@ -95,11 +140,16 @@ package struct GooglePlayEnrichment: Sendable {
 
     /// - Parameters:
     ///   - known: what the ledger has of `token`.
-    ///   - askedAt: the database's time: that of everything that the answer states.
+    ///   - askedAt: the time of everything that the answer states: the database's, and later than all that is stated
+    ///     about the token's purchase.
     package mutating func start(known: KnownToken?, askedAt: Timestamp) -> Step {
         guard case .ready = state else { return misused() }
         self.known = known
         self.askedAt = askedAt
+        guard asksAPI else {
+            state = .over
+            return known == nil ? .asIs : finish(status: nil, purchase: nil, first: known?.first ?? token.name)
+        }
         state = .asked
         return .ask(kind == .oneTime ? .product(token) : .subscription(token))
     }
@@ -122,43 +172,47 @@ package struct GooglePlayEnrichment: Sendable {
             return .ask(.subscription(link))
         }
         links.append(GooglePlayAnswer.Link(token: link.name, status: nil, purchase: nil))
+        // The purchase goes on in the environment in which it was recorded.
+        known = KnownToken(token: token.id, first: row.first, environment: row.environment, isReplaced: false)
         return finish(status: 200, purchase: purchase, first: row.first)
     }
 
     // MARK: The answers
 
     private mutating func purchase(status: Int, body: [UInt8]) -> Step {
-        switch status {
-        case 200:
+        switch Self.verdict(status: status, body: body) {
+        case .purchase:
             let read: GooglePlayState
             do throws(Unreadable) {
                 read = try self.read(body, kind)
             } catch {
-                return cannotSay("the Google Play Developer API's answer cannot be read: \(error.reason)")
+                return unusable("the Google Play Developer API's answer cannot be read: \(error.reason)")
             }
-            if let known { return finish(status: 200, purchase: body, first: known.first) }
+            if let known { return finish(status: status, purchase: body, first: known.first) }
             return follow(read.linkedToken, purchase: body)
-        case 404, 410: return finish(status: status, purchase: nil, first: known?.first ?? token.name)
-        default: return cannotSay("the Google Play Developer API answered \(status)")
+        case .ended, .unknownToken: return finish(status: status, purchase: nil, first: known?.first ?? token.name)
+        case .fault: return cannotSay("the Google Play Developer API answered \(status)")
+        case .other: return unusable("the Google Play Developer API answered \(status)")
         }
     }
 
     private mutating func link(_ link: GooglePlayToken, status: Int, body: [UInt8], of purchase: [UInt8]) -> Step {
-        switch status {
-        case 200:
+        switch Self.verdict(status: status, body: body) {
+        case .purchase:
             let read: GooglePlayState
             do throws(Unreadable) {
                 read = try self.read(body, .subscription)
             } catch {
-                return cannotSay("the Google Play Developer API's answer about an earlier token cannot be read")
+                return unusable("the Google Play Developer API's answer about an earlier token cannot be read")
             }
             links.append(GooglePlayAnswer.Link(token: link.name, status: status, purchase: body))
             return follow(read.linkedToken, purchase: purchase)
         // Some two months after its end a token is unknown.
-        case 404, 410:
+        case .ended, .unknownToken:
             links.append(GooglePlayAnswer.Link(token: link.name, status: status, purchase: nil))
             return finish(status: 200, purchase: purchase, first: link.name)
-        default: return cannotSay("the Google Play Developer API answered \(status) about an earlier token")
+        case .fault: return cannotSay("the Google Play Developer API answered \(status) about an earlier token")
+        case .other: return unusable("the Google Play Developer API answered \(status) about an earlier token")
         }
     }
 
@@ -192,25 +246,52 @@ package struct GooglePlayEnrichment: Sendable {
 
     // MARK: The end
 
-    private mutating func finish(status: Int, purchase: [UInt8]?, first: String) -> Step {
+    private mutating func finish(status: Int?, purchase: [UInt8]?, first: String) -> Step {
+        let links = links.map { link in
+            GooglePlayAnswer.Link(
+                token: link.token, status: link.status, purchase: link.purchase.map(Self.withoutPerson))
+        }
         let answer = GooglePlayAnswer.Record(
-            askedAt: askedAt, kind: kind, status: status, purchase: purchase, links: links, first: first, known: known
+            askedAt: askedAt, kind: kind, status: status, purchase: purchase.map(Self.withoutPerson), links: links,
+            first: first, known: known
         ).write()
         // What is stored must be readable for as long as the event is kept.
         guard (try? GooglePlayAnswer(answer)) != nil else {
-            return cannotSay("the Google Play Developer API's answers cannot be kept")
+            return unusable("the Google Play Developer API's answers cannot be kept")
         }
         state = .over
         switch status {
-        case 404: return .goesByName(answer: answer)
-        case 410: return .ends(answer: answer)
-        default: return .done(answer: answer)
+        case 200: return .done(answer: answer)
+        case 404, nil: return .goesByName(answer: answer)
+        default: return .ends(answer: answer)
         }
     }
+
+    /// An answer without the name and the addresses of a person who subscribed with a Google account: nothing needs
+    /// them here, and receivers must not get them.
+    private static func withoutPerson(_ purchase: [UInt8]) -> [UInt8] {
+        guard let object = try? JSONScan.topObject(purchase, depthMax: Limits.jsonDepthMax),
+            object.rawRange(person) != nil
+        else { return purchase }
+        return JSONWriter.object { json in
+            for key in object.keys where key != person {
+                guard let raw = object.raw(key) else { continue }
+                json.key(key)
+                json.raw(raw)
+            }
+        }
+    }
+
+    private static let person = "subscribeWithGoogleInfo"
 
     private mutating func cannotSay(_ reason: String) -> Step {
         state = .over
         return .cannotSay(reason: reason)
+    }
+
+    private mutating func unusable(_ reason: String) -> Step {
+        state = .over
+        return .unusable(reason: reason)
     }
 
     /// A call that does not fit the state: nothing is said of the purchase.

@@ -136,14 +136,16 @@ enum GooglePlayNames {
         return lost(subject, type: named.type, status: named.isRevoked ? named.status : SharedWords.Status.deactivated)
     }
 
+    /// A payment that was pending was called off: nothing was bought.
+    static func isCalledOff(_ subject: GooglePlayNotice.Subject) -> Bool {
+        subject == .subscription(20) || subject == .oneTimeProduct(2)
+    }
+
     /// A loss, but for a payment that was pending and was called off: nothing was ever bought.
     private static func lost(
         _ subject: GooglePlayNotice.Subject, type: String, status: String?
     ) -> EventMeaning {
-        switch subject {
-        case .subscription(20), .oneTimeProduct(2): EventMeaning(type, status: status)
-        default: EventMeaning(type, .loss, status: status)
-        }
+        isCalledOff(subject) ? EventMeaning(type, status: status) : EventMeaning(type, .loss, status: status)
     }
 
     /// The type that the offer of the period gives; nil: the offer changes nothing.

@@ -85,6 +85,9 @@ package struct GooglePlayNotice: Sendable {
         }
     }
 
+    /// The refund of a whole one-time purchase: the end of its token.
+    var isWholeVoid: Bool { subject == .voidedPurchase(.oneTime, isWhole: true) }
+
     /// The notification and the API's answer about it, as one JSON object.
     func decoded(with answer: [UInt8]?) -> [UInt8] {
         JSONWriter.object { json in

@@ -52,6 +52,8 @@ struct GooglePlayState: Sendable {
         let item = GooglePlayLineItem.main(of: items, at: askedAt)
         status = Self.status(ofSubscriptionState: state, renews: item?.renews)
         until = items.compactMap(\.expiry).max()
+        // Without its end a running subscription would never end here.
+        if access == .held, until == nil { throw Unreadable(reason: "lineItems has no expiryTime") }
         product = item?.product
         plan = item?.plan
         offer = item?.offer

@@ -52,17 +52,20 @@ struct GooglePlayStatement {
     /// A purchase whose place another one has taken says nothing any more, nor do late notifications about it.
     private var isReplaced: Bool { answer?.isReplaced ?? false }
 
+    /// Nor does one that is pending or was called off, which may never take the place of the one before it.
+    private var saysNothing: Bool { isReplaced || state?.access == .neverHeld && !notice.isWholeVoid }
+
     var purchase: Purchase? {
         guard let key else { return nil }
         return Purchase(
             key: key, kind: notice.kind ?? .subscription, store: SharedWords.google,
-            product: isReplaced ? nil : state?.product ?? notice.product, plan: isReplaced ? nil : state?.plan,
+            product: saysNothing ? nil : state?.product ?? notice.product, plan: saysNothing ? nil : state?.plan,
             subscriptionID: nil)
     }
 
     /// The payment that was voided, else the newest one, which only the API names.
     var transaction: Transaction? {
-        guard key != nil, !isReplaced, let id = notice.orderID ?? state?.orderID else { return nil }
+        guard key != nil, !saysNothing, let id = notice.orderID ?? state?.orderID else { return nil }
         let isNewest = state?.orderID == id
         let first = Self.firstOrder(of: id)
         return Transaction(
@@ -96,10 +99,26 @@ struct GooglePlayStatement {
     /// The time of what is stated: that of the request where the API's answer is the statement, else the event's.
     var statedAt: Timestamp {
         guard let answer else { return notice.occurredAt }
+        // A whole void is final: it comes after all that was read of its purchase before.
+        if notice.isWholeVoid { return answer.askedAt }
         return switch answer.outcome {
         case .state(let state): state.access == .unknown ? notice.occurredAt : answer.askedAt
         case .ended: answer.askedAt
         case .unsaid: notice.occurredAt
         }
+    }
+
+    /// What the ledger keeps of the purchase's tokens: a token that was recorded keeps its purchase and environment,
+    /// whatever the API says of it later, so that no purchase is left behind under another name.
+    ///
+    /// Nothing is kept where nothing was bought, or where a state that is not documented leaves it open.
+    func tokens(in environment: String) -> [KnownToken] {
+        guard let token = notice.token, let key, notice.kind != nil, !GooglePlayNames.isCalledOff(notice.subject),
+            notice.isWholeVoid || state?.access != .neverHeld && state?.access != .unknown
+        else { return [] }
+        let own = KnownToken(
+            token: token.id, first: key, environment: environment, isReplaced: isReplaced || notice.isWholeVoid)
+        let links = (answer?.links ?? []).compactMap { GooglePlayToken.id(ofName: $0) }
+        return [own] + links.map { KnownToken(token: $0, first: key, environment: environment, isReplaced: true) }
     }
 }

@@ -32,13 +32,17 @@ package protocol SourceAdapter: SourceShape {
     /// where it cannot be opened, and for kinds whose bodies are not sealed. It is not checked whether the vendor said it.
     func decoded(_ body: [UInt8], answer: [UInt8]?) -> [UInt8]?
 
-    /// What the vendor's API is asked before the event of a body is recorded; nil: nothing. The error is that of
-    /// `normalise`.
+    /// Throws for an authentic webhook that is none of the source's, to be quarantined. It may be none any more by the
+    /// time when it is read again, so `normalise` does not ask.
+    func requireOwn(_ body: [UInt8], of source: Source) throws(Unreadable)
+
+    /// What is looked up, and asked of the vendor's API, before the event of a body is recorded; nil: nothing. The
+    /// error is that of `normalise` or `requireOwn`.
     func enrichment(of body: [UInt8], from source: Source) throws(Unreadable) -> Enrichment?
 
     /// The event together with what the vendor's API answered about it.
     ///
-    /// - Parameter answer: the document that `enrichment` led to, or `Event.answer`; nil: nothing was asked.
+    /// - Parameter answer: the document that `enrichment` led to, or `Event.answer`; nil: there is none.
     func normalise(
         _ body: [UInt8], answer: [UInt8]?, header: (String) -> String?, from source: Source
     ) throws(Unreadable) -> Event
@@ -69,6 +73,7 @@ extension SourceAdapter {
     package var signature: (any WebhookSignature.Type)? { nil }
 
     package func decoded(_ body: [UInt8], answer: [UInt8]?) -> [UInt8]? { nil }
+    package func requireOwn(_ body: [UInt8], of source: Source) throws(Unreadable) {}
     package func enrichment(of body: [UInt8], from source: Source) throws(Unreadable) -> Enrichment? { nil }
 
     package func normalise(

@@ -3,7 +3,8 @@ package enum JSONWebKeyAnswer: Sendable {
     case key(JSONWebKeys.Key)
     /// The key set is known and has no such key.
     case unknown
-    /// The key set is not known yet, or is being fetched because it has no such key: the sender must try again.
+    /// The key set is not known yet, is being fetched because it has no such key, or could not be fetched: the sender
+    /// must try again.
     case undecided
 }
 
@@ -82,7 +83,10 @@ package struct KeySetMachine: Sendable {
         var action = Action.nothing
         if case .resting(let end) = state, now >= end || (known == nil && mayAsk(now)) { action = begin(now) }
         if let known { return Lookup(answer: .key(known), action: action) }
-        guard keys != nil, case .resting = state else { return Lookup(answer: .undecided, action: action) }
+        // Until a fetch succeeds again, it may be a new key.
+        guard keys != nil, failures == 0, case .resting = state else {
+            return Lookup(answer: .undecided, action: action)
+        }
         return Lookup(answer: .unknown, action: action)
     }
 

@@ -25,7 +25,7 @@ package struct TokenLookup: Sendable {
         package let isRecorded: Bool
         /// nil: nothing is known of its token.
         package let known: KnownToken?
-        /// The database's time.
+        /// The database's time, but later than everything that is stated about the token's purchase.
         package let now: Timestamp
 
         package init(isRecorded: Bool, known: KnownToken?, now: Timestamp) {
@@ -54,7 +54,10 @@ package struct TokenLookup: Sendable {
         "token_subject",
         """
         SELECT EXISTS (SELECT FROM identities WHERE key = $1 OR key = $2),
-               (extract(epoch FROM clock_timestamp()) * 1000)::bigint, t.first, t.environment, t.is_replaced
+               greatest(
+                   (extract(epoch FROM clock_timestamp()) * 1000)::bigint,
+                   (SELECT max(p.as_of_ms) + 1 FROM purchases p WHERE p.source = $3 AND p.key = t.first)),
+               t.first, t.environment, t.is_replaced
         FROM (SELECT 1) AS one LEFT JOIN purchase_tokens t ON t.source = $3 AND t.token = $4
         """, row: SubjectRow.init)
 

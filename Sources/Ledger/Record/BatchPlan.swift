@@ -14,6 +14,8 @@ struct BatchPlan {
     var holders: HolderKnowledge
     var messages: [MessageRow] = []
     var voids: [Observation] = []
+    /// What is known of the events' tokens, with what they add.
+    var tokens = KnownTokens()
     /// Purchases that a change stated in this batch came too late to move.
     private(set) var unmoved: [Unmoved] = []
     /// How often a change of a holder was tried on a purchase: the cost of the batch beyond its own events.

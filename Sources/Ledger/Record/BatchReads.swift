@@ -15,6 +15,8 @@ struct BatchReads {
     private let purchases: PendingRows<RecordTables.PurchaseRow>?
     /// Of purchases with a renewal that may convert a trial; nil: there is none.
     private let periods: PendingRows<KnownPeriod>?
+    /// Of the tokens that events name; nil: none names any.
+    private let tokens: PendingRows<RecordTables.TokenRow>?
 
     init(
         _ arrivals: [EventBatch.Arrival], of recorder: RecordEvents, on session: borrowing Session
@@ -52,6 +54,14 @@ struct BatchReads {
             : try session.enqueueQuery(
                 isFour ? PeriodBeforeStatements.ofNamed : PeriodBeforeStatements.ofIDs,
                 (renewed.map(\.0), renewed.map(\.1)))
+        // Behind the locks, too: what another batch records meanwhile of a purchase's tokens must be seen.
+        let tokensNamed = arrivals.flatMap { arrival in
+            arrival.event.tokens.map { (arrival.event.scope.source, $0.token) }
+        }
+        tokens =
+            tokensNamed.isEmpty
+            ? nil
+            : try session.enqueueQuery(KnownTokens.statement, (tokensNamed.map(\.0), tokensNamed.map(\.1)))
         // Purchases that no event names are not known by their hashes: then nothing is read ahead.
         let ahead = unnamed.isEmpty ? named.sorted() : []
         queueReads =
@@ -67,6 +77,12 @@ struct BatchReads {
         let rows = try session.answer(to: purchases)
         guard let periods else { return LoadedPurchases(rows) }
         return LoadedPurchases(rows, periods: try session.answer(to: periods))
+    }
+
+    /// What is known of the tokens; waits for the answers.
+    func loadTokens(on session: borrowing Session) throws(DatabaseError) -> KnownTokens {
+        guard let tokens else { return KnownTokens() }
+        return KnownTokens(try session.answer(to: tokens))
     }
 
     /// What is known of the holders; waits for the answers.

@@ -201,21 +201,13 @@ struct BatchWrite {
         }
     }
 
-    /// Writes what the events say of tokens: each token once, in one order everywhere.
+    /// Writes what is new of tokens. A row that another batch wrote first, with another purchase, is not written: then
+    /// this one is run again.
     private func writeTokens(on session: borrowing Session) throws(DatabaseError) {
-        var rows: [[UInt8]: [Identifier: RecordTables.TokenRow]] = [:]
-        for new in plan.events {
-            let source = new.event.scope.source
-            let name = Array(source.utf8)
-            for token in new.event.tokens {
-                let known = rows[name]?[token.token].map { $0.known.joined(by: token) } ?? token
-                rows[name, default: [:]][token.token] = RecordTables.TokenRow(source: source, known: known)
-            }
-        }
-        guard !rows.isEmpty else { return }
-        let sorted = rows.sorted { $0.key.lexicographicallyPrecedes($1.key) }
-            .flatMap { $0.value.sorted { $0.key < $1.key }.map(\.value) }
-        try session.enqueue(RecordTables.tokens.insert, sorted)
+        let rows = plan.tokens.news
+        let count = rows.count
+        if rows.isEmpty { return }
+        try session.enqueue(RecordTables.tokens.insert, rows) { $0 == count ? nil : RecordEvents.purchaseRace }
     }
 
     /// Writes rows that purchases may have already, in one order everywhere. A new purchase has none.

@@ -10,7 +10,7 @@ struct EventBatch {
         let otherKey: Identifier
         /// `KeyHash.eventHash`.
         let hash: Identifier
-        /// Of the body.
+        /// Of what every webhook of the event repeats: the body, most often.
         let digest: Identifier
         /// The hash of its purchase.
         let purchaseHash: Identifier?
@@ -19,7 +19,7 @@ struct EventBatch {
             hash = KeyHash.eventHash(event)
             let newest = KeyHash.eventKey(event, hash: hash)
             (key, otherKey) = form >= .four ? (newest, hash) : (hash, newest)
-            digest = KeyHash.body(event.body)
+            digest = KeyHash.body(event.repeated ?? event.body)
             self.event = event.holder == nil ? event.withoutPurchase : event
             purchaseHash = self.event.purchase.map { KeyHash.purchase($0, in: event.scope) }
         }

@@ -10,7 +10,8 @@ struct RecordEvents {
     enum Outcome: Sendable {
         case recorded(EventTrail)
         case duplicate(EventTrail, differsNow: Bool)
-        /// The event is conditional, and its condition does not hold.
+        /// The event is conditional, and its condition does not hold; or what is known of its token does not fit it any
+        /// more (`KnownTokens`).
         case refused
         /// The state of its purchase cannot be read: the event is in quarantine. Nil: it was erased before.
         case setAside(source: String, quarantine: Int64?, reason: String)
@@ -73,11 +74,12 @@ struct RecordEvents {
         try admit(&batch, by: reads, on: session)
         let purchases = try reads.loadPurchases(on: session)
         batch.name(stored: purchases.ids)
+        let tokens = try reads.loadTokens(on: session)
         let holders = try reads.loadHolders(on: session) { [batch] in batch.id(ofPurchase: $0) }
         try setAside(&batch, unreadable: purchases.unreadable, on: session)
         var committed = Committed(keys: batch.all.map(\.key), databaseTime: batch.databaseTime)
         var caused: [Identifier: BatchWrite.Caused] = [:]
-        if let plan = try plan(&batch, purchases, holders, on: session) {
+        if let plan = try plan(&batch, purchases, holders, tokens, on: session) {
             for id in reads.unnamed.intersection(purchases.unreadable.keys).sorted() {
                 committed.happenings.append(.warning(Self.leftOut(id)))
             }
@@ -130,7 +132,7 @@ struct RecordEvents {
         for arrival in batch.firsts where batch.fates[arrival.key] != nil {
             guard let reason = batch.purchase(of: arrival).flatMap({ unreadable[$0] }) else { continue }
             let event = arrival.event
-            let columns = (event.scope.source, reason, arrival.digest, event.body, event.answer)
+            let columns = (event.scope.source, reason, KeyHash.body(event.body), event.body, event.answer)
             pending.append((arrival, reason, try session.enqueueQuery(RecordStatements.quarantine, columns)))
         }
         if pending.isEmpty { return }
@@ -143,17 +145,23 @@ struct RecordEvents {
     /// Plans the rows of the new events.
     /// - Returns: nil if there are none.
     private func plan(
-        _ batch: inout EventBatch, _ purchases: LoadedPurchases, _ holders: HolderKnowledge,
+        _ batch: inout EventBatch, _ purchases: LoadedPurchases, _ holders: HolderKnowledge, _ tokens: KnownTokens,
         on session: borrowing Session
     ) throws(DatabaseError) -> BatchPlan? {
         let news = batch.news
-        if news.isEmpty { return nil }
+        guard !news.isEmpty, let now = batch.databaseTime else { return nil }
         var refused: Set<Identifier> = []
         let plan = try purchases.plan(holders, rules: rules, in: ledgerForm, on: session) { plan in
             // The plan may be built more than once.
             refused = []
+            plan.tokens = tokens
             for new in news {
-                if plan.admits(new.event) { plan.add(new) } else { refused.insert(new.key) }
+                let newest = new.purchase.flatMap { plan.purchases[$0]?.asOf }
+                if plan.admits(new.event), plan.tokens.admit(new.event, newest: newest, now: now) {
+                    plan.add(new)
+                } else {
+                    refused.insert(new.key)
+                }
             }
         }
         for key in refused { batch.fates[key] = .refused }

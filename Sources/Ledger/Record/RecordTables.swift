@@ -94,7 +94,8 @@ enum RecordTables {
         "record_messages_if_absent", insertInto: messages,
         "WHERE (SELECT true FROM messages m WHERE m.key = new.key LIMIT 1) IS NULL RETURNING id")
 
-    /// What is known of a token stays as it was written first, until more is known.
+    /// What is known of a token stays as it was written first, until more is known. A row that says something else is
+    /// not written, and not counted.
     static let tokens = Table<TokenRow>(
         "purchase_tokens",
         [
@@ -105,8 +106,8 @@ enum RecordTables {
             ON CONFLICT (source, token) DO UPDATE
             SET environment = coalesce(purchase_tokens.environment, excluded.environment),
                 is_replaced = purchase_tokens.is_replaced OR excluded.is_replaced
-            WHERE (purchase_tokens.environment IS NULL AND excluded.environment IS NOT NULL)
-                OR (excluded.is_replaced AND NOT purchase_tokens.is_replaced)
+            WHERE purchase_tokens.first = excluded.first
+                AND coalesce(purchase_tokens.environment = excluded.environment, true)
             """)
 
     static let deliveries = Table<DeliveryRow>(

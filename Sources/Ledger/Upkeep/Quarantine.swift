@@ -19,6 +19,8 @@ package enum Quarantine {
         case duplicate(EventTrail)
         /// The stored state of its purchase cannot be read: the body stays in quarantine (`Repair`).
         case kept(reason: String)
+        /// What is known of its token does not fit the event any more (`Event.tokens`): read the body anew. It stays.
+        case outdated
     }
 
     /// Lists the rows after id `after`, ascending, at most `limit`.
@@ -69,7 +71,10 @@ package enum Quarantine {
             var reserved = Reservations()
             let committed = try recorder.run([event], on: session, reserved: &reserved)
             let outcome = try Self.outcome(of: committed)
-            if case .kept = outcome { return (outcome, []) }
+            switch outcome {
+            case .kept, .outdated: return (outcome, [])
+            case .recorded, .duplicate: break
+            }
             _ = try session.execute(QuarantineStatements.remove, id)
             return (outcome, committed.blocked.map(\.key))
         }
@@ -86,7 +91,8 @@ package enum Quarantine {
         case .recorded(let trail): return .recorded(trail, unmoved: committed.unmoved)
         case .duplicate(let trail, _): return .duplicate(trail)
         case .setAside(_, _, let reason): return .kept(reason: reason)
-        case .refused, nil: throw .protocolViolation(reason: "recording one event came to nothing")
+        case .refused: return .outdated
+        case nil: throw .protocolViolation(reason: "recording one event came to nothing")
         }
     }
 }

@@ -261,16 +261,30 @@ struct QuarantineRetry {
         guard let source = configuration.sources.first(where: { $0.name.utf8.elementsEqual(row.source.utf8) }) else {
             return .kept(reason: "the configuration has no source \(row.source); give it back its name, then try again")
         }
+        // What was answered before may not fit any more what is known of its token: then it is asked about anew, once.
+        let answers: [[UInt8]?] = stored == nil ? [nil] : [stored, nil]
+        for answer in answers {
+            if let result = try await release(id, body, answer: answer, of: source) { return result }
+        }
+        return .kept(reason: "other webhooks of its purchase were recorded meanwhile; try again")
+    }
+
+    /// - Returns: nil: the answer does not fit any more what is known.
+    private func release(
+        _ id: Int64, _ body: [UInt8], answer stored: [UInt8]?, of source: Source
+    ) async throws(DatabaseError) -> Result? {
         let adapter = SourceAdapters.adapter(for: source.kind)
         let event: Event
         do throws(Unreadable) {
+            try adapter.requireOwn(body, of: source)
             var answer = stored
             if answer == nil, let enrichment = try adapter.enrichment(of: body, from: source) {
                 switch await ask(enrichment, source) {
-                case .known: break
+                case .asIs: break
                 case .answered(let given): answer = given
                 // It says nothing of the body, whose reason stays.
                 case .unavailable(let reason): return .kept(reason: reason)
+                case .unusable(let reason): throw Unreadable(reason: reason)
                 }
             }
             // Headers are not kept: an id that came in one is not known any more.
@@ -291,10 +305,11 @@ struct QuarantineRetry {
         case .recorded(let trail, let unmoved): .recorded(trail, unmoved: unmoved)
         case .duplicate(let trail): .duplicate(trail)
         case .kept(let reason): .kept(reason: reason)
+        case .outdated: nil
         }
     }
 
-    /// Asks the source's API what was not asked when the webhook came.
+    /// Asks what was not asked when the webhook came.
     private func ask(_ enrichment: Enrichment, _ source: Source) async -> Enricher.Outcome {
         guard let enricher = stores.enricher(for: source, lookups: Enricher.Lookups(TokenLookup(pool: pool))) else {
             return .unavailable(reason: "the API of its source cannot be asked here")
