@@ -213,7 +213,7 @@ struct GooglePlayAnswerTests {
         let anonymous = try googlePlay(
             body, answered: Fixtures.state(), from: googlePlaySource(accountID: .anonymous))
         #expect(anonymous.holder == Holder.anonymous(Fixtures.account))
-        #expect(anonymous.facts.map(\.isNamed) == [true])
+        #expect(anonymous.facts.map(\.isNamed) == [false] && anonymous.facts.map(\.isGiven) == [true])
     }
 
     @Test("Without an account the purchase's anonymous holder has it, and the fact is nameless")

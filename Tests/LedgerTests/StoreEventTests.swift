@@ -44,7 +44,9 @@ struct StoreEventTests {
             let body = #"{"sealed":"…"}"#
             await daemon.record(
                 ["sealed", "shop"].map { .sample(transaction: "tx_1", source: $0, body: body) })
-            let openings: Trace.Openings = ["sealed": { sealed, _ in sealed == Array(body.utf8) ? Array("{}".utf8) : nil }]
+            let openings: Trace.Openings = [
+                "sealed": { sealed, _ in sealed == Array(body.utf8) ? Array("{}".utf8) : nil }
+            ]
             let handle = EventHandle(.transaction, "tx_1")
             let trace = try #require(try await Trace.read(handle, opening: openings, from: daemon.pool))
             #expect(trace.webhooks.map(\.source) == ["sealed", "shop"])

@@ -39,11 +39,7 @@ struct GooglePlayStatement {
     /// stays the same through changes of plan; nil: the notification is about no purchase.
     var holder: Holder? {
         guard let key else { return nil }
-        guard let account = state?.accountID else { return .anonymous(key) }
-        switch naming {
-        case .user: return .user(account)
-        case .anonymous: return .anonymous(account)
-        }
+        return state?.accountID.map(naming.holder) ?? .anonymous(key)
     }
 
     /// Defines the purchase key: the name of the first token of the chain that changes of plan make.
@@ -92,7 +88,7 @@ struct GooglePlayStatement {
         guard let kind = meaning.fact, !isReplaced, let holder else { return [] }
         let fact = Fact(
             kind: kind, holder: holder, at: statedAt, until: state?.until, isRevoked: meaning.isRevoked,
-            isNamed: state?.accountID != nil)
+            isNamed: !holder.isAnonymous, isGiven: holder.isAnonymous && state?.accountID != nil)
         return [fact]
     }
 

@@ -28,8 +28,9 @@ package protocol SourceAdapter: SourceShape {
         _ body: [UInt8], header: (String) -> String?, from source: Source
     ) throws(Unreadable) -> Event
 
-    /// What a sealed body says, in clear, for people, with what the vendor's API answered about it: one JSON object. Nil
-    /// where it cannot be opened, and for kinds whose bodies are not sealed. It is not checked whether the vendor said it.
+    /// What a sealed body says, in clear, for people, with what the vendor's API answered about it: one JSON object.
+    /// Nil where it cannot be opened, and for kinds whose bodies are not sealed. It is not checked whether the vendor
+    /// said it.
     func decoded(_ body: [UInt8], answer: [UInt8]?) -> [UInt8]?
 
     /// Throws for an authentic webhook that is none of the source's, to be quarantined. It may be none any more by the

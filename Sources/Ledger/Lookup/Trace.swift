@@ -28,8 +28,8 @@ package struct Trace: Sendable {
         package let decoded: [UInt8]?
     }
 
-    /// How bodies are opened, together with what a vendor's API answered about them, by the name of their source. Sources
-    /// whose bodies are not sealed are not in it.
+    /// How bodies are opened, together with what a vendor's API answered about them, by the name of their source.
+    /// Sources whose bodies are not sealed are not in it.
     package typealias Openings = [String: @Sendable (_ body: [UInt8], _ answer: [UInt8]?) -> [UInt8]?]
 
     package struct Message: Sendable {

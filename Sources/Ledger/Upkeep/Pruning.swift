@@ -140,8 +140,8 @@ enum PruneStatements {
         """)
 
     /// Takes an id to start after, a least age in milliseconds, a limit and the sources whose events always name
-    /// somebody; returns the last id and the number of rows old enough. Rows come in order of their ids, so none is read
-    /// after the first that is too young. Of other sources the newest link of an anonymous holder stays.
+    /// somebody; returns the last id and the number of rows old enough. Rows come in order of their ids, so none is
+    /// read after the first that is too young. Of other sources the newest link of an anonymous holder stays.
     static let changes = Statement<(Int64, Int64, Int32, [String]), (Int64?, Int64)>(
         "prune_changes",
         """

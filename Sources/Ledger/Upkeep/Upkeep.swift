@@ -19,8 +19,8 @@ package struct Upkeep: Sendable {
     let alwaysNaming: [String]
     let keptMax: Int32
 
-    /// - Parameter alwaysNaming: the names of the sources whose events always name somebody. Of others the newest link of
-    ///   a holder is kept: a purchase that begins years later has no other name.
+    /// - Parameter alwaysNaming: the names of the sources whose events always name somebody. Of others the newest link
+    ///   of a holder is kept: a purchase that begins years later has no other name.
     package init(pool: Pool, retention: Retention, alwaysNaming: [String] = []) {
         self.init(pool: pool, retention: retention, alwaysNaming: alwaysNaming, keptMax: Self.keptMax)
     }
