@@ -32,7 +32,8 @@ package enum SourceKind: String, Sendable, CaseIterable {
                 authentications: [.signature], namesApp: true, hasSecrets: false, signsWithCertificates: true,
                 mayLackName: true)
         case .googlePlay:
-            SourceTraits(authentications: [.token], namesApp: true, hasSecrets: false, mayLackName: true)
+            SourceTraits(
+                authentications: [.token], namesApp: true, hasSecrets: false, mayLackName: true, namesTokens: true)
         case .stripe:
             SourceTraits(
                 authentications: [.signature, .none], namesApp: true, freshness: .seconds(300), mayLackName: true)
@@ -63,6 +64,8 @@ package struct SourceTraits: Sendable {
     package var freshness: Duration?
     /// Whether its events may name no account, because a store itself sends them (Domain.md, "Nameless facts").
     package var mayLackName = false
+    /// Whether its events name a purchase by tokens that follow one another: the ledger says which is whose.
+    package var namesTokens = false
 }
 
 /// A configured sender of webhooks: one `[[source]]`, checked.

@@ -346,7 +346,7 @@ struct GooglePlayAnswerTests {
     @Test(
         "A damaged answer is said to be one",
         arguments: [
-            "", "[]", "{}", #"{"asked_at_ms":1}"#, #"{"asked_at_ms":1,"first_token":"a.1","question":"subscription"}"#,
+            "", "[]", "{}", #"{"asked_at_ms":1}"#, #"{"asked_at_ms":1,"first_token":"a.1","status":200}"#,
             #"{"asked_at_ms":1,"first_token":"a.1","question":"subscription","status":500}"#,
             #"{"asked_at_ms":1,"first_token":"a.1","question":"subscription","status":200,"purchase":{}}"#,
             #"{"asked_at_ms":1,"first_token":"a.1","question":"product","status":200,"purchase":null}"#,

@@ -98,7 +98,7 @@ package final class StoreClients: Sendable {
 
     /// Looks up what is known of the webhooks of an adopted source, and asks its API where it has one; nil: neither.
     package func enricher(for source: Source, lookups: Enricher.Lookups) -> Enricher? {
-        if source.kind == .googlePlay, source.api == nil {
+        if source.kind.traits.namesTokens, source.api == nil {
             return Enricher(source: source.name, client: nil, lookups: lookups, clock: clock)
         }
         return state.withLock { $0.apis[Array(source.name.utf8)] }.map { held in
