@@ -23,8 +23,8 @@ class Bench:
     # Length of one measurement's load.
     seconds: int
 
-    def relay(self, database: str, integrations: list[Integration]) -> Relay:
-        return Relay(self.scratch, self.cluster, self.secrets, self.binary, database, integrations)
+    def relay(self, database: str, integrations: list[Integration], source: str | None = None) -> Relay:
+        return Relay(self.scratch, self.cluster, self.secrets, self.binary, database, integrations, source)
 
     def send(self, seconds: int | None = None, **options: int | str) -> Sent:
         return send(INGEST, self.secrets.source, seconds or self.seconds, **options)

@@ -44,7 +44,8 @@ class Relay:
     """Running inside its `with`."""
 
     def __init__(self, scratch: Scratch, cluster: Cluster, secrets: Secrets, binary: pathlib.Path, database: str,
-                 integrations: list[Integration]):
+                 integrations: list[Integration], source: str | None = None):
+        """`source`: TOML of another source than the usual one of Purchasely's."""
         self.scratch, self.cluster, self.binary, self.database = scratch, cluster, binary, database
         self.configuration = scratch.path / "posthouse.toml"
         tables = [f"""
@@ -52,7 +53,7 @@ class Relay:
             listen = "127.0.0.1:{PORT}"
             [database]
             url = "{cluster.url(database)}"
-            [[source]]
+            [[source]]""", source or f"""
             name = "purchasely"
             kind = "purchasely"
             secret = {{ file = "{secrets.source}" }}"""]

@@ -38,9 +38,14 @@ def send(url: str, secret: pathlib.Path, seconds: float, connections: int = 256,
     paced = "mean_pause_ms" in options or connections == 1
     prepared = 0 if paced else int(PREPARED_PER_SECOND * seconds / threads)
     arguments = {"secret": secret, "run": uuid.uuid4().hex[:12], "prepared": prepared} | options
+    given = [f"{key}={value}" for key, value in arguments.items()]
+    return wrk("webhooks.lua", given, url, seconds, connections, threads)
+
+
+def wrk(script: str, arguments: list[str], url: str, seconds: float, connections: int = 256, threads: int = 2) -> Sent:
     said = run(
         ["wrk", "-t", str(min(threads, connections)), "-c", str(connections), "-d", f"{seconds:g}", "--timeout", "20",
-         "-s", str(HERE / "webhooks.lua"), url, "--"] + [f"{key}={value}" for key, value in arguments.items()],
+         "-s", str(HERE / script), url, "--"] + arguments,
         patience_s=seconds * 4 + 60)
     figures = dict(re.findall(r"(\w+)=([0-9.]+)", said[said.index("FIGURES"):]))
     if int(figures["non2xx"]) or int(figures["socket_errors"]):
