@@ -93,6 +93,27 @@ struct EraseOwnTests {
         }
     }
 
+    @Test("An install that the app named is somebody: it does not go with another install of the purchase")
+    func installs() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
+            let (first, second) = (Holder.anonymous("install-1"), Holder.anonymous("install-2"))
+            for (at, holder) in [(100, first), (200, second), (300, Self.own)] as [(Int64, Holder)] {
+                let fact = Fact(
+                    kind: .gain, holder: holder, at: seconds(at), isNamed: false, isGiven: holder != Self.own)
+                await daemon.record([
+                    .sample(
+                        holder: holder, at: fact.at, purchase: "a", transaction: "t\(at)", source: "store", fact: fact)
+                ])
+            }
+            let erasure = try await Erasure.start(first, source: nil, isDry: false, in: daemon.pool)
+            #expect(erasure.holders == [first])
+            _ = try await erasure.run(in: daemon.pool) { _ in }
+            #expect(try Self.holders(ledger) == "\(second.storageKey) \(Self.own.storageKey)")
+            #expect(try ledger.psql("SELECT holder FROM entitlements WHERE active") == second.storageKey)
+        }
+    }
+
     @Test("Of one source alone, what came under an own holder of another stays")
     func oneSource() async throws {
         try await TestLedger.run { ledger in

@@ -18,12 +18,12 @@ extension Erasure {
         let person = Set(holders)
         var own: Set<Holder> = []
         try forEachState(of: holders, source: source, on: session) { state in
-            if state.namesNobody(besides: person) { own.formUnion(state.own.map(\.holder)) }
+            if state.namesNobody(besides: person) { own.formUnion(state.madeHolders) }
         }
         own.subtract(person)
         if own.isEmpty { return [] }
         try forEachState(of: own.sorted(), source: source, on: session) { state in
-            if !state.namesNobody(besides: person) { own.subtract(state.own.map(\.holder)) }
+            if !state.namesNobody(besides: person) { own.subtract(state.madeHolders) }
         }
         return own.sorted()
     }
@@ -53,8 +53,11 @@ extension Erasure {
 }
 
 extension PurchaseState {
+    /// The own holders that the store made. One that the app gave is an install: somebody.
+    fileprivate var madeHolders: Set<Holder> { Set(own.filter { !$0.isGiven }.map(\.holder)) }
+
     /// Whether everybody whom anything names as a holder is one of `person`.
     fileprivate func namesNobody(besides person: Set<Holder>) -> Bool {
-        holders.subtracting(own.map(\.holder)).isSubset(of: person)
+        holders.subtracting(madeHolders).isSubset(of: person)
     }
 }

@@ -256,7 +256,7 @@ struct BatchPlan {
 
     /// - Parameter state: of the event's purchase.
     private func user(of holder: Holder, in state: PurchaseState?, as event: Event) -> String? {
-        let known = state?.holder(of: holder, at: event.occurredAt) ?? holder
+        let known = state?.holder(of: holder, at: event.facts.first?.at ?? event.occurredAt) ?? holder
         return known == holder || known.isAnonymous ? resolved(known, as: event) : known.id
     }
 

@@ -141,7 +141,7 @@ enum PruneStatements {
 
     /// Takes an id to start after, a least age in milliseconds, a limit and the sources whose events always name
     /// somebody; returns the last id and the number of rows old enough. Rows come in order of their ids, so none is
-    /// read after the first that is too young. Of other sources the newest link of an anonymous holder stays.
+    /// read after the first that is too young. Of other sources the newest old link of an anonymous holder stays.
     static let changes = Statement<(Int64, Int64, Int32, [String]), (Int64?, Int64)>(
         "prune_changes",
         """
@@ -156,6 +156,7 @@ enum PruneStatements {
                     OR EXISTS (SELECT FROM holder_changes n
                         WHERE n.subject = past.subject AND n.source = past.source AND n.app = past.app
                           AND n.environment = past.environment AND (n.kind = 'login')
+                          AND n.at_ms < extract(epoch FROM (SELECT at FROM horizon)) * 1000
                           AND (n.at_ms, n.id) > (past.at_ms, past.id))))
         SELECT max(id), count(*) FROM past
         """)
