@@ -116,7 +116,7 @@ final class Google: Sendable {
         return [("Authorization", "Bearer \(input).\(base64url(signature.rawRepresentation))")]
     }
 
-    private static func base64url(_ data: Data) -> String {
+    static func base64url(_ data: Data) -> String {
         data.base64EncodedString().replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: "")
     }
 
