@@ -1,4 +1,4 @@
-/// What only sources of one kind are told.
+/// The settings that only sources of one kind have.
 package enum KindSettings: Hashable, Sendable {
     case none
     case apple(AppleSettings)

@@ -228,7 +228,7 @@ extension PurchaseState {
         if names.count > Self.namesMax { names.removeFirst(names.count - Self.namesMax) }
     }
 
-    /// Whether a link is older than all that is told of its subject here: it was stated before the purchase was known,
+    /// Whether a link is older than all that is known of its subject here: it was stated before the purchase was known,
     /// however long ago, and nobody was named since.
     func isUnheard(_ move: KeptMove, before horizon: Timestamp) -> Bool {
         guard let own = own.first(where: { $0.holder == move.from }), move.at < own.since else { return false }
