@@ -9,6 +9,9 @@ package struct Fact: Hashable, Sendable {
         case transferred
         /// A native SUBSCRIPTION_RECEIVED / ONE_TIME_PURCHASE_RECEIVED: a webhook about the new holder.
         case received
+        /// `holder` is the account behind the purchase, whether it runs or not: facts that name no account are of this
+        /// holder from then on.
+        case naming
     }
 
     package let kind: Kind

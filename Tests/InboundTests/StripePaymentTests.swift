@@ -229,16 +229,19 @@ struct StripePaymentTests {
         #expect(referred.links.map(\.userID) == (isLinked ? ["ben"] : []))
     }
 
-    @Test("A session of a subscription states no access: it links the customer and names the purchase")
+    @Test("A session of a subscription states no access: it says whose the subscription and the customer are")
     func subscription() throws {
         let fields: BodyEdit.Fields = [
             ("mode", "\"subscription\""), ("subscription", "\"sub_1\""), ("payment_intent", "null"),
         ]
         let event = try stripe(Fixtures.session("completed", fields))
-        #expect(event.type == "checkout.session.completed" && event.facts.isEmpty && event.transaction == nil)
+        #expect(event.type == "checkout.session.completed" && event.transaction == nil)
+        #expect(event.facts == [Fact(kind: .naming, holder: .user("ada"), at: event.occurredAt)])
         #expect(event.purchase?.key == "sub_1" && event.purchase?.kind == .subscription)
         #expect(event.purchase?.subscriptionID == "sub_1")
         #expect(event.links == [HolderLink(anonymousID: "cus_1", userID: "ada")])
+        let nameless = try stripe(Fixtures.session("completed", fields + [("metadata", "{}")]))
+        #expect(nameless.facts.isEmpty && nameless.links.isEmpty)
         let setup = try stripe(Fixtures.session("completed", [("mode", "\"setup\"")]))
         #expect(setup.purchase == nil && setup.facts.isEmpty && setup.links.count == 1)
     }

@@ -40,9 +40,18 @@ struct NamelessModel {
     private var statements: Set<Statement> = []
     private var words: [Word] = []
     /// In rising order of what counts at one time.
-    private enum Naming: Int { case link, loss, gain }
+    private enum Naming: Int { case given, link, naming, loss, gain }
 
-    private var names: [(at: Int64, by: Naming, holder: Holder)] = []
+    private struct Name {
+        var at: Int64
+        var by: Naming
+        var holder: Holder
+        /// Of a link.
+        var about: Holder?
+        var isOfPurchase: Bool { by.rawValue >= Naming.naming.rawValue }
+    }
+
+    private var names: [Name] = []
     private var own: [Holder: Int64] = [:]
     private var given: Set<Holder> = []
     private var moved: [(pair: Pair, at: Int64)] = []
@@ -59,12 +68,15 @@ struct NamelessModel {
         for case .fact(let fact) in all { facts.append(fact) }
         for fact in facts where !fact.isNamed {
             own[fact.holder] = min(own[fact.holder] ?? .max, fact.at.milliseconds)
-            if fact.isGiven { given.insert(fact.holder) }
+            if !fact.isGiven { continue }
+            given.insert(fact.holder)
+            if fact.kind == .gain { names.append(Name(at: fact.at.milliseconds, by: .given, holder: fact.holder)) }
         }
         isPlain = !isStore && own.isEmpty
         for fact in facts where fact.isNamed {
-            state(fact, of: fact.holder)
-            names.append((fact.at.milliseconds, fact.kind == .gain ? .gain : .loss, fact.holder))
+            let by: Naming = fact.kind == .naming ? .naming : fact.kind == .gain ? .gain : .loss
+            names.append(Name(at: fact.at.milliseconds, by: by, holder: fact.holder))
+            if fact.kind != .naming { state(fact, of: fact.holder) }
         }
         // At one time a link is stated before what it applies to.
         var times: [Int64: (links: Set<PurchaseStatement>, facts: Set<Fact>)] = [:]
@@ -76,8 +88,8 @@ struct NamelessModel {
             }
         }
         for (_, here) in times.sorted(by: { $0.key < $1.key }) {
-            for case .link(_, let to, let at) in here.links.sorted(by: { Self.target($0) < Self.target($1) }) {
-                link(to, at.milliseconds)
+            for case .link(let from, let to, let at) in here.links.sorted(by: { Self.order($0, $1) }) {
+                link(from, to, at.milliseconds)
             }
             // Of one holder a gain comes before a loss of its time.
             for fact in here.facts.sorted(by: {
@@ -91,8 +103,11 @@ struct NamelessModel {
         judgeAccess()
     }
 
-    private static func target(_ link: PurchaseStatement) -> Holder {
-        if case .link(_, let to, _) = link { to } else { .anonymous("") }
+    private static func order(_ left: PurchaseStatement, _ right: PurchaseStatement) -> Bool {
+        guard case .link(let from, let to, _) = left, case .link(let otherFrom, let otherTo, _) = right else {
+            return false
+        }
+        return (from, to) < (otherFrom, otherTo)
     }
 
     /// Whether nothing is known of the holder but a link.
@@ -102,39 +117,59 @@ struct NamelessModel {
 
     private mutating func give(_ fact: Fact) {
         let at = fact.at.milliseconds
-        let holder = named(at: at) ?? self.given(for: fact) ?? fact.holder
+        let holder = holder(of: fact.holder, at: at)
         // Whoever has it loses it, too.
-        let other = fact.kind == .loss ? has(at: at) : nil
+        let others = fact.kind == .loss ? having(at: at) : []
         state(fact, of: holder)
-        if let other, other != holder { words.append(Word(holder: other, at: at, isOn: false)) }
+        for other in others where other != holder { words.append(Word(holder: other, at: at, isOn: false)) }
     }
 
-    /// Of the holders that the app gave the one that had it last, for a fact that lacks them.
-    private func given(for fact: Fact) -> Holder? {
-        if given.contains(fact.holder) { return nil }
-        return statements.filter { $0.isGain && $0.at <= fact.at.milliseconds && given.contains($0.holder) }
-            .max { ($0.at, $0.holder) < ($1.at, $1.holder) }?.holder
-    }
-
-    /// The last who was given it by name, or who lost it by name while nobody else had been given it by name; only if
-    /// there is no such, the last whom a link names.
-    private func named(at time: Int64) -> Holder? {
-        let known = names.filter { $0.at <= time }
+    private func known(at time: Int64) -> [Name] {
+        names.filter { $0.at <= time }
             .sorted { ($0.at, $0.by.rawValue, $0.holder) < ($1.at, $1.by.rawValue, $1.holder) }
-        let own = known.filter { $0.by != .link }
-        guard !own.isEmpty else { return known.last?.holder }
-        // A loss counts only of whom the purchase is then, so a walk from the first.
-        return own.dropFirst().reduce(own[0].holder) { $1.by == .gain ? $1.holder : $0 }
     }
 
-    /// Who was given it last at or before a time, if it was not taken from that holder since.
-    private func has(at time: Int64) -> Holder? {
-        let given: [(at: Int64, holder: Holder)] =
-            isOneTime
-            ? words.filter { $0.isOn && $0.at <= time }.map { ($0.at, $0.holder) }
-            : statements.filter { $0.isGain && $0.at <= time }.map { ($0.at, $0.holder) }
-        guard let last = given.max(by: { ($0.at, $0.holder) < ($1.at, $1.holder) })?.holder else { return nil }
-        return isOn(last, at: time) ? last : nil
+    private func holder(of own: Holder, at time: Int64) -> Holder {
+        if let account = account(at: time) { return account.holder }
+        let installs = known(at: time).filter { $0.by == .given }
+        let own = given.contains(own) ? own : installs.last?.holder ?? own
+        return links(about: own, at: time).last?.holder ?? own
+    }
+
+    /// The last who was given it by name, or who lost it by name while nobody else had been given it by name; somebody
+    /// whom only the purchase names, while neither is.
+    private func account(at time: Int64) -> Name? {
+        let known = known(at: time).filter(\.isOfPurchase)
+        guard let first = known.first else { return nil }
+        // A loss counts only of whom the purchase is then, so a walk from the first.
+        return known.dropFirst().reduce(first) { last, name in
+            switch name.by {
+            case .gain: name
+            case .loss: name.holder == last.holder ? name : last
+            default: last.by == .naming ? name : last
+            }
+        }
+    }
+
+    /// The links that say who this own holder is: its own, and those of the store's id since it has the purchase.
+    private func links(about own: Holder?, at time: Int64) -> [Name] {
+        let known = known(at: time)
+        var run: Name?
+        for install in known where install.by == .given && install.holder != run?.holder { run = install }
+        let start = run?.holder == own ? run?.at ?? .min : .min
+        return known.filter { link in
+            guard link.by == .link, let about = link.about else { return false }
+            return about == own || !given.contains(about) && link.at >= start
+        }
+    }
+
+    /// Who was given it last at or before a time, if it was not taken from that holder since; of a one-time purchase
+    /// everybody who has it.
+    private func having(at time: Int64) -> Set<Holder> {
+        if isOneTime { return Set(words.map(\.holder)).filter { isOn($0, at: time) } }
+        let given = statements.filter { $0.isGain && $0.at <= time }
+        guard let last = given.max(by: { ($0.at, $0.holder) < ($1.at, $1.holder) })?.holder else { return [] }
+        return isOn(last, at: time) ? [last] : []
     }
 
     private func isOn(_ holder: Holder, at time: Int64) -> Bool {
@@ -154,9 +189,17 @@ struct NamelessModel {
             Statement(holder: holder, at: at, isGain: isGain, isRevoked: fact.isRevoked, until: until))
     }
 
-    private mutating func link(_ to: Holder, _ at: Int64) {
-        defer { names.append((at, .link, to)) }
-        if names.contains(where: { $0.by != .link && $0.at <= at }) { return }
+    private mutating func link(_ about: Holder, _ to: Holder, _ at: Int64) {
+        let link = Name(at: at, by: .link, holder: to, about: about)
+        defer { names.append(link) }
+        if let account = account(at: at) {
+            if account.by != .naming || account.holder != to { return }
+        } else {
+            let install = known(at: at).last { $0.by == .given }?.holder
+            var tried = self
+            tried.names.append(link)
+            if !tried.links(about: install, at: at).contains(where: { $0.holder == to && $0.about == about }) { return }
+        }
         let before = statements.filter { $0.isGain && $0.at < at }
         guard !isOneTime, let from = before.max(by: { ($0.at, $0.holder) < ($1.at, $1.holder) })?.holder, from != to,
             isOn(from, at: at)

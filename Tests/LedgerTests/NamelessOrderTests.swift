@@ -11,6 +11,7 @@ private typealias Pair = TransferOracle.Pair
 struct NamelessOrderTests {
     private static let own = Holder.anonymous("2000000123456789")
     private static let install = Holder.anonymous("install-1")
+    private static let newInstall = Holder.anonymous("install-2")
     private static let hour: Int64 = 3_600
     private static let day: Int64 = 24 * hour
 
@@ -50,6 +51,9 @@ struct NamelessOrderTests {
         { .link(own, to: otherUser, at: seconds($0)) },
         { given(install, $0, until: $0 + day) },
         { .link(install, to: otherUser, at: seconds($0)) },
+        { named(.naming, user, $0) },
+        { named(.naming, otherUser, $0) },
+        { given(newInstall, $0, until: $0 + day) },
     ]
 
     /// Times between two statements: within the period, at a late renewal, on both sides of the day that one may be

@@ -204,6 +204,86 @@ struct NamelessTests {
         expect([start, renewal(990, 2_000)], numbers: [Pair(from: Self.own, to: token): 1], active: [token])
     }
 
+    @Test("A newer install has the purchase, whoever the older one was linked to")
+    func newInstall() {
+        func gain(_ holder: Holder, _ at: Int64) -> PurchaseStatement {
+            .fact(Fact(kind: .gain, holder: holder, at: seconds(at), isNamed: false, isGiven: true))
+        }
+        let (old, new) = (Holder.anonymous("install-1"), Holder.anonymous("install-2"))
+        let link = PurchaseStatement.link(old, to: user, at: seconds(500))
+        let passed = [Pair(from: old, to: user): 1, Pair(from: user, to: new): 1]
+        let history = [gain(old, 0), link, gain(new, 1_000)]
+        expect(history, numbers: passed, active: [new], voids: true)
+        expect(history + [Self.nameless(.gain, 2_000)], numbers: passed, active: [new], voids: true)
+        // That of the store's id is about the purchase as it is then.
+        let all = PurchaseStatement.link(Self.own, to: otherUser, at: seconds(1_500))
+        let store = Self.nameless(.gain, 2_000)
+        expect(
+            [gain(old, 0), gain(new, 1_000), all, store],
+            numbers: [Pair(from: old, to: new): 1, Pair(from: new, to: otherUser): 1], active: [otherUser],
+            voids: true)
+    }
+
+    @Test("Of a one-time purchase, too, the install has it where the store lost its token")
+    func oneTimeToken() {
+        let token = Holder.anonymous("install-1")
+        let gain = PurchaseStatement.fact(
+            Fact(kind: .gain, holder: token, at: seconds(0), isNamed: false, isGiven: true))
+        let refund = [gain, Self.nameless(.loss, 100, revoked: true)]
+        expect(refund, numbers: [:], active: [], kind: .oneTime)
+        expect(refund + [Self.nameless(.gain, 200)], numbers: [:], active: [token], kind: .oneTime)
+        // A refund is one for everybody who has it.
+        let both = [Self.gain(user, 0), Self.gain(otherUser, 50), Self.nameless(.loss, 100, revoked: true)]
+        expect(both, numbers: [:], active: [], kind: .oneTime)
+    }
+
+    @Test("A ninth install is one like the first, whatever the order")
+    func ninthInstall() {
+        let gains = (0...PurchaseState.ownMax).map { index in
+            Fact(
+                kind: .gain, holder: .anonymous("install-\(index)"), at: seconds(Int64(index) * 40 * Self.day),
+                isNamed: false, isGiven: true)
+        }
+        let last = Holder.anonymous("install-\(PurchaseState.ownMax)")
+        var dice = Dice(state: 97)
+        for _ in 0..<20 {
+            var state = PurchaseState()
+            for fact in gains.shuffled(using: &dice) {
+                state = TransferResolution.resolve(state, fact, kind: .subscription, mayLackName: true).state
+            }
+            #expect(Timeline(state).access.filter(\.value.isActive).map(\.key) == [last])
+            #expect(state.own.count == PurchaseState.ownMax && state.isOwn(last))
+        }
+    }
+
+    @Test("What a session says of its own subscription stays, whoever the customer is linked to later")
+    func naming() {
+        let session = PurchaseStatement.fact(Fact(kind: .naming, holder: user, at: seconds(5)))
+        let link = PurchaseStatement.link(Self.own, to: user, at: seconds(5))
+        let other = PurchaseStatement.link(Self.own, to: otherUser, at: seconds(500))
+        let start = Self.nameless(.gain, 0, until: 1_000)
+        let toUser = [Pair(from: Self.own, to: user): 1]
+        expect([start, session, link, other], numbers: toUser, active: [user], voids: true)
+        expect(
+            [session, link, other, Self.nameless(.gain, 6, until: 1_000), Self.nameless(.gain, 990, until: 2_000)],
+            numbers: [:], active: [user], voids: true)
+        // The subscription's own metadata count more.
+        expect(
+            [start, session, link, Self.gain(otherUser, 4, until: 1_000)],
+            numbers: [Pair(from: Self.own, to: otherUser): 1], active: [otherUser], voids: true)
+        expect([session, Self.nameless(.loss, 9)], numbers: [:], active: [])
+    }
+
+    @Test("Which of the links before the first fact are still stored makes no difference")
+    func prunedLinks() {
+        let fact = Self.nameless(.gain, 50 * Self.day, until: 80 * Self.day)
+        let last = Self.nameless(.gain, 79 * Self.day, until: 110 * Self.day)
+        let links = [0, 10].map { PurchaseStatement.link(Self.own, to: user, at: seconds($0 * Self.day)) }
+        let all = NamelessPlayback((links + [fact, last]).map { [$0] }, isStore: true)
+        let pruned = NamelessPlayback([[links[1]], [fact], [last]], isStore: true)
+        #expect(all.state == pruned.state && all.access == pruned.access)
+    }
+
     @Test("A late loss of a former holder does not make later facts that holder's")
     func formerHolder() {
         expect(

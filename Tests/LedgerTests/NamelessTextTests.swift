@@ -40,6 +40,15 @@ struct NamelessTextTests {
         let text = String(decoding: state.bytes, as: UTF8.self)
         #expect(text.hasPrefix("3\t") && text.drop { $0 != "\n" }.dropFirst() == lines)
         #expect(try PurchaseState(bytes: state.bytes) == state)
+        let install = Holder.anonymous("i")
+        var named = PurchaseState()
+        named.mayLackName = true
+        named.insert(HolderName(at: Self.at(1), kind: .given, holder: install))
+        named.insert(HolderName(at: Self.at(1), kind: .link, holder: user, about: install))
+        named.insert(HolderName(at: Self.at(2), kind: .naming, holder: user))
+        let names = "name\t1\tgiven\tanon:i\nname\t1\tlink\tuser:jeff\tanon:i\nname\t2\tnaming\tuser:jeff\n"
+        #expect(String(decoding: named.bytes, as: UTF8.self).hasSuffix("\n" + names))
+        #expect(try PurchaseState(bytes: named.bytes) == named)
     }
 
     @Test("A purchase of another source is written as it always was")
@@ -59,10 +68,12 @@ struct NamelessTextTests {
     func strict() {
         let holder = "anon:a"
         let cases = [
-            "own\t1\t-\t\(holder)\nown\t1\t-\t\(holder)\n", "own\t1\tno\t\(holder)\n", "nameless\t1\tgain\t-\t-\tboth\t\(holder)\n",
+            "own\t1\t-\t\(holder)\nown\t1\t-\t\(holder)\n", "own\t1\tno\t\(holder)\n",
+            "nameless\t1\tgain\t-\t-\tboth\t\(holder)\n",
             "nameless\t2\tgain\t-\t-\tfree\t\(holder)\nnameless\t1\tgain\t-\t-\tfree\t\(holder)\n",
             "name\t1\tgain\tuser:u\nname\t1\tgain\tuser:u\n", "name\t1\tgain\tuser:u\nown\t1\t-\t\(holder)\n",
-            "own\t1\n", "name\t1\tboth\tuser:u\n", "name\t1\tgain\tuser:u\nname\t1\tlink\tuser:u\n",
+            "own\t1\n", "name\t1\tboth\tuser:u\n", "name\t1\tgain\tuser:u\nname\t1\tnaming\tuser:u\n",
+            "name\t1\tlink\tuser:u\n", "name\t1\tgain\tuser:u\t\(holder)\n",
         ]
         for lines in cases {
             let state = PurchaseState.sealed(version: 3, Array(lines.utf8))

@@ -33,6 +33,10 @@ struct StripeSession {
             statement.links = [HolderLink(anonymousID: customer, userID: user)]
             statement.movesPurchases = true
         }
+        // Its subscription stays this user's, also if a later session links the customer to another one.
+        if isCompleted, let user, purchase?.kind == .subscription {
+            statement.facts = [Fact(kind: .naming, holder: .user(user), at: snapshot.createdAt)]
+        }
         guard isBought, let purchase else { return statement }
         statement.transaction = Transaction(
             storeTransactionID: purchase.key, storeOriginalTransactionID: nil, purchasedAt: snapshot.createdAt,

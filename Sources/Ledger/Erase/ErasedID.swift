@@ -232,7 +232,8 @@ extension PurchaseState {
         Set(
             facts.map(\.holder) + natives.flatMap { [$0.from, $0.to] } + registers.map(\.holder)
                 + announced.flatMap { [$0.from, $0.to] } + moves.flatMap { [$0.to] + ($0.from.map { [$0] } ?? []) }
-                + earlier.map(\.holder) + own.map(\.holder) + nameless.map(\.holder) + names.map(\.holder))
+                + earlier.map(\.holder) + own.map(\.holder) + nameless.map(\.holder)
+                + names.flatMap { [$0.holder] + ($0.about.map { [$0] } ?? []) })
     }
 
     /// Returns the same state with holders whom nobody knows: who held the purchase in between still decides who holds
@@ -252,7 +253,8 @@ extension PurchaseState {
         }
         for fact in nameless { state.insert(fact.renamed(name(fact.holder))) }
         for known in names {
-            state.insert(HolderName(at: known.at, kind: known.kind, holder: name(known.holder)))
+            let about = known.about.map(name)
+            state.insert(HolderName(at: known.at, kind: known.kind, holder: name(known.holder), about: about))
         }
         for fact in facts {
             state.insert(

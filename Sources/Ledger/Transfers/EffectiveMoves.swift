@@ -64,12 +64,14 @@ struct EffectiveMoves {
     }
 
     private mutating func resolve(_ fact: NamelessFact) {
-        let holder = namedHolder(at: fact.at) ?? ownHolder(of: fact)
+        let holder = holder(of: fact.holder, at: fact.at)
         var reading = FactReading(fact.fact(of: holder), kind: .subscription)
-        if fact.kind == .loss, let other = self.holder(at: fact), other != holder {
-            let register = Register(holder: other, at: fact.at, isOn: false, isTenureFree: fact.isTenureFree)
-            reading = reading.switchingOff(register)
-            switchedOff.append(register)
+        if fact.kind == .loss {
+            for other in holders(at: fact) where other != holder {
+                let register = Register(holder: other, at: fact.at, isOn: false, isTenureFree: fact.isTenureFree)
+                reading = reading.switchingOff(register)
+                switchedOff.append(register)
+            }
         }
         resolved.append(Resolved(fact: fact, holder: holder, reading: reading))
         known.record(reading, isNaming: false)
@@ -83,29 +85,25 @@ struct EffectiveMoves {
         effects.map { Timeline.Change(pair: Timeline.Pair(from: $0.from, to: $0.move.to), at: $0.move.at) }
     }
 
-    /// Whose the facts are that name nobody at a time; nil: nobody is known then.
-    func namedHolder(at time: Timestamp) -> Holder? {
-        if let name = name(at: time) { return name.holder }
+    /// Whose a nameless fact is that came under this own holder.
+    func holder(of own: Holder, at time: Timestamp) -> Holder {
+        let account = account(at: time)
         // Names before the first may have been dropped.
-        return known.names.count < PurchaseState.namesMax ? nil : known.names.first?.holder
+        if account.account == nil, known.names.count >= PurchaseState.namesMax,
+            let first = known.names.first(where: { $0.kind.isOfPurchase })
+        {
+            return first.holder
+        }
+        return account.holder(of: own)
     }
 
-    /// The own holder whose a fact is while nobody is named: the one that the app gave last, also if the fact lacks it.
-    private func ownHolder(of fact: NamelessFact) -> Holder {
-        let given = known.own.filter(\.isGiven).map(\.holder)
-        if given.isEmpty || given.contains(fact.holder) { return fact.holder }
-        return known.facts.last { $0.kind == .gain && $0.at <= fact.at && given.contains($0.holder) }?.holder
-            ?? fact.holder
-    }
-
-    private func name(at time: Timestamp) -> HolderName? {
-        (names.isEmpty ? known.names : (known.names + names).sorted()).last(at: time)
+    private func account(at time: Timestamp) -> PurchaseAccount {
+        known.account(by: names.isEmpty ? known.names : (known.names + names).sorted(), at: time)
     }
 
     private func effect(of move: KeptMove) -> Effect? {
         let isLink = known.isLink(move)
-        // Of a purchase with a name of its own it says nothing.
-        if isLink, let name = name(at: move.at), name.kind != .link { return nil }
+        if isLink, !account(at: move.at).isAbout(move) { return nil }
         guard let from = isLink ? soleHolder(at: move.at) ?? move.from : move.from ?? soleHolder(at: move.at),
             from != move.to
         else { return nil }
@@ -164,14 +162,13 @@ struct EffectiveMoves {
         return newest
     }
 
-    /// The holder from whom a nameless loss takes the purchase, besides the one that it is of: who was given it last
-    /// and still has it.
-    private func holder(at loss: NamelessFact) -> Holder? {
-        let holder =
+    /// The holders from whom a nameless loss takes the purchase, besides the one that it is of: who was given it last
+    /// and still has it; where access is free of tenures, everybody who has it.
+    private func holders(at loss: NamelessFact) -> Set<Holder> {
+        let given =
             loss.isTenureFree
-            ? (known.registers + known.earlier).filter { $0.isTenureFree && $0.isOn && $0.at <= loss.at }.max()?.holder
-            : known.facts.last { $0.kind == .gain && $0.at <= loss.at }?.holder
-        guard let holder, let newest = newestStatement(about: holder, at: loss.at) else { return nil }
-        return newest.isOn ? holder : nil
+            ? (known.registers + known.earlier).filter { $0.isTenureFree && $0.isOn && $0.at <= loss.at }.map(\.holder)
+            : known.facts.last { $0.kind == .gain && $0.at <= loss.at }.map { [$0.holder] } ?? []
+        return Set(given).filter { newestStatement(about: $0, at: loss.at)?.isOn ?? false }
     }
 }

@@ -64,7 +64,9 @@ extension PurchaseState {
 
     /// Whom a move names.
     func name(by move: KeptMove) -> HolderName {
-        HolderName(at: move.at, kind: isLink(move) ? .link : .gain, holder: move.to)
+        isLink(move)
+            ? HolderName(at: move.at, kind: .link, holder: move.to, about: move.from)
+            : HolderName(at: move.at, kind: .gain, holder: move.to)
     }
 
     mutating func insert(_ move: KeptMove) {
@@ -113,6 +115,7 @@ extension PurchaseState {
     /// do and whose they are: those older than the retry horizon, and those beyond the limits.
     mutating func settle(movesMost: Int = Self.movesMax, namelessMost: Int = Self.namelessMax) {
         let horizon = horizon ?? Timestamp(milliseconds: .min)
+        moves.removeAll(where: isIdle)
         func isMoveDue() -> Bool { moves.count > movesMost || moves.first.map { $0.at < horizon } ?? false }
         func isFactDue() -> Bool { nameless.count > namelessMost || nameless.first.map { $0.at < horizon } ?? false }
         guard isMoveDue() || isFactDue() else { return }

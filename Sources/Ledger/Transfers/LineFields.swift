@@ -167,8 +167,10 @@ struct LineFields {
         switch try word() {
         case "gain": kind = .gain
         case "loss": kind = .loss
-        case "link": kind = .link
-        default: throw unreadable("neither a gain, a loss nor a link")
+        case "naming": kind = .naming
+        case "given": kind = .given
+        case "link": return HolderName(at: at, kind: .link, holder: try holder(), about: try holder())
+        default: throw unreadable("not the kind of a name")
         }
         return HolderName(at: at, kind: kind, holder: try holder())
     }

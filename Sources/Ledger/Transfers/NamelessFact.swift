@@ -31,7 +31,7 @@ package struct NamelessFact: Sendable, Hashable {
         switch fact.kind {
         case .gain: self.kind = .gain
         case .loss: self.kind = .loss
-        case .transferred, .received: return nil
+        case .transferred, .received, .naming: return nil
         }
         self.at = fact.at
         self.holder = fact.holder
@@ -81,85 +81,29 @@ package struct OwnHolder: Sendable, Hashable {
     package internal(set) var isGiven = false
 }
 
-/// Somebody is named as a holder of the purchase: nameless facts from then on may be of that holder (`names(after:)`).
-package struct HolderName: Sendable, Hashable, Comparable {
-    /// What names the holder. At one time the last of these counts: a gain says who has the purchase from then on.
-    package enum Kind: Int, Sendable {
-        /// A statement that is about every purchase of an own holder (`PurchaseState.isLink`).
-        case link
-        case loss
-        case gain
-    }
-
-    package let at: Timestamp
-    package let kind: Kind
-    package let holder: Holder
-
-    package init(at: Timestamp, kind: Kind, holder: Holder) {
-        self.at = at
-        self.kind = kind
-        self.holder = holder
-    }
-
-    init(_ fact: KeptFact) { self.init(at: fact.at, kind: fact.kind == .gain ? .gain : .loss, holder: fact.holder) }
-
-    init(_ register: Register) {
-        self.init(at: register.at, kind: register.isOn ? .gain : .loss, holder: register.holder)
-    }
-
-    /// Orders by time, then by kind.
-    package static func < (left: HolderName, right: HolderName) -> Bool {
-        if left.at != right.at { return left.at < right.at }
-        if left.kind != right.kind { return left.kind.rawValue < right.kind.rawValue }
-        return left.holder < right.holder
-    }
-
-    /// Whether nameless facts are of this holder from now on, after they were of `last`. A purchase that has a name of
-    /// its own is not that of whoever its customer is linked to; and of whom a former holder's late loss is about, the
-    /// purchase was not any more.
-    func names(after last: HolderName?) -> Bool {
-        guard let last else { return true }
-        return switch kind {
-        case .gain: true
-        case .loss: last.kind == .link || last.holder == holder
-        case .link: last.kind == .link
-        }
-    }
-}
-
-extension [HolderName] {
-    /// The one of these, ascending, that nameless facts at a time are given by.
-    func last(at time: Timestamp) -> HolderName? {
-        var last: HolderName?
-        for name in prefix(while: { $0.at <= time }) where name.names(after: last) { last = name }
-        return last
-    }
-
-    /// Without those before a time that change nothing of whose nameless facts are.
-    func dropping(before time: Timestamp) -> [HolderName] {
-        var last: HolderName?
-        return filter { name in
-            if name.at >= time { return true }
-            guard name.names(after: last) else { return false }
-            if let last, last.holder == name.holder, (last.kind == .link) == (name.kind == .link) { return false }
-            last = name
-            return true
-        }
-    }
-}
-
 extension PurchaseState {
     /// Whether the holder is one of the purchase's own, that no event names.
     func isOwn(_ holder: Holder) -> Bool { own.contains { $0.holder == holder } }
 
     /// Whom an event is about that names only this holder: of one of the purchase's own, whoever is named at that time.
     func holder(of holder: Holder, at time: Timestamp) -> Holder {
-        isOwn(holder) ? EffectiveMoves(self).namedHolder(at: time) ?? holder : holder
+        isOwn(holder) ? EffectiveMoves(self).holder(of: holder, at: time) : holder
     }
 
     /// Whether the move says who a holder of the purchase's own is. Such a statement is about every purchase of that
     /// holder, also about one that somebody else has at that time.
     func isLink(_ move: KeptMove) -> Bool { move.from.map(isOwn) ?? false }
+
+    /// Whether the move is a link that can never count, whatever else arrives: the purchase was named before it.
+    func isIdle(_ move: KeptMove) -> Bool {
+        guard isLink(move), let account = account(by: names, at: move.at).account else { return false }
+        return !account.isMoved(by: move)
+    }
+
+    /// Whose nameless facts are at a time.
+    func account(by names: [HolderName], at time: Timestamp) -> PurchaseAccount {
+        PurchaseAccount(names.prefix { $0.at <= time }, given: own.filter(\.isGiven).map(\.holder))
+    }
 
     /// Facts, in canonical order, with the periods that tenures are judged by. Of a purchase whose source always names
     /// somebody, these are the stated ones. What a revocation took back lasts no longer by a further loss.
@@ -197,6 +141,7 @@ extension PurchaseState {
         let index = nameless.firstIndex { !($0 < fact) } ?? nameless.endIndex
         if index == nameless.endIndex || nameless[index] != fact { nameless.insert(fact, at: index) }
         insert(OwnHolder(holder: fact.holder, since: fact.at, isGiven: isGiven))
+        if isGiven, fact.kind == .gain { insert(HolderName(at: fact.at, kind: .given, holder: fact.holder)) }
     }
 
     mutating func insert(_ new: OwnHolder) {
@@ -204,14 +149,26 @@ extension PurchaseState {
         if index < own.endIndex, own[index].holder == new.holder {
             own[index].since = min(own[index].since, new.since)
             own[index].isGiven = own[index].isGiven || new.isGiven
-        } else if own.count < Self.ownMax {
+        } else {
             own.insert(new, at: index)
-            names.removeAll { $0.holder == new.holder }
+            names.removeAll { $0.holder == new.holder && $0.kind != .given }
+            if own.count > Self.ownMax { forgetOwnHolder() }
         }
     }
 
+    /// Forgets the oldest install whose facts are settled; without one, the oldest install.
+    private mutating func forgetOwnHolder() {
+        let waiting = Set(nameless.map(\.holder))
+        func order(_ own: OwnHolder) -> (Int, Int, Timestamp, Holder) {
+            (own.isGiven ? 0 : 1, waiting.contains(own.holder) ? 1 : 0, own.since, own.holder)
+        }
+        guard let oldest = own.min(by: { order($0) < order($1) }) else { return }
+        own.removeAll { $0.holder == oldest.holder }
+        names.removeAll { $0.about == oldest.holder || $0.kind == .given && $0.holder == oldest.holder }
+    }
+
     mutating func insert(_ name: HolderName) {
-        guard mayLackName, !isOwn(name.holder) else { return }
+        guard mayLackName, name.kind == .given || !isOwn(name.holder) else { return }
         let index = names.firstIndex { !($0 < name) } ?? names.endIndex
         if index == names.endIndex || names[index] != name { names.insert(name, at: index) }
     }
@@ -222,9 +179,10 @@ extension PurchaseState {
     /// oldest.
     mutating func dropNames() {
         guard !names.isEmpty else { return }
-        if let horizon { names = names.dropping(before: horizon) }
+        let first = own.map(\.since).min()
+        if let horizon { names = names.dropping(before: horizon, first: first) }
         if names.count <= Self.namesMax { return }
-        names = names.dropping(before: Timestamp(milliseconds: .max))
+        names = names.dropping(before: Timestamp(milliseconds: .max), first: first)
         if names.count > Self.namesMax { names.removeFirst(names.count - Self.namesMax) }
     }
 
@@ -232,7 +190,9 @@ extension PurchaseState {
     /// however long ago, and nobody was named since.
     func isUnheard(_ move: KeptMove, before horizon: Timestamp) -> Bool {
         guard let own = own.first(where: { $0.holder == move.from }), move.at < own.since else { return false }
-        let link = HolderName(at: move.at, kind: .link, holder: move.to)
-        return !names.contains { ($0.kind != .link || link <= $0) && $0.at < horizon }
+        let link = HolderName(at: move.at, kind: .link, holder: move.to, about: move.from)
+        return !names.contains { name in
+            name.at < horizon && (name.kind.isOfPurchase || name.about == link.about && link <= name)
+        }
     }
 }

@@ -34,7 +34,7 @@ package struct PurchaseState: Sendable, Equatable {
     package internal(set) var nameless: [NamelessFact] = []
     /// The holders under which nameless facts came, by holder.
     package internal(set) var own: [OwnHolder] = []
-    /// Whom events and links named, other than those. Ascending.
+    /// Whom events and links named: accounts, and installs among the own holders. Ascending.
     package internal(set) var names: [HolderName] = []
 
     /// Whether the purchase is running, for all of its holders at once: only under shared ownership.
@@ -61,7 +61,8 @@ package struct PurchaseState: Sendable, Equatable {
     package static let earlierMax = 32
     /// Nameless facts kept for one purchase. Beyond it the oldest becomes a fact of whoever was named by then.
     package static let namelessMax = 32
-    /// Own holders of one purchase: a purchase has one. Beyond it a further one is like a named holder.
+    /// Own holders of one purchase: it has one, and each install that bought it. Beyond it the oldest install is like a
+    /// named holder.
     package static let ownMax = 8
     /// Names kept for one purchase. Beyond it the oldest is dropped: older nameless facts are then of the first that is
     /// kept.
@@ -185,6 +186,8 @@ struct FactReading {
     fileprivate(set) var registers: [Register] = []
     /// What an event states that names no account: no facts and no registers until it is known whose it is.
     let nameless: NamelessFact?
+    /// Whom an event names that states nothing else.
+    private var naming: HolderName?
     /// Whether the app gave the holder of `nameless`.
     let isGiven: Bool
     let isRevoked: Bool
@@ -196,6 +199,11 @@ struct FactReading {
         nameless = NamelessFact(fact, kind: kind)
         isGiven = fact.isGiven
         if nameless != nil {
+            isIgnored = false
+            return
+        }
+        if fact.kind == .naming {
+            naming = HolderName(at: fact.at, kind: .naming, holder: fact.holder)
             isIgnored = false
             return
         }
@@ -255,7 +263,8 @@ extension FactReading {
 
     /// Whom it names.
     var names: [HolderName] {
-        facts.isEmpty ? registers.map { HolderName($0) } : facts.map { HolderName($0) }
+        if let naming { return [naming] }
+        return facts.isEmpty ? registers.map { HolderName($0) } : facts.map { HolderName($0) }
     }
 }
 

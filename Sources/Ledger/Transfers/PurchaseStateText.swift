@@ -15,7 +15,8 @@ import Vocabulary
 ///     named    AT  plan|product|subscription
 ///     own       SINCE  given|-  HOLDER              these three only in version 3
 ///     nameless  AT  gain|loss  UNTIL|-  revoked|-  free|tenure  HOLDER
-///     name      AT  gain|loss|link  HOLDER
+///     name      AT  gain|loss|naming|given  HOLDER
+///     name      AT  link  HOLDER  OWN
 ///
 /// Lines of other kinds at the end are a newer version's: they are kept as they are. Version 1 has no checksum, no
 /// moves and no earlier statements; it is written while a daemon that reads nothing else lives (`LedgerForm`), with the
@@ -304,11 +305,14 @@ extension LineWriter {
         begin("name")
         field(name.at.milliseconds)
         switch name.kind {
+        case .given: field("given")
         case .link: field("link")
+        case .naming: field("naming")
         case .loss: field("loss")
         case .gain: field("gain")
         }
         field(name.holder)
+        if let about = name.about { field(about) }
         end()
     }
 

@@ -29,6 +29,8 @@ enum SharedOwnership {
                 next.write(period: PurchaseState.Period(at: fact.at, isOn: true))
             case .loss, .transferred:
                 next.write(period: PurchaseState.Period(at: fact.at, isOn: false))
+            // Of a source with shared ownership every event names somebody.
+            case .naming: break
             }
         }
         return next.resolution(announcing: announced)

@@ -79,7 +79,9 @@ package enum TransferResolution {
     ///
     /// - Returns: nil if it can make none by what is known, or is known already.
     static func move(_ change: HolderChangeRow, in state: PurchaseState) -> KeptMove? {
-        guard let move = KeptMove(change), !state.isSettled(move), !state.moves.contains(move) else { return nil }
+        guard let move = KeptMove(change), !state.isSettled(move), !state.moves.contains(move),
+            !state.isIdle(move)
+        else { return nil }
         var next = state
         next.insert(move)
         // A restore names no old holder, so that any fact can give it effect; a link says whose later facts are.
