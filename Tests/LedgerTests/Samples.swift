@@ -53,6 +53,7 @@ extension Event {
             case .loss: "DEACTIVATE"
             case .transferred: prefix + "TRANSFERRED"
             case .received: prefix + "RECEIVED"
+            case .naming: "NAMED"
             }
         return .sample(
             name, holder: fact.holder, at: fact.at, purchase: purchase, kind: kind, transaction: transaction,
