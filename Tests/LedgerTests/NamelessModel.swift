@@ -283,10 +283,10 @@ struct NamelessModel {
 
     private mutating func judgeAccess() {
         let newest = statements.filter(\.isGain).max { ($0.at, $0.holder) < ($1.at, $1.holder) }?.holder
-        let isNamed = words.contains { own[$0.holder] == nil }
         for holder in Set(words.map(\.holder)) {
             let at = words.filter { $0.holder == holder }.map(\.at).max() ?? 0
-            let has = isOn(holder, at: at) && (isOneTime || holder == newest) && !(own[holder] != nil && isNamed)
+            let isReplaced = own[holder] != nil && words.contains { own[$0.holder] == nil && $0.at >= at }
+            let has = isOn(holder, at: at) && (isOneTime || holder == newest) && !isReplaced
             access[holder] = Access(isActive: has, asOf: Timestamp(milliseconds: at))
         }
         for (holder, since) in own where access[holder] == nil {

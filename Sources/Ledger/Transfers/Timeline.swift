@@ -69,12 +69,14 @@ struct Timeline {
         return access
     }
 
-    /// Whether the register is that of an own holder, and somebody else was ever stated to have the purchase or not to
-    /// have it.
+    /// Whether the register is that of an own holder, and somebody else was stated to have the purchase or not to have
+    /// it since.
     private func isReplaced(_ register: Register) -> Bool {
         func isOwn(_ holder: Holder) -> Bool { own.contains { $0.holder == holder } }
         guard isOwn(register.holder) else { return false }
-        return registers.contains { !isOwn($0.holder) && $0.isTenureFree == register.isTenureFree }
+        return registers.contains { other in
+            !isOwn(other.holder) && other.isTenureFree == register.isTenureFree && other.at >= register.at
+        }
     }
 
     /// - Parameter facts: in canonical order.
