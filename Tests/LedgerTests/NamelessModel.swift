@@ -72,7 +72,7 @@ struct NamelessModel {
             given.insert(fact.holder)
             if fact.kind == .gain { names.append(Name(at: fact.at.milliseconds, by: .given, holder: fact.holder)) }
         }
-        isPlain = !isStore && own.isEmpty
+        isPlain = !isStore && own.isEmpty && !facts.contains { $0.kind == .naming }
         for fact in facts where fact.isNamed {
             let by: Naming = fact.kind == .naming ? .naming : fact.kind == .gain ? .gain : .loss
             names.append(Name(at: fact.at.milliseconds, by: by, holder: fact.holder))

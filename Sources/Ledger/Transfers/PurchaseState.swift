@@ -187,7 +187,7 @@ struct FactReading {
     /// What an event states that names no account: no facts and no registers until it is known whose it is.
     let nameless: NamelessFact?
     /// Whom an event names that states nothing else.
-    private var naming: HolderName?
+    fileprivate var naming: HolderName?
     /// Whether the app gave the holder of `nameless`.
     let isGiven: Bool
     let isRevoked: Bool
@@ -290,6 +290,7 @@ extension PurchaseState {
     /// - Parameter isNaming: false: what the reading says of a holder follows from other statements.
     mutating func record(_ reading: FactReading, isNaming: Bool = true) {
         if let fact = reading.nameless { return insert(fact, isGiven: reading.isGiven) }
+        if reading.naming != nil { expectNameless() }
         for fact in reading.facts { insert(fact) }
         if let native = reading.native { insert(native) }
         record(reading.registers)
