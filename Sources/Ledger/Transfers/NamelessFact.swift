@@ -94,10 +94,10 @@ extension PurchaseState {
     /// holder, also about one that somebody else has at that time.
     func isLink(_ move: KeptMove) -> Bool { move.from.map(isOwn) ?? false }
 
-    /// Whether the move is a link that can never count, whatever else arrives: the purchase was named before it.
+    /// Whether the move is a link that can never count, whatever else arrives: somebody was given the purchase by name
+    /// before it.
     func isIdle(_ move: KeptMove) -> Bool {
-        guard isLink(move), let account = account(by: names, at: move.at).account else { return false }
-        return !account.isMoved(by: move)
+        isLink(move) && names.contains { $0.kind == .gain && $0.at <= move.at }
     }
 
     /// Whose nameless facts are at a time.
