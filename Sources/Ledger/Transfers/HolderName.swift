@@ -4,7 +4,7 @@ package import Vocabulary
 /// (`PurchaseAccount`).
 package struct HolderName: Sendable, Hashable, Comparable {
     /// What names the holder. Of those of one time the last counts: a gain says who has the purchase from then on.
-    package enum Kind: Int, Sendable {
+    package enum Kind: Int, Sendable, Comparable {
         /// A gain under an own holder that the app gave (`Fact.isGiven`).
         case given
         /// A statement about every purchase of an own holder (`PurchaseState.isLink`).
@@ -21,6 +21,8 @@ package struct HolderName: Sendable, Hashable, Comparable {
             case .naming, .loss, .gain: true
             }
         }
+
+        package static func < (left: Kind, right: Kind) -> Bool { left.rawValue < right.rawValue }
     }
 
     package let at: Timestamp
@@ -45,7 +47,7 @@ package struct HolderName: Sendable, Hashable, Comparable {
     /// Orders by time, then by kind.
     package static func < (left: HolderName, right: HolderName) -> Bool {
         if left.at != right.at { return left.at < right.at }
-        if left.kind != right.kind { return left.kind.rawValue < right.kind.rawValue }
+        if left.kind != right.kind { return left.kind < right.kind }
         if left.holder != right.holder { return left.holder < right.holder }
         guard let mine = left.about, let other = right.about else { return left.about == nil && right.about != nil }
         return mine < other
@@ -143,9 +145,7 @@ extension [HolderName] {
                 link = name
             case .naming, .loss, .gain:
                 guard name.counts(after: account) else { return false }
-                if let account, account.holder == name.holder, (account.kind == .naming) == (name.kind == .naming) {
-                    return false
-                }
+                if let account, account.holder == name.holder, account.kind >= name.kind { return false }
                 account = name
             }
             return true
