@@ -127,7 +127,9 @@ struct NamelessRecordingTests {
             try ledger.psql("UPDATE holder_changes SET received_at = now() - interval '22 days'")
             let day = Duration.seconds(86_400)
             let retention = Retention(attempts: day, events: day, duplicates: day)
-            try await Upkeep(pool: daemon.pool, retention: retention, alwaysNaming: ["shop"]).prune()
+            let upkeep = Upkeep(
+                pool: daemon.pool, retention: retention, alwaysNaming: ["shop"], mayLackName: ["store"])
+            try await upkeep.prune()
             #expect(try ledger.psql("SELECT string_agg(target, ' ') FROM holder_changes") == user.storageKey)
             let fact = Fact(kind: .gain, holder: Self.own, at: seconds(60 * 24 * Self.hour), isNamed: false)
             await daemon.record([
@@ -139,7 +141,7 @@ struct NamelessRecordingTests {
             let time = try ledger.psql("SELECT (extract(epoch FROM now()) * 1000)::bigint")
             let now = Timestamp(milliseconds: try #require(Int64(time)))
             await daemon.record([Self.event(.link(Self.own, to: otherUser, at: now), "PRODUCTION")])
-            try await Upkeep(pool: daemon.pool, retention: retention, alwaysNaming: ["shop"]).prune()
+            try await upkeep.prune()
             #expect(try ledger.psql("SELECT count(*) FROM holder_changes") == "2")
             try await Upkeep(pool: daemon.pool, retention: retention, alwaysNaming: ["shop", "store"]).prune()
             #expect(try ledger.psql("SELECT count(*) FROM holder_changes") == "1")

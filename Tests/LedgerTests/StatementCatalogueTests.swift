@@ -60,7 +60,8 @@ struct StatementCatalogueTests {
             Entry(Upkeep.today), Entry(Upkeep.partitions), Entry(Upkeep.lockStatement),
             Entry(PruneStatements.now), Entry(PruneStatements.strays), Entry(PruneStatements.events),
             Entry(PruneStatements.eventKeyPages), Entry(PruneStatements.eventKeys), Entry(PruneStatements.erased),
-            Entry(PruneStatements.breakers), Entry(PruneStatements.changes),
+            Entry(PruneStatements.breakers), Entry(ChangePruneStatements.sources),
+            Entry(ChangePruneStatements.old), Entry(ChangePruneStatements.kept),
             Entry(PeriodTables.isPartitioned), Entry(PeriodTables.standing), Entry(PeriodTables.positions),
             Entry(PeriodTables.begin), Entry(PeriodTables.end), Entry(PeriodTables.moveSequences),
             Entry(PeriodTables.partitions), Entry(PeriodTables.needed), Entry(PeriodTables.isUnfinished),
@@ -167,6 +168,7 @@ struct StatementCatalogueTests {
     private static let erasing: [Entry] = [
         Entry(EraseStatements.linked),
         Entry(EraseStatements.standIns), Entry(EraseStatements.statesOf),
+        Entry(EraseStatements.linkedElsewhere),
         Entry(EraseStatements.strayEvents), Entry(EraseStatements.purchasesOf), Entry(EraseStatements.eventsOf),
         Entry(EraseStatements.lockEvents),
         Entry(EraseStatements.messagesOf),

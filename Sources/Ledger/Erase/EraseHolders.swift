@@ -21,7 +21,7 @@ extension Erasure {
 
     /// Erases the person from the purchases of each source and from the rows beside them.
     /// - Parameter found: what `findPurchases` found.
-    /// - Returns: false if webhooks of the person came meanwhile; the sources before were erased.
+    /// - Returns: false if it was overtaken (`Tally.isOvertaken`); the sources before were erased.
     func eraseHolders(
         _ found: [String: Set<Identifier>], in pool: Pool, _ own: inout Own
     ) async throws(DatabaseError) -> Bool {
@@ -43,13 +43,14 @@ extension Erasure {
     /// no webhook meets a purchase in which the person has another name than in the changes.
     ///
     /// - Returns: the purchases; nil if webhooks of the person came meanwhile: their purchases must not be renamed
-    ///   before they are gone.
+    ///   before they are gone; or if an own holder has become somebody else's.
     private func eraseHolders(
         of source: String, _ found: Set<Identifier>, on session: borrowing Session
     ) throws(DatabaseError) -> Set<Identifier>? {
         if !isDry {
             try session.enqueue(HolderStatements.lock, KeyHash.lock(ofSource: source))
             if try session.run(EraseStatements.hasArrivals, (storageKeys, source)).first ?? true { return nil }
+            if try isShared(on: session) { return nil }
         }
         let held = try session.run(EraseStatements.held, (storageKeys, source))
         let purchases = found.union(held).sorted()

@@ -4,15 +4,19 @@ import Vocabulary
 /// Holders of purchases' own that are the person: webhooks that name nobody are stored under them (Domain.md, "Nameless
 /// facts").
 ///
-/// Such a holder is the person if no purchase that it has, or had, names anybody else. A customer of a store who bought
-/// for two users is neither, and the purchase that two users had in turn is both's: webhooks under those stay, because
-/// what they state is somebody else's, too.
+/// Such a holder is the person if no purchase that it has, or had, names anybody else, and no link of it does. A
+/// customer of a store who bought for two users is neither, and the purchase that two users had in turn is both's:
+/// webhooks under those stay, because what they state is somebody else's, too.
+///
+/// Webhooks that come meanwhile may name somebody else. So it is decided again wherever something is deleted, in the
+/// same transaction: after what is to be deleted was found, and behind the locks that recording would wait for. If the
+/// answer has changed, nothing is deleted, and the next run goes on without that holder (`Tally.isOvertaken`).
 extension Erasure {
     /// - Parameters:
     ///   - holders: the person, as far as known.
     ///   - source: nil: all sources.
     /// - Returns: those that are not among `holders`, in their order.
-    static func ownHolders(
+    static func findOwnHolders(
         of holders: [Holder], source: String?, on session: borrowing Session
     ) throws(DatabaseError) -> [Holder] {
         let person = Set(holders)
@@ -21,11 +25,36 @@ extension Erasure {
             if state.namesNobody(besides: person) { own.formUnion(state.madeHolders) }
         }
         own.subtract(person)
+        return try unshared(own, of: person, source: source, on: session).sorted()
+    }
+
+    /// Those of the own holders that are nobody but the person.
+    private static func unshared(
+        _ own: Set<Holder>, of person: Set<Holder>, source: String?, on session: borrowing Session
+    ) throws(DatabaseError) -> Set<Holder> {
         if own.isEmpty { return [] }
+        var unshared = own
         try forEachState(of: own.sorted(), source: source, on: session) { state in
-            if !state.namesNobody(besides: person) { own.subtract(state.madeHolders) }
+            if !state.namesNobody(besides: person) { unshared.subtract(state.madeHolders) }
         }
-        return own.sorted()
+        let wanted = (own.map(\.storageKey), person.union(own).map(\.storageKey), source)
+        let linked = Set(try session.run(EraseStatements.linkedElsewhere, wanted).compactMap { Holder(storageKey: $0) })
+        return unshared.subtracting(linked)
+    }
+
+    /// Returns the same erasure without the own holders that are somebody else's by now, too.
+    func withoutShared(on session: borrowing Session) throws(DatabaseError) -> Erasure {
+        let unshared = try Self.unshared(
+            ownHolders, of: Set(holders).subtracting(ownHolders), source: source, on: session)
+        let shared = ownHolders.subtracting(unshared)
+        return Erasure(
+            ids: ids.filter { !shared.contains($0.holder) }, source: source, isDry: isDry, ownHolders: unshared)
+    }
+
+    /// Whether an own holder has become somebody else's since this run began.
+    func isShared(on session: borrowing Session) throws(DatabaseError) -> Bool {
+        if isDry || ownHolders.isEmpty { return false }
+        return try withoutShared(on: session).ownHolders != ownHolders
     }
 
     /// Reads the purchases that entitlements and events lead to from the holders, a page at a time.

@@ -60,6 +60,15 @@ enum EraseStatements {
         ORDER BY p.id LIMIT $4
         """, row: HeldState.init)
 
+    /// Which of the holders ($1) a link or another change of holders leads to anybody but $2.
+    static let linkedElsewhere = Statement<([String], [String], String?), String>(
+        "erase_linked_elsewhere",
+        """
+        SELECT DISTINCT subject FROM holder_changes
+        WHERE subject = ANY ($1) AND (target <> ALL ($2) OR second_target <> ALL ($2))
+            AND ($3 IS NULL OR source = $3)
+        """)
+
     static let standIns = Statement<[String], String>(
         "erase_stand_ins",
         """

@@ -32,7 +32,8 @@ package struct Erasure: Sendable {
         package var quarantined = 0
         /// Deliveries that a daemon has leased: the later stages were skipped, run it again.
         package var inHand = 0
-        /// Webhooks of the person came meanwhile: the later stages were skipped, run it again.
+        /// Webhooks of the person came meanwhile, or one that makes an own holder somebody else's, too: the later
+        /// stages were skipped, run it again.
         package var isOvertaken = false
 
         package init() {}
@@ -48,6 +49,8 @@ package struct Erasure: Sendable {
     let ids: [ErasedID]
     let source: String?
     let isDry: Bool
+    /// Those of the holders that are purchases' own.
+    var ownHolders: Set<Holder> = []
 
     /// The holders to erase: the requested one, first, its known anonymous ids, and the holders of purchases' own that
     /// are nobody else. A UUID is one in capital letters, too.
@@ -67,20 +70,28 @@ package struct Erasure: Sendable {
                 let linked = try session.run(EraseStatements.linked, (user.id, source)).sorted().map(Holder.anonymous)
                 holders += linked.filter { !holders.contains($0) }
             }
-            holders += try ownHolders(of: holders, source: source, on: session)
+            let own = try findOwnHolders(of: holders, source: source, on: session)
+            holders += own
             let hashes = try session.run(EraseStatements.standIns, holders.map(\.storageKey))
             let ids = zip(holders, hashes).map {
                 ErasedID(holder: $0, standIn: .anonymous("\(ErasedID.replacement)-\($1.prefix(16))"))
             }
-            return Erasure(ids: ids, source: source, isDry: isDry)
+            return Erasure(ids: ids, source: source, isDry: isDry, ownHolders: Set(own))
         }
     }
 
     /// A dry run of the same erasure, which finds what is left.
-    package var proof: Erasure { Erasure(ids: ids, source: source, isDry: true) }
+    package var proof: Erasure { Erasure(ids: ids, source: source, isDry: true, ownHolders: ownHolders) }
 
     /// - Parameter progress: called before each stage and between its steps.
     package func run(in pool: Pool, progress: (String) async -> Void) async throws(DatabaseError) -> Tally {
+        let erasure = try await pool.withSession { session throws(DatabaseError) in
+            try withoutShared(on: session)
+        }
+        return try await erasure.runStages(in: pool, progress: progress)
+    }
+
+    private func runStages(in pool: Pool, progress: (String) async -> Void) async throws(DatabaseError) -> Tally {
         var tally = Tally()
         await progress("events")
         var own = Own()
@@ -89,7 +100,7 @@ package struct Erasure: Sendable {
         try await eraseEvents(in: pool, into: &tally, &own)
         try await eraseMessagesOfOthers(in: pool, into: &tally, &own)
         tally.purchases = own.purchases.count
-        if tally.inHand > 0, !isDry { return tally }
+        if !isDry, tally.inHand > 0 || tally.isOvertaken { return tally }
         await progress("purchases")
         let found = try await findPurchases(in: pool)
         if !isDry {
@@ -97,7 +108,7 @@ package struct Erasure: Sendable {
             try await eraseEvents(in: pool, into: &tally, &own)
             try await eraseMessagesOfOthers(in: pool, into: &tally, &own)
             tally.purchases = own.purchases.count
-            if tally.inHand > 0 { return tally }
+            if tally.inHand > 0 || tally.isOvertaken { return tally }
         }
         await progress("holders")
         tally.records = records
@@ -108,11 +119,8 @@ package struct Erasure: Sendable {
             return tally
         }
         await progress("mentions")
-        tally.mentions += try await eraseMentions(in: pool, besides: own)
-        tally.quarantined += try await eraseQuarantine(in: pool)
-        tally.mentions += try await eraseWords(in: pool, besides: own)
-        // Last: the links say which anonymous ids the person has, and running this again needs that.
-        try await eraseLinks(in: pool)
+        let isWhole = try await eraseElsewhere(in: pool, into: &tally, besides: own)
+        tally.isOvertaken = !isWhole
         return tally
     }
 
@@ -135,7 +143,7 @@ package struct Erasure: Sendable {
             (after, stray) = (page.last?.id ?? after, page)
         }
         var purchases = [Identifier(high: 0, low: 0)]
-        while let last = purchases.last {
+        while let last = purchases.last, !tally.isOvertaken {
             let wanted = (storageKeys, last, Self.stepMax)
             purchases = try await pool.withSession { session throws(DatabaseError) in
                 try session.run(EraseStatements.purchasesOf, wanted)
@@ -156,7 +164,8 @@ package struct Erasure: Sendable {
         }
     }
 
-    /// Erases one page of the person's events; returns it.
+    /// Erases one page of the person's events.
+    /// - Returns: the page; empty: there is none, or it was overtaken.
     private func eraseEvents(
         in pool: Pool, into tally: inout Tally, _ own: inout Own,
         _ read: @escaping @Sendable (borrowing Session) throws(DatabaseError) -> [EraseStatements.OwnEvent]
@@ -167,13 +176,14 @@ package struct Erasure: Sendable {
             return page
         }
         if page.isEmpty { return [] }
-        let (forgotten, gone, alone) = try await pool.retriedTransaction { session throws(DatabaseError) in
+        let erased = try await pool.retriedTransaction {
+            session throws(DatabaseError) -> (Forgotten, Int, Set<Identifier>)? in
             if !isDry {
                 try Requeue.lock(on: session)
                 _ = try session.execute(EraseStatements.lockEvents, page.map(\.id))
             }
             let messages = try session.run(EraseStatements.messagesOf, page.map(\.id))
-            let forgotten = try forget(messages, of: page.compactMap(\.purchase), on: session)
+            guard let forgotten = try forget(messages, of: page.compactMap(\.purchase), on: session) else { return nil }
             let gone = page.filter { !forgotten.busyEvents.contains($0.id) }
             if !isDry {
                 _ = try session.execute(EraseStatements.eventKeys, gone.map(\.key))
@@ -181,6 +191,10 @@ package struct Erasure: Sendable {
             }
             let alone = try deleteAlone(Set(gone.compactMap(\.purchase)).sorted(), on: session)
             return (forgotten, gone.count, alone)
+        }
+        guard let (forgotten, gone, alone) = erased else {
+            tally.isOvertaken = true
+            return []
         }
         tally.events += gone
         own.events.formUnion(page.map(\.id))
@@ -196,12 +210,17 @@ package struct Erasure: Sendable {
         var after: Int64 = 0
         while true {
             let wanted = (storageKeys, source, after, Self.stepMax)
-            let (last, forgotten) = try await pool.retriedTransaction { session throws(DatabaseError) in
+            let (last, forgotten) = try await pool.retriedTransaction {
+                session throws(DatabaseError) -> (Int64?, Forgotten?) in
                 if !isDry { try Requeue.lock(on: session) }
                 let messages = try session.run(EraseStatements.messagesOfOthers, wanted)
                 return (messages.last?.id, try forget(messages, of: [], on: session))
             }
             guard let last else { return }
+            guard let forgotten else {
+                tally.isOvertaken = true
+                return
+            }
             after = last
             forgotten.add(to: &tally, &own)
         }
@@ -225,14 +244,16 @@ package struct Erasure: Sendable {
     /// caller holds the lock of replays, so that none puts them into the queue again meanwhile. Locks every purchase
     /// before it deletes anything (Architecture.md, "Locks").
     /// - Parameter purchases: more that this transaction deletes from.
+    /// - Returns: nil if an own holder has become somebody else's: nothing is deleted.
     private func forget(
         _ messages: [EraseStatements.CausedMessage], of purchases: [Identifier], on session: borrowing Session
-    ) throws(DatabaseError) -> Forgotten {
+    ) throws(DatabaseError) -> Forgotten? {
         var forgotten = Forgotten()
         let rows = messages.map(\.id)
         if !isDry {
             _ = try session.execute(
                 RequeueStatements.lockPurchases, Set(messages.compactMap(\.purchase) + purchases).sorted())
+            if try isShared(on: session) { return nil }
             let gone = try session.run(EraseStatements.giveUp, rows)
             forgotten.deliveries = gone.count
             let heads = gone.compactMap { row in

@@ -10,13 +10,30 @@ extension Erasure {
         }
     }
 
+    /// Erases what is not the person's own.
+    /// - Returns: false if an own holder has become somebody else's: the rest was left.
+    func eraseElsewhere(
+        in pool: Pool, into tally: inout Tally, besides own: Own
+    ) async throws(DatabaseError) -> Bool {
+        guard let mentions = try await eraseMentions(in: pool, besides: own) else { return false }
+        tally.mentions += mentions
+        guard let quarantined = try await eraseQuarantine(in: pool) else { return false }
+        tally.quarantined += quarantined
+        guard let words = try await eraseWords(in: pool, besides: own) else { return false }
+        tally.mentions += words
+        // Last: the links say which anonymous ids the person has, and running this again needs that.
+        return try await eraseLinks(in: pool)
+    }
+
     /// Erases what joins several ids to one person.
-    func eraseLinks(in pool: Pool) async throws(DatabaseError) {
-        if isDry { return }
+    private func eraseLinks(in pool: Pool) async throws(DatabaseError) -> Bool {
+        if isDry { return true }
         let (anonymous, users) = (anonymousIDs, userIDs)
-        try await pool.retriedTransaction { session throws(DatabaseError) in
+        return try await pool.retriedTransaction { session throws(DatabaseError) -> Bool in
+            if try isShared(on: session) { return false }
             _ = try session.execute(EraseStatements.links, (anonymous, users, source))
             _ = try session.execute(EraseStatements.installIdentities, (anonymous, users, source))
+            return true
         }
     }
 
@@ -27,7 +44,7 @@ extension Erasure {
     ///
     /// A webhook that a vendor signed is not one any more without the id. What is left of it stays readable here, and
     /// waiting messages that would repeat it byte for byte are sent in the standard shape instead.
-    func eraseMentions(in pool: Pool, besides own: Own) async throws(DatabaseError) -> Int {
+    private func eraseMentions(in pool: Pool, besides own: Own) async throws(DatabaseError) -> Int? {
         let storageKeys = storageKeys
         let wanted = (anonymousIDs, storageKeys, source)
         let shared = try await pool.withSession { session throws(DatabaseError) in
@@ -38,7 +55,7 @@ extension Erasure {
         }
         if ids.isEmpty { return 0 }
         let needles = (ids.needles, ids.sealedNeedles)
-        let events = try await scan(EraseScans.events, for: needles, in: pool) {
+        let inEvents = try await scan(EraseScans.events, for: needles, in: pool) {
             row, session throws(DatabaseError) in
             guard !own.events.contains(row), let stored = try session.run(EraseScans.body, row).first
             else { return false }
@@ -55,26 +72,26 @@ extension Erasure {
             }
             return true
         }
-        return try await events
-            + scan(EraseScans.messages, for: needles, in: pool) { row, session throws(DatabaseError) in
-                guard !own.messages.contains(row),
-                    let stored = try session.run(EraseScans.message, row).first
-                else { return false }
-                if storageKeys.contains(stored.holder) { return isDry }
-                let newEnvelope = ids.redacted(stored.envelope)
-                let newDerived = stored.derivedBody.flatMap(ids.redacted)
-                guard newEnvelope != nil || newDerived != nil else { return false }
-                if !isDry {
-                    _ = try session.execute(
-                        EraseScans.rewriteMessage,
-                        (row, newEnvelope ?? stored.envelope, newDerived ?? stored.derivedBody))
-                }
-                return true
+        guard let inEvents else { return nil }
+        let inMessages = try await scan(EraseScans.messages, for: needles, in: pool) {
+            row, session throws(DatabaseError) in
+            guard !own.messages.contains(row), let stored = try session.run(EraseScans.message, row).first
+            else { return false }
+            if storageKeys.contains(stored.holder) { return isDry }
+            let newEnvelope = ids.redacted(stored.envelope)
+            let newDerived = stored.derivedBody.flatMap(ids.redacted)
+            guard newEnvelope != nil || newDerived != nil else { return false }
+            if !isDry {
+                _ = try session.execute(
+                    EraseScans.rewriteMessage, (row, newEnvelope ?? stored.envelope, newDerived ?? stored.derivedBody))
             }
+            return true
+        }
+        return inMessages.map { inEvents + $0 }
     }
 
     /// Deletes quarantined bodies that name the person: nobody can read whose they are.
-    func eraseQuarantine(in pool: Pool) async throws(DatabaseError) -> Int {
+    private func eraseQuarantine(in pool: Pool) async throws(DatabaseError) -> Int? {
         let ids = ids
         let sealed = ids.reduce(into: Set<[UInt8]>()) { $0.formUnion($1.sealedWords) }
         let needles = (ids.map { Array($0.holder.id.utf8) } + ids.needles, Array(sealed) + ids.sealedNeedles)
@@ -93,7 +110,7 @@ extension Erasure {
 
     /// Erases what receivers answered, for any message, because an answer about one id may name many. With `source`
     /// only the person's own messages count (`forget`): an answer does not say which source's id it quotes.
-    func eraseWords(in pool: Pool, besides own: Own) async throws(DatabaseError) -> Int {
+    private func eraseWords(in pool: Pool, besides own: Own) async throws(DatabaseError) -> Int? {
         guard source == nil else { return 0 }
         let expression = ids.expression
         let days = try await pool.withSession { session throws(DatabaseError) in
@@ -104,26 +121,31 @@ extension Erasure {
         var found = 0
         for (from, to) in zip(edges, edges.dropFirst()) {
             let statement = isDry ? EraseScans.foundAttemptWords : EraseScans.attemptWords
-            found += try await pool.retriedTransaction { session throws(DatabaseError) in
-                try session.run(statement, (expression, from, to)).count { !own.messages.contains($0) }
+            let count = try await pool.retriedTransaction { session throws(DatabaseError) -> Int? in
+                if try isShared(on: session) { return nil }
+                return try session.run(statement, (expression, from, to)).count { !own.messages.contains($0) }
             }
+            guard let count else { return nil }
+            found += count
         }
         let statement = isDry ? EraseScans.foundLastWords : EraseScans.lastWords
-        return try await found
-            + pool.retriedTransaction { session throws(DatabaseError) in
-                try session.run(statement, expression).count { !own.messages.contains($0) }
-            }
+        let count = try await pool.retriedTransaction { session throws(DatabaseError) -> Int? in
+            if try isShared(on: session) { return nil }
+            return try session.run(statement, expression).count { !own.messages.contains($0) }
+        }
+        return count.map { found + $0 }
     }
 
     /// Days since 1970 of the years 1000 and 9000, well within PostgreSQL's dates and timestamps.
     private static let (dayMin, dayMax): (Int32, Int32) = (-354_285, 2_567_682)
 
     /// Calls `body` for every row in which a needle occurs, each in a transaction of its own.
+    /// - Returns: the rows for which it said so; nil if an own holder has become somebody else's.
     private func scan(
         _ statement: Statement<([[UInt8]], Int64, Int32, String?, [[UInt8]]), EraseScans.Scanned>,
         for needles: (clear: [[UInt8]], sealed: [[UInt8]]), in pool: Pool,
         _ body: @escaping @Sendable (Int64, borrowing Session) throws(DatabaseError) -> Bool
-    ) async throws(DatabaseError) -> Int {
+    ) async throws(DatabaseError) -> Int? {
         var (after, hits): (Int64, Int) = (0, 0)
         while true {
             let wanted = (needles.clear, after, EraseScans.pageRows, source, needles.sealed)
@@ -131,9 +153,12 @@ extension Erasure {
                 try session.run(statement, wanted)
             }
             for row in page where row.isHit {
-                if try await pool.retriedTransaction({ session throws(DatabaseError) in try body(row.id, session) }) {
-                    hits += 1
+                let isErased = try await pool.retriedTransaction { session throws(DatabaseError) -> Bool? in
+                    if try isShared(on: session) { return nil }
+                    return try body(row.id, session)
                 }
+                guard let isErased else { return nil }
+                if isErased { hits += 1 }
             }
             guard let last = page.last?.id, page.count == Int(EraseScans.pageRows) else { return hits }
             after = last

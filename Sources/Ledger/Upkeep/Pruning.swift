@@ -18,7 +18,10 @@ extension Upkeep {
     /// - Throws: the first failure, once everything was tried.
     package func prune() async throws {
         var failure: (any Error)?
-        for step in [dropDays, pruneErased, dropPeriods, pruneEvents, pruneBreakers, pruneChanges] {
+        let steps: [() async throws -> Void] = [
+            dropDays, pruneErased, dropPeriods, pruneEvents, pruneBreakers, { _ = try await pruneChanges() },
+        ]
+        for step in steps {
             do { try await step() } catch { failure = failure ?? error }
         }
         if let failure { throw failure }
@@ -81,22 +84,6 @@ extension Upkeep {
         }
     }
 
-    /// Prunes changes of holders for which no webhook can come any more, by event time and by arrival.
-    private func pruneChanges() async throws {
-        var after: Int64 = -1
-        while true {
-            let from = after
-            let step = try await pool.withSession { session throws(DatabaseError) in
-                try session.run(
-                    PruneStatements.changes, (from, Limits.retryHorizonMilliseconds, Self.pruneStep, alwaysNaming)
-                ).first
-            }
-            guard let (last, count) = step, let last else { return }
-            after = last
-            if count < Int64(Self.pruneStep) { return }
-        }
-    }
-
     /// Prunes breakers with nothing left to try: the integration was removed and its deliveries discarded.
     private func pruneBreakers() async throws {
         try await pool.withSession { session throws(DatabaseError) in
@@ -137,28 +124,6 @@ enum PruneStatements {
             DELETE FROM messages WHERE id = ANY (ARRAY (SELECT own.id FROM own JOIN old ON old.id = own.event))),
         events_gone AS (DELETE FROM events WHERE id = ANY (ARRAY (SELECT id FROM old)))
         SELECT max(id), count(*) FROM page
-        """)
-
-    /// Takes an id to start after, a least age in milliseconds, a limit and the sources whose events always name
-    /// somebody; returns the last id and the number of rows old enough. Rows come in order of their ids, so none is
-    /// read after the first that is too young. Of other sources the newest old link of an anonymous holder stays.
-    static let changes = Statement<(Int64, Int64, Int32, [String]), (Int64?, Int64)>(
-        "prune_changes",
-        """
-        WITH horizon AS (SELECT now() - $2 * interval '1 millisecond' AS at),
-        page AS (SELECT * FROM holder_changes WHERE id > $1 ORDER BY id LIMIT $3),
-        past AS (SELECT * FROM page WHERE received_at < (SELECT at FROM horizon)),
-        gone AS (
-            DELETE FROM holder_changes c USING past
-            WHERE c.id = past.id AND past.applied_through IS NULL
-                AND past.at_ms < extract(epoch FROM (SELECT at FROM horizon)) * 1000
-                AND (past.source = ANY ($4) OR past.kind <> 'login' OR past.subject NOT LIKE 'anon:%'
-                    OR EXISTS (SELECT FROM holder_changes n
-                        WHERE n.subject = past.subject AND n.source = past.source AND n.app = past.app
-                          AND n.environment = past.environment AND (n.kind = 'login')
-                          AND n.at_ms < extract(epoch FROM (SELECT at FROM horizon)) * 1000
-                          AND (n.at_ms, n.id) > (past.at_ms, past.id))))
-        SELECT max(id), count(*) FROM past
         """)
 
     static let eventKeyPages = Statement<(), Int64>(

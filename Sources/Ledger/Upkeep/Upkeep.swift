@@ -17,19 +17,27 @@ package struct Upkeep: Sendable {
     let pool: Pool
     let retention: Retention
     let alwaysNaming: [String]
+    let mayLackName: [String]
     let keptMax: Int32
 
-    /// - Parameter alwaysNaming: the names of the sources whose events always name somebody. Of others the newest link
-    ///   of a holder is kept: a purchase that begins years later has no other name.
-    package init(pool: Pool, retention: Retention, alwaysNaming: [String] = []) {
-        self.init(pool: pool, retention: retention, alwaysNaming: alwaysNaming, keptMax: Self.keptMax)
+    /// - Parameters:
+    ///   - alwaysNaming: the names of the sources whose events always name somebody.
+    ///   - mayLackName: those of the other configured sources. The newest link of a holder of theirs is kept: a
+    ///     purchase that begins years later has no other name.
+    package init(pool: Pool, retention: Retention, alwaysNaming: [String] = [], mayLackName: [String] = []) {
+        self.init(
+            pool: pool, retention: retention, alwaysNaming: alwaysNaming, mayLackName: mayLackName,
+            keptMax: Self.keptMax)
     }
 
     /// - Parameter keptMax: events of a period that are kept beyond its time.
-    init(pool: Pool, retention: Retention, alwaysNaming: [String] = [], keptMax: Int32) {
+    init(
+        pool: Pool, retention: Retention, alwaysNaming: [String] = [], mayLackName: [String] = [], keptMax: Int32
+    ) {
         self.pool = pool
         self.retention = retention
         self.alwaysNaming = alwaysNaming
+        self.mayLackName = mayLackName
         self.keptMax = keptMax
     }
 
