@@ -73,6 +73,8 @@ package struct Event: Sendable {
     /// Absent where the envelope names no purchase.
     package var purchase: Purchase?
     package var transaction: Transaction?
+    /// What it says of money, as a JSON object (posthouse-messages(7), "Money"); nil: nothing.
+    package let money: [UInt8]?
     /// Whether the vendor calls a renewal like any other, also if it converts a trial: the ledger then gives it the
     /// type TRIAL_CONVERTED if the period before was one, as far as it knows.
     package let mayConvertTrial: Bool
@@ -98,9 +100,9 @@ package struct Event: Sendable {
     package init(
         scope: Scope, vendorEventID: String?, name: String, type: String, holder: Holder?, occurredAt: Timestamp,
         isTimeRepeated: Bool = false, asOf: Timestamp? = nil, isIDOfSource: Bool = false, purchase: Purchase?,
-        transaction: Transaction?, mayConvertTrial: Bool = false, facts: [Fact] = [], change: HolderChange? = nil,
-        links: [HolderLink] = [], decoded: [UInt8]? = nil, answer: [UInt8]? = nil, tokens: [KnownToken] = [],
-        repeated: [UInt8]? = nil, body: [UInt8]
+        transaction: Transaction?, money: [UInt8]? = nil, mayConvertTrial: Bool = false, facts: [Fact] = [],
+        change: HolderChange? = nil, links: [HolderLink] = [], decoded: [UInt8]? = nil, answer: [UInt8]? = nil,
+        tokens: [KnownToken] = [], repeated: [UInt8]? = nil, body: [UInt8]
     ) {
         self.scope = scope
         self.vendorEventID = vendorEventID
@@ -113,6 +115,7 @@ package struct Event: Sendable {
         self.isIDOfSource = isIDOfSource
         self.purchase = purchase
         self.transaction = transaction
+        self.money = money
         self.mayConvertTrial = mayConvertTrial
         self.facts = facts
         self.change = change

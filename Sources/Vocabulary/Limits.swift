@@ -34,6 +34,8 @@ package enum Limits {
     package static let identifierBytesMax = 1_024
     /// Nesting of a JSON body; a deeper one is quarantined.
     package static let jsonDepthMax = 128
+    /// Digits of an amount of money, written out; a longer one is left out of the message.
+    package static let moneyDigitsMax = 40
 
     // MARK: Recording
 

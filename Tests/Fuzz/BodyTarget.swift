@@ -42,6 +42,7 @@ enum BodyTarget {
             return requirePlain(error.reason, "\(kind): the reason for quarantine")
         }
         require(event.decoded.map { strict($0) != nil } ?? true, "\(kind): what a sealed body says is no strict JSON")
+        require(event.money.map { strict($0) != nil } ?? true, "\(kind): what it says of money is no strict JSON")
         require(strict(body) != nil, "\(kind): an event was read from what is no strict JSON")
         require(event.body == body, "\(kind): the body is not kept byte for byte")
         require(event.answer == answer, "\(kind): the answer is not kept byte for byte")
@@ -65,7 +66,8 @@ enum BodyTarget {
         require(
             second.type == event.type && second.holder == event.holder && second.scope == event.scope
                 && second.facts == event.facts && second.change == event.change && second.links == event.links
-                && second.purchase == event.purchase && second.transaction == event.transaction,
+                && second.purchase == event.purchase && second.transaction == event.transaction
+                && second.money == event.money,
             "\(source.kind): the same body reads differently a second time")
     }
 
@@ -73,7 +75,8 @@ enum BodyTarget {
     private static func envelope(_ event: Event) {
         let statement = MessageEnvelope.Statement(
             type: event.type, eventID: event.vendorEventID ?? "evt_fuzz", eventName: event.name, holder: event.holder)
-        let subject = MessageEnvelope.Subject(purchase: event.purchase, transaction: event.transaction)
+        let subject = MessageEnvelope.Subject(
+            purchase: event.purchase, transaction: event.transaction, money: event.money)
         let message = MessageEnvelope.write(statement, of: subject, causedBy: event) + event.body + Message.envelopeEnd
         let data = strict(message).flatMap { try? $0.object("data") }
         require(data != nil, "an envelope is no strict JSON: \(String(decoding: message, as: UTF8.self))")

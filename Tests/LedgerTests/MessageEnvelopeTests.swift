@@ -10,7 +10,9 @@ struct MessageEnvelopeTests {
     private func payload(_ statement: MessageEnvelope.Statement, _ event: Event) -> String {
         String(
             decoding: MessageEnvelope.write(
-                statement, of: MessageEnvelope.Subject(purchase: event.purchase, transaction: event.transaction),
+                statement,
+                of: MessageEnvelope.Subject(
+                    purchase: event.purchase, transaction: event.transaction, money: event.money),
                 causedBy: event) + event.body + Message.envelopeEnd,
             as: UTF8.self)
     }
@@ -27,7 +29,8 @@ struct MessageEnvelopeTests {
             payload(statement, event) == """
                 {"type":"PING","timestamp":"2021-11-07T17:43:35.225Z","data":{"event_id":"evt_1","event_name":"Ping",\
                 "source":"shop","environment":"SANDBOX","holder":{"anonymous_user_id":"device-1"},\
-                "resolved_user_id":null,"transfer":null,"purchase":null,"transaction":null,"original":{"a": 1.0e+2 }}}
+                "resolved_user_id":null,"transfer":null,"purchase":null,"transaction":null,"money":null,\
+                "original":{"a": 1.0e+2 }}}
                 """)
     }
 
@@ -42,7 +45,7 @@ struct MessageEnvelopeTests {
             payload(statement, event) == """
                 {"type":"PING","timestamp":"1970-01-01T00:00:00.000Z","data":{"event_id":"evt_1","event_name":"Ping",\
                 "source":"store","environment":"SANDBOX","holder":null,"resolved_user_id":null,"transfer":null,\
-                "purchase":null,"transaction":null,"decoded":{"n": 1.0e+2 },"original":{"sealed":"x"}}}
+                "purchase":null,"transaction":null,"money":null,"decoded":{"n": 1.0e+2 },"original":{"sealed":"x"}}}
                 """)
     }
 
@@ -56,7 +59,7 @@ struct MessageEnvelopeTests {
             String(decoding: bytes, as: UTF8.self) == """
                 {"type":"posthouse.a","timestamp":"1970-01-01T00:00:00.000Z","data":{"event_id":"pst_1",\
                 "event_name":"posthouse.a","source":"posthouse","environment":"PRODUCTION","holder":null,\
-                "resolved_user_id":null,"transfer":null,"purchase":null,"transaction":null,"original":
+                "resolved_user_id":null,"transfer":null,"purchase":null,"transaction":null,"money":null,"original":
                 """)
     }
 
@@ -72,7 +75,7 @@ struct MessageEnvelopeTests {
                 {"type":"posthouse.test","timestamp":"2021-11-07T17:43:35.225Z","data":{\
                 "event_id":"pst_00000000000000010000000000000002","event_name":"posthouse.test","source":"posthouse",\
                 "environment":"PRODUCTION","holder":null,"resolved_user_id":null,"transfer":null,"purchase":null,\
-                "transaction":null,"original":{"event_name":"posthouse.test","integration":"crm \\"2\\"",\
+                "transaction":null,"money":null,"original":{"event_name":"posthouse.test","integration":"crm \\"2\\"",\
                 "version":"1.2.3"}}}
                 """)
     }
@@ -89,7 +92,8 @@ struct MessageEnvelopeTests {
             purchase: Purchase(
                 key: "subs_1", kind: .oneTime, store: "STRIPE", product: "gold", plan: "year",
                 subscriptionID: "subs_1"),
-            transaction: transaction, body: Array("{}".utf8))
+            transaction: transaction, money: Array(#"{"amount":"9.90","currency":"EUR"}"#.utf8),
+            body: Array("{}".utf8))
         let statement = MessageEnvelope.Statement(
             type: "SUBSCRIPTION_RECEIVED", eventID: "evt_9", eventName: "SUBSCRIPTION_RECEIVED", holder: user,
             resolvedUserID: "jeff", transfer: ("trf_1", anonymous, user))
@@ -102,7 +106,8 @@ struct MessageEnvelopeTests {
                 "purchase":{"key":"subs_1","kind":"one_time","product":"gold","plan":"year","store":"STRIPE",\
                 "app":"app.one","subscription_id":"subs_1"},"transaction":{"store_transaction_id":"tx_1",\
                 "store_original_transaction_id":"tx_0","purchased_at_ms":-1,"effective_next_renewal_at_ms":2,\
-                "offer_type":"INTRO","status":"AUTO_RENEWING"},"original":{}}}
+                "offer_type":"INTRO","status":"AUTO_RENEWING"},"money":{"amount":"9.90","currency":"EUR"},\
+                "original":{}}}
                 """)
     }
 

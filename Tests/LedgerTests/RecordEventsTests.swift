@@ -94,6 +94,21 @@ struct RecordEventsTests {
         }
     }
 
+    @Test("A webhook's own message says what the webhook says of money, those of a derived transfer nothing")
+    func money() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
+            await daemon.record(login.map { Event.stating($0, money: #"{"amount":"9.99"}"#) })
+            let said = try ledger.psql(
+                """
+                SELECT type, (convert_from(envelope, 'UTF8') || 'null}}')::json -> 'data' -> 'money' ->> 'amount'
+                FROM messages ORDER BY id
+                """)
+            let own = "ACTIVATE|9.99\nDEACTIVATE|9.99\nACTIVATE|9.99"
+            #expect(said == own + "\nSUBSCRIPTION_TRANSFERRED|\nSUBSCRIPTION_RECEIVED|")
+        }
+    }
+
     @Test("Environments, apps and sources never touch (I4)")
     func scopes() async throws {
         try await TestLedger.run { ledger in

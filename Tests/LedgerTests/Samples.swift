@@ -23,7 +23,8 @@ extension Event {
         _ name: String = "RENEWED", holder: Holder = user, at: Timestamp = seconds(0), purchase: String? = "subs_1",
         kind: Purchase.Kind = .subscription, transaction: String? = "tx_1", vendorEventID: String? = nil,
         source: String = "shop", app: String = "app.one", environment: String = "PRODUCTION", status: String? = nil,
-        isTimeRepeated: Bool = false, product: String? = "gold", fact: Fact? = nil, body: String? = nil
+        isTimeRepeated: Bool = false, product: String? = "gold", money: String? = nil, fact: Fact? = nil,
+        body: String? = nil
     ) -> Event {
         Event(
             scope: Scope(source: source, app: app, environment: environment), vendorEventID: vendorEventID, name: name,
@@ -38,13 +39,15 @@ extension Event {
                     storeTransactionID: $0, storeOriginalTransactionID: "tx_0", purchasedAt: at,
                     effectiveNextRenewalAt: nil, offerType: nil, status: status)
             },
+            money: money.map { Array($0.utf8) },
             facts: fact.map { [$0] } ?? [], body: Array((body ?? #"{"event_name":"\#(name)"}"#).utf8))
     }
 
     /// The webhook that states `fact`, under Purchasely's name for it.
     static func stating(
         _ fact: Fact, purchase: String = "subs_1", kind: Purchase.Kind = .subscription, transaction: String = "tx_1",
-        app: String = "app.one", environment: String = "PRODUCTION", source: String = "shop"
+        app: String = "app.one", environment: String = "PRODUCTION", source: String = "shop",
+        money: String? = nil
     ) -> Event {
         let prefix = kind == .oneTime ? "ONE_TIME_PURCHASE_" : "SUBSCRIPTION_"
         let name =
@@ -57,7 +60,7 @@ extension Event {
             }
         return .sample(
             name, holder: fact.holder, at: fact.at, purchase: purchase, kind: kind, transaction: transaction,
-            source: source, app: app, environment: environment, fact: fact)
+            source: source, app: app, environment: environment, money: money, fact: fact)
     }
 }
 

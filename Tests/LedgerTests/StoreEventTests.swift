@@ -32,7 +32,7 @@ struct StoreEventTests {
                         + "(SELECT count(*) FROM transactions), (SELECT count(*) FROM transfers)") == "0|0|0|0")
             let envelope = try ledger.psql("SELECT convert_from(envelope, 'UTF8') FROM messages")
             #expect(envelope.contains(#""holder":null,"resolved_user_id":null,"transfer":null,"purchase":null,"#))
-            #expect(envelope.hasSuffix(#""transaction":null,"decoded":{"says":"RENEWED"},"original":"#))
+            #expect(envelope.hasSuffix(#""transaction":null,"money":null,"decoded":{"says":"RENEWED"},"original":"#))
             #expect(try ledger.psql("SELECT count(*) FROM deliveries") == "1")
         }
     }

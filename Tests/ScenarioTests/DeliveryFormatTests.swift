@@ -7,7 +7,7 @@ import Vocabulary
 @Suite struct DeliveryFormatTests {
     private static let dataKeys: Set<String> = [
         "event_id", "event_name", "source", "environment", "holder", "resolved_user_id", "transfer", "purchase",
-        "transaction", "original",
+        "transaction", "money", "original",
     ]
 
     @Test("format = \"standard\": the documented fields, the original embedded byte for byte")
@@ -56,6 +56,16 @@ import Vocabulary
         #expect((transaction["effective_next_renewal_at_ms"] as? NSNumber)?.int64Value == webhook.renewsAt)
         #expect(transaction["offer_type"] as? String == "NONE")
         #expect(transaction["status"] as? String == "AUTO_RENEWING")
+        let money = data["money"] as? [String: Any] ?? [:]
+        #expect(
+            Set(money.keys) == [
+                "amount", "currency", "amount_usd", "amount_eur", "proceeds_usd", "tax", "commission", "is_refund",
+            ])
+        // A string, so that no parser makes a float of it.
+        #expect(money["amount_eur"] as? String == "9.99" && money["is_refund"] as? Bool == false)
+        for key in money.keys where key != "amount_eur" && key != "is_refund" {
+            #expect(money[key] is NSNull, "\(key)")
+        }
         #expect(message.body.firstRange(of: Array("\"original\":".utf8) + body + Array("}}".utf8)) != nil)
     }
 
@@ -82,6 +92,7 @@ import Vocabulary
         }
         #expect(messages[0].data["purchase"] is NSNull)
         #expect(messages[0].data["transaction"] is NSNull)
+        #expect(messages[0].data["money"] is NSNull)
         let purchase = messages[1].data["purchase"] as? [String: Any] ?? [:]
         #expect(purchase["key"] as? String == "otp_1")
         #expect(purchase["kind"] as? String == "one_time")

@@ -52,6 +52,7 @@ package struct Adapty: SourceAdapter {
             occurredAt: occurredAt,
             purchase: purchase,
             transaction: try transaction(in: properties, offer: offer, status: meaning.status),
+            money: money(in: properties, eventName: usual).json,
             facts: try facts(meaning, of: purchase, in: properties, holder: holder, sharing: sharing, at: occurredAt),
             links: try links(in: [fields] + sharing),
             body: body)
@@ -121,6 +122,15 @@ package struct Adapty: SourceAdapter {
             effectiveNextRenewalAt: properties.adaptyEnd,
             offerType: offer,
             status: status)
+    }
+
+    /// `price_…` is before the store's commission, `proceeds_…` after it.
+    private func money(in properties: BodyFields, eventName: String) -> Money {
+        Money(
+            amount: properties.decimal("price_local"), currency: properties.currency("currency"),
+            amountUSD: properties.decimal("price_usd"), proceedsUSD: properties.decimal("proceeds_usd"),
+            tax: properties.decimal("tax_amount_local"),
+            isRefund: eventName.hasSuffix(AdaptyNames.refundedSuffix) || properties.flag("is_refund"))
     }
 
     /// One fact for the event's own profile, and the same for each profile that shares its access.

@@ -26,6 +26,7 @@ internal import Vocabulary
 enum AdaptyNames {
     static let accessLevel = "access_level_updated"
     static let oneTimePrefix = "non_subscription_purchase"
+    static let refundedSuffix = "_refunded"
 
     static let all =
         ["started", "renewed", "renewal_cancelled", "renewal_reactivated", "expired", "paused", "deferred", "refunded"]

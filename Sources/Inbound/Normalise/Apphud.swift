@@ -36,6 +36,7 @@ package struct Apphud: SourceAdapter {
             occurredAt: occurredAt,
             purchase: try statement.purchase(),
             transaction: try statement.transaction(),
+            money: statement.money.json,
             // Without a known environment there are no facts: a test purchase would grant access for good.
             facts: environment == nil ? [] : statement.facts(of: holder, at: occurredAt),
             body: body)

@@ -75,7 +75,11 @@ extension Apphud {
             receipt.member("purchased_at", request.occurredAt.nearestWritable.iso8601)
             receipt.member("trial_period", offer == SharedWords.Offer.freeTrial)
             receipt.member("intro_period", offer == SharedWords.Offer.intro)
-            receipt.member("currency", "USD")
+            receipt.member("currency", "EUR")
+            for (key, number) in [("price", "9.99"), ("price_usd", "10.89"), ("proceeds_usd", "9.2565")] {
+                receipt.key(key)
+                receipt.raw(number.utf8)
+            }
             receipt.member("quantity", 1)
         }
     }

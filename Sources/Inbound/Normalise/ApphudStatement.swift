@@ -94,6 +94,16 @@ struct ApphudStatement {
             status: isInGrace ? SharedWords.Status.inGracePeriod : meaning?.status)
     }
 
+    /// Of the receipt, else of the properties. An event about a paywall names a price that nobody was charged.
+    var money: Money {
+        guard key != nil else { return Money() }
+        return Money(
+            amount: receipt?.decimal("price") ?? properties?.decimal("local_price"),
+            currency: receipt?.currency("currency") ?? properties?.currency("currency"),
+            amountUSD: receipt?.decimal("price_usd") ?? properties?.decimal("usd_price"),
+            proceedsUSD: receipt?.decimal("proceeds_usd"), isRefund: meaning?.isRevoked ?? false)
+    }
+
     func facts(of holder: Holder, at occurredAt: Timestamp) -> [Fact] {
         guard key != nil, let meaning, let kind = meaning.fact else { return [] }
         let fact = Fact(

@@ -78,6 +78,7 @@ package struct Apple: SourceAdapter {
             isTimeRepeated: true,
             purchase: purchase,
             transaction: try stated(transaction, details, end: end, status: meaning.status),
+            money: money(in: transaction, name)?.json,
             mayConvertTrial: meaning.type == AppleNames.renewed,
             facts: facts(meaning, in: transaction, purchase, holder, at: occurredAt, until: end),
             decoded: document.bytes,
@@ -173,7 +174,19 @@ package struct Apple: SourceAdapter {
             status: status)
     }
 
+    /// The price in thousandths of the currency's unit, for the whole quantity and after a discount
+    /// (developer.apple.com/documentation/appstoreservernotifications/price). Nobody was charged for what a member of
+    /// a family shares.
+    private func money(in transaction: BodyFields, _ name: AppleName) -> Money? {
+        if (try? transaction.text("inAppOwnershipType")) == Self.familyShared { return nil }
+        return Money(
+            amount: transaction.decimal("price", minorDigits: 3)?.withoutTrailingZeros,
+            currency: transaction.currency("currency"), isRefund: name.type == AppleNames.refund)
+    }
+
     // MARK: Holders
+
+    private static let familyShared = "FAMILY_SHARED"
 
     private func holder(in transaction: BodyFields, _ purchase: Purchase, _ source: Source) -> Holder {
         // What is no UUID is no token, however long it is.
@@ -191,7 +204,7 @@ package struct Apple: SourceAdapter {
         let ownership = try? transaction.text("inAppOwnershipType")
         let fact = Fact(
             kind: kind, holder: holder, at: occurredAt, until: end, isRevoked: meaning.isRevoked,
-            isFamilyShared: ownership == "FAMILY_SHARED", isNamed: !holder.isAnonymous,
+            isFamilyShared: ownership == Self.familyShared, isNamed: !holder.isAnonymous,
             isGiven: holder.isAnonymous && holder != .anonymous(purchase.key))
         return [fact]
     }

@@ -52,6 +52,7 @@ enum AppleNames {
     static let externalPurchase = "EXTERNAL_PURCHASE_TOKEN"
     static let rescindConsent = "RESCIND_CONSENT"
     static let oneTimeCharge = "ONE_TIME_CHARGE"
+    static let refund = "REFUND"
     /// The type here of a renewal, which may convert a trial.
     static let renewed = "SUBSCRIPTION_RENEWED"
 
@@ -72,7 +73,7 @@ enum AppleNames {
         ("GRACE_PERIOD_EXPIRED", true, []),
         ("EXPIRED", true, ["VOLUNTARY", "BILLING_RETRY", "PRICE_INCREASE", "PRODUCT_NOT_FOR_SALE"]),
         ("OFFER_REDEEMED", true, ["UPGRADE", "DOWNGRADE"]),
-        ("REFUND", true, []),
+        (refund, true, []),
         ("REFUND_REVERSED", true, []),
         ("REFUND_DECLINED", true, []),
         ("REVOKE", true, []),
@@ -158,7 +159,7 @@ enum AppleNames {
         case ("EXPIRED", _):
             let type = isTrial(details) ? "TRIAL_NOT_CONVERTED" : "SUBSCRIPTION_TERMINATED"
             return EventMeaning(type, .loss, status: SharedWords.Status.deactivated)
-        case ("REFUND", _): return refunded(name, details)
+        case (refund, _): return refunded(name, details)
         case ("REFUND_REVERSED", _) where details.isSubscription:
             let isGiven = details.isRunning && !details.isOver
             return EventMeaning("SUBSCRIPTION_REACTIVATED", isGiven ? .gain : nil, status: details.word)

@@ -116,6 +116,22 @@ struct BodyFields {
     /// Nil if it is absent, for flags for which false has a meaning.
     func bool(_ key: String) -> Bool? { (try? object.bool(key)) ?? nil }
 
+    /// A number, or a text that is one, digit for digit; nil for anything else.
+    ///
+    /// - Parameter minorDigits: as for `ExactDecimal`.
+    func decimal(_ key: String, minorDigits: Int = 0) -> ExactDecimal? {
+        guard var token = object.raw(key) else { return nil }
+        if token.first == UInt8(ascii: "\"") { token = token.dropFirst().dropLast() }
+        return ExactDecimal(token, minorDigits: minorDigits)
+    }
+
+    /// An ISO 4217 code, in upper case; nil for what has not three letters.
+    func currency(_ key: String) -> String? {
+        guard let code = try? text(key), code.utf8.count == 3 else { return nil }
+        let upperCased = SharedWords.upperCased(code)
+        return upperCased.utf8.allSatisfy((UInt8(ascii: "A")...UInt8(ascii: "Z")).contains) ? upperCased : nil
+    }
+
     func object(_ key: String) -> BodyFields? {
         guard let inner = try? object.object(key) else { return nil }
         return BodyFields(inner, path: "\(path)\(key).")

@@ -73,6 +73,7 @@ package struct GooglePlay: SourceAdapter {
             isIDOfSource: true,
             purchase: statement.purchase,
             transaction: statement.transaction,
+            money: notice.isVoid ? Money(isRefund: true).json : nil,
             facts: statement.facts,
             decoded: notice.decoded(with: answer),
             answer: answer,

@@ -85,6 +85,12 @@ package struct GooglePlayNotice: Sendable {
         }
     }
 
+    /// A refund, of all or of a part. Its amount is said nowhere: notifications name none, and the API's answer about a
+    /// purchase has its recurring price before discounts and taxes, which is not what was charged.
+    var isVoid: Bool {
+        if case .voidedPurchase = subject { true } else { false }
+    }
+
     /// The refund of a whole one-time purchase: the end of its token.
     var isWholeVoid: Bool { subject == .voidedPurchase(.oneTime, isWhole: true) }
 

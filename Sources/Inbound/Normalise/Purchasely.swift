@@ -32,6 +32,7 @@ package struct Purchasely: SourceAdapter {
             isTimeRepeated: true,
             purchase: purchase,
             transaction: try transaction(in: fields),
+            money: money(in: fields, eventName: name).json,
             facts: purchase == nil ? [] : try facts(in: fields, eventName: name, holder: holder, at: occurredAt),
             body: body)
     }
@@ -76,6 +77,24 @@ package struct Purchasely: SourceAdapter {
             effectiveNextRenewalAt: fields.purchaselyTime("effective_next_renewal_at"),
             offerType: try fields.text("offer_type"),
             status: try fields.text("subscription_status"))
+    }
+
+    private typealias AmountKeys = (own: String, usd: String, eur: String)
+
+    /// What one payment was, VAT included; only TRANSACTION_PROCESSED has them.
+    private static let ofPayment: AmountKeys = ("amount_in_customer_currency", "amount_in_usd", "amount_in_eur")
+    /// "The price paid by a customer in the current period of its subscription (so 0 during a free trial)".
+    private static let ofPeriod: AmountKeys = (
+        "plan_price_in_customer_currency", "plan_price_in_usd", "plan_price_in_eur"
+    )
+
+    /// Beside the customer's currency there is that of the app's settings, which is part of the key.
+    private func money(in fields: BodyFields, eventName: String) -> Money {
+        let keys = eventName == PurchaselyNames.transactionProcessed ? Self.ofPayment : Self.ofPeriod
+        return Money(
+            amount: fields.decimal(keys.own), currency: fields.currency("customer_currency"),
+            amountUSD: fields.decimal(keys.usd), amountEUR: fields.decimal(keys.eur),
+            isRefund: PurchaselyNames.refunds.contains(eventName))
     }
 
     /// What the event states about holders. `until` is only `effective_next_renewal_at`, which includes grace and

@@ -6,6 +6,10 @@ enum PurchaselyNames {
     static let activate = "ACTIVATE"
     static let deactivate = "DEACTIVATE"
     static let oneTimePrefix = "ONE_TIME_PURCHASE_"
+    /// The event of one payment, in either direction.
+    static let transactionProcessed = "TRANSACTION_PROCESSED"
+    /// The events that are refunds by their name.
+    static let refunds = ["SUBSCRIPTION_REFUNDED_REVOKED", "INSTALLMENT_REFUNDED"]
 
     /// The v3 name of `name`; only the v2 name of the end of access differs.
     static func type(of name: String) -> String {

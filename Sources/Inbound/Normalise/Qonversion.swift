@@ -37,6 +37,7 @@ package struct Qonversion: SourceAdapter {
             purchase: purchase,
             transaction: transaction.stated(
                 status: meaning?.status, offer: QonversionNames.offer(of: defaultName), at: occurredAt),
+            money: money(in: fields, isRefund: meaning?.isRevoked ?? false).json,
             facts: purchase == nil ? [] : facts(meaning, of: parties.holding, at: occurredAt, until: transaction.until),
             links: parties.links,
             body: body)
@@ -54,6 +55,19 @@ package struct Qonversion: SourceAdapter {
             kind: QonversionNames.purchaseKind(of: defaultName, expires: transaction.until != nil),
             store: QonversionNames.store(ofPlatform: try fields.text("platform") ?? ""),
             product: product ?? newProduct, plan: nil, subscriptionID: nil)
+    }
+
+    /// `revenue` alone: `price` is the product's, whatever was charged for it.
+    private func money(in fields: BodyFields, isRefund: Bool) -> Money {
+        guard let revenue = fields.object("revenue") else { return Money(isRefund: isRefund) }
+        let dollars = revenue.decimal("value_usd")
+        // The project's setting: the values are what is left after the store's commission.
+        if revenue.flag("is_proceed") || (try? revenue.text("is_proceed")) == "1" {
+            return Money(proceedsUSD: dollars, isRefund: isRefund)
+        }
+        return Money(
+            amount: revenue.decimal("value"), currency: revenue.currency("currency"), amountUSD: dollars,
+            isRefund: isRefund)
     }
 
     /// The same fact for each holder under the source's policy.

@@ -34,6 +34,7 @@ package struct RevenueCat: SourceAdapter {
             occurredAt: occurredAt,
             purchase: purchase,
             transaction: try transaction(in: fields, details: details, status: meaning.status),
+            money: money(in: fields, isRefund: RevenueCatNames.isRefund(name, details)).json,
             facts: purchase == nil ? [] : facts(meaning, in: fields, holder: holder, at: occurredAt),
             // The console's test names invented customers.
             links: name == RevenueCatNames.test ? [] : try links(in: fields),
@@ -98,6 +99,13 @@ package struct RevenueCat: SourceAdapter {
             effectiveNextRenewalAt: fields.revenueCatEnd,
             offerType: RevenueCatNames.offer(details.periodType),
             status: status)
+    }
+
+    /// `price` is in US dollars, whatever `currency` says. Tax and commission are stated as shares of it alone.
+    private func money(in fields: BodyFields, isRefund: Bool) -> Money {
+        Money(
+            amount: fields.decimal("price_in_purchased_currency"), currency: fields.currency("currency"),
+            amountUSD: fields.decimal("price"), isRefund: isRefund)
     }
 
     private func facts(

@@ -73,6 +73,11 @@ enum RevenueCatNames {
     /// The reason for a refund, of a cancellation and of an expiration.
     private static let refundReason = "CUSTOMER_SUPPORT"
 
+    /// Whether the event is a refund. The expiration that follows it has the same reason, and is none.
+    static func isRefund(_ name: String, _ details: Details) -> Bool {
+        name == "CANCELLATION" && details.cancelReason == refundReason
+    }
+
     private static func started(_ periodType: String?) -> String {
         switch periodType {
         case "TRIAL": "TRIAL_STARTED"

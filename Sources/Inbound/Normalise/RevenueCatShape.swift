@@ -90,6 +90,8 @@ extension RevenueCat {
         event.member("country_code", "FR")
         event.member("currency", "EUR")
         event.key("price")
+        event.raw("10.89".utf8)
+        event.key("price_in_purchased_currency")
         event.raw("9.99".utf8)
         writeParticulars(of: request.eventName, expiresAt: expiresAt, to: &event)
     }

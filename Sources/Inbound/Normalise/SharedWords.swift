@@ -38,7 +38,7 @@ enum SharedWords {
     }
 
     /// Converts only ASCII, so that the result does not depend on the version of Unicode.
-    private static func upperCased(_ word: String) -> String {
+    static func upperCased(_ word: String) -> String {
         let bytes = word.utf8.map { (UInt8(ascii: "a")...UInt8(ascii: "z")).contains($0) ? $0 - 32 : $0 }
         return String(decoding: bytes, as: UTF8.self)
     }

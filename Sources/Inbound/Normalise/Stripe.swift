@@ -57,6 +57,7 @@ package struct Stripe: SourceAdapter {
             asOf: stated.facts.first?.at,
             purchase: stated.purchase,
             transaction: stated.transaction,
+            money: stated.money?.json,
             facts: stated.facts,
             change: stated.movesPurchases ? stated.links.first.flatMap(Self.change) : nil,
             links: stated.links,

@@ -18,7 +18,8 @@ enum StripeCharge {
         let intent = try charge.text("payment_intent")
         let customer = try snapshot.customer(of: charge)
         let party = StripeParty(user: nil, anonymousID: customer ?? intent)
-        var statement = StripeStatement(type: snapshot.name, holder: party.holder)
+        var statement = StripeStatement(
+            type: snapshot.name, holder: party.holder, money: StripeMoney.ofRefundedCharge(charge))
         // `refunded` is true only when nothing is left of the amount.
         guard let intent, charge.flag("refunded"), !isOfSubscription(charge) else { return statement }
         statement.purchase = Purchase(

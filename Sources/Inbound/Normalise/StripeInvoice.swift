@@ -35,6 +35,7 @@ struct StripeInvoice {
         let meaning = try meaning(until: end)
         var statement = StripeStatement(
             type: meaning.type, holder: StripeParty(user: user, anonymousID: customer).holder)
+        if StripeNames.paidInvoices.contains(snapshot.name) { statement.money = StripeMoney.ofInvoice(fields) }
         guard let subscription else { return statement }
         statement.purchase = Purchase(
             key: subscription, kind: .subscription, store: SharedWords.stripe, product: lines.first?.product,

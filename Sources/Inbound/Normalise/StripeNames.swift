@@ -29,6 +29,7 @@ enum StripeNames {
     static let deleted = subscriptionPrefix + "deleted"
     static let trialWillEnd = subscriptionPrefix + "trial_will_end"
     static let invoicePaid = invoicePrefix + "paid"
+    static let invoicePaymentSucceeded = invoicePrefix + "payment_succeeded"
     static let invoiceUpcoming = invoicePrefix + "upcoming"
     static let sessionCompleted = sessionPrefix + "completed"
     static let sessionPaidLater = sessionPrefix + "async_payment_succeeded"
@@ -70,6 +71,14 @@ enum StripeNames {
         "subscription_schedule.updated", "subscription_schedule.released", "subscription_schedule.completed",
         "subscription_schedule.canceled", "subscription_schedule.aborted", "subscription_schedule.expiring",
     ]
+
+    // MARK: Payments
+
+    /// The two events of an invoice that was paid.
+    static let paidInvoices = [invoicePaid, invoicePaymentSucceeded]
+
+    /// Whether the object of an event is a refund.
+    static func isOfRefund(_ name: String) -> Bool { name.hasPrefix("refund.") || name.hasPrefix("charge.refund.") }
 
     // MARK: Subscriptions
 

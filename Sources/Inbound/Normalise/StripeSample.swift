@@ -7,6 +7,8 @@ struct StripeSample {
     private static let trialSeconds: Int64 = 3 * 86_400
     private static let product = "prod_SampleReader0001"
     private static let price = "price_1SampleMonthly00001"
+    private static let currency = "eur"
+    private static let unitAmount = 999
     /// The prefixes of the ids of one-time purchases; others are subscriptions.
     private static let oneTimePrefixes = ["pi_", "cs_", "otp_"]
 
@@ -122,14 +124,14 @@ struct StripeSample {
         item.object { price in
             price.member("id", Self.price)
             price.member("object", "price")
-            price.member("currency", "eur")
+            price.member("currency", Self.currency)
             price.member("product", Self.product)
             price.key("recurring")
             price.object { recurring in
                 recurring.member("interval", "month")
                 recurring.member("interval_count", 1)
             }
-            price.member("unit_amount", 999)
+            price.member("unit_amount", Self.unitAmount)
         }
         item.member("quantity", 1)
     }
@@ -140,8 +142,10 @@ struct StripeSample {
         // An invoice that is to come has no id.
         if request.eventName != StripeNames.invoiceUpcoming { object.member("id", request.storeTransactionID) }
         object.member("object", "invoice")
+        object.member("amount_paid", StripeNames.paidInvoices.contains(request.eventName) ? Self.unitAmount : 0)
         object.member("billing_reason", StripeNames.cycle)
         object.member("created", seconds)
+        object.member("currency", Self.currency)
         object.member("customer", customer)
         object.key("lines")
         object.object { lines in
@@ -188,7 +192,9 @@ struct StripeSample {
         let isSession = request.purchaseID.hasPrefix("cs_")
         object.member("id", isSession ? request.purchaseID : "cs_Sample0000000001")
         object.member("object", "checkout.session")
+        object.member("amount_total", Self.unitAmount)
         object.member("client_reference_id", user)
+        object.member("currency", Self.currency)
         object.member("customer", customer)
         writeMetadata(to: &object)
         object.member("mode", isOneTime ? "payment" : "subscription")
@@ -200,9 +206,10 @@ struct StripeSample {
     private func writeCharge(to object: inout JSONWriter) {
         object.member("id", "ch_Sample0000000001")
         object.member("object", "charge")
-        object.member("amount", 999)
-        object.member("amount_refunded", 999)
+        object.member("amount", Self.unitAmount)
+        object.member("amount_refunded", Self.unitAmount)
         object.member("created", seconds)
+        object.member("currency", Self.currency)
         object.member("customer", customer)
         object.member("payment_intent", request.purchaseID)
         object.member("refunded", true)

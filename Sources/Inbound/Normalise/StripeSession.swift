@@ -29,6 +29,7 @@ struct StripeSession {
         let isBought = if purchase?.kind == .oneTime { try isPaid() } else { false }
         let meaning = isBought ? EventMeaning("PURCHASE_VALIDATED", .gain) : EventMeaning(snapshot.name)
         var statement = StripeStatement(type: meaning.type, holder: party.holder, purchase: purchase)
+        if try isCharged() { statement.money = StripeMoney.ofSession(fields) }
         if isCompleted, let user, let customer {
             statement.links = [HolderLink(anonymousID: customer, userID: user)]
             statement.movesPurchases = true
@@ -67,6 +68,12 @@ struct StripeSession {
 
     private var isCompleted: Bool {
         snapshot.name == StripeNames.sessionCompleted || snapshot.name == StripeNames.sessionPaidLater
+    }
+
+    /// Whether there was money to come, and it came. A session without payment was completed, too.
+    private func isCharged() throws(Unreadable) -> Bool {
+        guard isCompleted else { return false }
+        return try fields.text("payment_status") == "paid"
     }
 
     /// Whether the money came: with some methods of payment days after the session.

@@ -7,6 +7,8 @@ struct StripeStatement {
     var holder: Holder?
     var purchase: Purchase?
     var transaction: Transaction?
+    /// What was paid or given back; nil: nothing is said of it. A price is no payment.
+    var money: Money?
     var facts: [Fact] = []
     var links: [HolderLink] = []
     /// Whether the links are about every purchase of the customer, and not only what is known of who it is.

@@ -213,7 +213,7 @@ struct BatchPlan {
             resolvedUserID: event.holder.flatMap { user(of: $0, in: state, as: event) },
             transfer: transfer.map { ($0.id.transferID, $0.from, $0.to) })
         let subject = MessageEnvelope.Subject(
-            id: new.purchase, purchase: event.purchase, transaction: event.transaction)
+            id: new.purchase, purchase: event.purchase, transaction: event.transaction, money: event.money)
         messages.append(
             MessageRow(
                 key: transfer.map { KeyHash.message(ofTransfer: $0.id, type: event.type) }

@@ -3,7 +3,7 @@ import Vocabulary
 
 /// The `standard` payload, one vocabulary for all sources (posthouse-messages(7), "Format standard"): `{type,
 /// timestamp, data: {event_id, event_name, source, environment, holder, resolved_user_id, transfer, purchase,
-/// transaction, original}}`. Absent is null. Of a sealed webhook there is `decoded`, too. It is written once, at
+/// transaction, money, original}}`. Absent is null. Of a sealed webhook there is `decoded`, too. It is written once, at
 /// recording, so that every attempt and replay sends the same bytes; it ends where the source's own body is embedded
 /// unchanged.
 enum MessageEnvelope {
@@ -24,6 +24,8 @@ enum MessageEnvelope {
         var id: Identifier?
         var purchase: Purchase?
         var transaction: Transaction?
+        /// What the webhook says of money, a JSON object; nil also for a message that no webhook is.
+        var money: [UInt8]?
     }
 
     static func write(_ statement: Statement, of subject: Subject, causedBy event: Event) -> [UInt8] {
@@ -34,7 +36,7 @@ enum MessageEnvelope {
     static func write(
         _ statement: Statement, of subject: Subject, in scope: Scope, at time: Timestamp, decoded: [UInt8]? = nil
     ) -> [UInt8] {
-        var json = JSONWriter(reservingCapacity: 1_024 + (decoded?.count ?? 0))
+        var json = JSONWriter(reservingCapacity: 1_024 + (decoded?.count ?? 0) + (subject.money?.count ?? 0))
         json.object { json in
             json.member("type", statement.type)
             json.member("timestamp", time.iso8601)
@@ -50,6 +52,8 @@ enum MessageEnvelope {
                 write(statement.transfer, into: &json)
                 write(subject.purchase, app: scope.app, into: &json)
                 write(subject.transaction, into: &json)
+                json.key("money")
+                if let money = subject.money { json.raw(money) } else { json.null() }
                 if let decoded {
                     json.key("decoded")
                     json.raw(decoded)
