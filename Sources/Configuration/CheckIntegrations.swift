@@ -23,6 +23,7 @@ extension Check {
         let events = events(of: view)
         let environments = environments(of: view)
         let sources = sources(of: view, known: sourceNames)
+        let filter = filter(of: view)
         let format = choice("format", of: view, as: Integration.Format.self)?.value
         let nodes = secretNodes(of: view, isRequired: true)
         let keys = nodes.compactMap { signingKey($0, key: view["secret"] == nil ? "secrets" : "secret") }
@@ -41,7 +42,7 @@ extension Check {
             incompleteIntegrations.insert(name)
         }
         return Integration(
-            name: name, url: url, events: events, environments: environments, sources: sources,
+            name: name, url: url, events: events, environments: environments, sources: sources, filter: filter,
             format: format ?? .standard, signingKeys: keys, headers: headers,
             timeout: timeout ?? Limits.attemptTimeout, schedule: schedule, permanentStatuses: Set(permanent ?? []),
             concurrency: concurrency ?? Limits.laneConcurrency, rate: rate, order: order ?? .purchase,

@@ -29,7 +29,8 @@ package enum ConfigurationLimits {
     package static let headersMax = 32
     package static let headerNameBytesMax = 256
     package static let headerValueBytesMax = 8 << 10
-    /// Members of `events`, `environments`, `sources`, `permanent`, `products` and `scopes`; names of `event_names`.
+    /// Members of `events`, `environments`, `sources`, `permanent`, `products`, `scopes` and of each field of `where`;
+    /// names of `event_names`.
     package static let listMembersMax = 512
     /// Gaps of one `schedule`.
     package static let scheduleGapsMax = 64

@@ -123,6 +123,7 @@ enum Schema {
             Key("events", #"an array of globs over event types such as ["SUBSCRIPTION_*"]"#, .required),
             Key("environments", #"an array of environments such as ["PRODUCTION"]"#),
             Key("sources", #"an array of names of sources such as ["purchasely"]"#),
+            Key("where", #"a table from fields to values such as { "purchase.product" = "gold.*" }"#, holdsNames: true),
             Key("format", #""standard" or "source""#),
             Key("secret", secret, mayHoldSecret: true),
             Key("secrets", someSecrets, mayHoldSecret: true),

@@ -45,10 +45,9 @@ enum SecretLines {
             let isSuspect =
                 ["secret", "token", "passw", "auth", "key"].contains(where: lowered.contains)
                 || NearMiss.find(entry.key, among: words) != nil
-            if case .string = entry.node.value, !isSuspect {
-                withholdStrays(entry.node, key, &source)
-            } else {
-                withholdTexts(entry.node, numbersToo: isSuspect, &source)
+            switch entry.node.value {
+            case .string where !isSuspect, .array where !isSuspect: withholdStrays(entry.node, key, &source)
+            default: withholdTexts(entry.node, numbersToo: isSuspect, &source)
             }
         }
     }

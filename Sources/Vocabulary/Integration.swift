@@ -29,6 +29,8 @@ package struct Integration: Sendable, Hashable {
     package let environments: [String]
     /// Names of sources; empty: all.
     package let sources: [String]
+    /// `where`; nil: whatever the fields of a message are.
+    package let filter: MessageFilter?
     package let format: Format
     /// All of them sign, so that one can be rotated while both are valid.
     package let signingKeys: [SigningKey]
@@ -52,16 +54,18 @@ package struct Integration: Sendable, Hashable {
     package let certificateAuthorityFile: String?
 
     package init(
-        name: String, url: EndpointURL, events: [Glob], environments: [String], sources: [String], format: Format,
-        signingKeys: [SigningKey], headers: [HeaderField], timeout: Duration,
-        schedule: RetrySchedule, permanentStatuses: Set<Int>, concurrency: Int, rate: RateLimit? = nil,
-        order: Order, confirmTimeout: Duration? = nil, allowsPrivateAddresses: Bool, certificateAuthorityFile: String?
+        name: String, url: EndpointURL, events: [Glob], environments: [String], sources: [String],
+        filter: MessageFilter? = nil, format: Format, signingKeys: [SigningKey], headers: [HeaderField],
+        timeout: Duration, schedule: RetrySchedule, permanentStatuses: Set<Int>, concurrency: Int,
+        rate: RateLimit? = nil, order: Order, confirmTimeout: Duration? = nil, allowsPrivateAddresses: Bool,
+        certificateAuthorityFile: String?
     ) {
         self.name = name
         self.url = url
         self.events = events
         self.environments = environments
         self.sources = sources
+        self.filter = filter
         self.format = format
         self.signingKeys = signingKeys
         self.headers = headers
@@ -79,13 +83,24 @@ package struct Integration: Sendable, Hashable {
     /// Prefix of the types of Posthouse's own operational messages.
     private static let operationalPrefix = "posthouse."
 
-    /// Whether a message of this type, source and environment goes here. Operational messages go only to an integration
-    /// with a glob that begins with their prefix: the `*` of a receiver of purchases does not match them.
+    /// Whether a message of this type, source and environment goes here, if `admits` lets it through. Operational
+    /// messages go only to an integration with a glob that begins with their prefix: the `*` of a receiver of purchases
+    /// does not match them.
     package func selects(type: String, source: String, environment: String) -> Bool {
         if type.hasPrefix(Self.operationalPrefix) {
             return events.contains { $0.pattern.hasPrefix(Self.operationalPrefix) && $0.matches(type) }
         }
         return selectsPurchases(type: type, source: source, environment: environment)
+    }
+
+    /// Whether `where` lets a message of this type through. It does not concern operational messages, whose fields are
+    /// those of no purchase.
+    /// - Parameter text: as for `MessageFilter.matches`.
+    package func admits<Failure: Error>(
+        type: String, _ text: (MessageField) throws(Failure) -> String?
+    ) throws(Failure) -> Bool {
+        guard let filter, !type.hasPrefix(Self.operationalPrefix) else { return true }
+        return try filter.matches(text)
     }
 
     /// Whether the relay sends this header itself, so that `headers` may not contain it. `name` in lower case.

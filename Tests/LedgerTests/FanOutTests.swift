@@ -9,6 +9,15 @@ struct FanOutTests {
     private let scope = Scope(source: "shop", app: "", environment: "PRODUCTION")
     private let purchase = Identifier(high: 0, low: 1)
 
+    private func fields(_ type: String, of purchase: Identifier? = nil, product: String? = nil) -> MessageFields {
+        let named = product.map {
+            Purchase(key: "p", kind: .subscription, store: "s", product: $0, plan: nil, subscriptionID: nil)
+        }
+        return MessageFields(
+            .init(type: type, eventID: "evt_1", eventName: type), of: .init(id: purchase, purchase: named), in: scope,
+            at: seconds(0))
+    }
+
     private func route(_ row: Int32, _ integration: Integration) -> RoutedIntegration {
         RoutedIntegration(row: row, integration: integration)
     }
@@ -25,8 +34,27 @@ struct FanOutTests {
     func selects(events: [String], environments: [String], sources: [String], isWanted: Bool) {
         let integration = Integration.named("a", events: events, environments: environments, sources: sources)
         var fanOut = FanOut(routes: RouteTable([route(1, integration)]), occupied: [])
-        let planned = fanOut.plan(message: 0, type: "RENEWED", scope: scope, purchase: purchase)
+        let planned = fanOut.plan(message: 0, fields("RENEWED", of: purchase))
         #expect(planned.count == (isWanted ? 1 : 0))
+    }
+
+    @Test(
+        "An integration with where gets the messages whose fields it names, and the relay's own",
+        arguments: [
+            ("RENEWED", "gold.monthly", true), ("RENEWED", "silver", true), ("RENEWED", "bronze", false),
+            ("RENEWED", nil, false), ("posthouse.integration.dead", nil, true),
+        ] as [(String, String?, Bool)])
+    func filters(type: String, product: String?, isWanted: Bool) {
+        let filter = MessageFilter([.product: ["gold.*", "silver"], .environment: ["PRODUCTION"]])
+        let table = RouteTable([
+            route(1, .named("some", events: ["*", "posthouse.*"], filter: filter)),
+            route(2, .named("all", events: ["*", "posthouse.*"])),
+        ])
+        // The second time the answer of events, environments and sources is remembered.
+        for _ in 0..<2 {
+            let rows = table.selecting(fields(type, product: product)).map(\.row)
+            #expect(rows == (isWanted ? [1, 2] : [2]))
+        }
     }
 
     @Test("In order only the first of an ordering key is not blocked; what is known to wait counts")
@@ -38,7 +66,7 @@ struct FanOutTests {
         var fanOut = FanOut(
             routes: RouteTable(routes), occupied: [FanOut.OrderingKey(purchase: purchase, integration: 3)])
         func plan(_ message: Int, _ purchase: Identifier?) -> [Bool] {
-            let planned = fanOut.plan(message: message, type: "X", scope: scope, purchase: purchase)
+            let planned = fanOut.plan(message: message, fields("X", of: purchase))
             #expect(planned.map(\.integration) == [1, 2, 3])
             #expect(planned.allSatisfy { $0.message == message && $0.purchase == purchase })
             return planned.map(\.isBlocked)
@@ -61,7 +89,7 @@ struct FanOutTests {
                 let wanted = all.filter {
                     $0.integration.selects(type: type, source: scope.source, environment: scope.environment)
                 }
-                #expect(table.selecting(type: type, scope: scope).map(\.row) == wanted.map(\.row))
+                #expect(table.selecting(fields(type)).map(\.row) == wanted.map(\.row))
             }
         }
     }

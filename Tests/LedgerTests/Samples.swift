@@ -5,15 +5,26 @@ import Vocabulary
 extension Integration {
     static func named(
         _ name: String, events: [String] = ["*"], order: Order = .purchase, environments: [String] = [],
-        sources: [String] = [], confirmTimeout: Duration? = nil
+        sources: [String] = [], filter: MessageFilter? = nil, confirmTimeout: Duration? = nil
     ) -> Integration {
         Integration(
             name: name, url: EndpointURL(isTLS: false, host: "receiver.test", port: 80, target: "/"),
-            events: events.map { Glob($0) }, environments: environments, sources: sources, format: .standard,
+            events: events.map { Glob($0) }, environments: environments, sources: sources,
+            filter: filter, format: .standard,
             signingKeys: [], headers: [], timeout: .seconds(15),
             schedule: RetrySchedule(gaps: RetrySchedule.defaultGaps, jitter: 0, giveUpAfter: nil),
             permanentStatuses: [], concurrency: 4, order: order, confirmTimeout: confirmTimeout,
             allowsPrivateAddresses: false, certificateAuthorityFile: nil)
+    }
+}
+
+extension MessageFilter {
+    /// Each field with its patterns.
+    init(_ fields: KeyValuePairs<MessageField, [String]>) {
+        self.init(
+            fields.map { field, patterns in
+                Condition(field, patterns.compactMap { FieldPattern($0) })
+            })
     }
 }
 

@@ -60,12 +60,13 @@ import Vocabulary
 
     private static let manyGaps = "[" + Array(repeating: "\"300ms\"", count: 30).joined(separator: ", ") + "]"
 
-    @Test("events, environments and sources choose what an integration is sent")
+    @Test("events, environments, sources and where choose what an integration is sent")
     func filters() throws {
-        let receivers = try (0..<5).map { _ in try Receiver() }
+        let receivers = try (0..<6).map { _ in try Receiver() }
         let chosen: [[String: String]] = [
             ["events": #"["SUBSCRIPTION_*"]"#], ["events": #"["*ACTIVATE"]"#, "environments": #"["SANDBOX"]"#],
             ["sources": #"["second"]"#], ["events": #"["?CTIVATE", "SUBSCRIPTION_RECEIVED"]"#], ["events": #"["*"]"#],
+            ["where": #"{ "holder.user_id" = ["s", "nobody"], "environment" = "SAND*" }"#],
         ]
         let relay = try Relay.running(
             zip(receivers, chosen).enumerated().map { .init("r\($0)", $1.0, $1.1) },
@@ -92,6 +93,7 @@ import Vocabulary
         #expect(receivers[2].received.allSatisfy { $0.data["source"] as? String == "second" })
         #expect(got[3] == ["ACTIVATE", "ACTIVATE", "ACTIVATE", "SUBSCRIPTION_RECEIVED"])
         #expect(got[4].count == 7)
+        #expect(got[5] == ["ACTIVATE", "SUBSCRIPTION_STARTED"])
     }
 
     @Test("A dead receiver and one that hangs do not delay the others")

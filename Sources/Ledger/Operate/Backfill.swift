@@ -1,3 +1,4 @@
+import JSONText
 package import Postgres
 package import Vocabulary
 
@@ -75,10 +76,12 @@ package struct Backfill: Sendable {
         let (page, queued) = try await pool.retriedTransaction { session throws(DatabaseError) in
             if !isDry { try Requeue.lock(on: session) }
             let page = try session.run(BackfillStatements.page, wanted)
-            let asked = page.filter {
+            let selected = page.filter {
                 !$0.isKnown
                     && route.integration.selects(type: $0.type, source: $0.source, environment: $0.environment)
-            }.map { Requeued(message: $0.message, integration: route.row, purchase: $0.purchase) }
+            }
+            let asked = try Self.admitted(selected, to: route.integration, on: session)
+                .map { Requeued(message: $0.message, integration: route.row, purchase: $0.purchase) }
             if !isDry { try requeue.write(asked, on: session) }
             return (page, asked.count)
         }
@@ -86,6 +89,29 @@ package struct Backfill: Sendable {
         isDone = page.count < Int(Requeue.stepMax)
         if isDone { after = last }
         return queued
+    }
+
+    /// Those of the messages that `where` lets through, judged by what they said when they were recorded.
+    private static func admitted(
+        _ selected: [BackfillStatements.Candidate], to integration: Integration, on session: borrowing Session
+    ) throws(DatabaseError) -> [BackfillStatements.Candidate] {
+        guard integration.filter != nil, let ids = IDsInPeriods(selected.map(\.message)) else { return selected }
+        let envelopes = Dictionary(firstOf: try session.run(BackfillStatements.envelopes, ids.parameters))
+        var admitted: [BackfillStatements.Candidate] = []
+        for candidate in selected {
+            guard let envelope = envelopes[candidate.message] else { continue }
+            do throws(JSONError) {
+                let fields = try StoredMessageFields(envelope)
+                let isAdmitted = try integration.admits(type: candidate.type) { field throws(JSONError) in
+                    try fields.text(of: field)
+                }
+                if isAdmitted { admitted.append(candidate) }
+            } catch {
+                throw .protocolViolation(
+                    reason: "the payload of message \(candidate.message) cannot be read: \(error)")
+            }
+        }
+        return admitted
     }
 }
 
@@ -152,4 +178,15 @@ enum BackfillStatements {
                                         WHERE d.purchase = m.purchase AND d.integration = $5 AND d.message = m.id) END
         FROM chosen m ORDER BY m.id
         """, row: Candidate.init)
+
+    /// Envelopes without what `where` cannot name, which may be long: up to `decoded`, or else to `original`, with which
+    /// an envelope ends. In a text quotes are escaped, so the first `,"decoded":` is the key.
+    static let envelopes = Statement<([Int64], Int64, Int64), (Int64, [UInt8])>(
+        "backfill_envelopes",
+        """
+        SELECT id, substring(envelope FROM 1 FOR coalesce(
+            nullif(position(convert_to(',"decoded":', 'UTF8') IN envelope), 0) - 1,
+            octet_length(envelope) - octet_length(',"original":')))
+        FROM messages WHERE \(IDsInPeriods.condition("id"))
+        """)
 }

@@ -16,7 +16,8 @@ package struct RoutedIntegration: Sendable {
 /// The integrations that new messages go to, with the answers that every batch needs worked out once: a batch costs the
 /// same with three integrations and with ten thousand.
 package final class RouteTable: Sendable {
-    /// What an integration can select a message by.
+    /// What an integration can select a message by, beside `where`: fields of messages have too many values to remember
+    /// the answers.
     private struct Selector: Hashable {
         let type: String
         let source: String
@@ -50,11 +51,13 @@ package final class RouteTable: Sendable {
 
     subscript(row: Int32) -> RoutedIntegration? { byRow[row] }
 
-    /// The integrations that a message of this type, source and environment goes to, in the order of `all`.
-    func selecting(type: String, scope: Scope) -> some Sequence<RoutedIntegration> {
-        let selector = Selector(type: type, source: scope.source, environment: scope.environment)
+    /// The integrations that a message with these fields goes to, in the order of `all`.
+    func selecting(_ fields: MessageFields) -> some Sequence<RoutedIntegration> {
+        let selector = Selector(
+            type: fields.statement.type, source: fields.scope.source, environment: fields.scope.environment)
         let indexes = selections.withLock { $0.known[selector] } ?? select(selector)
         return indexes.lazy.map { [all] in all[$0] }
+            .filter { $0.integration.admits(type: selector.type) { fields.text(of: $0) } }
     }
 
     private func select(_ selector: Selector) -> [Int] {

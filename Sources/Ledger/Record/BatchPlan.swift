@@ -218,9 +218,7 @@ struct BatchPlan {
             MessageRow(
                 key: transfer.map { KeyHash.message(ofTransfer: $0.id, type: event.type) }
                     ?? KeyHash.message(passingOn: new.hash),
-                cause: index, type: event.type, purchase: subject.id, purchaseKey: subject.purchase?.key,
-                storeTransactionID: subject.transaction?.storeTransactionID, transfer: transfer?.id,
-                eventID: statement.eventID,
+                cause: index, fields: MessageFields(statement, of: subject, causedBy: event), transfer: transfer?.id,
                 envelope: MessageEnvelope.write(statement, of: subject, causedBy: event), derivedBody: nil))
     }
 
@@ -249,9 +247,8 @@ struct BatchPlan {
         }
         messages.append(
             MessageRow(
-                key: key, cause: index, type: type, purchase: subject.id, purchaseKey: subject.purchase?.key,
-                storeTransactionID: subject.transaction?.storeTransactionID, transfer: transfer.id,
-                eventID: key.eventID, envelope: envelope, derivedBody: body))
+                key: key, cause: index, fields: MessageFields(statement, of: subject, causedBy: event),
+                transfer: transfer.id, envelope: envelope, derivedBody: body))
     }
 
     /// - Parameter state: of the event's purchase.

@@ -95,14 +95,16 @@ extension BatchPlan {
         var key: Identifier
         /// Index into `events`.
         var cause: Int
-        var type: String
-        /// The purchase of the event that is passed on, or the one that a transfer is about.
-        var purchase: Identifier?
-        var purchaseKey: String?
-        var storeTransactionID: String?
+        var fields: MessageFields
         var transfer: Identifier?
-        var eventID: String
         var envelope: [UInt8]
         var derivedBody: [UInt8]?
+
+        var type: String { fields.statement.type }
+        var eventID: String { fields.statement.eventID }
+        /// The purchase of the event that is passed on, or the one that a transfer is about.
+        var purchase: Identifier? { fields.subject.id }
+        var purchaseKey: String? { fields.subject.purchase?.key }
+        var storeTransactionID: String? { fields.subject.transaction?.storeTransactionID }
     }
 }

@@ -75,10 +75,7 @@ struct BatchWrite {
         var heads = try queueReads.heads(of: known, for: orderedReceivers, on: session)
         var fanOut = FanOut(routes: recorder.routes, occupied: Set(heads.keys))
         let planned = plan.messages.indices.flatMap { index in
-            let message = plan.messages[index]
-            let cause = plan.events[message.cause]
-            return fanOut.plan(
-                message: index, type: message.type, scope: cause.event.scope, purchase: message.purchase)
+            fanOut.plan(message: index, plan.messages[index].fields)
         }
         for delivery in planned where delivery.isBlocked {
             guard let purchase = delivery.purchase else { continue }
@@ -92,9 +89,7 @@ struct BatchWrite {
     private var orderedReceivers: Set<Int32> {
         var receivers: Set<Int32> = []
         for message in plan.messages {
-            let scope = plan.events[message.cause].event.scope
-            for route in recorder.routes.selecting(type: message.type, scope: scope)
-            where route.integration.order == .purchase {
+            for route in recorder.routes.selecting(message.fields) where route.integration.order == .purchase {
                 receivers.insert(route.row)
             }
         }

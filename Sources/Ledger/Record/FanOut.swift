@@ -26,9 +26,10 @@ struct FanOut {
     }
 
     /// Plans the deliveries of one message; `message` is its index in the batch.
-    mutating func plan(message: Int, type: String, scope: Scope, purchase: Identifier?) -> [Planned] {
+    mutating func plan(message: Int, _ fields: MessageFields) -> [Planned] {
+        let purchase = fields.subject.id
         var planned: [Planned] = []
-        for route in routes.selecting(type: type, scope: scope) {
+        for route in routes.selecting(fields) {
             var isBlocked = false
             if route.integration.order == .purchase, let purchase {
                 isBlocked = !occupied.insert(OrderingKey(purchase: purchase, integration: route.row)).inserted
