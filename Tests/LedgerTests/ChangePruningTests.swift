@@ -8,7 +8,9 @@ import Vocabulary
 /// Oracle: psql, which also writes the changes with their times.
 @Suite("Pruning changes of holders", .serialized)
 struct ChangePruningTests {
-    private static let old = Limits.retryHorizonMilliseconds / 1_000 + 60
+    private static let hour: Int64 = 3_600
+    /// Seconds. Times lie hours apart, so that a busy machine does not change their order.
+    private static let old = Limits.retryHorizonMilliseconds / 1_000 + 10 * hour
 
     private func upkeep(_ daemon: Daemon, naming: [String] = [], store: [String] = ["store"]) -> Upkeep {
         let day = Duration.seconds(86_400)
@@ -48,7 +50,7 @@ struct ChangePruningTests {
             try link(ledger, 1...Int(count), to: "a", stated: Self.old, arrived: Self.old)
             #expect(try await upkeep.pruneChanges() == count)
             #expect(try await upkeep.pruneChanges() == 0)
-            try link(ledger, 1...3, to: "b", stated: Self.old - 30, arrived: Self.old - 30)
+            try link(ledger, 1...3, to: "b", stated: Self.old - Self.hour, arrived: Self.old - Self.hour)
             #expect(try await upkeep.pruneChanges() == 3)
             #expect(try await upkeep.pruneChanges() == 0)
             #expect(try ledger.psql("SELECT count(*) FROM holder_changes") == "\(count)", "each has one link")
@@ -58,7 +60,8 @@ struct ChangePruningTests {
 
     @Test("The newest link stays, in whichever order links come, and until the one after it is old")
     func newest() async throws {
-        let times = [("a", Self.old + 20, Self.old + 20), ("b", Self.old + 10, Self.old), ("late", Self.old + 30, 5)]
+        let (old, hour) = (Self.old, Self.hour)
+        let times = [("a", old + 2 * hour, old + 2 * hour), ("b", old + hour, old), ("late", old + 3 * hour, hour)]
         for order in [[0, 1, 2], [1, 0, 2], [2, 1, 0]] {
             try await TestLedger.run { ledger in
                 let upkeep = upkeep(try await ledger.daemon())
@@ -82,7 +85,7 @@ struct ChangePruningTests {
         try await TestLedger.run { ledger in
             let (first, second) = (upkeep(try await ledger.daemon()), upkeep(try await ledger.daemon()))
             for (number, user) in ["a", "b", "c"].enumerated() {
-                let age = Self.old + 10 - Int64(number)
+                let age = Self.old + (5 - Int64(number)) * Self.hour
                 try link(ledger, 1...200, to: user, stated: age, arrived: age)
             }
             for round in 0..<3 {

@@ -120,7 +120,7 @@ struct FormFourTests {
             for index in ["identities_key", "purchases_hash"] {
                 try ledger.psql("ALTER INDEX \(index) RENAME TO set_aside")
                 let daemon = try await ledger.daemon()
-                #expect(await daemon.record([.sample()]) == [.unavailable])
+                #expect(await daemon.recordOnce([.event(.sample())]) == [.unavailable])
                 try ledger.psql("ALTER INDEX set_aside RENAME TO \(index)")
                 #expect(try await daemon.registration.renew())
                 #expect(await daemon.record([.sample()]) == [.stored])
@@ -213,7 +213,7 @@ struct FormFourTests {
             #expect(second.registration.ledgerForm == .three)
             #expect(await second.record([old]) == [.stored])
             #expect(second.log.recorded(duplicate: true).count == 1)
-            #expect(await second.record([new]) == [.unavailable])
+            #expect(await second.recordOnce([.event(new)]) == [.unavailable])
             #expect(try ledger.psql("SELECT count(*) FROM events") == "1")
             #expect(try ledger.psql("SELECT count(*) FROM purchases") == "1")
         }

@@ -332,7 +332,7 @@ struct LeaseTests {
             try await daemon.queue.leave()
             #expect(try ledger.psql(Self.leases) == "0|3")
             #expect(daemon.dispatchBuffer.heldCount == 0 && !daemon.registration.mayStart)
-            #expect(await daemon.record([.sample("LATE")]) == [.unavailable])
+            #expect(await daemon.recordOnce([.event(.sample("LATE"))]) == [.unavailable])
             await #expect(throws: RegistrationLost.self) { try await daemon.registration.register() }
             #expect(try ledger.psql("SELECT count(*) FROM daemons") == "0")
             #expect(try ledger.psql("SELECT count(*) FROM events") == "3")

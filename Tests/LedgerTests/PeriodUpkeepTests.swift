@@ -255,7 +255,7 @@ extension PeriodUpkeepTests {
             let first = Period.firstID(2)
             try ledger.psql("SELECT setval('event_ids', \(first)), setval('message_ids', \(first))")
             let samples: [Event] = [.sample("A", purchase: "a"), .sample("B", purchase: "b")]
-            #expect(await daemon.record(samples) == [.unavailable, .unavailable])
+            #expect(await daemon.recordOnce(samples.map { .event($0) }) == [.unavailable, .unavailable])
             #expect(try ledger.psql("SELECT count(*) FROM quarantine") == "0")
             try await upkeep(daemon).beginPeriod()
             #expect(await daemon.record(samples) == [.stored, .stored])

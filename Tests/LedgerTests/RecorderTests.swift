@@ -87,7 +87,7 @@ struct RecorderTests {
                 CREATE TRIGGER stall BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTION stall()
                 """)
             let batch = (0..<8).map { Event.sample($0 == 5 ? "SLOW" : "GOOD\($0)", purchase: "subs_\($0)") }
-            let answers = await daemon.record(batch)
+            let answers = await daemon.recordOnce(batch.map { .event($0) })
             #expect(answers == (0..<8).map { $0 == 5 ? .unavailable : .stored })
             #expect(try ledger.psql("SELECT count(*) FROM events") == "7")
         }
@@ -225,7 +225,7 @@ struct RecorderTests {
             try cluster.stop(mode: "immediate")
             let body = QuarantinedBody(source: "shop", reason: "x", body: [1])
             for item in [RecordQueue.Item.event(.sample("B")), .quarantine(body)] {
-                #expect(await daemon.record([item]) == [.unavailable])
+                #expect(await daemon.recordOnce([item]) == [.unavailable])
             }
             try cluster.start()
             var states = daemon.poolStates.makeAsyncIterator()

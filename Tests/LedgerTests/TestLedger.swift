@@ -250,8 +250,21 @@ final class Daemon: Sendable {
         await record(events.map { .event($0) }, writers: writers)
     }
 
+    /// Sends again what was not stored, as a source does: a busy machine may be slower than a limit of the database.
     @discardableResult
     func record(_ items: [RecordQueue.Item], writers: Int = 1) async -> [RecordQueue.Answer] {
+        var answers = await recordOnce(items, writers: writers)
+        for _ in 0..<3 {
+            let left = answers.indices.filter { answers[$0] == .unavailable }
+            if left.isEmpty { break }
+            let again = await recordOnce(left.map { items[$0] }, writers: writers)
+            for (index, answer) in zip(left, again) { answers[index] = answer }
+        }
+        return answers
+    }
+
+    @discardableResult
+    func recordOnce(_ items: [RecordQueue.Item], writers: Int = 1) async -> [RecordQueue.Answer] {
         let answers = Mutex<[Int: RecordQueue.Answer]>([:])
         let queue = RecordQueue(writers: writers)
         await withTaskGroup { group in
