@@ -107,7 +107,7 @@ enum StripeFixtures {
           "id": "in_2", "object": "invoice", "amount_paid": 799, "billing_reason": "subscription_cycle",
           "created": \(at - 3_600), "customer": "cus_1", "customer_account": null,
           "lines": {"object": "list", "data": [\(line())]}, "metadata": {}, "period_end": \(end),
-          "period_start": \(start), "status": "paid",
+          "period_start": \(start), "status": "paid", "total": 799,
           "parent": {"type": "subscription_details", "subscription_details":
             {"metadata": {"user_id": "ada"}, "subscription": "sub_1"}}
         }
@@ -118,7 +118,7 @@ enum StripeFixtures {
         {
           "id": "in_2", "object": "invoice", "amount_paid": 799, "billing_reason": "subscription_cycle",
           "created": \(at - 3_600), "customer": "cus_1", "lines": {"object": "list", "data": [\(formerLine())]},
-          "metadata": {}, "status": "paid", "subscription": "sub_1",
+          "metadata": {}, "status": "paid", "subscription": "sub_1", "total": 799,
           "subscription_details": {"metadata": {"user_id": "ada"}}
         }
         """
@@ -172,8 +172,10 @@ enum StripeFixtures {
         body(sessionObject, "checkout.session." + name, fields, nil)
     }
 
-    static func charge(_ name: String, _ fields: BodyEdit.Fields = []) -> String {
-        body(chargeObject, "charge." + name, fields, #"{"amount_refunded":0,"refunded":false}"#)
+    static func charge(
+        _ name: String, _ fields: BodyEdit.Fields = [], previous: String? = #"{"amount_refunded":0,"refunded":false}"#
+    ) -> String {
+        body(chargeObject, "charge." + name, fields, previous)
     }
 
     static func customer(_ name: String, _ fields: BodyEdit.Fields = [], previous: String? = nil) -> String {

@@ -93,6 +93,40 @@ struct EraseOwnTests {
         }
     }
 
+    @Test(
+        "A customer whom a link calls the person, but who pays for another too, goes with the last of them",
+        arguments: [[jeff], [jeff, ann], [ann, jeff]])
+    func linked(users: [Holder]) async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
+            var events = [
+                Self.event(.gain, Self.jeff, of: "a", at: 100), Self.event(.gain, Self.ann, of: "b", at: 200),
+                Self.event(.loss, nil, of: "b", at: 300),
+            ]
+            for (index, user) in users.enumerated() {
+                events.append(
+                    .change(
+                        .move(from: [Self.own], to: user, isNative: false), by: user, at: 400 + Int64(index),
+                        source: "store", links: [HolderLink(anonymousID: Self.own.id, userID: user.id)]))
+            }
+            for event in events { await daemon.record([event]) }
+            func erase(_ holder: Holder) async throws -> [Holder] {
+                let erasure = try await Erasure.start(holder, source: nil, isDry: false, in: daemon.pool)
+                _ = try await erasure.run(in: daemon.pool) { _ in }
+                #expect(try await erasure.proof.run(in: daemon.pool) { _ in }.total == 0)
+                return erasure.holders
+            }
+            let anns = """
+                SELECT count(*) FROM events e JOIN purchases p ON p.id = e.purchase WHERE p.key = 'b'
+                """
+            #expect(try await erase(Self.jeff) == [Self.jeff])
+            #expect(try ledger.psql(anns) == "2")
+            #expect(try ledger.psql("SELECT count(*) FROM events WHERE holder = '\(Self.jeff.storageKey)'") == "0")
+            #expect(try await erase(Self.ann) == [Self.ann, Self.own])
+            #expect(try ledger.psql(anns) == "0")
+        }
+    }
+
     @Test("An install that the app named is somebody: it does not go with another install of the purchase")
     func installs() async throws {
         try await TestLedger.run { ledger in

@@ -8,9 +8,12 @@ import Testing
 @Suite("Indexes that are built beside the service", .serialized)
 struct IndexMigrationTests {
     private static let new = [
-        "events_stray", "events_without_purchase", "identities_key", "messages_own_key", "purchases_hash",
+        "events_stray", "events_without_purchase", "holder_changes_aged", "identities_key", "messages_own_key",
+        "purchases_hash",
     ]
-    private static let old = ["events_holder", "events_transaction", "identities_pkey", "messages_key_key"]
+    private static let old = [
+        "events_holder", "events_transaction", "holder_changes_source", "identities_pkey", "messages_key_key",
+    ]
 
     /// A ledger as the version before left it, its migrations done.
     private func migrated() async throws -> TestLedger {
@@ -22,7 +25,8 @@ struct IndexMigrationTests {
         try ledger.writePlain()
         try ledger.psql(
             """
-            DROP INDEX identities_key, purchases_hash;
+            DROP INDEX identities_key, purchases_hash, holder_changes_aged;
+            CREATE INDEX holder_changes_source ON holder_changes (source);
             ALTER TABLE identities ADD PRIMARY KEY (key), REPLICA IDENTITY DEFAULT;
             UPDATE schema_migrations SET applied_at = now() - interval '2 hours';
             CREATE INDEX events_holder ON events (holder, id);
@@ -36,7 +40,8 @@ struct IndexMigrationTests {
             """
             SELECT relname FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid AND i.indisvalid
             WHERE i.indrelid IN (
-                    'events'::regclass, 'messages'::regclass, 'purchases'::regclass, 'identities'::regclass)
+                    'events'::regclass, 'messages'::regclass, 'purchases'::regclass, 'identities'::regclass,
+                    'holder_changes'::regclass)
                 AND relname = ANY ('{\((Self.new + Self.old).joined(separator: ","))}') ORDER BY 1
             """
         ).split(separator: "\n").map(String.init)

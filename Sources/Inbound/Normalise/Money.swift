@@ -26,7 +26,7 @@ struct Money: Hashable, Sendable {
     /// all.
     var json: [UInt8]? {
         var stated = self
-        stated.isRefund = isRefund || isGivenBack
+        stated.isRefund = isGivenBack
         if currency == nil {
             stated.amount = nil
             stated.tax = nil
@@ -37,8 +37,9 @@ struct Money: Hashable, Sendable {
         return isAmount || stated.isRefund ? stated.written : nil
     }
 
-    private var isGivenBack: Bool {
-        amount?.isNegative == true || amountUSD?.isNegative == true || amountEUR?.isNegative == true
+    /// Whether it is a refund, or an amount says so.
+    var isGivenBack: Bool {
+        isRefund || [amount, amountUSD, amountEUR, proceedsUSD].contains { $0?.isNegative == true }
     }
 
     private var written: [UInt8] {

@@ -34,7 +34,7 @@ package struct RevenueCat: SourceAdapter {
             occurredAt: occurredAt,
             purchase: purchase,
             transaction: try transaction(in: fields, details: details, status: meaning.status),
-            money: money(in: fields, isRefund: RevenueCatNames.isRefund(name, details)).json,
+            money: money(in: fields, of: name, details)?.json,
             facts: purchase == nil ? [] : facts(meaning, in: fields, holder: holder, at: occurredAt),
             // The console's test names invented customers.
             links: name == RevenueCatNames.test ? [] : try links(in: fields),
@@ -101,11 +101,13 @@ package struct RevenueCat: SourceAdapter {
             status: status)
     }
 
-    /// `price` is in US dollars, whatever `currency` says. Tax and commission are stated as shares of it alone.
-    private func money(in fields: BodyFields, isRefund: Bool) -> Money {
-        Money(
+    /// `price` is in US dollars, whatever `currency` says. Tax and commission are stated as shares of it alone. Only
+    /// what is charged or given back is stated: events that do neither have a price of 0, or the one of the period.
+    private func money(in fields: BodyFields, of name: String, _ details: RevenueCatNames.Details) -> Money? {
+        let money = Money(
             amount: fields.decimal("price_in_purchased_currency"), currency: fields.currency("currency"),
-            amountUSD: fields.decimal("price"), isRefund: isRefund)
+            amountUSD: fields.decimal("price"), isRefund: RevenueCatNames.isRefund(name, details))
+        return RevenueCatNames.charging.contains(name) || money.isGivenBack ? money : nil
     }
 
     private func facts(

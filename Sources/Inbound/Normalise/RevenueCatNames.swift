@@ -73,6 +73,9 @@ enum RevenueCatNames {
     /// The reason for a refund, of a cancellation and of an expiration.
     private static let refundReason = "CUSTOMER_SUPPORT"
 
+    /// Those that say that somebody paid.
+    static let charging: Set<String> = ["INITIAL_PURCHASE", "RENEWAL", "NON_RENEWING_PURCHASE", "REFUND_REVERSED"]
+
     /// Whether the event is a refund. The expiration that follows it has the same reason, and is none.
     static func isRefund(_ name: String, _ details: Details) -> Bool {
         name == "CANCELLATION" && details.cancelReason == refundReason

@@ -19,7 +19,8 @@ enum StripeCharge {
         let customer = try snapshot.customer(of: charge)
         let party = StripeParty(user: nil, anonymousID: customer ?? intent)
         var statement = StripeStatement(
-            type: snapshot.name, holder: party.holder, money: StripeMoney.ofRefundedCharge(charge))
+            type: snapshot.name, holder: party.holder,
+            money: StripeMoney.ofRefund(of: charge, previous: snapshot.previous))
         // `refunded` is true only when nothing is left of the amount.
         guard let intent, charge.flag("refunded"), !isOfSubscription(charge) else { return statement }
         statement.purchase = Purchase(

@@ -23,8 +23,6 @@ enum StripeCustomer {
         let named = try snapshot.object.text("customer")
         let account = try snapshot.object.text("customer_account")
         let party = StripeParty(user: nil, anonymousID: named ?? account)
-        return StripeStatement(
-            type: snapshot.name, holder: party.holder,
-            money: StripeNames.isOfRefund(snapshot.name) ? StripeMoney.ofRefund(snapshot.object) : nil)
+        return StripeStatement(type: snapshot.name, holder: party.holder)
     }
 }

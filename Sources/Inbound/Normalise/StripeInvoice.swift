@@ -35,8 +35,9 @@ struct StripeInvoice {
         let meaning = try meaning(until: end)
         var statement = StripeStatement(
             type: meaning.type, holder: StripeParty(user: user, anonymousID: customer).holder)
-        if StripeNames.paidInvoices.contains(snapshot.name) { statement.money = StripeMoney.ofInvoice(fields) }
         guard let subscription else { return statement }
+        // `invoice.payment_succeeded` says it again. A session that makes an invoice of no subscription says it itself.
+        if snapshot.name == StripeNames.invoicePaid { statement.money = StripeMoney.ofInvoice(fields) }
         statement.purchase = Purchase(
             key: subscription, kind: .subscription, store: SharedWords.stripe, product: lines.first?.product,
             plan: lines.first?.price, subscriptionID: subscription)

@@ -26,15 +26,15 @@ struct StripeMoney {
         return inThousandths.contains(currency) ? 3 : 2
     }
 
-    /// Of an invoice that was paid. Several taxes are not added up.
+    /// Of an invoice that was paid. Several taxes are not added up, and the tax of what was not all paid is unknown.
     static func ofInvoice(_ invoice: BodyFields) -> Money? {
         guard let money = StripeMoney(invoice) else { return nil }
         // Since API version 2025-03-31.basil a list, before the sum of all.
         let taxes = invoice.objects("total_taxes")
         let only = taxes.count == 1 ? taxes.first : nil
-        return Money(
-            amount: money.amount("amount_paid"), currency: money.currency,
-            tax: money.amount("tax") ?? only.flatMap { money.amount("amount", in: $0) })
+        let paid = money.amount("amount_paid")
+        let tax = money.amount("tax") ?? only.flatMap { money.amount("amount", in: $0) }
+        return Money(amount: paid, currency: money.currency, tax: paid == money.amount("total") ? tax : nil)
     }
 
     /// Of a checkout session that was paid.
@@ -45,18 +45,22 @@ struct StripeMoney {
             tax: session.object("total_details").flatMap { money.amount("amount_tax", in: $0) })
     }
 
-    /// Of a charge that was refunded: all that was given back of it so far.
-    static func ofRefundedCharge(_ charge: BodyFields) -> Money { refund("amount_refunded", of: charge) }
-
-    /// Of one refund, once the money was given back.
-    static func ofRefund(_ refund: BodyFields) -> Money? {
-        guard (try? refund.text("object")) == "refund", (try? refund.text("status")) == "succeeded" else { return nil }
-        return Self.refund("amount", of: refund)
+    /// Of a charge that was refunded: what was given back now. It states what was given back so far, and in `previous`
+    /// what that was before.
+    static func ofRefund(of charge: BodyFields, previous: BodyFields?) -> Money {
+        let money = StripeMoney(charge)
+        let key = "amount_refunded"
+        guard let money, let soFar = count(key, in: charge), let before = previous.flatMap({ count(key, in: $0) }),
+            before >= 0, soFar >= before
+        else { return Money(isRefund: true) }
+        let now = Array(String(soFar - before).utf8)
+        return Money(
+            amount: ExactDecimal(now[...], minorDigits: money.minorDigits), currency: money.currency, isRefund: true)
     }
 
-    private static func refund(_ key: String, of object: BodyFields) -> Money {
-        let money = StripeMoney(object)
-        return Money(amount: money?.amount(key), currency: money?.currency, isRefund: true)
+    /// An amount in the smallest unit.
+    private static func count(_ key: String, in fields: BodyFields) -> Int64? {
+        fields.decimal(key).flatMap { Int64($0.text) }
     }
 
     private func amount(_ key: String) -> ExactDecimal? { amount(key, in: object) }

@@ -77,9 +77,6 @@ enum StripeNames {
     /// The two events of an invoice that was paid.
     static let paidInvoices = [invoicePaid, invoicePaymentSucceeded]
 
-    /// Whether the object of an event is a refund.
-    static func isOfRefund(_ name: String) -> Bool { name.hasPrefix("refund.") || name.hasPrefix("charge.refund.") }
-
     // MARK: Subscriptions
 
     /// What an event says of a subscription beyond its name.

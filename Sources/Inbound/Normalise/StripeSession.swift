@@ -29,7 +29,7 @@ struct StripeSession {
         let isBought = if purchase?.kind == .oneTime { try isPaid() } else { false }
         let meaning = isBought ? EventMeaning("PURCHASE_VALIDATED", .gain) : EventMeaning(snapshot.name)
         var statement = StripeStatement(type: meaning.type, holder: party.holder, purchase: purchase)
-        if try isCharged() { statement.money = StripeMoney.ofSession(fields) }
+        if purchase?.kind == .oneTime, try isCharged() { statement.money = StripeMoney.ofSession(fields) }
         if isCompleted, let user, let customer {
             statement.links = [HolderLink(anonymousID: customer, userID: user)]
             statement.movesPurchases = true
@@ -70,7 +70,8 @@ struct StripeSession {
         snapshot.name == StripeNames.sessionCompleted || snapshot.name == StripeNames.sessionPaidLater
     }
 
-    /// Whether there was money to come, and it came. A session without payment was completed, too.
+    /// Whether there was money to come, and it came. A session without payment was completed, too. That of a
+    /// subscription is followed by its invoice.
     private func isCharged() throws(Unreadable) -> Bool {
         guard isCompleted else { return false }
         return try fields.text("payment_status") == "paid"

@@ -5,27 +5,35 @@ import Vocabulary
 /// facts").
 ///
 /// Such a holder is the person if no purchase that it has, or had, names anybody else, and no link of it does. A
-/// customer of a store who bought for two users is neither, and the purchase that two users had in turn is both's:
-/// webhooks under those stay, because what they state is somebody else's, too.
+/// customer of a store who bought for two users is neither, though a link may say that it is one of them, and the
+/// purchase that two users had in turn is both's: webhooks under those stay, because what they state is somebody
+/// else's, too. Somebody who was erased before is nobody.
 ///
 /// Webhooks that come meanwhile may name somebody else. So it is decided again wherever something is deleted, in the
 /// same transaction: after what is to be deleted was found, and behind the locks that recording would wait for. If the
 /// answer has changed, nothing is deleted, and the next run goes on without that holder (`Tally.isOvertaken`).
 extension Erasure {
     /// - Parameters:
-    ///   - holders: the person, as far as known.
+    ///   - holders: whom to erase.
+    ///   - linked: anonymous ids that links say are the same person.
     ///   - source: nil: all sources.
-    /// - Returns: those that are not among `holders`, in their order.
+    /// - Returns: those of `linked` that are no purchase's own holder, and the own holders that are the person, each
+    ///   in order.
     static func findOwnHolders(
-        of holders: [Holder], source: String?, on session: borrowing Session
-    ) throws(DatabaseError) -> [Holder] {
-        let person = Set(holders)
-        var own: Set<Holder> = []
-        try forEachState(of: holders, source: source, on: session) { state in
+        of holders: [Holder], linked: [Holder], source: String?, on session: borrowing Session
+    ) throws(DatabaseError) -> (known: [Holder], own: [Holder]) {
+        var made: Set<Holder> = []
+        if !linked.isEmpty {
+            try forEachState(of: linked, source: source, on: session) { made.formUnion($0.madeHolders) }
+        }
+        let known = linked.filter { !made.contains($0) }
+        let person = Set(holders + known)
+        var own = made.intersection(linked)
+        try forEachState(of: holders + known, source: source, on: session) { state in
             if state.namesNobody(besides: person) { own.formUnion(state.madeHolders) }
         }
         own.subtract(person)
-        return try unshared(own, of: person, source: source, on: session).sorted()
+        return (known, try unshared(own, of: person, source: source, on: session).sorted())
     }
 
     /// Those of the own holders that are nobody but the person.
@@ -85,8 +93,8 @@ extension PurchaseState {
     /// The own holders that the store made. One that the app gave is an install: somebody.
     fileprivate var madeHolders: Set<Holder> { Set(own.filter { !$0.isGiven }.map(\.holder)) }
 
-    /// Whether everybody whom anything names as a holder is one of `person`.
+    /// Whether everybody whom anything names as a holder is one of `person`, or was erased.
     fileprivate func namesNobody(besides person: Set<Holder>) -> Bool {
-        holders.subtracting(madeHolders).isSubset(of: person)
+        holders.subtracting(madeHolders).allSatisfy { person.contains($0) || ErasedID.isStandIn($0) }
     }
 }

@@ -11,6 +11,15 @@ struct ErasedID: Sendable {
     /// Replaces the id in the body of another's webhook.
     static let replacement = "erased"
 
+    static func standIn(_ hash: String) -> Holder { .anonymous(standInPrefix + hash.prefix(16)) }
+
+    static let standInPrefix = "\(replacement)-"
+
+    static func isStandIn(_ holder: Holder) -> Bool {
+        holder.isAnonymous && holder.id.utf8.count == standInPrefix.utf8.count + 16
+            && holder.id.hasPrefix(standInPrefix)
+    }
+
     /// The holder in each spelling that is the same id: some write a UUID in capital letters (RFC 9562 section 4), and
     /// the ledger keeps those of Apple in small ones.
     static func spellings(of holder: Holder) -> [Holder] {
@@ -159,7 +168,28 @@ extension [ErasedID] {
             ?? clear.map { SealedText.Rewritten(bytes: $0, lostSignature: false) }
     }
 
+    /// Money of our own messages is spared: an amount may have the digits of an id.
     private func redactedInClear(_ bytes: [UInt8]) -> [UInt8]? {
+        let money = bytes.ranges(of: Self.money)
+        if money.isEmpty { return redactedWithoutMoney(bytes) }
+        var (out, done, isChanged): ([UInt8], Int, Bool) = ([], 0, false)
+        for range in money where range.lowerBound >= done {
+            let end = bytes[range.upperBound...].firstIndex(of: UInt8(ascii: "}")) ?? bytes.endIndex
+            let before = Array<UInt8>(bytes[done..<range.lowerBound])
+            let redacted = redactedWithoutMoney(before)
+            isChanged = isChanged || redacted != nil
+            out += (redacted ?? before) + bytes[range.lowerBound..<end]
+            done = end
+        }
+        let rest = Array<UInt8>(bytes[done...])
+        let redacted = redactedWithoutMoney(rest)
+        return isChanged || redacted != nil ? out + (redacted ?? rest) : nil
+    }
+
+    /// How `data.money` begins.
+    private static let money = Array<UInt8>(#""money":{"amount":"#.utf8)
+
+    private func redactedWithoutMoney(_ bytes: [UInt8]) -> [UInt8]? {
         var out = bytes
         for (found, replacement) in flatMap(\.spellings) { out = out.replacing(found, with: replacement) }
         // A number is replaced by a number, so that the member keeps its type.

@@ -66,15 +66,16 @@ package struct Erasure: Sendable {
     ) async throws(DatabaseError) -> Erasure {
         try await pool.withSession { session throws(DatabaseError) in
             var holders = ErasedID.spellings(of: holder)
+            var linked: [Holder] = []
             for user in holders where !user.isAnonymous {
-                let linked = try session.run(EraseStatements.linked, (user.id, source)).sorted().map(Holder.anonymous)
-                holders += linked.filter { !holders.contains($0) }
+                linked += try session.run(EraseStatements.linked, (user.id, source)).sorted().map(Holder.anonymous)
             }
-            let own = try findOwnHolders(of: holders, source: source, on: session)
-            holders += own
+            linked.removeAll { holders.contains($0) }
+            let (known, own) = try findOwnHolders(of: holders, linked: linked, source: source, on: session)
+            holders += known + own
             let hashes = try session.run(EraseStatements.standIns, holders.map(\.storageKey))
             let ids = zip(holders, hashes).map {
-                ErasedID(holder: $0, standIn: .anonymous("\(ErasedID.replacement)-\($1.prefix(16))"))
+                ErasedID(holder: $0, standIn: ErasedID.standIn($1))
             }
             return Erasure(ids: ids, source: source, isDry: isDry, ownHolders: Set(own))
         }

@@ -42,10 +42,12 @@ package enum IndexMigration {
         Index(
             name: "identities_key", isUnique: true, table: "identities", definition: "(key) WHERE key IS NOT NULL"),
         Index(name: "messages_own_key", table: "messages", definition: "(key) WHERE key IS NOT NULL"),
+        // Whether a source has changes of holders at all, and which of them are to be looked at, by their arrival.
+        Index(name: "holder_changes_aged", table: "holder_changes", definition: "(source, is_kept, received_at)"),
     ]
 
-    /// Not needed from `LedgerForm.three` on.
-    private static let old = ["events_holder", "events_transaction"]
+    /// Not needed from `LedgerForm.three` on, or since `holder_changes_aged` is there.
+    private static let old = ["events_holder", "events_transaction", "holder_changes_source"]
     /// What the two switches take away.
     private static let switched = [FormSwitch.constraint, PeriodSwitch.constraint]
 
@@ -64,7 +66,8 @@ package enum IndexMigration {
         SELECT c.relname::text, i.indisvalid FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid
         WHERE c.relname = ANY ($1)
             AND i.indrelid IN (
-                'events'::regclass, 'messages'::regclass, 'purchases'::regclass, 'identities'::regclass)
+                'events'::regclass, 'messages'::regclass, 'purchases'::regclass, 'identities'::regclass,
+                'holder_changes'::regclass)
         """)
     /// The partitions of the table with the index of this name; those that have their part of it already are left out.
     static let withoutPart = Statement<String, String>(

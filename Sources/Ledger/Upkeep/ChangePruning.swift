@@ -14,7 +14,7 @@ extension Upkeep {
     private enum Stay {
         case nothing
         case newestLinks
-        /// Another daemon may serve the source: that one knows.
+        /// The source is not configured here. Another daemon may serve it, or this one again later.
         case all
     }
 
@@ -22,25 +22,24 @@ extension Upkeep {
     @discardableResult
     func pruneChanges() async throws -> Int64 {
         let sources = try await pool.withSession { session throws(DatabaseError) in
-            try session.run(ChangePruneStatements.sources, Limits.retryHorizonMilliseconds)
+            try session.run(ChangePruneStatements.sources, ())
         }
         var count: Int64 = 0
         for source in sources {
             switch stay(of: source) {
             case .all: continue
-            case .newestLinks: count += try await pruneChanges(of: source.name, keepingLinks: true)
+            case .newestLinks: count += try await pruneChanges(of: source, keepingLinks: true)
             case .nothing:
-                count += try await pruneChanges(of: source.name, keepingLinks: false)
-                count += try await pruneKept(of: source.name)
+                count += try await pruneChanges(of: source, keepingLinks: false)
+                count += try await pruneKept(of: source)
             }
         }
         return count
     }
 
-    private func stay(of source: ChangePruneStatements.HeardSource) -> Stay {
-        if mayLackName.contains(source.name) { return .newestLinks }
-        // A source that was removed from the configuration: what it sent becomes old, and then goes.
-        return alwaysNaming.contains(source.name) || source.isSilent ? .nothing : .all
+    private func stay(of source: String) -> Stay {
+        if mayLackName.contains(source) { return .newestLinks }
+        return alwaysNaming.contains(source) ? .nothing : .all
     }
 
     private func pruneChanges(of source: String, keepingLinks: Bool) async throws -> Int64 {
@@ -70,14 +69,8 @@ extension Upkeep {
 }
 
 enum ChangePruneStatements {
-    struct HeardSource {
-        let name: String
-        /// No webhook of it was kept for as long as one may come late.
-        let isSilent: Bool
-    }
-
     /// The sources that have changes, one look into the index for each.
-    static let sources = Statement<Int64, HeardSource>(
+    static let sources = Statement<(), String>(
         "prune_change_sources",
         """
         WITH RECURSIVE s AS (
@@ -85,14 +78,13 @@ enum ChangePruneStatements {
             UNION ALL
             SELECT (SELECT h.source FROM holder_changes h WHERE h.source > s.source ORDER BY h.source LIMIT 1)
             FROM s WHERE s.source IS NOT NULL)
-        SELECT s.source, coalesce(n.heard_at < now() - $1 * interval '1 millisecond', true)
-        FROM s LEFT JOIN source_names n ON n.name = s.source WHERE s.source IS NOT NULL
-        """, row: HeardSource.init)
+        SELECT source FROM s WHERE source IS NOT NULL
+        """)
 
     /// Takes a source, the arrival to start from (milliseconds since 1970), a least age in milliseconds, a limit, and
     /// whether the newest old link of each anonymous holder stays; returns the last arrival and the number of changes
     /// that were looked at. Each of them is gone or marked afterwards. They are found by the index
-    /// `holder_changes_source`, other links of a holder by `holder_changes_next`: LIMIT and OFFSET ensure one look for
+    /// `holder_changes_aged`, other links of a holder by `holder_changes_next`: LIMIT and OFFSET ensure one look for
     /// each.
     static let old = Statement<(String, Int64, Int64, Int32, Bool), (Int64?, Int64)>(
         "prune_changes",
