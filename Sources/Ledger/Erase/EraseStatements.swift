@@ -60,14 +60,15 @@ enum EraseStatements {
         ORDER BY p.id LIMIT $4
         """, row: HeldState.init)
 
-    /// Which of the holders ($1) a link or another change of holders leads to anybody but $2 and whoever was erased.
+    /// Which of the holders ($1) a link or another change of holders leads to anybody but $2 and whoever was erased
+    /// (`ErasedID.isStandIn`).
     static let linkedElsewhere = Statement<([String], [String], String?), String>(
         "erase_linked_elsewhere",
         """
         SELECT DISTINCT subject FROM holder_changes
         WHERE subject = ANY ($1)
-            AND (target <> ALL ($2) AND target NOT LIKE 'anon:\(ErasedID.standInPrefix)%'
-                 OR second_target <> ALL ($2) AND second_target NOT LIKE 'anon:\(ErasedID.standInPrefix)%')
+            AND (target <> ALL ($2) AND target NOT LIKE 'anon:erased-%'
+                 OR second_target <> ALL ($2) AND second_target NOT LIKE 'anon:erased-%')
             AND ($3 IS NULL OR source = $3)
         """)
 
