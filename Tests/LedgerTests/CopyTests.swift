@@ -14,7 +14,7 @@ struct CopyTests {
         store_transaction_id, body, stray
         """,
         "purchases": """
-        id, source, app, environment, store, key, kind, product, plan, subscription_id, as_of_ms, state
+        id, source, app, environment, store, key, kind, product, plan, subscription_id, as_of_ms, state, access
         """,
         "transactions": """
         store_transaction_id, purchase, store_original_transaction_id, purchased_at_ms,

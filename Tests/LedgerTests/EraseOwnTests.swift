@@ -35,6 +35,10 @@ struct EraseOwnTests {
         let left = try await erasure.proof.run(in: daemon.pool) { _ in }
         #expect(left.total == 0, "\(left)")
         #expect(found.events == done.events && found.purchases == done.purchases)
+        for holder in erasure.holders {
+            let named = "SELECT count(*) FROM purchases WHERE access -> 'of' ? '\(holder.storageKey)'"
+            #expect(try ledger.psql(named) == "0")
+        }
         return (erasure, done)
     }
 

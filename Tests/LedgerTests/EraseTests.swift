@@ -108,9 +108,10 @@ struct EraseTests {
             let daemon = try await live(ledger)
             let before = try places(ledger)
             for place in [
-                "events.holder", "events.body", "purchases.state", "entitlements.holder", "transfers.from_holder",
-                "transfers.to_holder", "holder_links.anonymous_user_id", "holder_links.user_id", "messages.envelope",
-                "messages.derived_body", "attempts.failure", "dead_letters.reason", "quarantine.body",
+                "events.holder", "events.body", "purchases.state", "purchases.access", "entitlements.holder",
+                "transfers.from_holder", "transfers.to_holder", "holder_links.anonymous_user_id",
+                "holder_links.user_id", "messages.envelope", "messages.derived_body", "attempts.failure",
+                "dead_letters.reason", "quarantine.body",
                 "holder_changes.target", "install_identities.identity", "install_identities.install",
                 "installs.install", "integrations.pause_reason", "breakers.reason",
             ] { #expect(before.contains(place), "\(place)") }

@@ -89,7 +89,7 @@ struct FormFourTests {
                         """
                         SELECT p.key, t.id, t.ordinal, t.from_holder, t.to_holder
                         FROM transfers t JOIN purchases p ON p.id = t.purchase ORDER BY 1, t.event, 2;
-                        SELECT p.key, e.holder, e.active, e.as_of_ms FROM entitlements e
+                        SELECT p.key, e.holder, e.active, e.as_of_ms FROM \(TestLedger.access) e
                         JOIN purchases p ON p.id = e.purchase ORDER BY 1, 2;
                         SELECT count(*), count(DISTINCT purchase), count(*) FILTER (WHERE blocked) FROM deliveries;
                         SELECT count(*) FROM messages WHERE transfer IS NOT NULL;

@@ -54,7 +54,7 @@ struct NamelessTextTests {
     @Test("A purchase of another source is written as it always was")
     func others() {
         let state = Playback([.activate(user, seconds(0)), .activate(otherUser, seconds(50))]).state
-        for form in [LedgerForm.two, .five] { #expect(state.bytes(form) == state.bytes) }
+        for form in [LedgerForm.two, .five, .six] { #expect(state.bytes(form) == state.bytes) }
         #expect(state.bytes.starts(with: "2\t".utf8) && !state.mayLackName && state.names.isEmpty)
     }
 

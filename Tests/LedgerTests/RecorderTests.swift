@@ -294,7 +294,8 @@ struct RecorderTests {
                 #expect(await daemon.record(events + events).count == orders.count * 2)
             }
             let columns = """
-                SELECT string_agg(holder || active || as_of_ms, ',' ORDER BY holder) FROM entitlements e WHERE e.purchase = p.id
+                SELECT string_agg(holder || active || as_of_ms, ',' ORDER BY holder) FROM \(TestLedger.access) e
+                WHERE e.purchase = p.id
                 --
                 SELECT string_agg(from_holder || to_holder || ordinal, ',') FROM transfers t WHERE t.purchase = p.id
                 --

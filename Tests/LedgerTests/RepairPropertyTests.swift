@@ -42,7 +42,7 @@ struct RepairPropertyTests {
 
     /// Webhooks of two purchases and statements about their holders, in an order of arrival that is not that of their
     /// times.
-    private static func history(_ source: String, _ environment: String, _ dice: inout Dice) -> [Event] {
+    static func history(_ source: String, _ environment: String, _ dice: inout Dice) -> [Event] {
         let isOneTime = dice.chance(20)
         return (0..<Int.random(in: 3...14, using: &dice)).map { number in
             let at = Int64.random(in: 0...2_000, using: &dice) * 60 + Int64(number)

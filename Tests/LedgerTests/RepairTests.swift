@@ -202,7 +202,7 @@ struct RepairTests {
                 .stating(.activate(user, seconds(0), until: nil), purchase: "once", kind: .oneTime, source: source),
             ]
             await ledger.record(events, by: daemon, readings)
-            let access = "SELECT purchase, holder, active, as_of_ms FROM entitlements ORDER BY 1, 2"
+            let access = "SELECT purchase, holder, active, as_of_ms FROM \(TestLedger.access) AS a ORDER BY 1, 2"
             let before = try ledger.psql(access)
             try ledger.psql("DELETE FROM events")
             try ledger.damage()

@@ -84,6 +84,7 @@ struct StatementCatalogueTests {
         Entry(RequeueStatements.occupied),
         Entry(RecordTables.purchasesIfAbsent), Entry(RecordTables.updatePurchases),
         Entry(RecordTables.messagesIfAbsent), Entry(RecordStatements.quarantine), Entry(RecordStatements.forget),
+        Entry(KnownAccessStatements.write),
         Entry(RecordStatements.messagesKept), Entry(TokenLookup.subject), Entry(TokenLookup.token),
         Entry(KnownTokens.statement),
         Entry(RecordStatements.notify), Entry(RecordStatements.wait), Entry(OperationalMessage.keys),

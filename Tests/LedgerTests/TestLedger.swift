@@ -189,6 +189,16 @@ final class TestLedger: Sendable {
     /// What `IndexMigration` does once no daemon of a version before lives.
     func switchToFormFour() throws { try psql(FormSwitch.statement) }
 
+    /// What the rows of `entitlements` would say if each webhook wrote them (`KnownAccess`).
+    static let access = """
+        (SELECT n.holder, n.purchase, n.active,
+                coalesce((q.access -> 'of' -> n.holder ->> 1)::bigint, n.as_of_ms) AS as_of_ms,
+                coalesce((q.access -> 'of' -> n.holder ->> 2)::bigint, n.event) AS event,
+                coalesce((q.access -> 'of' -> n.holder ->> 3)::bigint,
+                    (extract(epoch FROM n.changed_at) * 1000)::bigint) AS changed_ms
+         FROM entitlements n JOIN purchases q ON q.id = n.purchase)
+        """
+
     /// Asks psql, which is not ours: rows by lines, columns by `|`.
     @discardableResult
     func psql(_ sql: String) throws -> String { try cluster.psql(sql, database: database) }

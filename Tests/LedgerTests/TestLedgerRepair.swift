@@ -33,7 +33,7 @@ extension TestLedger {
     /// State, kind and access of every purchase, and the transfers announced.
     func picture() throws -> String {
         try psql("SELECT id, kind, convert_from(state, 'UTF8') FROM purchases ORDER BY id")
-            + psql("SELECT purchase, holder, active, as_of_ms FROM entitlements ORDER BY purchase, holder")
+            + psql("SELECT purchase, holder, active, as_of_ms FROM \(Self.access) AS a ORDER BY purchase, holder")
             + psql("SELECT id FROM transfers ORDER BY id")
     }
 
@@ -50,7 +50,7 @@ extension TestLedger {
                 return "\(parts[0]) " + String(decoding: state.bytes(.one), as: UTF8.self)
             }
         return try states.joined()
-            + psql("SELECT purchase, holder, active, as_of_ms FROM entitlements ORDER BY purchase, holder")
+            + psql("SELECT purchase, holder, active, as_of_ms FROM \(Self.access) AS a ORDER BY purchase, holder")
             + psql("SELECT id FROM transfers ORDER BY id")
     }
 

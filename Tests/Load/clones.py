@@ -3,7 +3,8 @@ real event, and SQL clones the rows that this left, in every table that has some
 
 What differs from clone to clone is found by value, in whichever column it is: the purchase's name and the event's id in
 the webhook, numbers of sequences, keys. A clone's purchase has the hash that the daemon computes for it, and its stored
-state the right checksum, so that a webhook of that purchase finds it. Keys that begin with a time do so in clones, too."""
+state the right checksum, also where it is repeated beside the state, so that a webhook of that purchase finds it. Keys
+that begin with a time do so in clones, too."""
 
 import dataclasses
 import hashlib
@@ -99,6 +100,9 @@ class Template:
                       Part(event, f"'{event[:-12]}' || lpad(to_hex(n), 12, '0')", is_key=True)]
         self.parts += [Part(key, purchase_hash_sql(name) if key == purchase else key_sql(key), is_key=True)
                        for key in sorted(keys - {event})]
+        states = [bytes.fromhex(row["state"].removeprefix("\\x")) for table, row in rows if table == "purchases"]
+        # What is known of access names the state that it belongs to (Sources/Ledger/Record/KnownAccess).
+        self.parts += [Part(checksum(state), sql) for state in states if (sql := self.checksum_sql(state))]
         for sequence in self.sequences:
             numbers = [int(value) for table, row in rows for column, value in row.items()
                        if value and self.types[table][column] == "bigint" and sequence.has(int(value))]
@@ -148,11 +152,16 @@ class Template:
         return f"convert_from({pieces}, 'UTF8')::{kind}" if pieces else None
 
     def differing_bytes(self, value: bytes) -> str | None:
-        lines = value[STATE_LINE_BYTES:]
-        if value[:STATE_LINE_BYTES] == f"2\t{hashlib.sha256(lines).hexdigest()[:16]}\n".encode():
-            pieces = self.pieces(lines)
-            return f"convert_to(E'2\\t' || left(encode(sha256({pieces}), 'hex'), 16) || E'\\n', 'UTF8') || {pieces}"
+        if value[:STATE_LINE_BYTES] == f"2\t{checksum(value)}\n".encode():
+            sql = self.checksum_sql(value)
+            pieces = self.pieces(value[STATE_LINE_BYTES:])
+            return sql and f"convert_to(E'2\\t' || {sql} || E'\\n', 'UTF8') || {pieces}"
         return self.pieces(value)
+
+    def checksum_sql(self, state: bytes) -> str | None:
+        """SQL of a text: the checksum of the clone's state; None where the state is the template's own."""
+        pieces = self.pieces(state[STATE_LINE_BYTES:])
+        return f"left(encode(sha256({pieces}), 'hex'), 16)" if pieces else None
 
     def pieces(self, value: bytes) -> str | None:
         """SQL of a bytea: the value with the clone's parts in place of the template's; None where it has none."""
@@ -163,6 +172,11 @@ class Template:
                     sides = [self.pieces(side) or bytes_sql(side) for side in (before, after)]
                     return f"{sides[0]} || {sql} || {sides[1]}"
         return None
+
+
+def checksum(state: bytes) -> str:
+    """Of the lines of a stored state, as its first line has it."""
+    return hashlib.sha256(state[STATE_LINE_BYTES:]).hexdigest()[:16]
 
 
 def spread_sequences(session: Session) -> list[Sequence]:

@@ -3,13 +3,14 @@ import Vocabulary
 
 /// The person's purchases, and the rows beside them that name the person.
 extension Erasure {
-    /// Finds the purchases whose state or key names the person, by source. It reads every purchase, so no lock is held
-    /// meanwhile; what is recorded after it was read is found by its rows (`EraseStatements.held`).
+    /// Finds the purchases that name the person in their state, their key or what is known of access, by source. It
+    /// reads every purchase, so no lock is held meanwhile; what is recorded after it was read is found by its rows
+    /// (`EraseStatements.held`).
     func findPurchases(in pool: Pool) async throws(DatabaseError) -> [String: Set<Identifier>] {
         let needles = ids.map(\.stateNeedle)
         var (after, found): (Identifier, [String: Set<Identifier>]) = (Identifier(high: 0, low: 0), [:])
         while true {
-            let wanted = (needles, after, EraseScans.pageRows, source, ids.map(\.keyPart.found))
+            let wanted = (needles, after, EraseScans.pageRows, source, ids.map(\.keyPart.found), storageKeys)
             let page = try await pool.withSession { session throws(DatabaseError) in
                 try session.run(EraseScans.purchases, wanted)
             }
@@ -58,11 +59,13 @@ extension Erasure {
         var erased: Set<Identifier> = []
         for start in stride(from: 0, to: purchases.count, by: Int(Self.stepMax)) {
             let step = Array(purchases[start..<min(start + Int(Self.stepMax), purchases.count)])
-            for purchase in try read(step, on: session) where purchase.isAlone || purchase.isNamed {
+            let readings = try read(step, on: session)
+            if !isDry { try session.enqueue(KnownAccessStatements.write, step) }
+            for purchase in readings where purchase.isAlone || purchase.isNamed || purchase.isKnown {
                 erased.insert(purchase.row.id)
                 if purchase.isAlone {
                     try delete(purchase, on: session)
-                } else {
+                } else if purchase.isNamed {
                     try rename(purchase, form, on: session)
                 }
             }
@@ -101,6 +104,8 @@ extension Erasure {
         let key: String
         /// Whether the purchase names the person.
         let isNamed: Bool
+        /// Whether what is known of access does (`KnownAccess`), which an erasure empties.
+        let isKnown: Bool
         /// Whether it is nobody else's.
         let isAlone: Bool
     }
@@ -128,6 +133,7 @@ extension Erasure {
             || !key.utf8.elementsEqual(row.key.utf8)
         return Reading(
             row: row, state: state, company: company, key: key, isNamed: isNamed,
+            isKnown: !KnownAccess.holders(in: row.access).isDisjoint(with: erased),
             isAlone: !company.hasOthers && state.holders.isSubset(of: erased))
     }
 

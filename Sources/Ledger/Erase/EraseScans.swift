@@ -84,12 +84,13 @@ enum EraseScans {
                OR EXISTS (SELECT FROM entitlements e WHERE e.purchase = p.id AND e.holder <> ALL ($2)))
         """)
 
-    /// Searches the state ($1) and the key ($5).
-    static let purchases = Statement<([[UInt8]], Identifier, Int32, String?, [String]), ScannedPurchase>(
+    /// Searches the state ($1), the key ($5) and what is known of access ($6, storage keys).
+    static let purchases = Statement<([[UInt8]], Identifier, Int32, String?, [String], [String]), ScannedPurchase>(
         "erase_scan_purchases",
         """
         SELECT id, source, (EXISTS (SELECT FROM unnest($1) AS w (needle) WHERE position(w.needle IN state) > 0)
-                            OR EXISTS (SELECT FROM unnest($5) AS w (needle) WHERE position(w.needle IN key) > 0))
+                            OR EXISTS (SELECT FROM unnest($5) AS w (needle) WHERE position(w.needle IN key) > 0)
+                            OR coalesce(access -> 'of' ?| $6, false))
                AND ($4 IS NULL OR source = $4)
         FROM purchases WHERE id > $2 ORDER BY id LIMIT $3
         """, row: ScannedPurchase.init)

@@ -100,6 +100,9 @@ extension HolderLookup {
 }
 
 enum HolderEntitlementStatements {
+    private static let asOf = KnownAccessStatements.asOf("e", of: "p")
+    private static let event = KnownAccessStatements.event("e", of: "p")
+
     /// - Parameters:
     ///   - transaction: the newest by the time of purchase; nil, like all up to `status`: none is known.
     ///   - event: row of its cause, which is added later.
@@ -143,12 +146,13 @@ enum HolderEntitlementStatements {
                    t.store_transaction_id, t.store_original_transaction_id, t.purchased_at_ms,
                    t.effective_next_renewal_at_ms, t.offer_type, t.status, h.event
             FROM (
-                SELECT DISTINCT ON (e.purchase) e.purchase, e.holder, e.active, e.as_of_ms, e.event
+                SELECT DISTINCT ON (e.purchase) e.purchase, e.holder, e.active, \(asOf) AS as_of_ms,
+                       \(event) AS event
                 FROM unnest($1, $2, $3) AS w (holder, source, app)
                 JOIN entitlements e ON e.holder = w.holder AND e.purchase > $7
                 JOIN purchases p ON p.id = e.purchase AND p.environment = $4
                 WHERE ($5 IS NULL OR p.source = $5) AND (w.source IS NULL OR p.source = w.source AND p.app = w.app)
-                ORDER BY e.purchase, e.active DESC, e.as_of_ms DESC, e.holder
+                ORDER BY e.purchase, e.active DESC, as_of_ms DESC, e.holder
             ) AS h
             JOIN purchases p ON p.id = h.purchase
             LEFT JOIN LATERAL (
@@ -186,13 +190,14 @@ enum HolderEntitlementStatements {
                        p.product, p.plan, p.subscription_id, t.store_transaction_id, t.store_original_transaction_id,
                        t.purchased_at_ms, t.effective_next_renewal_at_ms, t.offer_type, t.status
                 FROM (
-                    SELECT DISTINCT ON (e.purchase) e.purchase, e.holder, e.active, e.as_of_ms, e.event
+                    SELECT DISTINCT ON (e.purchase) e.purchase, e.holder, e.active, \(asOf) AS as_of_ms,
+                           \(event) AS event
                     FROM unnest($1, $2, $3) AS w (holder, source, app)
                     JOIN entitlements e ON e.holder = w.holder
                     JOIN purchases p ON p.id = e.purchase AND p.environment = $4
                     WHERE ($5 IS NULL OR p.source = $5)
                       AND (w.source IS NULL OR p.source = w.source AND p.app = w.app)
-                    ORDER BY e.purchase, e.active DESC, e.as_of_ms DESC, e.holder
+                    ORDER BY e.purchase, e.active DESC, as_of_ms DESC, e.holder
                 ) AS h
                 JOIN purchases p ON p.id = h.purchase
                 LEFT JOIN LATERAL (

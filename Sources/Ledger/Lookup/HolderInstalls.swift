@@ -93,7 +93,7 @@ enum HolderInstallStatements {
             SELECT environment, as_of_ms
             FROM holder_links WHERE anonymous_user_id = $1 AND source = $2 AND app = $3
             UNION ALL
-            (SELECT p.environment, (extract(epoch FROM e.changed_at) * 1000)::bigint
+            (SELECT p.environment, \(KnownAccessStatements.changedAt("e", of: "p"))
              FROM entitlements e JOIN purchases p ON p.id = e.purchase
              WHERE e.holder = $4 AND p.source = $2 AND p.app = $3 LIMIT 1000)
             UNION ALL
@@ -162,9 +162,9 @@ enum HolderInstallStatements {
         SELECT e.holder,
                e.active AND coalesce(t.effective_next_renewal_at_ms
                    > (extract(epoch FROM now()) * 1000)::bigint, true),
-               e.as_of_ms, t.store_transaction_id, t.purchased_at_ms, t.effective_next_renewal_at_ms, t.offer_type,
-               t.status
-        FROM entitlements e
+               \(KnownAccessStatements.asOf("e", of: "p")), t.store_transaction_id, t.purchased_at_ms,
+               t.effective_next_renewal_at_ms, t.offer_type, t.status
+        FROM entitlements e LEFT JOIN purchases p ON p.id = e.purchase
         LEFT JOIN LATERAL (
             SELECT * FROM transactions WHERE purchase = e.purchase
             ORDER BY coalesce(purchased_at_ms, as_of_ms) DESC, as_of_ms DESC, store_transaction_id DESC LIMIT 1

@@ -234,11 +234,11 @@ enum TraceStatements {
     static let holdings = Statement<([Int64], Int32), Trace.Holding>(
         "trace_holdings",
         """
-        SELECT p.key, h.holder, h.active, h.as_of_ms
+        SELECT p.key, h.holder, h.active, \(KnownAccessStatements.asOf("h", of: "p")) AS as_of_ms
         FROM (SELECT purchase FROM events WHERE id = ANY ($1)
               UNION SELECT t.purchase FROM messages m JOIN transfers t ON t.id = m.transfer WHERE m.event = ANY ($1)) AS of
         JOIN purchases p ON p.id = of.purchase JOIN entitlements h ON h.purchase = p.id
-        ORDER BY p.key, h.as_of_ms, h.holder LIMIT $2
+        ORDER BY p.key, as_of_ms, h.holder LIMIT $2
         """, row: Trace.Holding.init)
 }
 

@@ -42,6 +42,8 @@ extension BatchPlan {
         var asOf: Timestamp
         var state: PurchaseState
         var isNew: Bool
+        /// As stored, before this batch.
+        var known = KnownAccess()
     }
 
     /// A purchase that a change of its holder would have moved, had it come in time.

@@ -23,14 +23,17 @@ struct BatchWrite {
     ) throws(DatabaseError) -> [Identifier: Caused] {
         let planned = try fanOut(on: session, into: &committed)
         let ids = try queueReads.rowIDs(messages: plan.messages.count, deliveries: planned.count, on: session)
-        try writePurchases(on: session)
+        let entitlements = EntitlementWrite(plan, in: recorder.ledgerForm, at: createdAt)
+        // What is stored belongs to the states that are written below.
+        if !entitlements.outdated.isEmpty { try session.enqueue(KnownAccessStatements.write, entitlements.outdated) }
+        try writePurchases(knowing: entitlements.known, on: session)
         if !plan.isCauseStored {
             let events = plan.events.map { RecordTables.EventRow($0, isStray: plan.isStray($0)) }
             try write(events, to: RecordTables.events, on: session)
             try writeTokens(on: session)
         }
         try writeTransactions(on: session)
-        try writeEntitlements(on: session)
+        try write(entitlements: entitlements.rows, on: session)
         if !plan.transfers.isEmpty { try session.enqueue(RecordTables.transfers.insert, plan.transfers) }
         try writeLinks(on: session)
         try writeChanges(on: session)
@@ -169,11 +172,13 @@ struct BatchWrite {
         }
     }
 
-    private func writePurchases(on session: borrowing Session) throws(DatabaseError) {
+    private func writePurchases(
+        knowing access: [Identifier: KnownAccess], on session: borrowing Session
+    ) throws(DatabaseError) {
         var (known, new) = ([RecordTables.PurchaseRow](), [RecordTables.PurchaseRow]())
         for id in plan.touched.sorted() {
             guard let purchase = plan.purchases[id] else { continue }
-            let row = purchase.written(as: id, in: recorder.ledgerForm)
+            let row = purchase.written(as: id, knowing: access[id], in: recorder.ledgerForm)
             if purchase.isNew { new.append(row) } else { known.append(row) }
         }
         if !known.isEmpty { try session.enqueue(RecordTables.updatePurchases, known) }
@@ -190,8 +195,10 @@ struct BatchWrite {
         }
     }
 
-    private func writeEntitlements(on session: borrowing Session) throws(DatabaseError) {
-        try upsert(Array(plan.entitlements.values), into: RecordTables.entitlements, of: \.purchase, on: session) {
+    private func write(
+        entitlements rows: [BatchPlan.EntitlementRow], on session: borrowing Session
+    ) throws(DatabaseError) {
+        try upsert(rows, into: RecordTables.entitlements, of: \.purchase, on: session) {
             ($0.holder, $0.purchase) < ($1.holder, $1.purchase)
         }
     }

@@ -57,5 +57,6 @@ extension BatchPlan.PurchaseRow {
         asOf = Timestamp(milliseconds: row.asOf)
         state = try PurchaseState(bytes: row.state)
         isNew = false
+        known = KnownAccess(row.access, of: row.state)
     }
 }

@@ -88,7 +88,8 @@ enum RecordStatements {
     static let lockPurchases = Statement<[Identifier], RecordTables.PurchaseRow>(
         "record_lock_purchases",
         """
-        SELECT id, hash, source, app, environment, store, key, kind, product, plan, subscription_id, as_of_ms, state
+        SELECT id, hash, source, app, environment, store, key, kind, product, plan, subscription_id, as_of_ms, state,
+               access
         FROM purchases WHERE id = ANY ($1) ORDER BY id FOR UPDATE
         """, row: RecordTables.PurchaseRow.init)
 
@@ -96,7 +97,8 @@ enum RecordStatements {
     static let lockNamedPurchases = Statement<([Identifier], [Identifier]), RecordTables.PurchaseRow>(
         "record_lock_named_purchases",
         """
-        SELECT id, hash, source, app, environment, store, key, kind, product, plan, subscription_id, as_of_ms, state
+        SELECT id, hash, source, app, environment, store, key, kind, product, plan, subscription_id, as_of_ms, state,
+               access
         FROM purchases WHERE id = ANY (ARRAY (SELECT p.id FROM \(named)) || $2) ORDER BY id FOR UPDATE
         """, row: RecordTables.PurchaseRow.init)
 

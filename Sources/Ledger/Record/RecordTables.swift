@@ -25,6 +25,7 @@ enum RecordTables {
     private static let purchaseValues: [Column<PurchaseRow>] = [
         Column("kind", \.kind), Column("product", \.product), Column("plan", \.plan),
         Column("subscription_id", \.subscriptionID), Column("as_of_ms", \.asOf), Column("state", \.state),
+        Column("access", \.access),
     ]
 
     /// Inserts purchases that are new. Fewer rows than requested mean that another batch created one first.
@@ -36,7 +37,7 @@ enum RecordTables {
         """
         UPDATE purchases p
         SET kind = new.kind, product = new.product, plan = new.plan, subscription_id = new.subscription_id,
-            as_of_ms = new.as_of_ms, state = new.state
+            as_of_ms = new.as_of_ms, state = new.state, access = new.access
         FROM
         """, new: [Column("id", \.id)] + purchaseValues, "WHERE p.id = new.id")
 
@@ -161,6 +162,8 @@ extension RecordTables {
         /// Milliseconds since 1970.
         let asOf: Int64
         let state: [UInt8]
+        /// `KnownAccess`.
+        let access: JSONColumn?
 
         var scope: Scope { Scope(source: source, app: app, environment: environment) }
         var purchaseKind: Purchase.Kind { Purchase.Kind(rawValue: kind) ?? .subscription }
@@ -202,12 +205,14 @@ extension RecordTables.EventRow {
 }
 
 extension BatchPlan.PurchaseRow {
-    func written(as id: Identifier, in form: LedgerForm) -> RecordTables.PurchaseRow {
-        RecordTables.PurchaseRow(
+    func written(as id: Identifier, knowing access: KnownAccess?, in form: LedgerForm) -> RecordTables.PurchaseRow {
+        let bytes = state.bytes(form)
+        return RecordTables.PurchaseRow(
             id: id, hash: hash == id ? nil : hash, source: scope.source, app: scope.app,
             environment: scope.environment,
             store: purchase.store,
             key: purchase.key, kind: purchase.kind.rawValue, product: purchase.product, plan: purchase.plan,
-            subscriptionID: purchase.subscriptionID, asOf: asOf.milliseconds, state: state.bytes(form))
+            subscriptionID: purchase.subscriptionID, asOf: asOf.milliseconds, state: bytes,
+            access: access?.column(of: bytes))
     }
 }

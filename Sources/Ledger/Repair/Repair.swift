@@ -114,6 +114,7 @@ package struct Repair: Sendable {
         _ decision: RepairDecision, of purchase: Identifier, on session: borrowing Session
     ) throws(DatabaseError) {
         let form = try LedgerForm.readByAll(on: session)
+        _ = try session.execute(KnownAccessStatements.write, [purchase])
         _ = try session.execute(
             RepairStatements.write, (purchase, decision.state.bytes(form), decision.kind.rawValue))
         let rows = decision.entitlements

@@ -139,6 +139,8 @@ enum RepairStatements {
     private static let before = EventsOfHolder.rows(
         "'user:' || i.identity", where: "source = $2 AND app = $3 AND environment = $4 AND id < i.event", limit: "1")
 
+    private static let eventOfAccess = KnownAccessStatements.event("e", of: "p")
+
     /// Each first identify of installs.
     static let firstIdentifies = Statement<([String], String, String, String), FirstIdentify>(
         "repair_first_identifies",
@@ -146,7 +148,7 @@ enum RepairStatements {
         SELECT i.event, i.identity, i.install,
                EXISTS (\(before))
                    OR EXISTS (SELECT FROM entitlements e JOIN purchases p ON p.id = e.purchase
-                              WHERE e.holder = 'user:' || i.identity AND e.event < i.event AND p.source = $2
+                              WHERE e.holder = 'user:' || i.identity AND \(eventOfAccess) < i.event AND p.source = $2
                                 AND p.app = $3 AND p.environment = $4)
         FROM install_identities i
         WHERE i.install = ANY ($1) AND i.source = $2 AND i.app = $3 AND i.environment = $4
@@ -164,8 +166,11 @@ enum RepairStatements {
         """, row: LinkRow.init)
 
     static let entitlements = Statement<Identifier, EntitlementRow>(
-        "repair_entitlements", "SELECT holder, active, as_of_ms, event FROM entitlements WHERE purchase = $1",
-        row: EntitlementRow.init)
+        "repair_entitlements",
+        """
+        SELECT e.holder, e.active, \(KnownAccessStatements.asOf("e", of: "p")), \(eventOfAccess)
+        FROM entitlements e LEFT JOIN purchases p ON p.id = e.purchase WHERE e.purchase = $1
+        """, row: EntitlementRow.init)
 
     static let transfers = Statement<Identifier, TransferRow>(
         "repair_transfers",

@@ -17,6 +17,27 @@ extension Identifier: PostgresScalar {
     }
 }
 
+/// `jsonb`. In binary it is text behind the number of its version, 1 (PostgreSQL's jsonb_send).
+struct JSONColumn: PostgresScalar, Hashable {
+    static var oid: UInt32 { 3802 }
+    static var arrayOID: UInt32 { 3807 }
+    private static let version: UInt8 = 1
+
+    let text: [UInt8]
+
+    init(text: [UInt8]) { self.text = text }
+
+    func encode(into writer: inout ValueWriter) {
+        writer.append(Self.version)
+        writer.append(text)
+    }
+
+    init(binary bytes: UnsafeRawBufferPointer) throws(DecodingFailure) {
+        guard bytes.first == Self.version else { throw DecodingFailure(.malformed) }
+        text = Array(bytes.dropFirst())
+    }
+}
+
 /// `bigint`: milliseconds since 1970.
 extension Timestamp: PostgresScalar {
     package static var oid: UInt32 { Int64.oid }

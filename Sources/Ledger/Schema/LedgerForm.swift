@@ -22,15 +22,22 @@ package enum LedgerForm: Int32, Comparable, Sendable {
     /// Events and messages lie in periods (`PeriodSwitch`). No row looks different, but versions before name a unique
     /// index over messages that is gone then.
     case five = 5
+    /// An entitlement row is written where its `active` changes; the rest is stored with the purchase (`KnownAccess`).
+    /// A version before would say that access is as old as the row, and name the event of that time; so does an older
+    /// daemon that registers again, until the purchase's next webhook. It needs no switch of its own, but those before.
+    case six = 6
 
-    package static let current = LedgerForm.five
+    package static let current = LedgerForm.six
 
     package static func < (left: LedgerForm, right: LedgerForm) -> Bool { left.rawValue < right.rawValue }
 
     /// The form to write in: the newest that every living daemon reads.
     package static func readByAll(on session: borrowing Session) throws(DatabaseError) -> LedgerForm {
-        if let form = LedgerForm(rawValue: try session.run(switched, ()).first ?? 0) { return form }
-        return min(try oldest(on: session), .three)
+        guard let switched = LedgerForm(rawValue: try session.run(switched, ()).first ?? 0) else {
+            return min(try oldest(on: session), .three)
+        }
+        if switched < .five { return switched }
+        return max(switched, try oldest(on: session))
     }
 
     /// The oldest of the newest forms that the living daemons read.

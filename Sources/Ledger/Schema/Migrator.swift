@@ -41,6 +41,8 @@ struct Migration: Sendable {
         Migration(
             version: 13, name: "kept_links",
             sql: String(decoding: PackageResources.M0013_kept_links_sql, as: UTF8.self)),
+        Migration(
+            version: 14, name: "access", sql: String(decoding: PackageResources.M0014_access_sql, as: UTF8.self)),
     ]
 }
 
