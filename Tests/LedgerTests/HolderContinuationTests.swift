@@ -62,19 +62,21 @@ struct HolderContinuationTests {
             try await Self.begin(daemon)
             let row = try ledger.psql("SELECT min(id) FROM holder_changes")
             try ledger.psql("UPDATE holder_changes SET \(damage) WHERE id = \(row)")
+            let text = "row \(row) of holder_changes cannot be read"
+            var announced: [String] { daemon.log.warnings.filter { $0.hasPrefix(text) } }
             let recorder = daemon.recorder(RecordQueue())
             await Self.finish(recorder)
+            #expect(announced.count == 1)
             // Of others, and of the holder that it is about.
             #expect(await daemon.record([Self.gain(.user("e"), "e0")]) == [.stored])
             #expect(await daemon.record([Self.gain(Self.a, "a9", at: 50)]) == [.stored])
             #expect(try ledger.psql("SELECT count(*) FROM quarantine") == "0")
             #expect(try ledger.psql(Self.active) == "user:a:4 user:b:2 user:d:5 user:e:1")
+            // Each batch was recorded by a recorder of its own, which announced it, too.
+            let before = announced
+            #expect(before.count >= 3)
             await Self.finish(recorder)
-            // Once by each of three recorders: the continuation's, and one for each batch.
-            let announced = daemon.log.warnings
-            #expect(
-                announced.count == 3
-                    && announced.allSatisfy { $0.hasPrefix("row \(row) of holder_changes cannot be read") })
+            #expect(announced == before)
             // Mended as the warning says.
             try ledger.psql(
                 """
@@ -83,7 +85,7 @@ struct HolderContinuationTests {
                 """)
             await Self.finish(daemon.recorder(RecordQueue()))
             #expect(try ledger.psql(Self.active) == "user:b:6 user:d:5 user:e:1")
-            #expect(daemon.log.warnings == announced)
+            #expect(announced == before)
         }
     }
 

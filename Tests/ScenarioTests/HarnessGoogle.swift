@@ -93,7 +93,9 @@ final class Google: Sendable {
             "type": "service_account", "private_key_id": "k", "client_email": "play@p.iam.gserviceaccount.com",
             "private_key": try Self.key.get().pemRepresentation, "token_uri": url + "/token",
         ]
-        return String(decoding: try JSONSerialization.data(withJSONObject: document), as: UTF8.self)
+        // In another order it would be a changed file.
+        let text = try JSONSerialization.data(withJSONObject: document, options: .sortedKeys)
+        return String(decoding: text, as: UTF8.self)
     }
 
     // MARK: Pushes
