@@ -51,7 +51,8 @@ extension OpenListeners.Handlers {
             queue: queue, bodyBytesMax: bodyBytesMax, now: ThisProcess.now, observe: observe)
         api = API(
             tokens: configuration.apiTokens, sources: configuration.sources,
-            subscriptionGroups: configuration.subscriptionGroups, lookup: HolderLookup(pool: pool), queue: queue,
+            subscriptionGroups: configuration.subscriptionGroups,
+            lookup: HolderLookup(pool: pool, leeways: Leeways(configuration.sources)), queue: queue,
             bodyBytesMax: bodyBytesMax,
             lookupsMax: APILimits.lookups(ofConnections: configuration.database.poolConnections),
             now: { clock.now }, observe: observe)

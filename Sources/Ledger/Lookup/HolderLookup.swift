@@ -65,8 +65,12 @@ package struct HolderLookup: Sendable {
     package static let entriesMax = 1_000
 
     private let pool: Pool
+    let leeways: Leeways
 
-    package init(pool: Pool) { self.pool = pool }
+    package init(pool: Pool, leeways: Leeways = .off) {
+        self.pool = pool
+        self.leeways = leeways
+    }
 
     func read<Value: Sendable>(
         _ body: @Sendable (borrowing Session) throws(DatabaseError) -> Value
