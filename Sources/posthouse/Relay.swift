@@ -125,9 +125,10 @@ final class Relay: Sendable {
         recordingHealth = recorder.health
 
         let reading = FiguresReading(pool: pool)
+        let overdue = OverdueReading(pool: pool)
         let makeHandlers = { @Sendable [pool, recordQueue] configuration in
             OpenListeners.Handlers(
-                configuration, pool: pool, reading: reading, queue: recordQueue, recorder: recorder,
+                configuration, pool: pool, reading: reading, overdue: overdue, queue: recordQueue, recorder: recorder,
                 stores: stores, disk: disk, registration: registration, clock: clock, observatory: observatory)
         }
         openListeners = try await OpenListeners.open(

@@ -18,7 +18,9 @@ extension Upkeep {
     /// - Throws: the first failure, once everything was tried.
     package func prune() async throws {
         var failure: (any Error)?
-        for step in [dropDays, pruneErased, dropPeriods, pruneEvents, pruneBreakers, pruneChanges] {
+        for step in [
+            dropDays, pruneErased, dropPeriods, pruneEvents, pruneBreakers, pruneChanges, addMissingEnds, pruneEnds,
+        ] {
             do { try await step() } catch { failure = failure ?? error }
         }
         if let failure { throw failure }
