@@ -105,6 +105,24 @@ struct AccessEndTests {
         }
     }
 
+    @Test("Before the upgrade it is counted whom it answers differently; after it nothing is")
+    func upgrade() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
+            try Self.fill(ledger)
+            #expect(try await EndsUpgrade.changes(leeways: Self.leeways, in: daemon.pool).isEmpty)
+            try ledger.psql("DELETE FROM schema_migrations WHERE version > 12")
+            // Of apps and stores: -3, -23 and -25 h by a leeway of 2 h; all of the past without one; one by that of 24 h.
+            #expect(
+                try await EndsUpgrade.changes(leeways: Self.leeways, in: daemon.pool) == [
+                    EndsUpgrade.Change(source: "gone", environment: "PRODUCTION", holders: 1),
+                    EndsUpgrade.Change(source: "none", environment: "PRODUCTION", holders: 4),
+                    EndsUpgrade.Change(source: "short", environment: "PRODUCTION", holders: 3),
+                ])
+            #expect(try await EndsUpgrade.changes(leeways: .off, in: daemon.pool).isEmpty)
+        }
+    }
+
     /// The oracle is the state without the webhook that comes late.
     @Test("A late renewal makes access whole again; a late word about an older transaction ends nothing")
     func late() async throws {

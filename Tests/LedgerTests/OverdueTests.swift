@@ -38,7 +38,8 @@ struct OverdueTests {
                 .paying(user, from: at(-90), until: at(5), transaction: "c", purchase: "running"),
                 .paying(user, from: at(-90), until: nil, transaction: "d", purchase: "endless"),
                 .paying(user, from: at(-90), until: at(-40), transaction: "e", purchase: "off", source: "moving"),
-                .paying(user, from: at(-90), until: at(-30), transaction: "f", purchase: "test", environment: "SANDBOX"),
+                .paying(
+                    user, from: at(-90), until: at(-30), transaction: "f", purchase: "test", environment: "SANDBOX"),
                 .paying(user, from: at(-90), until: at(-50), transaction: "g", purchase: "renewed"),
                 .paying(user, from: at(-50), until: at(50), transaction: "h", purchase: "renewed"),
                 .paying(user, from: at(-90), until: at(-50), transaction: "i", purchase: "ended"),
