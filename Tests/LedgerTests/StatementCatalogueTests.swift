@@ -66,6 +66,7 @@ struct StatementCatalogueTests {
             Entry(EndStatements.prune), Entry(EndStatements.isOfOneVersion), Entry(EndStatements.missing),
             Entry(EndStatements.purchases), Entry(EndStatements.advance), Entry(EndStatements.complete),
             Entry(OverdueStatements.page), Entry(OverdueStatements.figures), Entry(EndsUpgrade.statement),
+            Entry(LapseStatements.created), Entry(LapseStatements.current), Entry(LapseStatements.note),
             Entry(PeriodTables.isPartitioned), Entry(PeriodTables.standing), Entry(PeriodTables.positions),
             Entry(PeriodTables.begin), Entry(PeriodTables.end), Entry(PeriodTables.moveSequences),
             Entry(PeriodTables.partitions), Entry(PeriodTables.needed), Entry(PeriodTables.isUnfinished),

@@ -111,7 +111,8 @@ package struct Trace: Sendable {
             let byEvent = Dictionary(grouping: messages, by: \.event)
             for index in webhooks.indices {
                 webhooks[index].messages = byEvent[webhooks[index].row] ?? []
-                guard let open = opening[webhooks[index].source],
+                // Posthouse's own messages are in clear.
+                guard let open = opening[webhooks[index].source], !webhooks[index].name.hasPrefix("posthouse."),
                     // One at a time, because a body can be large.
                     let (body, answer) = try session.run(TraceStatements.body, webhooks[index].row).first
                 else { continue }

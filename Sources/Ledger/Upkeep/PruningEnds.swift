@@ -21,7 +21,8 @@ extension Upkeep {
                     if due.isEmpty { return due }
                     // A webhook that gives the purchase back states its end under this lock, too.
                     _ = try session.run(EndStatements.lock, Set(due.map(\.purchase)).sorted())
-                    _ = try session.execute(EndStatements.prune, (due.map(\.until), due.map(\.purchase)))
+                    _ = try session.execute(
+                        EndStatements.prune, (due.map(\.until), due.map(\.purchase), EndStatements.manualKept))
                     return due
                 }
             }
@@ -67,16 +68,19 @@ enum EndStatements {
     static let lock = Statement<[Identifier], Identifier>(
         "ends_lock", "SELECT id FROM purchases WHERE id = ANY ($1) ORDER BY id FOR UPDATE")
 
-    /// Deletes those of the ends of locked purchases that are not current, and those that no webhook will say anything
-    /// of.
-    static let prune = Statement<([Int64], [Identifier]), ()>(
+    /// How long the end of what the app's backend granted is kept, of which no webhook will say anything: long enough to
+    /// announce it (`Lapses`). Milliseconds.
+    static let manualKept: Int64 = 86_400_000
+
+    /// Deletes those of the ends of locked purchases that are not current. `$3` is `manualKept`.
+    static let prune = Statement<([Int64], [Identifier], Int64), ()>(
         "ends_prune",
         """
         DELETE FROM purchase_ends e USING unnest($1, $2) AS w (until_ms, purchase)
         WHERE e.until_ms = w.until_ms AND e.purchase = w.purchase AND NOT EXISTS (
             SELECT FROM (SELECT store FROM purchases WHERE id = w.purchase) AS p
             \(AccessEnd.newestTransaction(of: "w.purchase"))
-            WHERE p.store <> 'MANUAL' AND \(PurchaseEnds.isCurrent))
+            WHERE (p.store <> 'MANUAL' OR e.until_ms > \(AccessEnd.now) - $3) AND \(PurchaseEnds.isCurrent))
         """)
 
     static let isOfOneVersion = Statement<(), Bool>(
