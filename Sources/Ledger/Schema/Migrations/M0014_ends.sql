@@ -11,7 +11,7 @@ CREATE TABLE purchase_ends (
 -- done.
 CREATE TABLE purchase_ends_missing (through uuid NOT NULL);
 INSERT INTO purchase_ends_missing
-SELECT '00000000-0000-0000-0000-000000000000' WHERE EXISTS (SELECT FROM purchases);
+SELECT '00000000-0000-0000-0000-000000000000'::uuid WHERE EXISTS (SELECT FROM purchases);
 
 -- The end whose lapse was announced last; null: none was.
 ALTER TABLE purchases ADD COLUMN lapsed_ms bigint;
