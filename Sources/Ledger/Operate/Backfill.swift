@@ -179,8 +179,8 @@ enum BackfillStatements {
         FROM chosen m ORDER BY m.id
         """, row: Candidate.init)
 
-    /// Envelopes without what `where` cannot name, which may be long: up to `decoded`, or else to `original`, with which
-    /// an envelope ends. In a text quotes are escaped, so the first `,"decoded":` is the key.
+    /// Envelopes without what `where` cannot name, which may be long: up to `decoded`, or else to `original`, with
+    /// which an envelope ends. In a text quotes are escaped, so the first `,"decoded":` is the key.
     static let envelopes = Statement<([Int64], Int64, Int64), (Int64, [UInt8])>(
         "backfill_envelopes",
         """

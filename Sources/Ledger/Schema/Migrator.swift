@@ -41,6 +41,7 @@ struct Migration: Sendable {
         Migration(
             version: 13, name: "kept_links",
             sql: String(decoding: PackageResources.M0013_kept_links_sql, as: UTF8.self)),
+        Migration(version: 14, name: "ends", sql: String(decoding: PackageResources.M0014_ends_sql, as: UTF8.self)),
     ]
 }
 
