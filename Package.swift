@@ -99,6 +99,7 @@ let package = Package(
                 .embedInCode("Schema/Migrations/M0012_answers.sql"),
                 .embedInCode("Schema/Migrations/M0013_kept_links.sql"),
                 .embedInCode("Schema/Migrations/M0014_access.sql"),
+                .embedInCode("Schema/Migrations/M0015_ends.sql"),
             ],
             swiftSettings: sharedSettings),
         .target(

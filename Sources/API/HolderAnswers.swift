@@ -85,6 +85,8 @@ extension JSONWriter {
         member("product", held.purchase.product)
         member("plan", held.purchase.plan)
         member("active", held.isActive)
+        member("until", held.until)
+        member("overdue", held.isOverdue)
         member("source", held.scope.source)
         member("environment", held.scope.environment)
         member("holder", held.holder)

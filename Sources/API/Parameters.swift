@@ -130,19 +130,3 @@ struct Parameters {
         }
     }
 }
-
-/// The text form of a cursor: 48 lower-case hex digits, opaque to clients.
-extension LookupCursor {
-    var written: String {
-        Identifier.hex(
-            of: withUnsafeBytes(of: number.bigEndian) { Array($0) } + identifier.bytes)
-    }
-
-    init?(written text: String) {
-        let digits = text.utf8
-        guard digits.count == 48, digits.allSatisfy({ (0x30...0x39).contains($0) || (0x61...0x66).contains($0) }),
-            let number = UInt64(text.prefix(16), radix: 16), let identifier = Identifier(hex: text.dropFirst(16))
-        else { return nil }
-        self.init(number: Int64(bitPattern: number), identifier: identifier)
-    }
-}

@@ -4,9 +4,6 @@ internal import Vocabulary
 
 /// An entitlement as version 3 shows it.
 struct Version3Entitlement {
-    /// The store of grants made by hand.
-    static let manualStore = "MANUAL"
-
     /// The product of an entitlement; nil for grants made by hand.
     struct Product {
         let id: String
@@ -16,6 +13,8 @@ struct Version3Entitlement {
 
     let id: String
     let isActive: Bool
+    /// Its end has passed, and no webhook has said what became of it.
+    let isOverdue: Bool
     let started: Timestamp?
     /// nil: no known end.
     let expires: Timestamp?
@@ -27,11 +26,12 @@ struct Version3Entitlement {
 extension Version3Entitlement {
     init(_ held: HeldPurchase) {
         let transaction = held.newestTransaction
-        let isManual = held.purchase.store == Self.manualStore
+        let isManual = held.purchase.store == Purchase.manualStore
         id = held.purchase.product ?? held.purchase.key
         isActive = held.isActive
+        isOverdue = held.isOverdue
         started = isManual ? transaction?.purchasedAt : held.startedAt ?? held.asOf
-        expires = transaction?.effectiveNextRenewalAt
+        expires = held.until
         source = Self.source(ofStore: held.purchase.store)
         product = isManual ? nil : Product(held)
     }
@@ -41,9 +41,10 @@ extension Version3Entitlement {
         let transaction = holdings.first?.transaction
         self.id = id
         isActive = holdings.contains(where: \.isActive)
+        isOverdue = false
         started = transaction?.purchasedAt
         expires = transaction?.effectiveNextRenewalAt
-        source = Self.source(ofStore: Self.manualStore)
+        source = Self.source(ofStore: Purchase.manualStore)
         product = nil
     }
 
@@ -52,7 +53,7 @@ extension Version3Entitlement {
         case "APPLE_APP_STORE": "appstore"
         case "GOOGLE_PLAY_STORE": "playstore"
         case "STRIPE": "stripe"
-        case manualStore: "manual"
+        case Purchase.manualStore: "manual"
         default: "unknown"
         }
     }
@@ -89,6 +90,8 @@ extension JSONWriter {
         member("active", entitlement.isActive)
         member("started", entitlement.started?.wholeSeconds)
         member("expires", entitlement.expires?.wholeSeconds)
+        member("until", entitlement.expires?.wholeSeconds)
+        member("overdue", entitlement.isOverdue)
         member("source", entitlement.source)
         member("product", object: entitlement.product) { product, json in
             json.member("product_id", product.id)

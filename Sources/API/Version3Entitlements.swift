@@ -93,7 +93,7 @@ struct Grant {
     var purchase: Purchase {
         Purchase(
             key: "manual:\(install.utf8.count):\(install):\(entitlement)", kind: .oneTime,
-            store: Version3Entitlement.manualStore, product: entitlement, plan: nil, subscriptionID: nil)
+            store: Purchase.manualStore, product: entitlement, plan: nil, subscriptionID: nil)
     }
 
     func granting(

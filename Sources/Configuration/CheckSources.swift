@@ -28,12 +28,13 @@ extension Check {
         let environment = identifier("environment", of: view)
         if let environment { environmentIsKnown(environment) }
         let freshness = freshness(of: view, kind, authentication)
+        let leeway = leeway(of: view)
         let policy = policy(of: view, kind)
         let settings = kindSettings(of: view, kind)
         guard let name, let kind else { return nil }
         return Source(
             name: name, kind: kind, authentication: authentication, secrets: secrets, app: app?.value,
-            defaultEnvironment: environment?.value, freshness: freshness,
+            defaultEnvironment: environment?.value, freshness: freshness, leeway: leeway,
             ownership: policy.ownership, restore: policy.restore ?? .transfer, merges: policy.merges ?? false,
             renamedEvents: policy.renamedEvents, settings: settings)
     }
@@ -82,6 +83,13 @@ extension Check {
         let hint = near.isEmpty ? "; there are \(kinds.map { "`\($0)`" }.joined(separator: ", "))" : near
         report.error("unknown kind \(Quote.value(text.value))\(hint)", at: text.span)
         return nil
+    }
+
+    /// Reads `leeway`, of any kind of source.
+    private mutating func leeway(of view: TableView) -> Leeway {
+        guard let text = string("leeway", of: view) else { return .usual }
+        if text.value == "off" { return .off }
+        return duration(text, "leeway", view, in: ConfigurationLimits.leeway).map { Leeway($0) } ?? .usual
     }
 
     mutating func identifier(_ key: String, of view: TableView) -> Located<String>? {

@@ -54,6 +54,7 @@ package enum ConfigurationLimits {
     /// The answer must be on its way before the source stops reading.
     static let confirmTimeout: ClosedRange<Duration> = .milliseconds(100)...Limits.confirmTimeoutMax
     static let freshness: ClosedRange<Duration> = .seconds(1)...(.seconds(365 * 86_400))
+    static let leeway: ClosedRange<Duration> = .zero...(.seconds(365 * 86_400))
     static let detailPerSecond = 0...100_000
     /// Attempts are dropped by the day.
     static let attemptsKept: ClosedRange<Duration> = .seconds(86_400)...(.seconds(36_500 * 86_400))

@@ -95,6 +95,7 @@ enum Schema {
                 #"a table from names that are sent to the platform's own such as { "my_trial" = "trial_started" }"#,
                 holdsNames: true),
             Key("freshness", duration("5m") + #" or "off""#),
+            Key("leeway", duration("24h") + #" or "off""#),
             Key("bundle_ids", #"an array of bundle ids such as ["com.example.app"]"#),
             Key("roots", #"an array of SHA-256 fingerprints of certificates such as ["sha256:63343abf…"]"#),
             Key("account_token", #""user" or "anonymous""#),

@@ -28,9 +28,27 @@ package struct Gauges: Sendable {
         }
     }
 
+    /// Purchases of a source in an environment whose end has passed without a word.
+    package struct Overdue: Sendable {
+        package var source: String
+        package var environment: String
+        /// Those that still give access, by the leeway of the source.
+        package var active: Int
+        package var lapsed: Int
+
+        package init(source: String, environment: String, active: Int, lapsed: Int) {
+            self.source = source
+            self.environment = environment
+            self.active = active
+            self.lapsed = lapsed
+        }
+    }
+
     /// The database answers and can commit. While it cannot, `queues` is empty and its gauges are absent, not zero.
     package var databaseIsUp: Bool
     package var queues: [Queue]
+    /// Empty: not known.
+    package var overdue: [Overdue]
     package var recording: Recording
     /// Webhooks on their way into the database.
     package var beingStored: Int
@@ -53,11 +71,12 @@ package struct Gauges: Sendable {
     }
 
     package init(
-        databaseIsUp: Bool, queues: [Queue], recording: Recording = Recording(), beingStored: Int = 0,
-        disk: DiskSpace? = nil
+        databaseIsUp: Bool, queues: [Queue], overdue: [Overdue] = [], recording: Recording = Recording(),
+        beingStored: Int = 0, disk: DiskSpace? = nil
     ) {
         self.databaseIsUp = databaseIsUp
         self.queues = queues
+        self.overdue = overdue
         self.recording = recording
         self.beingStored = beingStored
         self.disk = disk

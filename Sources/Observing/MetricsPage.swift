@@ -19,6 +19,7 @@ struct MetricsPage {
         writeBreakers(to: &out)
         writeService(to: &out)
         writeQueues(to: &out)
+        writeOverdue(to: &out)
         writeDisk(to: &out)
         process.write(to: &out)
         return out.text
@@ -114,6 +115,17 @@ struct MetricsPage {
         out.sample("posthouse_disk_size_bytes", [], disk.sizeBytes)
         out.family("posthouse_disk_available_bytes", .gauge, "What is left of it.")
         out.sample("posthouse_disk_available_bytes", [], disk.availableBytes)
+    }
+
+    private func writeOverdue(to out: inout PrometheusText) {
+        let name = "posthouse_overdue_purchases"
+        out.family(name, .gauge, "Purchases whose stated end has passed without a word; posthouse overdue lists them.")
+        let figures = gauges.overdue.sorted { ($0.source, $0.environment) < ($1.source, $1.environment) }
+        for figures in figures {
+            let labels = [("source", figures.source), ("environment", figures.environment)]
+            out.sample(name, labels + [("access", "active")], figures.active)
+            out.sample(name, labels + [("access", "lapsed")], figures.lapsed)
+        }
     }
 
     private func writeQueues(to out: inout PrometheusText) {

@@ -82,15 +82,23 @@ package struct Integration: Sendable, Hashable {
 
     /// Prefix of the types of Posthouse's own operational messages.
     private static let operationalPrefix = "posthouse."
+    /// Prefix of those that are about somebody's purchase.
+    private static let accessPrefix = "posthouse.access."
 
     /// Whether a message of this type, source and environment goes here, if `admits` lets it through. Operational
     /// messages go only to an integration with a glob that begins with their prefix: the `*` of a receiver of purchases
-    /// does not match them.
+    /// does not match them. Those about a purchase have a prefix of their own, and are of the purchase's source and
+    /// environment.
     package func selects(type: String, source: String, environment: String) -> Bool {
-        if type.hasPrefix(Self.operationalPrefix) {
-            return events.contains { $0.pattern.hasPrefix(Self.operationalPrefix) && $0.matches(type) }
-        }
-        return selectsPurchases(type: type, source: source, environment: environment)
+        let isAboutPurchases = !type.hasPrefix(Self.operationalPrefix) || type.hasPrefix(Self.accessPrefix)
+        if isAboutPurchases, !isOf(source, environment) { return false }
+        return names(type: type)
+    }
+
+    /// Whether its globs select the type, whatever the source and the environment.
+    package func names(type: String) -> Bool {
+        let prefix = [Self.accessPrefix, Self.operationalPrefix].first { type.hasPrefix($0) } ?? ""
+        return events.contains { $0.pattern.hasPrefix(prefix) && $0.matches(type) }
     }
 
     /// Whether `where` lets a message of this type through. It does not concern operational messages, whose fields are
@@ -108,9 +116,8 @@ package struct Integration: Sendable, Hashable {
         HeaderField.isFraming(name) || name == "content-type" || name.hasPrefix("webhook-")
     }
 
-    private func selectsPurchases(type: String, source: String, environment: String) -> Bool {
+    private func isOf(_ source: String, _ environment: String) -> Bool {
         (sources.isEmpty || sources.contains(source)) && (environments.isEmpty || environments.contains(environment))
-            && events.contains { $0.matches(type) }
     }
 }
 

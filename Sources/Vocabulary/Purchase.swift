@@ -22,6 +22,9 @@ package struct Purchase: Hashable, Sendable {
         case oneTime = "one_time"
     }
 
+    /// The store of what the app's backend granted through the API.
+    package static let manualStore = "MANUAL"
+
     /// Unique within scope and store; each source defines its rule in one place.
     package let key: String
     package var kind: Kind

@@ -91,6 +91,8 @@ package struct Source: Sendable, Hashable {
     /// Webhooks whose signed timestamp differs from now by more than this are rejected; nil: no check, because retries
     /// may be old.
     package let freshness: Duration?
+    /// How long access goes on past its stated end while no webhook says what became of the purchase.
+    package let leeway: Leeway
     package let ownership: Ownership
     /// What a restore does if it does not say so itself.
     package let restore: RestoreStrategy
@@ -102,7 +104,7 @@ package struct Source: Sendable, Hashable {
 
     package init(
         name: String, kind: SourceKind, authentication: Authentication, secrets: [Secret], app: String?,
-        defaultEnvironment: String?, freshness: Duration?, ownership: Ownership? = nil,
+        defaultEnvironment: String?, freshness: Duration?, leeway: Leeway = .usual, ownership: Ownership? = nil,
         restore: RestoreStrategy = .transfer, merges: Bool = false, renamedEvents: [String: String] = [:],
         settings: KindSettings = .none
     ) {
@@ -113,6 +115,7 @@ package struct Source: Sendable, Hashable {
         self.app = app
         self.environment = defaultEnvironment
         self.freshness = freshness
+        self.leeway = leeway
         self.ownership = ownership ?? kind.traits.ownerships.first ?? .exclusive
         self.restore = restore
         self.merges = merges

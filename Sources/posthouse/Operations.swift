@@ -9,6 +9,7 @@ import Vocabulary
 struct Operations: Sendable {
     let pool: Pool
     let reading: FiguresReading
+    let overdue: OverdueReading
     let registration: Registration
     let observatory: Observatory
     let recording: RecordFigures
@@ -17,6 +18,7 @@ struct Operations: Sendable {
     let disk: DiskWatching
     /// Names of the configured integrations.
     let integrations: Set<String>
+    let sources: [String]
 
     func admit(_ head: IncomingHead, showsMetrics: Bool) -> Admission {
         switch head.path {
@@ -48,8 +50,19 @@ struct Operations: Sendable {
         return .text(200, "ready\n")
     }
 
+    /// What is overdue, and 0 for every other configured source: an alert sees only what changes.
+    private func all(_ overdue: [OverdueFigures]) -> [OverdueFigures] {
+        let production = Source.usualEnvironment
+        let known = Set(overdue.filter { $0.environment == production }.map(\.source))
+        return overdue
+            + sources.filter { !known.contains($0) }
+            .map { OverdueFigures(source: $0, environment: production, active: 0, lapsed: 0) }
+    }
+
     private func metrics() async -> HTTPAnswer {
         let figures = await reading.figures
+        var counted: [OverdueFigures] = []
+        if figures != nil, let overdue = await overdue.figures { counted = all(overdue) }
         let recorded = recording.snapshot
         let gauges = Gauges(
             databaseIsUp: figures != nil && registration.mayStart,
@@ -58,10 +71,18 @@ struct Operations: Sendable {
                     integration: $0.integration, waiting: $0.waiting, oldestWaitingSeconds: $0.oldestSeconds,
                     deadLetters: $0.deadLetters, isPaused: $0.isPaused,
                     breakerIsOpen: $0.hasOpenBreaker(among: integrations))
-            }, recording: Gauges.Recording(commits: recorded.commits, batches: recorded.batches),
+            }, overdue: counted.map { Gauges.Overdue($0) },
+            recording: Gauges.Recording(commits: recorded.commits, batches: recorded.batches),
             beingStored: recordQueue.depth, disk: disk.latest)
         return HTTPAnswer(
             status: 200, headers: [("content-type", "text/plain; version=0.0.4; charset=utf-8")],
             body: Array(observatory.metricsPage(gauges: gauges).utf8))
+    }
+}
+
+extension Gauges.Overdue {
+    fileprivate init(_ figures: OverdueFigures) {
+        self.init(
+            source: figures.source, environment: figures.environment, active: figures.active, lapsed: figures.lapsed)
     }
 }

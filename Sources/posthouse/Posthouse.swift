@@ -19,7 +19,8 @@ struct Posthouse: AsyncParsableCommand {
         subcommands: [
             ServeCommand.self, CheckCommand.self, DoctorCommand.self, SecretCommand.self, TestCommand.self,
             MigrateCommand.self, SendCommand.self,
-            ListenCommand.self, StatusCommand.self, EventsCommand.self, TraceCommand.self, DeliveriesCommand.self,
+            ListenCommand.self, StatusCommand.self, EventsCommand.self, TraceCommand.self, OverdueCommand.self,
+            DeliveriesCommand.self,
             PauseCommand.self, ResumeCommand.self, RetryCommand.self, ReplayCommand.self, BackfillCommand.self,
             DiscardCommand.self, QuarantineCommand.self, RepairCommand.self, EraseCommand.self,
         ])

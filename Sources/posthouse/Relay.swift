@@ -125,9 +125,10 @@ final class Relay: Sendable {
         recordingHealth = recorder.health
 
         let reading = FiguresReading(pool: pool)
+        let overdue = OverdueReading(pool: pool)
         let makeHandlers = { @Sendable [pool, recordQueue] configuration in
             OpenListeners.Handlers(
-                configuration, pool: pool, reading: reading, queue: recordQueue, recorder: recorder,
+                configuration, pool: pool, reading: reading, overdue: overdue, queue: recordQueue, recorder: recorder,
                 stores: stores, disk: disk, registration: registration, clock: clock, observatory: observatory)
         }
         openListeners = try await OpenListeners.open(
@@ -142,7 +143,7 @@ final class Relay: Sendable {
         backgroundTasks = [
             Task { [dispatcher] in await dispatcher.run() },
             Task { [dispatcher] in await WakeUps(settings: settings).run { await dispatcher.wakeUp() } },
-            Task { await Self.keepUp(pool, live, observe) },
+            Task { [routes] in await Self.keepUp(pool, live, routes, observe) },
             Task { await disk.run(observe) },
             Task { await SourceReporting(pool: pool, registration: registration, observatory: observatory).run() },
         ]
@@ -175,9 +176,11 @@ final class Relay: Sendable {
         return pool
     }
 
-    /// Makes the coming partitions and prunes every hour. Prunes the memory of duplicates, which reads a whole table,
-    /// once a day.
-    private static func keepUp(_ pool: Pool, _ configuration: LiveConfiguration, _ observe: @escaping Observer) async {
+    /// Makes the coming partitions, announces lapsed access and prunes every hour. Prunes the memory of duplicates, which
+    /// reads a whole table, once a day.
+    private static func keepUp(
+        _ pool: Pool, _ configuration: LiveConfiguration, _ routes: Routes, _ observe: @escaping Observer
+    ) async {
         var hour = 24
         // After a restore the ids may be further than the tables.
         do {
@@ -197,6 +200,10 @@ final class Relay: Sendable {
             await attempt("making the partitions of the coming days") { try await upkeep.preparePartitions() }
             await attempt("beginning a period") {
                 if try await upkeep.beginPeriod() { try await upkeep.lookOverPeriods() }
+            }
+            // Before ends are pruned.
+            await attempt("announcing lapsed access") {
+                try await Lapses(pool: pool, routes: routes, leeways: Leeways(current.sources)).announce()
             }
             await attempt("pruning") { try await upkeep.prune() }
             await attempt("pruning the memory of duplicates") {

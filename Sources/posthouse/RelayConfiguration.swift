@@ -37,7 +37,8 @@ extension Configuration {
 extension OpenListeners.Handlers {
     /// Makes the handlers, at the start and at each reload.
     init(
-        _ configuration: Configuration, pool: Pool, reading: FiguresReading, queue: RecordQueue,
+        _ configuration: Configuration, pool: Pool, reading: FiguresReading, overdue: OverdueReading,
+        queue: RecordQueue,
         recorder: Recorder, stores: StoreClients, disk: DiskWatching, registration: Registration,
         clock: DatabaseClock, observatory: Observatory
     ) {
@@ -46,20 +47,23 @@ extension OpenListeners.Handlers {
             sources: configuration.sources.map(\.name), integrations: configuration.integrations.map(\.name))
         let bodyBytesMax = configuration.server.maxBodyBytes
         stores.adopt(configuration.sources)
+        let leeways = Leeways(configuration.sources)
+        overdue.adopt(leeways)
         ingest = Ingest(
             sources: configuration.sources, stores: stores, lookups: Enricher.Lookups(TokenLookup(pool: pool)),
             queue: queue, bodyBytesMax: bodyBytesMax, now: ThisProcess.now, observe: observe)
         api = API(
             tokens: configuration.apiTokens, sources: configuration.sources,
-            subscriptionGroups: configuration.subscriptionGroups, lookup: HolderLookup(pool: pool), queue: queue,
+            subscriptionGroups: configuration.subscriptionGroups,
+            lookup: HolderLookup(pool: pool, leeways: leeways), queue: queue,
             bodyBytesMax: bodyBytesMax,
             lookupsMax: APILimits.lookups(ofConnections: configuration.database.poolConnections),
             now: { clock.now }, observe: observe)
         operations = Operations(
-            pool: pool, reading: reading, registration: registration, observatory: observatory,
+            pool: pool, reading: reading, overdue: overdue, registration: registration, observatory: observatory,
             recording: recorder.figures, health: recorder.health, recordQueue: queue,
             disk: disk,
-            integrations: Set(configuration.integrations.map(\.name)))
+            integrations: Set(configuration.integrations.map(\.name)), sources: configuration.sources.map(\.name))
     }
 }
 

@@ -23,13 +23,14 @@ struct EntitlementAnswerTests {
             #expect(
                 entry.keys.sorted() == [
                     "active", "app", "as_of", "cause", "environment", "expires_at", "holder", "kind", "offer_type",
-                    "plan", "product", "purchase", "source", "status", "store", "store_transaction_id",
-                    "subscription_id",
+                    "overdue", "plan", "product", "purchase", "source", "status", "store", "store_transaction_id",
+                    "subscription_id", "until",
                 ])
             #expect(entry["active"] as? Bool == true && entry["product"] as? String == "gold")
             #expect(entry["holder"] as? [String: String] == ["user_id": "jeff"])
             #expect(entry["as_of"] as? String == "2024-01-01T00:01:40.000Z")
             #expect(entry["expires_at"] as? String == "2100-01-01T00:00:00.000Z")
+            #expect(entry["until"] as? String == "2100-01-01T00:00:00.000Z" && entry["overdue"] as? Bool == false)
             #expect(entry["store_transaction_id"] as? String == "t1" && entry["status"] as? String == "AUTO_RENEWING")
             #expect(entry["subscription_id"] is NSNull && entry["kind"] as? String == "subscription")
             let cause = try #require(entry["cause"] as? [String: String])

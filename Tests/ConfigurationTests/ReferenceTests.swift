@@ -101,6 +101,7 @@ import Vocabulary
         #expect(source.authentication == plainSource.authentication)
         #expect(source.defaultEnvironment == plainSource.defaultEnvironment)
         #expect(source.freshness == plainSource.freshness)
+        #expect(source.leeway == plainSource.leeway)
         for kind in SourceKind.allCases where kind != source.kind {
             guard let said = said.sources.first(where: { $0.kind == kind }) else { continue }
             let text = SourceTraitsTests.text(kind.rawValue)

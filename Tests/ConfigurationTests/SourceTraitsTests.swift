@@ -181,6 +181,18 @@ import Vocabulary
         #expect(Self.check("adapty", "freshness = \"5m\"\nauth = \"none\"\n").errors.isEmpty)
     }
 
+    @Test func leewayIsADurationOrOff() {
+        func leeway(_ line: String, kind: String = "purchasely") -> Leeway? {
+            Self.check(kind, line).configuration?.sources.first?.leeway
+        }
+        #expect(leeway("") == .lasting(86_400_000) && leeway("leeway = \"off\"\n") == .off)
+        #expect(leeway("leeway = \"0s\"\n") == .lasting(0) && leeway("leeway = \"90m\"\n") == .lasting(5_400_000))
+        #expect(leeway("leeway = \"250ms\"\n", kind: "stripe") == .lasting(250))
+        for wrong in ["\"-1s\"", "\"366d\"", "\"never\"", "true", "5"] {
+            #expect(Self.check("apple", "leeway = \(wrong)\n").errors.count == 1, "\(wrong)")
+        }
+    }
+
     @Test func eventNamesAreBoundedAndMayBeManyLines() throws {
         let table = Self.check("qonversion", "[source.event_names]\n\"My trial\" = \"trial_started\"\nb = \"c\"\n")
         #expect(

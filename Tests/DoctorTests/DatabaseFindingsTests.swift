@@ -99,7 +99,7 @@ struct DatabaseFindingsTests {
         _ integrations: [LedgerStatus.Integration], quarantined: Int = 0, configured: [String] = ["backend"]
     ) -> [DoctorFinding.State] {
         let status = LedgerStatus(
-            at: Timestamp(milliseconds: 0), integrations: integrations, sources: [], answers: [:], daemons: [],
+            at: Timestamp(milliseconds: 0), integrations: integrations, sources: [], answers: [:], overdue: [], daemons: [],
             quarantined: quarantined)
         let receivers = configured.map { DeliveryFindings.Receiver(name: $0, host: "h") }
         return DeliveryFindings.of(status, receivers: receivers).map(\.state)

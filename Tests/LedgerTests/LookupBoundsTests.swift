@@ -82,6 +82,7 @@ struct LookupBoundsTests {
 
     private static let who = "ARRAY['user:u'], ARRAY[NULL], ARRAY[NULL], 'PRODUCTION', NULL"
     private static let least = "'00000000-0000-0000-0000-000000000000'"
+    private static let leeways = "ARRAY[''], ARRAY[NULL]::bigint[]"
     private static let greatest = "'ffffffff-ffff-ffff-ffff-ffffffffffff'"
 
     @Test("What a holder has now is found without the transactions and events of what it no longer has")
@@ -90,13 +91,13 @@ struct LookupBoundsTests {
             try ledger.allowIDsBefore(splitAt: [-2_500], isAlone: true)
             try ledger.psql(Self.thousands)
             let active = try plan(
-                of: HolderEntitlementStatements.page, "\(Self.who), true, \(Self.least), 101", ledger)
+                of: HolderEntitlementStatements.page, "\(Self.who), true, \(Self.least), 101, \(Self.leeways)", ledger)
             #expect(active.rows == 1 && active.read(of: ["transactions", "events"]) <= 10)
             let page = try plan(
-                of: HolderEntitlementStatements.page, "\(Self.who), NULL, \(Self.least), 11", ledger)
+                of: HolderEntitlementStatements.page, "\(Self.who), NULL, \(Self.least), 11, \(Self.leeways)", ledger)
             #expect(page.rows == 11 && page.read(of: ["transactions", "events"]) <= 100)
             let products = try plan(
-                of: HolderEntitlementStatements.products, "\(Self.who), -1, \(Self.least), 11", ledger)
+                of: HolderEntitlementStatements.products, "\(Self.who), -1, \(Self.least), 11, \(Self.leeways)", ledger)
             #expect(products.rows == 11)
         }
     }

@@ -31,11 +31,13 @@ struct LookupHoldersTests {
     private static let least = "'00000000-0000-0000-0000-000000000000'"
     private static let greatest = "'ffffffff-ffff-ffff-ffff-ffffffffffff'"
 
+    private static let leeways = "ARRAY['', 'shop'], ARRAY[86400000, NULL]"
+
     private static let catalogue: [Entry] = [
         Entry(HolderLookupStatements.currentIdentities, "'7', 'PRODUCTION'"),
-        Entry(HolderEntitlementStatements.page, "\(who), 'PRODUCTION', NULL, NULL, \(least), 101"),
+        Entry(HolderEntitlementStatements.page, "\(who), 'PRODUCTION', NULL, NULL, \(least), 101, \(leeways)"),
         Entry(HolderHistoryStatements.events, "\(who), 'PRODUCTION', NULL, 9000000, 101"),
-        Entry(HolderEntitlementStatements.products, "\(who), 'PRODUCTION', NULL, -1, \(least), 101"),
+        Entry(HolderEntitlementStatements.products, "\(who), 'PRODUCTION', NULL, -1, \(least), 101, \(leeways)"),
         Entry(HolderHistoryStatements.transfersOf, "ARRAY[7, 8], ARRAY['user:7', 'anon:7'], 100"),
         Entry(HolderHistoryStatements.transfers, "\(who), 'PRODUCTION', NULL, 9000000, \(greatest), 101"),
         Entry(HolderIdentityStatements.links, "'7', NULL, 'PRODUCTION', NULL, 9000000, \(greatest), 101"),

@@ -40,6 +40,7 @@ struct StatementCatalogueTests {
         TableEntry(RecordTables.entitlements), TableEntry(RecordTables.transfers), TableEntry(RecordTables.messages),
         TableEntry(RecordTables.deliveries), TableEntry(RecordTables.tokens), TableEntry(QueueStatements.attempts),
         TableEntry(HolderTables.changes), TableEntry(HolderTables.identities), TableEntry(HolderTables.links),
+        TableEntry(PurchaseEnds.table),
     ]
 
     private static let catalogue: [Entry] =
@@ -62,6 +63,11 @@ struct StatementCatalogueTests {
             Entry(PruneStatements.eventKeyPages), Entry(PruneStatements.eventKeys), Entry(PruneStatements.erased),
             Entry(PruneStatements.breakers), Entry(ChangePruneStatements.sources),
             Entry(ChangePruneStatements.old), Entry(ChangePruneStatements.kept),
+            Entry(PurchaseEnds.addStored), Entry(EndStatements.due), Entry(EndStatements.lock),
+            Entry(EndStatements.prune), Entry(EndStatements.isOfOneVersion), Entry(EndStatements.missing),
+            Entry(EndStatements.purchases), Entry(EndStatements.advance), Entry(EndStatements.complete),
+            Entry(OverdueStatements.page), Entry(OverdueStatements.figures), Entry(EndsUpgrade.statement),
+            Entry(LapseStatements.created), Entry(LapseStatements.current), Entry(LapseStatements.note),
             Entry(PeriodTables.isPartitioned), Entry(PeriodTables.standing), Entry(PeriodTables.positions),
             Entry(PeriodTables.begin), Entry(PeriodTables.end), Entry(PeriodTables.moveSequences),
             Entry(PeriodTables.partitions), Entry(PeriodTables.needed), Entry(PeriodTables.isUnfinished),

@@ -123,6 +123,23 @@ import Vocabulary
             ])
     }
 
+    @Test func overdueIsCountedBySourceEnvironmentAndAccess() {
+        let gauges = Gauges(
+            databaseIsUp: true, queues: [],
+            overdue: [
+                .init(source: "shop", environment: "PRODUCTION", active: 2, lapsed: 1),
+                .init(source: "app", environment: "SANDBOX", active: 0, lapsed: 7),
+            ])
+        let lines = page(Metrics(), gauges: gauges).components(separatedBy: "\n")
+        #expect(
+            lines.filter { $0.hasPrefix("posthouse_overdue_purchases{") } == [
+                #"posthouse_overdue_purchases{source="app",environment="SANDBOX",access="active"} 0"#,
+                #"posthouse_overdue_purchases{source="app",environment="SANDBOX",access="lapsed"} 7"#,
+                #"posthouse_overdue_purchases{source="shop",environment="PRODUCTION",access="active"} 2"#,
+                #"posthouse_overdue_purchases{source="shop",environment="PRODUCTION",access="lapsed"} 1"#,
+            ])
+    }
+
     @Test func labelValuesAreEscaped() {
         let metrics = Metrics()
         metrics.count(.attempt(.sample(integration: "a\"b\\c\nd")))

@@ -23,7 +23,8 @@ import Vocabulary
         #expect(try eventually { try relay.database.count("dead_letters") == 3 })
         let body = try relay.directory.write("body", "x")
         let commands: [[String]] = [
-            ["status"], ["events"], ["deliveries"], ["trace", "--user", "u"], ["quarantine"], ["check"], ["doctor"],
+            ["status"], ["events"], ["deliveries"], ["overdue"], ["trace", "--user", "u"], ["quarantine"], ["check"],
+            ["doctor"],
             ["migrate"],
             ["secret", "list", "--directory", relay.directory.path],
             ["pause", "backend"], ["resume", "backend"], ["retry", "backend"],

@@ -92,7 +92,9 @@ final class Relay: Sendable {
             if !source.secrets.isEmpty {
                 lines.append(try Self.secrets(source.secrets, of: source.name, in: directory))
             }
-            lines += source.settings.map { "\($0.key) = \($0.value)" }
+            // Most webhooks here are older than a period: only what a test states ends their access.
+            let settings = ["leeway": "\"off\""].merging(source.settings) { $1 }
+            lines += settings.map { "\($0.key) = \($0.value)" }
         }
         for integration in integrations {
             lines += ["[[integration]]", "name = \"\(integration.name)\"", "url = \"\(integration.url)\""]

@@ -75,7 +75,8 @@ import Vocabulary
         #expect(try relay.source().post(Webhook("ACTIVATE", .user("j\u{202E}x"), purchase: "subs_1")) == 200)
         #expect(try eventually { try relay.database.count("attempts") == 1 })
         for command in [
-            ["status"], ["events"], ["deliveries"], ["trace", "subs_none"], ["trace", "--user", "j\u{202E}x"],
+            ["status"], ["events"], ["deliveries"], ["overdue"], ["trace", "subs_none"],
+            ["trace", "--user", "j\u{202E}x"],
         ] {
             let child = try ChildProcess([try Relay.binary.get()] + command + ["--config", relay.configuration])
             _ = try #require(child.waitForEnd(30))

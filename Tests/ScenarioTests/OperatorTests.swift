@@ -210,7 +210,8 @@ import Vocabulary
 
     /// Every command that asks the database.
     static let databaseCommands = [
-        ["status"], ["events"], ["trace", "x"], ["deliveries"], ["pause", "backend"], ["resume", "backend"],
+        ["status"], ["events"], ["trace", "x"], ["deliveries"], ["overdue"], ["pause", "backend"],
+        ["resume", "backend"],
         ["retry", "backend"], ["replay", "--outcome", "dead"], ["backfill", "backend", "--since", "1h"],
         ["discard", "backend"],
         ["discard", "--dead", "backend"], ["quarantine"], ["quarantine", "show", "1"], ["quarantine", "retry", "1"],

@@ -270,6 +270,8 @@ enum EraseStatements {
         """
         WITH held AS (DELETE FROM entitlements WHERE purchase = $1),
              passed AS (DELETE FROM transfers WHERE purchase = $1),
+             due AS (DELETE FROM purchase_ends e USING transactions t
+                     WHERE t.purchase = $1 AND e.purchase = $1 AND e.until_ms = t.effective_next_renewal_at_ms),
              paid AS (DELETE FROM transactions WHERE purchase = $1),
              named AS (DELETE FROM purchase_tokens t USING purchases p
                        WHERE p.id = $1 AND t.first = p.key AND t.source = p.source)

@@ -16,13 +16,18 @@ package struct HeldPurchase: Sendable {
     package let scope: Scope
     package let purchase: Purchase
     package let holder: Holder
+    /// By what the ledger says, and by the clock (`TimedAccess`).
     package let isActive: Bool
+    /// The stated end has passed, and no webhook has said what became of the purchase.
+    package let isOverdue: Bool
     /// The event time that the access is as of.
     package let asOf: Timestamp
     /// When the oldest transaction was purchased.
     package let startedAt: Timestamp?
     /// By the time of purchase.
     package let newestTransaction: Transaction?
+    /// The purchase's end, grace included; nil: none is stated.
+    package var until: Timestamp? { newestTransaction?.effectiveNextRenewalAt }
     /// Nil: the event is not kept any more.
     package fileprivate(set) var cause: Cause?
     /// Row of that event, kept or not.
@@ -46,7 +51,7 @@ extension HolderLookup {
                 HolderEntitlementStatements.page,
                 (
                     meant.holders, meant.sources, meant.apps, scope.environment, scope.source, isActive,
-                    (cursor ?? .least).identifier, Int32(limit + 1)
+                    (cursor ?? .least).identifier, Int32(limit + 1), leeways.names, leeways.milliseconds
                 )
             )
             return try Self.named(held, on: session)
@@ -69,7 +74,8 @@ extension HolderLookup {
                 HolderEntitlementStatements.products,
                 (
                     meant.holders, meant.sources, meant.apps, scope.environment, scope.source,
-                    Int32(clamping: place.number), place.identifier, Int32(limit + 1)
+                    Int32(clamping: place.number), place.identifier, Int32(limit + 1), leeways.names,
+                    leeways.milliseconds
                 )
             )
             return try Self.named(held, on: session)
@@ -107,7 +113,7 @@ enum HolderEntitlementStatements {
     ///   - transaction: the newest by the time of purchase; nil, like all up to `status`: none is known.
     ///   - event: row of its cause, which is added later.
     private static func held(
-        id: Identifier, holder: String, isActive: Bool, asOf: Timestamp, source: String, app: String,
+        id: Identifier, holder: String, isActive: Bool, isOverdue: Bool, asOf: Timestamp, source: String, app: String,
         environment: String, store: String, key: String, kind: String, product: String?, plan: String?,
         subscriptionID: String?, startedAt: Timestamp?, transaction: String?, originalTransaction: String?,
         purchasedAt: Timestamp?, effectiveNextRenewalAt: Timestamp?, offerType: String?, status: String?, event: Int64?
@@ -117,7 +123,7 @@ enum HolderEntitlementStatements {
             purchase: Purchase(
                 key: key, kind: Purchase.Kind(rawValue: kind) ?? .subscription, store: store, product: product,
                 plan: plan, subscriptionID: subscriptionID),
-            holder: Holder(column: holder), isActive: isActive, asOf: asOf, startedAt: startedAt,
+            holder: Holder(column: holder), isActive: isActive, isOverdue: isOverdue, asOf: asOf, startedAt: startedAt,
             newestTransaction: transaction.map {
                 Transaction(
                     storeTransactionID: $0, storeOriginalTransactionID: originalTransaction, purchasedAt: purchasedAt,
@@ -129,17 +135,17 @@ enum HolderEntitlementStatements {
         "lookup_causes",
         "SELECT id, key, vendor_event_id, name, type FROM events WHERE \(IDsInPeriods.condition("id"))")
 
-    /// Access is never ended by the relay's own clock, except what the app's backend granted (store MANUAL): only the
-    /// relay can know that its time is over.
+    private static let goesOn = AccessEnd.goesOn(sources: "$9", leeways: "$10")
+
     static let page = Statement<
-        ([String], [String?], [String?], String, String?, Bool?, Identifier, Int32), HeldPurchase
+        ([String], [String?], [String?], String, String?, Bool?, Identifier, Int32, [String], [Int64?]), HeldPurchase
     >(
         "lookup_entitlements",
         """
         SELECT f.* FROM (
             SELECT h.purchase, h.holder,
-                   h.active AND NOT (p.store = 'MANUAL' AND t.effective_next_renewal_at_ms IS NOT NULL
-                       AND t.effective_next_renewal_at_ms <= (extract(epoch FROM now()) * 1000)::bigint) AS active,
+                   h.active AND \(goesOn) AS active,
+                   h.active AND \(AccessEnd.hasPassed) AS overdue,
                    h.as_of_ms, p.source, p.app, p.environment, p.store, p.key AS purchase_key, p.kind, p.product,
                    p.plan, p.subscription_id,
                    (SELECT min(coalesce(purchased_at_ms, as_of_ms)) FROM transactions WHERE purchase = p.id),
@@ -170,12 +176,12 @@ enum HolderEntitlementStatements {
     /// longer. Products with access come first; among equals, a digest of the product's name decides. `$6` and `$7` are
     /// the position of the previous page.
     static let products = Statement<
-        ([String], [String?], [String?], String, String?, Int32, Identifier, Int32), HeldPurchase
+        ([String], [String?], [String?], String, String?, Int32, Identifier, Int32, [String], [Int64?]), HeldPurchase
     >(
         "lookup_products",
         """
-        SELECT f.purchase, f.holder, f.active, f.as_of_ms, f.source, f.app, f.environment, f.store, f.purchase_key,
-               f.kind, f.product, f.plan, f.subscription_id,
+        SELECT f.purchase, f.holder, f.active, f.overdue, f.as_of_ms, f.source, f.app, f.environment, f.store,
+               f.purchase_key, f.kind, f.product, f.plan, f.subscription_id,
                (SELECT min(coalesce(purchased_at_ms, as_of_ms)) FROM transactions WHERE purchase = f.purchase),
                f.store_transaction_id, f.store_original_transaction_id, f.purchased_at_ms,
                f.effective_next_renewal_at_ms, f.offer_type, f.status, f.event
@@ -184,8 +190,8 @@ enum HolderEntitlementStatements {
             SELECT DISTINCT ON (x.id) x.*, encode(substring(sha256(convert_to(x.id, 'UTF8')) FOR 16), 'hex')::uuid AS digest
             FROM (
                 SELECT coalesce(p.product, p.key) AS id, h.purchase, h.holder,
-                       h.active AND NOT (p.store = 'MANUAL' AND t.effective_next_renewal_at_ms IS NOT NULL
-                           AND t.effective_next_renewal_at_ms <= (extract(epoch FROM now()) * 1000)::bigint) AS active,
+                       h.active AND \(goesOn) AS active,
+                       h.active AND \(AccessEnd.hasPassed) AS overdue,
                        h.as_of_ms, h.event, p.source, p.app, p.environment, p.store, p.key AS purchase_key, p.kind,
                        p.product, p.plan, p.subscription_id, t.store_transaction_id, t.store_original_transaction_id,
                        t.purchased_at_ms, t.effective_next_renewal_at_ms, t.offer_type, t.status

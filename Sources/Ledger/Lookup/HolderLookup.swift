@@ -37,6 +37,22 @@ package struct LookupCursor: Sendable, Hashable {
     static let greatest = LookupCursor(number: .max, identifier: Identifier(high: .max, low: .max))
 }
 
+/// The text form of a cursor: 48 lower-case hex digits, opaque to clients.
+extension LookupCursor {
+    package var written: String {
+        Identifier.hex(
+            of: withUnsafeBytes(of: number.bigEndian) { Array($0) } + identifier.bytes)
+    }
+
+    package init?(written text: String) {
+        let digits = text.utf8
+        guard digits.count == 48, digits.allSatisfy({ (0x30...0x39).contains($0) || (0x61...0x66).contains($0) }),
+            let number = UInt64(text.prefix(16), radix: 16), let identifier = Identifier(hex: text.dropFirst(16))
+        else { return nil }
+        self.init(number: Int64(bitPattern: number), identifier: identifier)
+    }
+}
+
 /// Some of the entries, in their order.
 package struct LookupPage<Entry: Sendable>: Sendable {
     package let entries: [Entry]
@@ -65,8 +81,12 @@ package struct HolderLookup: Sendable {
     package static let entriesMax = 1_000
 
     private let pool: Pool
+    let leeways: Leeways
 
-    package init(pool: Pool) { self.pool = pool }
+    package init(pool: Pool, leeways: Leeways = .off) {
+        self.pool = pool
+        self.leeways = leeways
+    }
 
     func read<Value: Sendable>(
         _ body: @Sendable (borrowing Session) throws(DatabaseError) -> Value

@@ -67,8 +67,13 @@ package struct Trace: Sendable {
     package struct Holding: Sendable {
         package let purchase: String
         package let holder: String
+        /// By what the ledger says, and by the clock (`TimedAccess`).
         package let isActive: Bool
+        /// The stated end has passed, and no webhook has said what became of the purchase.
+        package let isOverdue: Bool
         package let asOf: Timestamp
+        /// The purchase's end, grace included; nil: none is stated.
+        package let until: Timestamp?
     }
 
     /// Webhooks shown at most: the newest.
@@ -88,7 +93,8 @@ package struct Trace: Sendable {
 
     /// Returns nil if nothing is stored for the handle.
     package static func read(
-        _ handle: EventHandle, limit: Int32 = webhooksMax, opening: Openings = [:], from pool: Pool
+        _ handle: EventHandle, limit: Int32 = webhooksMax, opening: Openings = [:], leeways: Leeways = .off,
+        from pool: Pool
     ) async throws -> Trace? {
         try await pool.withSession { session throws(DatabaseError) in
             guard let found = try handle.find(limit: limit, on: session) else { return nil }
@@ -105,7 +111,8 @@ package struct Trace: Sendable {
             let byEvent = Dictionary(grouping: messages, by: \.event)
             for index in webhooks.indices {
                 webhooks[index].messages = byEvent[webhooks[index].row] ?? []
-                guard let open = opening[webhooks[index].source],
+                // Posthouse's own messages are in clear.
+                guard let open = opening[webhooks[index].source], !webhooks[index].name.hasPrefix("posthouse."),
                     // One at a time, because a body can be large.
                     let (body, answer) = try session.run(TraceStatements.body, webhooks[index].row).first
                 else { continue }
@@ -115,8 +122,19 @@ package struct Trace: Sendable {
                 kind: found.kind, webhooks: webhooks,
                 isCut: webhooks.count >= Int(limit) || messages.count >= Int(messagesMax)
                     || attempts.count >= Int(attemptsMax) || holdings.count >= Int(messagesMax),
-                holdings: holdings)
+                holdings: holdings.map { Holding($0, leeways) })
         }
+    }
+}
+
+extension Trace.Holding {
+    fileprivate init(_ stored: TraceStatements.StoredHolding, _ leeways: Leeways) {
+        let access = TimedAccess(
+            isGranted: stored.isGranted, until: stored.until, store: stored.store, leeway: leeways[stored.source])
+        self.init(
+            purchase: stored.purchase, holder: stored.holder, isActive: access.isActive(at: stored.now),
+            isOverdue: access.isOverdue(at: stored.now), asOf: stored.asOf,
+            until: stored.until.flatMap { Timestamp.writable.contains($0) ? $0 : nil })
     }
 }
 
@@ -231,15 +249,28 @@ enum TraceStatements {
         ORDER BY a.at, a.attempt
         """, row: attempt)
 
-    static let holdings = Statement<([Int64], Int32), Trace.Holding>(
+    struct StoredHolding: Sendable {
+        let purchase: String
+        let holder: String
+        let isGranted: Bool
+        let asOf: Timestamp
+        let source: String
+        let store: String
+        let until: Timestamp?
+        let now: Timestamp
+    }
+
+    static let holdings = Statement<([Int64], Int32), StoredHolding>(
         "trace_holdings",
         """
-        SELECT p.key, h.holder, h.active, \(KnownAccessStatements.asOf("h", of: "p")) AS as_of_ms
+        SELECT p.key, h.holder, h.active, \(KnownAccessStatements.asOf("h", of: "p")) AS as_of_ms,
+               p.source, p.store, t.effective_next_renewal_at_ms, \(AccessEnd.now)
         FROM (SELECT purchase FROM events WHERE id = ANY ($1)
               UNION SELECT t.purchase FROM messages m JOIN transfers t ON t.id = m.transfer WHERE m.event = ANY ($1)) AS of
         JOIN purchases p ON p.id = of.purchase JOIN entitlements h ON h.purchase = p.id
+        \(AccessEnd.newestTransaction(of: "p.id"))
         ORDER BY p.key, as_of_ms, h.holder LIMIT $2
-        """, row: Trace.Holding.init)
+        """, row: StoredHolding.init)
 }
 
 extension Trace.Message {

@@ -34,6 +34,7 @@ struct BatchWrite {
         }
         try writeTransactions(on: session)
         try write(entitlements: entitlements.rows, on: session)
+        try writeEnds(on: session)
         if !plan.transfers.isEmpty { try session.enqueue(RecordTables.transfers.insert, plan.transfers) }
         try writeLinks(on: session)
         try writeChanges(on: session)
@@ -201,6 +202,12 @@ struct BatchWrite {
         try upsert(rows, into: RecordTables.entitlements, of: \.purchase, on: session) {
             ($0.holder, $0.purchase) < ($1.holder, $1.purchase)
         }
+    }
+
+    private func writeEnds(on session: borrowing Session) throws(DatabaseError) {
+        let ends = EndWrite(plan)
+        if !ends.rows.isEmpty { try session.enqueue(PurchaseEnds.table.insert, ends.rows) }
+        if !ends.unstated.isEmpty { try session.enqueue(PurchaseEnds.addStored, ends.unstated) }
     }
 
     /// Writes what is new of tokens. A row that another batch wrote first, with another purchase, is not written: then

@@ -90,6 +90,17 @@ package enum KeyHash {
         return Int32(truncatingIfNeeded: digest.finish().high)
     }
 
+    /// What the lapse of a purchase's access at one end is named by.
+    /// - Parameters:
+    ///   - purchase: its hash.
+    ///   - until: milliseconds since 1970.
+    static func lapse(purchase: Identifier, until: Int64) -> Identifier {
+        var digest = Digest("lapse")
+        digest.add(purchase.hex)
+        digest.add(String(until))
+        return digest.finish()
+    }
+
     /// The digest of a body's bytes.
     package static func body(_ bytes: [UInt8]) -> Identifier {
         SHA256.hash(data: bytes).withUnsafeBytes { Identifier(rawBytes: $0) }

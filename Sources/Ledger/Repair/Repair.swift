@@ -125,5 +125,6 @@ package struct Repair: Sendable {
                 BatchPlan.EntitlementRow(
                     holder: $0.holder, purchase: purchase, access: $0.access, event: $0.event)
             })
+        _ = try session.execute(PurchaseEnds.addStored, [purchase])
     }
 }

@@ -85,12 +85,13 @@ enum RepairStatements {
                (SELECT (extract(epoch FROM min(applied_at)) * 1000)::bigint FROM schema_migrations)
         """, row: Age.init)
 
+    /// Without Posthouse's own messages about the purchase (`Lapses`), which state nothing.
     static let webhooks = Statement<(Identifier, Int64, Int32), WebhookRow>(
         "repair_webhooks",
         """
         SELECT id, key, vendor_event_id, name, holder, occurred_at_ms,
                (extract(epoch FROM received_at) * 1000)::bigint, store_transaction_id, body, answer
-        FROM events WHERE purchase = $1 AND id > $2 ORDER BY id LIMIT $3
+        FROM events WHERE purchase = $1 AND id > $2 AND type NOT LIKE 'posthouse.%' ORDER BY id LIMIT $3
         """, row: WebhookRow.init)
 
     /// Events of holders that name no purchase.

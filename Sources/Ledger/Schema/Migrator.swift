@@ -43,6 +43,7 @@ struct Migration: Sendable {
             sql: String(decoding: PackageResources.M0013_kept_links_sql, as: UTF8.self)),
         Migration(
             version: 14, name: "access", sql: String(decoding: PackageResources.M0014_access_sql, as: UTF8.self)),
+        Migration(version: 15, name: "ends", sql: String(decoding: PackageResources.M0015_ends_sql, as: UTF8.self)),
     ]
 }
 

@@ -20,6 +20,7 @@ extension Upkeep {
         var failure: (any Error)?
         let steps: [() async throws -> Void] = [
             dropDays, pruneErased, dropPeriods, pruneEvents, pruneBreakers, { _ = try await pruneChanges() },
+            addMissingEnds, pruneEnds,
         ]
         for step in steps {
             do { try await step() } catch { failure = failure ?? error }

@@ -5,6 +5,7 @@ import Inbound
 import JSONText
 import Ledger
 import Observing
+import Postgres
 import Vocabulary
 
 struct CheckCommand: AsyncParsableCommand {
@@ -13,7 +14,8 @@ struct CheckCommand: AsyncParsableCommand {
         discussion: """
             Where the database answers, it also warns of sources that have events there under a name that the file
             does not have any more, of a changed account_token, account_id or user_key, by which the newest webhooks
-            would name others, and of settings of an own PostgreSQL that cost much. As root it also warns of credentials
+            would name others, and of settings of an own PostgreSQL that cost much. Before an upgrade from a version that
+            did not end access by the clock, it counts the holders who are answered differently from then on. As root it also warns of credentials
             that the unit does not hand over and of files that the daemon's user cannot read. Exits 0 if the daemon
             could run by it (warnings allowed), 78 if not.
             """)
@@ -70,6 +72,7 @@ struct CheckCommand: AsyncParsableCommand {
         let found = try? await DatabaseAccess.withPool(settings) { pool in
             (
                 vanished: try await SourceNames.vanished(besides: names, in: pool),
+                changes: await endsUpgrade(configuration, in: pool),
                 advice: isOwn ? try await ServerAdvice.lines(in: pool) : [],
                 // Before an upgrade the database may lack what this version reads.
                 recorded: (try? await RecordedHolders.newest(of: naming.map(\.name), in: pool)) ?? []
@@ -77,7 +80,20 @@ struct CheckCommand: AsyncParsableCommand {
         }
         return (found?.vanished ?? []).map(vanishedSourceWarning)
             + NamingWarning.lines(of: naming, recorded: found?.recorded ?? [])
-            + (found?.advice ?? []).map { "the database has \($0)" }
+            + (found?.changes ?? []) + (found?.advice ?? []).map { "the database has \($0)" }
+    }
+
+    /// How many holders an upgrade answers differently; nothing once it is done.
+    private func endsUpgrade(_ configuration: Configuration, in pool: Pool) async -> [String] {
+        do {
+            return try await EndsUpgrade.changes(leeways: Leeways(configuration.sources), in: pool).map { change in
+                "source \(change.source): after the upgrade \(change.holders) holders in \(change.environment) are "
+                    + "answered as without access, because the end of their purchase and the `leeway` have passed and "
+                    + "no webhook says what became of it; `leeway = \"off\"` keeps the answers"
+            }
+        } catch {
+            return ["it could not be counted how many holders the upgrade answers as without access: \(error)"]
+        }
     }
 
     /// A renamed source counts as another one: its purchases begin anew, and a webhook that comes twice is delivered

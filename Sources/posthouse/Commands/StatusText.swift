@@ -52,7 +52,7 @@ struct StatusText {
         var table = Table([
             .init(title: "SOURCE", shrinksTo: 12), .init(title: "LAST", isNumber: true),
             .init(title: "STORED 1m", isNumber: true), .init(title: "QUARANTINED 1m", isNumber: true),
-            .init(title: "REFUSED 1m"),
+            .init(title: "REFUSED 1m"), .init(title: "OVERDUE", isNumber: true),
         ])
         for source in SourceFigures.all(status, sources) {
             let refused = source.refused.map { "\($0.count) × \($0.status)" }.joined(separator: ", ")
@@ -62,6 +62,7 @@ struct StatusText {
                 .init("\(source.stored)", source.stored > 0 ? .good : .plain),
                 .init("\(source.quarantined)", source.quarantined > 0 ? .bad : .plain),
                 refused.isEmpty ? .init("-") : .init(refused, .bad),
+                .init("\(source.overdueInProduction)", source.overdueInProduction > 0 ? .careful : .plain),
             ])
         }
         return table
@@ -189,6 +190,11 @@ struct StatusText {
             json.member("refused_last_minute", objects: source.refused) { refused, json in
                 json.member("http_status", refused.status)
                 json.member("count", refused.count)
+            }
+            json.member("overdue", objects: source.overdue) { figures, json in
+                json.member("environment", figures.environment)
+                json.member("active", figures.active)
+                json.member("lapsed", figures.lapsed)
             }
         }
         json.member("integrations", objects: shown) { integration, json in

@@ -31,7 +31,11 @@ struct TraceCommand: AsyncParsableCommand {
     func run() async throws {
         let handle = handles.handle ?? EventHandle(nil, id ?? "")
         try await LedgerCommand.run(file) { configuration, pool in
-            guard let trace = try await Trace.read(handle, opening: configuration.openings, from: pool) else {
+            let leeways = Leeways(configuration.sources)
+            guard
+                let trace = try await Trace.read(
+                    handle, opening: configuration.openings, leeways: leeways, from: pool)
+            else {
                 let what =
                     handle.kind.map { "of \($0.rawValue) \(handle.id)" }
                     ?? "under \(handle.id), be it a transaction, event, message, transfer or holder"
@@ -77,10 +81,18 @@ enum TraceText {
         lines.append("access")
         for holding in trace.holdings {
             let word = holding.isActive ? "active  " : "inactive"
-            lines.append("  \(word) \(holding.holder)  purchase \(holding.purchase), as of \(holding.asOf.iso8601)")
+            lines.append(
+                "  \(word) \(holding.holder)  purchase \(holding.purchase), as of \(holding.asOf.iso8601)"
+                    + end(of: holding))
         }
         if trace.holdings.isEmpty { lines.append("  nothing is known of holders") }
         return lines.map(PlainText.harmless).joined(separator: "\n")
+    }
+
+    private static func end(of holding: Trace.Holding) -> String {
+        guard let until = holding.until else { return "" }
+        return ", until \(until.iso8601)"
+            + (holding.isOverdue ? ", overdue: no webhook says what became of it" : "")
     }
 
     private static func render(_ webhook: Trace.Webhook) -> [String] {
@@ -133,6 +145,8 @@ enum TraceJSON {
             json.member("purchase", holding.purchase)
             json.member("active", holding.isActive)
             json.member("as_of", holding.asOf)
+            json.member("until", holding.until)
+            json.member("overdue", holding.isOverdue)
         }
     }
 

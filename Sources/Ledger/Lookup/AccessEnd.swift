@@ -1,0 +1,69 @@
+import Postgres
+package import Vocabulary
+
+/// The leeway of each source, as look-ups need it.
+package struct Leeways: Sendable {
+    /// Of all sources: only webhooks end access.
+    package static let off = Leeways(of: [:], otherwise: .off)
+
+    private let bySource: [String: Leeway]
+    /// Of sources that are not configured any more.
+    private let otherwise: Leeway
+    /// Two columns of a parameter: the empty name stands for every other source.
+    let names: [String]
+    /// Nil: off.
+    let milliseconds: [Int64?]
+
+    package init(_ sources: [Source]) {
+        self.init(of: Dictionary(firstOf: sources.map { ($0.name, $0.leeway) }), otherwise: .usual)
+    }
+
+    private init(of bySource: [String: Leeway], otherwise: Leeway) {
+        self.bySource = bySource
+        self.otherwise = otherwise
+        let sorted = bySource.sorted { $0.key < $1.key }
+        names = [""] + sorted.map(\.key)
+        milliseconds = [otherwise.milliseconds] + sorted.map(\.value.milliseconds)
+    }
+
+    package subscript(source: String) -> Leeway { bySource[source] ?? otherwise }
+}
+
+/// The rule of `TimedAccess` in SQL, for pages that are cut and counted in the database.
+enum AccessEnd {
+    /// The database's time in milliseconds.
+    static let now: SQL = "(extract(epoch FROM now()) * 1000)::bigint"
+
+    /// The newest transaction of a purchase, by the time of purchase, as `t`. Its end is the purchase's, whatever else
+    /// older transactions state later.
+    static func newestTransaction(of purchase: SQL) -> SQL {
+        """
+        LEFT JOIN LATERAL (
+            SELECT * FROM transactions WHERE purchase = \(purchase)
+            ORDER BY coalesce(purchased_at_ms, as_of_ms) DESC, as_of_ms DESC, store_transaction_id DESC LIMIT 1
+        ) AS t ON true
+        """
+    }
+
+    /// Whether access by the purchase `p` with the newest transaction `t` goes on, if it was granted.
+    /// - Parameters:
+    ///   - sources: the parameter with `Leeways.names`.
+    ///   - leeways: the parameter with `Leeways.milliseconds`.
+    static func goesOn(sources: SQL, leeways: SQL) -> SQL {
+        """
+        (t.effective_next_renewal_at_ms <= \(now) - \(leeway(sources: sources, leeways: leeways))) IS NOT TRUE
+        """
+    }
+
+    /// Whether the stated end of the purchase `p` with the newest transaction `t` has passed, if access was granted.
+    static let hasPassed: SQL = "(t.effective_next_renewal_at_ms <= \(now) AND p.store <> 'MANUAL') IS TRUE"
+
+    /// Milliseconds; null: off.
+    private static func leeway(sources: SQL, leeways: SQL) -> SQL {
+        """
+        CASE WHEN p.store = 'MANUAL' THEN 0 ELSE (
+            SELECT l.leeway FROM unnest(\(sources), \(leeways)) AS l (source, leeway)
+            WHERE l.source IN (p.source, '') ORDER BY l.source DESC LIMIT 1) END
+        """
+    }
+}

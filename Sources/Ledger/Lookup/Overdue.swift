@@ -1,0 +1,136 @@
+package import Postgres
+package import Vocabulary
+
+/// A purchase whose stated end has passed, and of which no webhook has said that it was renewed or ended.
+package struct OverduePurchase: Sendable {
+    fileprivate let id: Identifier
+    package let scope: Scope
+    /// The purchase's key.
+    package let purchase: String
+    package let product: String?
+    package let store: String
+    /// Storage keys of those who have it by the ledger's word: at most `holdersMax`.
+    package let holders: [String]
+    package let transaction: String?
+    package let status: String?
+    package let until: Timestamp
+    /// Whether access goes on, by the leeway of its source.
+    package let isActive: Bool
+
+    static let holdersMax: Int32 = 10
+
+    /// Those whose end passed first come first.
+    ///
+    /// - Parameters:
+    ///   - source: only of this source; nil: of all.
+    ///   - environment: only of this environment; nil: of all.
+    package static func read(
+        source: String? = nil, environment: String? = nil, after cursor: LookupCursor? = nil, limit: Int32,
+        leeways: Leeways, from pool: Pool
+    ) async throws(DatabaseError) -> LookupPage<OverduePurchase> {
+        let place = cursor ?? .least
+        let found = try await pool.withSession { session throws(DatabaseError) in
+            try session.run(
+                OverdueStatements.page,
+                (place.number, place.identifier, source, environment, limit + 1, Self.holdersMax))
+        }
+        return LookupPage(found.map { OverduePurchase($0, leeways) }, limit: Int(limit)) {
+            LookupCursor(number: $0.until.milliseconds, identifier: $0.id)
+        }
+    }
+
+    private init(_ row: OverdueStatements.Row, _ leeways: Leeways) {
+        let until = Timestamp(milliseconds: row.until)
+        let access = TimedAccess(isGranted: true, until: until, store: row.store, leeway: leeways[row.source])
+        id = row.id
+        scope = Scope(source: row.source, app: row.app, environment: row.environment)
+        purchase = row.key
+        product = row.product
+        store = row.store
+        holders = row.holders
+        transaction = row.transaction
+        status = row.status
+        self.until = until
+        isActive = access.isActive(at: row.now)
+    }
+}
+
+/// How many purchases of a source are overdue in an environment.
+package struct OverdueFigures: Sendable, Hashable {
+    package let source: String
+    package let environment: String
+    /// Access goes on, by the leeway of the source.
+    package let active: Int
+    /// Access has lapsed.
+    package let lapsed: Int
+
+    package init(source: String, environment: String, active: Int, lapsed: Int) {
+        self.source = source
+        self.environment = environment
+        self.active = active
+        self.lapsed = lapsed
+    }
+
+    /// Ends that are looked at, those that passed first: what is beyond is not counted.
+    package static let endsMax: Int32 = 50_000
+
+    /// - Returns: those with any, by source and environment.
+    package static func read(leeways: Leeways, from pool: Pool) async throws(DatabaseError) -> [OverdueFigures] {
+        try await pool.withSession { session throws(DatabaseError) in try read(leeways: leeways, on: session) }
+    }
+
+    static func read(leeways: Leeways, on session: borrowing Session) throws(DatabaseError) -> [OverdueFigures] {
+        try session.run(OverdueStatements.figures, (leeways.names, leeways.milliseconds, endsMax))
+    }
+}
+
+enum OverdueStatements {
+    struct Row: Sendable {
+        let until: Int64
+        let id: Identifier
+        let source: String
+        let app: String
+        let environment: String
+        let store: String
+        let key: String
+        let product: String?
+        let transaction: String?
+        let status: String?
+        let holders: [String]
+        let now: Timestamp
+    }
+
+    /// The purchase and its newest transaction of an end `e`, each found by itself.
+    private static let joined: SQL = """
+        CROSS JOIN LATERAL (SELECT * FROM purchases WHERE id = e.purchase LIMIT 1) AS p
+        \(AccessEnd.newestTransaction(of: "e.purchase"))
+        """
+
+    private static let isOverdue: SQL = "\(AccessEnd.hasPassed) AND \(PurchaseEnds.isCurrent)"
+
+    static let page = Statement<(Int64, Identifier, String?, String?, Int32, Int32), Row>(
+        "overdue_page",
+        """
+        SELECT e.until_ms, p.id, p.source, p.app, p.environment, p.store, p.key, p.product, t.store_transaction_id,
+               t.status,
+               ARRAY (SELECT n.holder FROM entitlements n WHERE n.purchase = p.id AND n.active
+                      ORDER BY n.holder LIMIT $6),
+               \(AccessEnd.now)
+        FROM purchase_ends e \(joined)
+        WHERE (e.until_ms, e.purchase) > ($1, $2) AND e.until_ms <= \(AccessEnd.now) AND \(isOverdue)
+          AND ($3 IS NULL OR p.source = $3) AND ($4 IS NULL OR p.environment = $4)
+        ORDER BY e.until_ms, e.purchase LIMIT $5
+        """, row: Row.init)
+
+    private static let goesOn = AccessEnd.goesOn(sources: "$1", leeways: "$2")
+
+    static let figures = Statement<([String], [Int64?], Int32), OverdueFigures>(
+        "overdue_figures",
+        """
+        SELECT p.source, p.environment, count(*) FILTER (WHERE \(goesOn)), count(*) FILTER (WHERE NOT \(goesOn))
+        FROM (SELECT * FROM purchase_ends WHERE until_ms <= \(AccessEnd.now)
+              ORDER BY until_ms, purchase LIMIT $3) AS e \(joined)
+        WHERE \(isOverdue)
+        GROUP BY p.source, p.environment ORDER BY p.source, p.environment
+        """, row: OverdueFigures.init)
+}

@@ -1,0 +1,57 @@
+import Ledger
+import Postgres
+import Synchronization
+import Vocabulary
+
+/// Counts the overdue purchases for /metrics, at most once a minute, because many can be overdue. A page does not wait
+/// long for it: until it is done, the page shows what was counted before.
+final class OverdueReading: Sendable {
+    private static let patience: Duration = .seconds(1)
+    private static let interval: Duration = .seconds(60)
+
+    private struct State {
+        var leeways = Leeways([])
+        var latest: [OverdueFigures]?
+        var countedAt: ContinuousClock.Instant?
+        var underWay: Task<Void, Never>?
+    }
+
+    private let pool: Pool
+    private let state = Mutex(State())
+
+    init(pool: Pool) { self.pool = pool }
+
+    /// From now on it counts by these.
+    func adopt(_ leeways: Leeways) {
+        state.withLock { state in
+            state.leeways = leeways
+            state.countedAt = nil
+        }
+    }
+
+    /// Nil: nothing was counted yet, or the last count failed.
+    var figures: [OverdueFigures]? {
+        get async {
+            if let counting = counting(at: .now) { _ = await Patience.value(of: counting, within: Self.patience) }
+            return state.withLock { $0.latest }
+        }
+    }
+
+    /// The count that is under way, or a new one; nil: the last is young enough.
+    private func counting(at now: ContinuousClock.Instant) -> Task<Void, Never>? {
+        state.withLock { state in
+            if let underWay = state.underWay { return underWay }
+            if let countedAt = state.countedAt, now < countedAt + Self.interval { return nil }
+            state.countedAt = now
+            let counting = Task { [pool, leeways = state.leeways] in
+                let figures = try? await OverdueFigures.read(leeways: leeways, from: pool)
+                self.state.withLock { state in
+                    state.latest = figures
+                    state.underWay = nil
+                }
+            }
+            state.underWay = counting
+            return counting
+        }
+    }
+}

@@ -1,0 +1,203 @@
+import Testing
+import Vocabulary
+
+@testable import Ledger
+
+/// Oracle: `TimedAccess`, whose own test has the rule case by case.
+@Suite("Ends by the clock", .serialized)
+struct AccessEndTests {
+    private struct Row: Sendable {
+        let number: Int
+        let isGranted: Bool
+        /// Hours from now; nil: none is stated.
+        let hours: Int64?
+        let store: String
+        let source: String
+    }
+
+    private static let hour: Int64 = 3_600_000
+    private static let leeways = Leeways([
+        .leaving("short", .lasting(2 * hour)), .leaving("off", .off), .leaving("none", .lasting(0)),
+    ])
+
+    /// Every combination; no end is within minutes of a boundary.
+    private static let rows: [Row] = {
+        var rows: [Row] = []
+        for source in ["short", "off", "none", "gone"] {
+            for store in ["APPLE_APP_STORE", "MANUAL"] {
+                for isGranted in [true, false] {
+                    for hours in [nil, 1, -1, -3, -23, -25] as [Int64?] {
+                        rows.append(
+                            Row(
+                                number: rows.count, isGranted: isGranted, hours: hours, store: store, source: source))
+                    }
+                }
+            }
+        }
+        return rows
+    }()
+
+    private static func fill(_ ledger: TestLedger) throws {
+        for row in rows {
+            let id = "md5('\(row.number)')::uuid"
+            let end = row.hours.map { "(extract(epoch FROM now()) * 1000)::bigint + \($0 * hour)" } ?? "NULL"
+            try ledger.psql(
+                """
+                INSERT INTO purchases VALUES (\(id), '\(row.source)', '', 'PRODUCTION', '\(row.store)', '\(row.number)',
+                    'subscription', 'p\(row.number)', NULL, NULL, 1, '');
+                INSERT INTO transactions VALUES ('old', \(id), NULL, 1, 2, 'NONE', NULL, 9, \(id)),
+                    ('new', \(id), NULL, 2, \(end), 'NONE', NULL, 2, \(id));
+                INSERT INTO entitlements (holder, purchase, active, as_of_ms, event)
+                    VALUES ('user:jeff', \(id), \(row.isGranted), 1, 1)
+                """)
+        }
+    }
+
+    @Test("Pages answer by the rule, whole and cut, all and only the active ones")
+    func pages() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
+            try Self.fill(ledger)
+            let now = try ledger.now()
+            var active: Set<String> = []
+            var overdue: Set<String> = []
+            for row in Self.rows {
+                let access = TimedAccess(
+                    isGranted: row.isGranted, until: row.hours.map { now.advanced(byMilliseconds: $0 * Self.hour) },
+                    store: row.store, leeway: Self.leeways[row.source])
+                if access.isActive(at: now) { active.insert("\(row.number)") }
+                if access.isOverdue(at: now) { overdue.insert("\(row.number)") }
+            }
+            #expect(active.count > 10 && overdue.count > 10 && active.count < Self.rows.count - overdue.count / 2)
+            let lookup = HolderLookup(pool: daemon.pool, leeways: Self.leeways)
+            let scope = LookupScope(environment: "PRODUCTION", source: nil)
+            let all = try await lookup.entitlements(of: .holder(user), in: scope).entries
+            #expect(all.count == Self.rows.count)
+            #expect(Set(all.filter(\.isActive).map(\.purchase.key)) == active)
+            #expect(Set(all.filter(\.isOverdue).map(\.purchase.key)) == overdue)
+            let only = try await lookup.entitlements(of: .holder(user), in: scope, isActive: true).entries
+            #expect(Set(only.map(\.purchase.key)) == active && only.allSatisfy(\.isActive))
+            let others = try await lookup.entitlements(of: .holder(user), in: scope, isActive: false).entries
+            #expect(others.count == Self.rows.count - active.count && !others.contains(where: \.isActive))
+            var seen: [HeldPurchase] = []
+            var cursor: LookupCursor?
+            for _ in 0...Self.rows.count {
+                let page = try await lookup.products(of: .holder(user), in: scope, after: cursor, limit: 7)
+                seen += page.entries
+                cursor = page.next
+                if cursor == nil { break }
+            }
+            #expect(seen.count == Self.rows.count && Set(seen.filter(\.isOverdue).map(\.purchase.key)) == overdue)
+            #expect(Set(seen.prefix(active.count).map(\.purchase.key)) == active)
+        }
+    }
+
+    @Test("Without a leeway for anybody, only webhooks end access, and grants of the app's backend their time")
+    func off() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
+            try Self.fill(ledger)
+            let lookup = HolderLookup(pool: daemon.pool)
+            let scope = LookupScope(environment: "PRODUCTION", source: nil)
+            let inactive = try await lookup.entitlements(of: .holder(user), in: scope, isActive: false).entries
+            let expected = Self.rows.filter { !$0.isGranted || $0.store == "MANUAL" && ($0.hours ?? 1) < 0 }
+            #expect(Set(inactive.map(\.purchase.key)) == Set(expected.map { "\($0.number)" }))
+        }
+    }
+
+    @Test("Before the upgrade it is counted whom it answers differently; after it nothing is")
+    func upgrade() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
+            try Self.fill(ledger)
+            #expect(try await EndsUpgrade.changes(leeways: Self.leeways, in: daemon.pool).isEmpty)
+            try ledger.psql("DELETE FROM schema_migrations WHERE version > 12")
+            // Of apps and stores: -3, -23 and -25 h by a leeway of 2 h; all of the past without one; one by that of 24 h.
+            #expect(
+                try await EndsUpgrade.changes(leeways: Self.leeways, in: daemon.pool) == [
+                    EndsUpgrade.Change(source: "gone", environment: "PRODUCTION", holders: 1),
+                    EndsUpgrade.Change(source: "none", environment: "PRODUCTION", holders: 4),
+                    EndsUpgrade.Change(source: "short", environment: "PRODUCTION", holders: 3),
+                ])
+            #expect(try await EndsUpgrade.changes(leeways: .off, in: daemon.pool).isEmpty)
+        }
+    }
+
+    /// The oracle is the state without the webhook that comes late.
+    @Test("A late renewal makes access whole again; a late word about an older transaction ends nothing")
+    func late() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
+            let now = try ledger.now()
+            func at(_ hours: Int64) -> Timestamp { now.advanced(byMilliseconds: hours * Self.hour) }
+            func held() async throws -> HeldPurchase? {
+                try await HolderLookup(pool: daemon.pool, leeways: Self.leeways)
+                    .entitlements(of: .holder(user), in: LookupScope(environment: "PRODUCTION", source: nil)).entries
+                    .first
+            }
+            await daemon.record([.paying(user, from: at(-60), until: at(-30), transaction: "1")])
+            let lapsed = try await held()
+            #expect(lapsed?.isActive == false && lapsed?.isOverdue == true && lapsed?.until == at(-30))
+            await daemon.record([.paying(user, from: at(-30), until: at(30), transaction: "2")])
+            let renewed = try await held()
+            #expect(renewed?.isActive == true && renewed?.isOverdue == false && renewed?.until == at(30))
+            await daemon.record([
+                .paying(user, from: at(-60), until: at(-30), transaction: "1", named: "RESTATED", at: at(-1))
+            ])
+            let restated = try await held()
+            #expect(restated?.isActive == true && restated?.isOverdue == false && restated?.until == at(30))
+        }
+    }
+
+    @Test("A trace says by the clock who has access, and until when")
+    func trace() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
+            let now = try ledger.now()
+            let until = now.advanced(byMilliseconds: -25 * Self.hour)
+            await daemon.record([.paying(user, from: seconds(0), until: until, transaction: "1")])
+            let handle = EventHandle(.transaction, "1")
+            let trace = try await Trace.read(handle, leeways: Leeways([]), from: daemon.pool)
+            let holding = try #require(trace?.holdings.first)
+            #expect(!holding.isActive && holding.isOverdue && holding.until == until)
+            let other = try await Trace.read(handle, from: daemon.pool)
+            let off = try #require(other?.holdings.first)
+            #expect(off.isActive && off.isOverdue)
+        }
+    }
+}
+
+extension TestLedger {
+    /// The database's time.
+    func now() throws -> Timestamp {
+        let text = try psql("SELECT (extract(epoch FROM now()) * 1000)::bigint")
+        return Timestamp(milliseconds: try #require(Int64(text)))
+    }
+}
+
+extension Source {
+    static func leaving(_ name: String, _ leeway: Leeway) -> Source {
+        Source(
+            name: name, kind: .purchasely, authentication: .none, secrets: [], app: nil, defaultEnvironment: nil,
+            freshness: nil, leeway: leeway)
+    }
+}
+
+extension Event {
+    /// A webhook that states a paid period in its transaction; without a name it also gives access.
+    /// - Parameter time: nil: the beginning of the period.
+    static func paying(
+        _ holder: Holder, from start: Timestamp, until end: Timestamp?, transaction: String,
+        purchase: String = "subs_1", named name: String? = nil, at time: Timestamp? = nil, source: String = "shop",
+        environment: String = "PRODUCTION"
+    ) -> Event {
+        let fact = Fact(kind: .gain, holder: holder, at: time ?? start, until: end)
+        var event = Event.sample(
+            name ?? "ACTIVATE", holder: holder, at: time ?? start, purchase: purchase, transaction: transaction,
+            source: source, environment: environment, fact: name == nil ? fact : nil)
+        event.transaction = Transaction(
+            storeTransactionID: transaction, storeOriginalTransactionID: nil, purchasedAt: start,
+            effectiveNextRenewalAt: end, offerType: nil, status: nil)
+        return event
+    }
+}
