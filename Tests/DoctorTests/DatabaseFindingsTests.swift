@@ -99,8 +99,8 @@ struct DatabaseFindingsTests {
         _ integrations: [LedgerStatus.Integration], quarantined: Int = 0, configured: [String] = ["backend"]
     ) -> [DoctorFinding.State] {
         let status = LedgerStatus(
-            at: Timestamp(milliseconds: 0), integrations: integrations, sources: [], answers: [:], overdue: [], daemons: [],
-            quarantined: quarantined)
+            at: Timestamp(milliseconds: 0), integrations: integrations, sources: [], answers: [:], daemons: [],
+            quarantined: quarantined, overdue: [])
         let receivers = configured.map { DeliveryFindings.Receiver(name: $0, host: "h") }
         return DeliveryFindings.of(status, receivers: receivers).map(\.state)
     }

@@ -114,8 +114,8 @@ struct DoctorPageTests {
             name: "backend", pausedAt: nil, pauseReason: nil, breaker: nil, waiting: 0, oldestSeconds: nil,
             delivered: 0, failed: 0, lastError: nil, deadLetters: 0)
         let status = LedgerStatus(
-            at: now, integrations: [backend], sources: [], answers: [:], overdue: [],
-            daemons: [LedgerStatus.Daemon(version: version, startedAt: now)], quarantined: 0)
+            at: now, integrations: [backend], sources: [], answers: [:],
+            daemons: [LedgerStatus.Daemon(version: version, startedAt: now)], quarantined: 0, overdue: [])
         let tables = [
             TableSize(table: "events", bytes: 128 << 10), TableSize(table: "attempts", bytes: 112 << 10),
             TableSize(table: "messages", bytes: 96 << 10), TableSize(table: "deliveries", bytes: 64 << 10),
