@@ -176,8 +176,8 @@ final class Relay: Sendable {
         return pool
     }
 
-    /// Makes the coming partitions, announces lapsed access and prunes every hour. Prunes the memory of duplicates, which
-    /// reads a whole table, once a day.
+    /// Makes the coming partitions, announces lapsed access and prunes every hour. Prunes the memory of duplicates,
+    /// which reads a whole table, once a day.
     private static func keepUp(
         _ pool: Pool, _ configuration: LiveConfiguration, _ routes: Routes, _ observe: @escaping Observer
     ) async {

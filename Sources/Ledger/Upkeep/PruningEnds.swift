@@ -7,7 +7,7 @@ extension Upkeep {
     static let endsStep: Int32 = 1_000
 
     /// Deletes the ends whose time has come and which are not those of purchases that somebody has: the purchase was
-    /// renewed, or has ended. The rest stays, so an hour costs as much as has become due within it, and what is overdue.
+    /// renewed, or has ended. The rest stays: an hour costs as much as has become due within it, and what is overdue.
     func pruneEnds() async throws {
         let now = try await pool.withSession { session throws(DatabaseError) in
             try session.run(PruneStatements.now, ()).first ?? 0
@@ -68,8 +68,8 @@ enum EndStatements {
     static let lock = Statement<[Identifier], Identifier>(
         "ends_lock", "SELECT id FROM purchases WHERE id = ANY ($1) ORDER BY id FOR UPDATE")
 
-    /// How long the end of what the app's backend granted is kept, of which no webhook will say anything: long enough to
-    /// announce it (`Lapses`). Milliseconds.
+    /// How long the end of what the app's backend granted is kept, of which no webhook will say anything: long enough
+    /// to announce it (`Lapses`). Milliseconds.
     static let manualKept: Int64 = 86_400_000
 
     /// Deletes those of the ends of locked purchases that are not current. `$3` is `manualKept`.
