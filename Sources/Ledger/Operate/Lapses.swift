@@ -30,8 +30,8 @@ enum Lapse {
 /// Announces that access has lapsed: that the end of a purchase and the leeway of its source have passed, and no
 /// webhook has said what became of it. Each purchase and end is announced once, to the integrations that name the type.
 ///
-/// Nothing stored changes by a lapse, except that its end is noted in the purchase's row, in the transaction that wrote
-/// the message and under the purchase's lock: so of several daemons one announces it, and a webhook that is recorded
+/// Nothing stored changes by a lapse, except that its end is noted in the purchase's row, under its lock, in the
+/// transaction that writes the message: so of several daemons one announces it, and a webhook that is recorded
 /// at the same time either prevents it or comes after it. If the lapse proves wrong, the renewal is told as always.
 package struct Lapses: Sendable {
     package static let type = "posthouse.access.lapsed"
