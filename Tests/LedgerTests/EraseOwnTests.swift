@@ -35,8 +35,9 @@ struct EraseOwnTests {
         let left = try await erasure.proof.run(in: daemon.pool) { _ in }
         #expect(left.total == 0, "\(left)")
         #expect(found.events == done.events && found.purchases == done.purchases)
+        let erased = source.map { "source = '\($0)'" } ?? "true"
         for holder in erasure.holders {
-            let named = "SELECT count(*) FROM purchases WHERE access -> 'of' ? '\(holder.storageKey)'"
+            let named = "SELECT count(*) FROM purchases WHERE access -> 'of' ? '\(holder.storageKey)' AND \(erased)"
             #expect(try ledger.psql(named) == "0")
         }
         return (erasure, done)
