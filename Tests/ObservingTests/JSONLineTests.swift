@@ -14,7 +14,7 @@ import Vocabulary
         return try #require(try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any])
     }
 
-    @Test func aLineReadsAsTheManualShows() {
+    @Test func aLineIsOneObjectInTheOrderOfTheRecord() {
         #expect(
             JournalEntry(.refused(source: "a \"b\"\\", status: 401, reason: "wrong signature")).json(at: Self.time)
                 == #"{"time":"2021-11-07T17:43:35.225Z","level":"warning","#
