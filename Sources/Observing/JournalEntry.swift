@@ -55,7 +55,7 @@ package struct JournalEntry: Sendable, Equatable {
     }
 
     /// One JSON object with its newline: time and level as in logfmt, then the journal's fields with their names in
-    /// lower case. Nothing is cut: `posthouse_message` is a field, and a search by it must find exactly that id.
+    /// lower case. Nothing is cut: a search by an id must find exactly that id.
     package func json(at time: Timestamp) -> String {
         var line = "{\"time\":\"\(readable(time))\",\"level\":\"\(priority.level)\""
         line += ",\"message\":\(PlainText.jsonString(message)),\"priority\":\(priority.rawValue)"
