@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What deploy/test and deploy/run share: sourced by both, from the root of the checkout.
+# What the scripts of deploy share: sourced by them, from the root of the checkout.
 
 say() { printf '%s\n' "$*"; }
 die() {
@@ -49,6 +49,13 @@ keep_default_cluster_out() {
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
         -o Dpkg::Use-Pty=0 postgresql-common >>"$log" 2>&1 || return 0
     as_root sed -i 's/^#\? *create_main_cluster *=.*/create_main_cluster = false/' "$conf"
+}
+
+# free_port FIRST: the first port from there on that nobody listens on.
+free_port() {
+    local port=$1
+    while (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; do port=$((port + 1)); done
+    echo "$port"
 }
 
 # with_progress LOG COMMAND…: runs it with all output in LOG, and shows the latest line of that now and then.

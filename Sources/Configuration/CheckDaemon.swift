@@ -89,7 +89,8 @@ extension Check {
 
     mutating func journal(_ view: TableView?) -> Configuration.Journal {
         let detail = view.flatMap { integer("detail_limit", of: $0, in: ConfigurationLimits.detailPerSecond) }
-        return Configuration.Journal(detailPerSecond: detail ?? Limits.journalDetailPerSecond)
+        let format = view.flatMap { choice("format", of: $0, as: LogFormat.self)?.value }
+        return Configuration.Journal(detailPerSecond: detail ?? Limits.journalDetailPerSecond, format: format)
     }
 
     mutating func retention(_ view: TableView?) -> Retention {

@@ -29,6 +29,8 @@ package struct Configuration: Sendable {
     package struct Journal: Sendable, Hashable {
         /// Successes a second that each get an entry.
         package let detailPerSecond: Int
+        /// Nil: left out, so that the daemon chooses by where standard error leads.
+        package let format: LogFormat?
     }
 
     package let server: Server

@@ -15,6 +15,7 @@ extension Configuration {
             keys.append("[database] statement_timeout")
         }
         if database.usesPrivateCluster, embedded != started.embedded { keys.append("[embedded] directory") }
+        if journal.format != started.journal.format { keys.append("[journal] format") }
         return keys
     }
 }

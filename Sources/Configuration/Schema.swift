@@ -158,7 +158,12 @@ enum Schema {
             Key("scopes", #"an array of "read" and "write""#, .required),
             Key("source", #"the name of a source such as "purchasely""#),
         ])
-    static let journal = Table("journal", keys: [Key("detail_limit", "a number of entries a second such as 2000")])
+    static let journal = Table(
+        "journal",
+        keys: [
+            Key("detail_limit", "a number of entries a second such as 2000"),
+            Key("format", #""json" or "logfmt""#),
+        ])
     static let retention = Table(
         "retention",
         keys: [

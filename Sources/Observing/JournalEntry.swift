@@ -1,7 +1,7 @@
 package import Systemd
 package import Vocabulary
 
-/// One entry, as journald's fields or as one logfmt line.
+/// One entry, as journald's fields or as one line of logfmt or JSON.
 package struct JournalEntry: Sendable, Equatable {
     /// syslog(3) severities, as PRIORITY has them.
     package enum Priority: Int, Sendable {
@@ -10,7 +10,7 @@ package struct JournalEntry: Sendable, Equatable {
         case notice = 5
         case info = 6
 
-        /// As logfmt readers expect it.
+        /// As readers of lines expect it.
         package var level: String {
             switch self {
             case .error: "error"
@@ -26,6 +26,8 @@ package struct JournalEntry: Sendable, Equatable {
         package let name: String
         /// Unchanged: journald takes any bytes, and a search by an id must find exactly that id.
         package let value: String
+        /// A count, a duration or a status; in JSON a number. Ids are strings even if they have only digits.
+        var isNumber = false
     }
 
     package let happening: Happening
@@ -51,6 +53,19 @@ package struct JournalEntry: Sendable, Equatable {
         for field in fields { line += " \(field.name.lowercased())=\(PlainText.logfmtValue(field.value))" }
         return line + "\n"
     }
+
+    /// One JSON object with its newline: time and level as in logfmt, then the journal's fields with their names in
+    /// lower case. Nothing is cut: a search by an id must find exactly that id.
+    package func json(at time: Timestamp) -> String {
+        var line = "{\"time\":\"\(readable(time))\",\"level\":\"\(priority.level)\""
+        line += ",\"message\":\(PlainText.jsonString(message)),\"priority\":\(priority.rawValue)"
+        line += ",\"message_id\":\"\(happening.messageID)\",\"syslog_identifier\":\"posthouse\""
+        for field in fields {
+            let value = field.isNumber ? field.value : PlainText.jsonString(field.value)
+            line += ",\"posthouse_\(field.name.lowercased())\":\(value)"
+        }
+        return line + "}\n"
+    }
 }
 
 /// The fields of one entry, in the order of posthouse-journal(7), "Fields"; an absent value is an absent field.
@@ -62,7 +77,7 @@ struct FieldList {
     }
 
     mutating func add(_ name: String, _ value: Int?) {
-        if let value { fields.append(.init(name: name, value: String(value))) }
+        if let value { fields.append(.init(name: name, value: String(value), isNumber: true)) }
     }
 }
 

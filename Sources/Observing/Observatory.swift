@@ -5,28 +5,52 @@ package import Vocabulary
 /// Counts observations at once, and logs them from a thread of its own.
 ///
 ///     observe ─▶ Metrics (a striped lock)
-///            └─▶ DetailLimiter (a lock) ─▶ JournalWriter (bounded) ─thread─▶ journald, or logfmt to standard error
+///            └─▶ DetailLimiter (a lock) ─▶ JournalWriter (bounded) ─thread─▶ journald, or lines to a standard stream
 ///
 /// Only the thread makes the text of an entry, so the path of an event pays for neither text nor system calls.
 package final class Observatory: Sendable {
     package enum Destination: Sendable {
         /// journald's native protocol.
         case journal
-        /// logfmt lines.
-        case standardError
+        /// logfmt lines on standard error.
+        case logfmt
+        /// JSON lines on standard output.
+        case json
 
-        /// The journal if standard error leads there, else lines.
-        package static func detected() -> Destination {
-            JournalStream.isJournal(descriptor: STDERR_FILENO) ? .journal : .standardError
+        /// The journal if standard error leads there, else lines. `format`: `[journal] format`.
+        package static func detected(format: LogFormat?) -> Destination {
+            choice(
+                isJournal: JournalStream.isJournal(descriptor: STDERR_FILENO), isTerminal: isatty(STDERR_FILENO) == 1,
+                format: format)
+        }
+
+        /// The journal has fields of its own, so a format is for lines alone. Left out, a person at a terminal gets
+        /// logfmt, a collector JSON.
+        static func choice(isJournal: Bool, isTerminal: Bool, format: LogFormat?) -> Destination {
+            if isJournal { return .journal }
+            return switch format ?? (isTerminal ? .logfmt : .json) {
+            case .json: .json
+            case .logfmt: .logfmt
+            }
         }
 
         /// Writes one entry and waits for it; for callers that have no Observatory.
         package func log(_ observation: Observation, at time: Timestamp) {
-            let entry = JournalEntry(observation)
+            _ = write([TimedObservation(observation: observation, at: time)])
+        }
+
+        /// Writes entries in order and waits for them; returns how many could not be written.
+        fileprivate func write(_ batch: [TimedObservation]) -> Int {
             switch self {
-            case .journal: _ = Journal.send(entry.record)
-            case .standardError: _ = LineOutput.write(Array(entry.logfmt(at: time).utf8), to: STDERR_FILENO)
+            case .journal: batch.count { !Journal.send(JournalEntry($0.observation).record) }
+            case .logfmt:
+                Self.write(batch.map { JournalEntry($0.observation).logfmt(at: $0.at) }, to: STDERR_FILENO)
+            case .json: Self.write(batch.map { JournalEntry($0.observation).json(at: $0.at) }, to: STDOUT_FILENO)
             }
+        }
+
+        private static func write(_ lines: [String], to descriptor: Int32) -> Int {
+            LineOutput.write(Array(lines.joined().utf8), to: descriptor) ? 0 : lines.count
         }
     }
 
@@ -48,7 +72,7 @@ package final class Observatory: Sendable {
     ) throws(JournalWriterFailure) {
         try self.init(
             version: version, detailPerSecond: detailPerSecond, queueEntriesMax: queueEntriesMax,
-            tick: ObservingLimits.journalTick, now: { Self.wallClock() }, sink: Self.sink(for: destination))
+            tick: ObservingLimits.journalTick, now: { Self.wallClock() }, sink: { destination.write($0) })
     }
 
     init(
@@ -108,18 +132,6 @@ package final class Observatory: Sendable {
     @discardableResult
     package func close(within limit: Duration = ObservingLimits.journalCloseTimeout) -> Bool {
         writer.close(within: limit)
-    }
-
-    private static func sink(for destination: Destination) -> JournalWriter<TimedObservation>.Sink {
-        switch destination {
-        case .journal:
-            { batch in batch.count { !Journal.send(JournalEntry($0.observation).record) } }
-        case .standardError:
-            { batch in
-                let lines = batch.map { JournalEntry($0.observation).logfmt(at: $0.at) }.joined()
-                return LineOutput.write(Array(lines.utf8), to: STDERR_FILENO) ? 0 : batch.count
-            }
-        }
     }
 
     /// The wall clock, only shown in lines and used to separate seconds; nothing is stored by it.

@@ -33,6 +33,26 @@ package enum PlainText {
         return out + "\""
     }
 
+    /// A JSON string with its quotes (RFC 8259 §7). Unsafe characters are written as `\uXXXX`, of which a reader makes
+    /// the character again.
+    static func jsonString(_ text: String) -> String {
+        var out = "\""
+        for scalar in text.unicodeScalars {
+            if scalar == "\"" || scalar == "\\" {
+                out += "\\"
+                out.unicodeScalars.append(scalar)
+            } else if isUnsafe(scalar) {
+                for unit in UTF16.encode(scalar) ?? UTF16.encodedReplacementCharacter {
+                    let digits = String(unit, radix: 16)
+                    out += "\\u" + String(repeating: "0", count: 4 - digits.utf8.count) + digits
+                }
+            } else {
+                out.unicodeScalars.append(scalar)
+            }
+        }
+        return out + "\""
+    }
+
     private static func escape(_ scalar: Unicode.Scalar) -> String {
         switch scalar {
         case "\n": "\\n"

@@ -14,6 +14,7 @@ import Testing
         ("[database]\nstatement_timeout = \"7s\"", ["[database] statement_timeout"]),
         ("[embedded]\ndirectory = \"/elsewhere\"", ["[embedded] directory"]),
         ("[journal]\ndetail_limit = 5\n[retention]\nattempts = \"40d\"", []),
+        ("[journal]\nformat = \"json\"", ["[journal] format"]),
         (
             "[server]\nlisten = \"127.0.0.1:81\"\n[database]\npool = 7\nurl = \"postgresql:///x\"",
             ["[server] listen", "[database] url", "[database] pool"]

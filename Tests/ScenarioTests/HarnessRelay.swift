@@ -55,15 +55,18 @@ final class Relay: Sendable {
     private let storage: Storage
     /// `[database] pool`.
     private let connections: Int?
+    private let journal: String
     private let process = Monitor<ChildProcess?>(nil)
     private static let durableCluster = Result { try TestCluster(durable: true) }
 
     /// Writes the configuration; `start` starts the daemon.
+    /// - Parameter journal: empty for versions that know no format of it, and for the usual one of a daemon off systemd.
     init(
         _ integrations: [Integration], sources: [SourceTable] = [SourceTable()], storage: Storage = .shared,
-        settings: String = "", connections: Int? = nil
+        settings: String = "", connections: Int? = nil, journal: String = "[journal]\nformat = \"logfmt\""
     ) throws {
         self.connections = connections
+        self.journal = journal
         directory = try ScratchDirectory()
         port = try Socket.freePort()
         switch storage {
@@ -86,6 +89,7 @@ final class Relay: Sendable {
         } else {
             lines += ["[embedded]", "directory = \"\(directory.path)/state\""]
         }
+        lines.append(journal)
         lines.append(try Self.apiTokenTable(in: directory))
         for source in sources {
             lines += ["[[source]]", "name = \"\(source.name)\"", "kind = \"\(source.kindName)\""]

@@ -150,7 +150,7 @@ import Vocabulary
         let relay = try Relay.running([.init("backend", receiver)])
         defer { relay.end() }
         let good = try String(contentsOfFile: relay.configuration, encoding: .utf8)
-        try relay.directory.write("posthouse.toml", good + "[journal]\ndetail_limt = 5\n")
+        try relay.directory.write("posthouse.toml", good.replacing("[journal]", with: "[journal]\ndetail_limt = 5"))
         let refused = try relay.reload()
         for part in ["cannot be used", "posthouse.toml:", "detail_limt", "detail_limit"] {
             #expect(refused.contains(part), "\(refused)")
@@ -160,7 +160,8 @@ import Vocabulary
         try FileManager.default.removeItem(atPath: relay.configuration)
         #expect(try relay.reload().contains("cannot be read"))
         try relay.directory.write(
-            "posthouse.toml", good + "[retention]\nattempts = \"40d\"\n[journal]\ndetail_limit = 5\n")
+            "posthouse.toml",
+            good.replacing("[journal]", with: "[retention]\nattempts = \"40d\"\n[journal]\ndetail_limit = 5"))
         let changed = try relay.reload()
         #expect(changed.contains("changed [journal]; changed [retention]"), "\(changed)")
         let other = try Socket.freePort()

@@ -105,7 +105,7 @@ import Vocabulary
     private func beside(_ binary: String) throws {
         let (first, second) = (try Receiver(), try Receiver())
         let integrations: [Relay.Integration] = [.init("first", first), .init("second", second)]
-        let old = try Relay(integrations)
+        let old = try Relay(integrations, journal: "")
         defer { old.end() }
         try old.start(binary: binary)
         let new = try Relay(integrations, storage: .given(try old.database.connectionString))
@@ -142,7 +142,7 @@ import Vocabulary
         let (backend, doomed) = (
             try Receiver { _ in isDown.current ? .status(500) : .ok }, try Receiver { _ in .status(400) }
         )
-        let relay = try Relay(Self.integrations(backend, doomed))
+        let relay = try Relay(Self.integrations(backend, doomed), journal: "")
         defer { relay.end() }
         try relay.start(binary: binary)
         for webhook in Self.settled { #expect(try relay.source().post(webhook) == 200) }

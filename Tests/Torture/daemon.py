@@ -4,6 +4,7 @@ import asyncio
 import base64
 import collections
 import dataclasses
+import json
 import os
 import pathlib
 import re
@@ -156,15 +157,22 @@ class Daemon:
         if not log.exists():
             return found
         for line in log.read_text(errors="replace").splitlines():
-            level = re.search(r"\blevel=(\S+)", line)
-            if level and level[1] not in ("warning", "error"):
+            entry = entry_of(line)
+            if entry and entry["level"] not in ("warning", "error"):
                 continue
-            if not level and not re.match(r"posthouse: |Fatal error|.*Fatal error", line):
+            if not entry and not re.match(r"posthouse: |Fatal error|.*Fatal error", line):
                 continue
-            text = re.search(r'\bmsg=("(?:[^"\\]|\\.)*"|\S+)', line)
-            words = re.sub(r" transaction subs_\S+|/\S+|retry [A-Z_]+", "…", (text[1] if text else line).strip('"'))
+            words = re.sub(r" transaction subs_\S+|/\S+|retry [A-Z_]+", "…", entry["message"] if entry else line)
             found[re.sub(r"[0-9a-f]{8}-[0-9a-f-]{27}|\d[\dT:.Z-]*", "N", words)[:140]] += 1
         return found
+
+
+def entry_of(line: str) -> dict[str, str] | None:
+    """An entry of the log; none is what else stands there, and a line that a kill cut off."""
+    try:
+        return json.loads(line) if line.startswith("{") else None
+    except ValueError:
+        return None
 
 
 def lines(settings: dict[str, str]) -> str:

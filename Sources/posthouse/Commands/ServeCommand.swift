@@ -19,24 +19,31 @@ struct ServeCommand: AsyncParsableCommand {
         signal(SIGPIPE, SIG_IGN)
         let outcome = ConfigurationFile.load(path: file.path, purpose: .serve)
         guard let configuration = outcome.configuration, outcome.errors.isEmpty else {
-            if Terminal.errorIsJournal { Self.logFailure(outcome.errorLine) } else { Terminal.complain(outcome) }
+            if !Terminal.errorIsJournal { Terminal.complain(outcome) }
+            Self.logFailure(outcome.errorLine, .detected(format: nil))
             throw Exit.configuration
         }
-        try await Terminal.reporting(by: Self.logFailure) { try await serve(configuration) }
+        let destination = Observatory.Destination.detected(format: configuration.journal.format)
+        func report(_ reason: String) {
+            if !Terminal.errorIsJournal { Terminal.complain("posthouse: \(reason)") }
+            Self.logFailure(reason, destination)
+        }
+        try await Terminal.reporting(by: report) { try await serve(configuration, destination) }
     }
 
     /// Logs a failed start as an entry of its own kind, with an error's priority and an explanation in the catalogue.
-    private static func logFailure(_ reason: String) {
-        guard Terminal.errorIsJournal else { return Terminal.complain("posthouse: \(reason)") }
-        Observatory.Destination.journal.log(.startFailed(reason: reason), at: ThisProcess.now())
+    /// Standard error, which logfmt goes to, has said it already, in a person's words.
+    private static func logFailure(_ reason: String, _ destination: Observatory.Destination) {
+        if destination == .logfmt { return }
+        destination.log(.startFailed(reason: reason), at: ThisProcess.now())
     }
 
-    private func serve(_ configuration: Configuration) async throws {
+    private func serve(_ configuration: Configuration, _ destination: Observatory.Destination) async throws {
         // Before anything else is opened or started: the variables refer to this process and these descriptor numbers.
         let listeners = try Listeners(configuration.server, inherited: ListenFds.take())
         let signals = Signals.stream([SIGTERM, SIGINT, SIGHUP])
         let observatory = try Observatory(
-            version: Posthouse.version, destination: .detected(),
+            version: Posthouse.version, destination: destination,
             detailPerSecond: configuration.journal.detailPerSecond,
             queueEntriesMax: Limits.journalQueueEntriesMax)
         defer { observatory.close() }
