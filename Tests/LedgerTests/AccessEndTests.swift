@@ -112,7 +112,8 @@ struct AccessEndTests {
             try Self.fill(ledger)
             #expect(try await EndsUpgrade.changes(leeways: Self.leeways, in: daemon.pool).isEmpty)
             try ledger.psql("DELETE FROM schema_migrations WHERE version > 12")
-            // Of apps and stores: -3, -23 and -25 h by a leeway of 2 h; all of the past without one; one by that of 24 h.
+            // Of apps and stores: -3, -23 and -25 h by a leeway of 2 h; all of the past without one; one by that of
+            // 24 h.
             #expect(
                 try await EndsUpgrade.changes(leeways: Self.leeways, in: daemon.pool) == [
                     EndsUpgrade.Change(source: "gone", environment: "PRODUCTION", holders: 1),

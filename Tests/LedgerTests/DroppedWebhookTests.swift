@@ -53,7 +53,7 @@ struct DroppedWebhookTests {
     /// Who has access, what was paid and what passed on, without the ids that depend on the order of arrival.
     private static let pictures = [
         """
-        SELECT p.key, n.holder, n.active, n.as_of_ms FROM entitlements n JOIN purchases p ON p.id = n.purchase
+        SELECT p.key, n.holder, n.active, n.as_of_ms FROM \(TestLedger.access) AS n JOIN purchases p ON p.id = n.purchase
         WHERE p.environment = 'ENVIRONMENT' ORDER BY p.key, n.holder
         """,
         """

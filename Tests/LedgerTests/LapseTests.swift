@@ -57,6 +57,7 @@ struct LapseTests {
             #expect(try ledger.psql(Self.byIntegration) == "a|2\nsandbox|1")
             #expect(try ledger.psql("SELECT * FROM entitlements ORDER BY purchase, holder") == rows)
 
+            daemon.open("a")
             let messages = try await daemon.claimAll("a").map(\.message)
             let texts = messages.map { String(decoding: $0.envelope, as: UTF8.self) }
             #expect(texts.count == 2 && texts.allSatisfy { $0.contains(#""user_id":"jeff""#) })

@@ -17,8 +17,8 @@ struct SourceFigures {
     let refused: [(status: Int, count: Int)]
 
     /// The configured sources in their order, those that are not configured any more but answered requests within the
-    /// minute or have overdue purchases, and last the requests that named none. What the API answered is counted under a name that is no
-    /// source's.
+    /// minute or have overdue purchases, and last the requests that named none. What the API answered is counted under
+    /// a name that is no source's.
     static func all(_ status: LedgerStatus, _ configured: [String]) -> [SourceFigures] {
         let others = Set(status.answers.keys.map(\.source) + status.overdue.map(\.source)).subtracting(configured)
         let removed = others.intersection(status.sources.map(\.name)).sorted()
