@@ -97,6 +97,7 @@ let package = Package(
                 .embedInCode("Schema/Migrations/M0010_sources.sql"),
                 .embedInCode("Schema/Migrations/M0011_periods.sql"),
                 .embedInCode("Schema/Migrations/M0012_answers.sql"),
+                .embedInCode("Schema/Migrations/M0014_coverage.sql"),
             ],
             swiftSettings: sharedSettings),
         .target(

@@ -79,7 +79,10 @@ package struct Backfill: Sendable {
                 !$0.isKnown
                     && route.integration.selects(type: $0.type, source: $0.source, environment: $0.environment)
             }.map { Requeued(message: $0.message, integration: route.row, purchase: $0.purchase) }
-            if !isDry { try requeue.write(asked, on: session) }
+            if !isDry {
+                try requeue.write(asked, on: session)
+                _ = try session.execute(BackfillStatements.want, (asked.map(\.message), route.row))
+            }
             return (page, asked.count)
         }
         if let last = page.last { after = last.message }
@@ -120,6 +123,15 @@ enum BackfillStatements {
         WHERE i.id = $1 AND i.created_at < k.start
         """)
 
+    /// Notes that messages are for the integration ($2), too, where it is known whom they were for.
+    static let want = Statement<([Int64], Int32), ()>(
+        "backfill_want",
+        """
+        UPDATE messages SET integrations = concat_ws(',', nullif(integrations, ''), $2)
+        WHERE id = ANY ($1) AND integrations IS NOT NULL
+          AND $2::text <> ALL (string_to_array(integrations, ','))
+        """)
+
     /// One row of `page`.
     struct Candidate {
         let message: Int64
@@ -127,12 +139,13 @@ enum BackfillStatements {
         let source: String
         let environment: String
         let purchase: Identifier?
-        /// It was sent to the integration, is a dead letter there or waits there.
+        /// It was sent to the integration and ended there, or waits there.
         let isKnown: Bool
     }
 
-    /// Messages in order, each with whether it was sent to the integration ($5), is a dead letter there or waits there.
-    /// One snapshot covers all three: what was settled has left the queue and is in the history.
+    /// Messages in order, each with whether it ended at the integration ($5) or waits there. One snapshot covers all
+    /// of that: what was settled has left the queue and is in the history. One that was tried, and neither ended nor
+    /// waits, was lost (`Audit`).
     static let page = Statement<(Int64, Int64, Int64, Int64, Int32, Int32), Candidate>(
         "backfill_page",
         """
@@ -143,8 +156,10 @@ enum BackfillStatements {
               AND extract(epoch FROM m.created_at) * 1000 < $4
             ORDER BY m.id LIMIT $6)
         SELECT m.id, m.type, m.source, m.environment, m.purchase,
-               EXISTS (SELECT FROM attempts a WHERE a.message = m.id AND a.integration = $5)
+               EXISTS (SELECT FROM attempts a WHERE a.message = m.id AND a.integration = $5
+                           AND a.outcome IN ('accepted', 'dead'))
                    OR EXISTS (SELECT FROM dead_letters l WHERE l.message = m.id AND l.integration = $5)
+                   OR EXISTS (SELECT FROM discards x WHERE x.message = m.id AND x.integration = $5)
                    OR CASE WHEN m.purchase IS NULL
                            THEN m.id IN (SELECT d.message FROM deliveries d
                                          WHERE d.purchase IS NULL AND d.integration = $5)

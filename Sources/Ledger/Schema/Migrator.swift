@@ -38,6 +38,8 @@ struct Migration: Sendable {
             version: 11, name: "periods", sql: String(decoding: PackageResources.M0011_periods_sql, as: UTF8.self)),
         Migration(
             version: 12, name: "answers", sql: String(decoding: PackageResources.M0012_answers_sql, as: UTF8.self)),
+        Migration(
+            version: 14, name: "coverage", sql: String(decoding: PackageResources.M0014_coverage_sql, as: UTF8.self)),
     ]
 }
 
