@@ -98,6 +98,7 @@ let package = Package(
                 .embedInCode("Schema/Migrations/M0011_periods.sql"),
                 .embedInCode("Schema/Migrations/M0012_answers.sql"),
                 .embedInCode("Schema/Migrations/M0013_kept_links.sql"),
+                .embedInCode("Schema/Migrations/M0016_coverage.sql"),
             ],
             swiftSettings: sharedSettings),
         .target(

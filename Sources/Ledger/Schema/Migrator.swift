@@ -41,6 +41,8 @@ struct Migration: Sendable {
         Migration(
             version: 13, name: "kept_links",
             sql: String(decoding: PackageResources.M0013_kept_links_sql, as: UTF8.self)),
+        Migration(
+            version: 16, name: "coverage", sql: String(decoding: PackageResources.M0016_coverage_sql, as: UTF8.self)),
     ]
 }
 
