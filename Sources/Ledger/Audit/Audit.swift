@@ -6,7 +6,8 @@ package import Vocabulary
 // `messages.integrations` says whom a message was for. Each of them must have an answer: an accepted attempt, a
 // delivery that waits, a dead letter, or a row of `discards`. Every transaction that takes one answer away writes
 // another, or deletes the message: settling, replay, backfill, discard, erasure, pruning. So in each snapshot every
-// pair of a message and an integration has one.
+// pair of a message and an integration has one. A message that somebody deletes with all that waits of it, or after it
+// was delivered, leaves as little as an erased one: nothing is said of it.
 //
 // - Attempts are dropped by days. A message from before them may have had an answer that is gone: it is counted, and
 //   nothing is said of it. When they begin is read after the attempts themselves, in a snapshot of its own: a day that
@@ -27,8 +28,8 @@ package struct Audit: Sendable {
     static let dueAheadMax: Duration = .seconds(90 * 86_400)
     /// No lease lasts so long.
     static let leaseMax: Duration = .seconds(86_400)
-    /// Attempts may be this much older than their message, where the database's clock was set back.
-    static let clockSlackMilliseconds: Int64 = 3_600_000
+    /// What is found must be something that a backfill mends, and that leaves out the first day (`Backfill.start`).
+    static let knownSlackMilliseconds: Int64 = 86_400_000
 
     package enum Stage: String, Sendable {
         case tables
@@ -102,7 +103,7 @@ package struct Audit: Sendable {
 
     private static func readKnownFrom(on session: borrowing Session) throws(DatabaseError) -> Timestamp? {
         let day = try session.run(AuditStatements.knownFrom, ()).first
-        return day?.advanced(byMilliseconds: clockSlackMilliseconds)
+        return day?.advanced(byMilliseconds: knownSlackMilliseconds)
     }
 
     // MARK: Steps

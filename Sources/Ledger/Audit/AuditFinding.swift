@@ -13,13 +13,11 @@ package struct AuditFinding: Sendable, Hashable {
         case noMessage = "no_message"
         /// A message, and its webhook is gone.
         case noEvent = "no_event"
-        /// A delivery, an attempt or a dead letter for an integration that the message was not for.
-        case unlisted
         /// Whom a message was for cannot be read.
         case unreadable
         /// An integration that the database does not know.
         case noIntegration = "no_integration"
-        /// A delivery waits twice, or waits and is a dead letter.
+        /// A message waits twice for an integration, or waits and is a dead letter.
         case twice
         /// A delivery waits for a time that is further away than any schedule goes.
         case neverDue = "never_due"

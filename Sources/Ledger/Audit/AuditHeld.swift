@@ -26,12 +26,9 @@ struct AuditHeld: Sendable {
         if !row.hasMessage { flaws.append(.noMessage) }
         if row.lacksEvent { flaws.append(.noEvent) }
         if names[row.integration] == nil { flaws.append(.noIntegration) }
-        if let listed = row.integrations.flatMap(WantedIntegrations.rows), !listed.contains(row.integration) {
-            flaws.append(.unlisted)
-        }
         if row.flaws.isNeverDue { flaws.append(.neverDue) }
         if row.flaws.isLeasedForEver { flaws.append(.leasedForEver) }
-        if row.flaws.isAlsoDead { flaws.append(.twice) }
+        if row.flaws.isTwice { flaws.append(.twice) }
         if isKnown, row.flaws.lacksLastAttempt {
             flaws.append(.noLastAttempt)
         } else if isKnown, row.flaws.lacksAttempts {

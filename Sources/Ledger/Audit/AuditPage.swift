@@ -20,8 +20,8 @@ struct AuditPage: Sendable {
     private(set) var dead: [Pair: Bool] = [:]
     /// Given up for good, each with whether its person was erased.
     private(set) var discarded: [Pair: Bool] = [:]
-    /// How often a pair waits, of those that have no other answer.
-    private(set) var waiting: [Pair: Int] = [:]
+    /// What waits, of messages that are not answered everywhere without it.
+    private(set) var waiting: Set<Pair> = []
 
     init(messages: [AuditStatements.Message], names: [Int32: String], only: Int32?) {
         self.messages = messages
@@ -57,9 +57,7 @@ struct AuditPage: Sendable {
         } else {
             waiting = try waitingOf(open, on: session)
         }
-        for row in waiting {
-            page.waiting[Pair(message: row.message, integration: row.integration), default: 0] += row.count
-        }
+        page.waiting = Set(waiting.map { Pair(message: $0.message, integration: $0.integration) })
         return page
     }
 
@@ -103,7 +101,6 @@ struct AuditPage: Sendable {
     /// - Parameter knownFrom: from when on attempts are kept; nil: those of all stored messages are.
     func judge(knownFrom: Timestamp?) -> (coverage: AuditCoverage, findings: [AuditFinding]) {
         var (coverage, findings) = (AuditCoverage(), [AuditFinding]())
-        let found = found
         for message in messages {
             if message.lacksEvent { findings.append(finding(.noEvent, message)) }
             guard let text = message.integrations else {
@@ -115,14 +112,11 @@ struct AuditPage: Sendable {
                 continue
             }
             coverage.messages += 1
-            guard let listed = WantedIntegrations.rows(text) else {
+            guard WantedIntegrations.rows(text) != nil else {
                 findings.append(finding(.unreadable, message))
                 continue
             }
             for row in wanted(message) { judge(message, row, &coverage, &findings) }
-            for row in found[message.id, default: []].subtracting(listed).sorted() {
-                findings.append(finding(.unlisted, message, row))
-            }
         }
         return (coverage, findings)
     }
@@ -133,11 +127,10 @@ struct AuditPage: Sendable {
     ) {
         let pair = Pair(message: message.id, integration: row)
         guard names[row] != nil else { return findings.append(finding(.noIntegration, message, row)) }
-        if waiting[pair, default: 0] > 1 { findings.append(finding(.twice, message, row)) }
         let tried = tried[pair]
         if tried?.isAccepted == true {
             coverage.delivered += 1
-        } else if waiting[pair] != nil {
+        } else if waiting.contains(pair) {
             coverage.waiting += 1
         } else if let isByHand = dead[pair] {
             if isByHand { coverage.discarded += 1 } else { coverage.dead += 1 }
@@ -148,15 +141,6 @@ struct AuditPage: Sendable {
         } else {
             findings.append(finding(.unanswered, message, row))
         }
-    }
-
-    /// The integrations that anything but the queue says a message went to.
-    private var found: [Int64: Set<Int32>] {
-        var found: [Int64: Set<Int32>] = [:]
-        for pair in tried.keys { found[pair.message, default: []].insert(pair.integration) }
-        for pair in dead.keys { found[pair.message, default: []].insert(pair.integration) }
-        for pair in discarded.keys { found[pair.message, default: []].insert(pair.integration) }
-        return found
     }
 
     private func finding(

@@ -4,7 +4,8 @@ import Vocabulary
 /// The SQL of an audit. It only reads. Messages are read by ranges of ids, and so is what other tables have of them:
 /// one look into the index of each partition, however many messages.
 enum AuditStatements {
-    /// The first day of which attempts are kept; no row: no message is older. Days are dropped the oldest first.
+    /// The first day of which attempts are kept; no row: the ledger is not older. Days are dropped the oldest first. A
+    /// ledger that was moved has migrations of its own, and the integrations of the one before.
     static let knownFrom = Statement<(), Timestamp>(
         "audit_known_from",
         """
@@ -12,7 +13,8 @@ enum AuditStatements {
         FROM (SELECT min(to_date(right(c.relname, 8), 'YYYYMMDD'))::timestamp AT TIME ZONE 'UTC' AS day
               FROM pg_inherits h JOIN pg_class c ON c.oid = h.inhrelid
               WHERE h.inhparent = 'attempts'::regclass AND c.relname ~ '^attempts_[0-9]{8}$') AS k
-        WHERE k.day > (SELECT created_at FROM messages ORDER BY id LIMIT 1)
+        WHERE k.day > least((SELECT min(applied_at) FROM schema_migrations),
+                            (SELECT min(created_at) FROM integrations))
         """)
 
     /// The last rows as an audit begins.
@@ -120,32 +122,26 @@ enum AuditStatements {
     struct Waiting {
         let message: Int64
         let integration: Int32
-        let count: Int
     }
 
     /// What waits of messages, found by their purchases, because deliveries have no index by message.
     static let waitingOf = Statement<([Int64], [Identifier]), Waiting>(
         "audit_waiting_of",
         """
-        SELECT d.message, d.integration, count(*)
+        SELECT d.message, d.integration
         FROM unnest($1, $2) AS w (message, purchase)
-        JOIN deliveries d ON d.purchase = w.purchase AND d.message = w.message GROUP BY 1, 2
+        JOIN deliveries d ON d.purchase = w.purchase AND d.message = w.message
         """, row: Waiting.init)
 
     /// What waits of messages without a purchase.
     static let waitingAlone = Statement<[Int64], Waiting>(
         "audit_waiting_alone",
-        """
-        SELECT message, integration, count(*)
-        FROM deliveries WHERE purchase IS NULL AND message = ANY ($1) GROUP BY 1, 2
-        """, row: Waiting.init)
+        "SELECT message, integration FROM deliveries WHERE purchase IS NULL AND message = ANY ($1)", row: Waiting.init)
 
     /// The same whatever their purchases are: reads all that waits.
     static let waitingAnywhere = Statement<(Int64, Int64), Waiting>(
         "audit_waiting_anywhere",
-        """
-        SELECT message, integration, count(*) FROM deliveries WHERE message >= $1 AND message <= $2 GROUP BY 1, 2
-        """, row: Waiting.init)
+        "SELECT message, integration FROM deliveries WHERE message >= $1 AND message <= $2", row: Waiting.init)
 
     /// A delivery that waits, or a dead letter.
     struct Held {
@@ -155,7 +151,6 @@ enum AuditStatements {
         let createdAt: Timestamp
         let hasMessage: Bool
         let lacksEvent: Bool
-        let integrations: String?
         let handle: AuditHandle
         let flaws: Flaws
     }
@@ -167,27 +162,28 @@ enum AuditStatements {
         let lacksLastAttempt: Bool
         let isNeverDue: Bool
         let isLeasedForEver: Bool
-        let isAlsoDead: Bool
+        /// Another delivery of its message to the same integration waits, or is a dead letter.
+        let isTwice: Bool
     }
 
     private static func held(
         delivery: Int64, message: Int64, integration: Int32, createdAt: Timestamp, hasMessage: Bool, lacksEvent: Bool,
-        integrations: String?, source: String?, key: Identifier?, vendorEventID: String?, eventKey: Identifier?,
-        lacksAttempts: Bool, lacksLastAttempt: Bool, isNeverDue: Bool, isLeasedForEver: Bool, isAlsoDead: Bool
+        source: String?, key: Identifier?, vendorEventID: String?, eventKey: Identifier?, lacksAttempts: Bool,
+        lacksLastAttempt: Bool, isNeverDue: Bool, isLeasedForEver: Bool, isTwice: Bool
     ) -> Held {
         Held(
             delivery: delivery, message: message, integration: integration, createdAt: createdAt,
-            hasMessage: hasMessage, lacksEvent: lacksEvent, integrations: integrations,
+            hasMessage: hasMessage, lacksEvent: lacksEvent,
             handle: AuditHandle(source: source, message: key, vendorEventID: vendorEventID, event: eventKey),
             flaws: Flaws(
                 lacksAttempts: lacksAttempts, lacksLastAttempt: lacksLastAttempt, isNeverDue: isNeverDue,
-                isLeasedForEver: isLeasedForEver, isAlsoDead: isAlsoDead))
+                isLeasedForEver: isLeasedForEver, isTwice: isTwice))
     }
 
     /// The first columns of `held`, of a row `d` with `m` and `e`.
     private static let heldColumns: SQL = """
         (extract(epoch FROM d.created_at) * 1000)::bigint, m.id IS NOT NULL, m.id IS NOT NULL AND e.id IS NULL,
-        m.integrations, e.source, coalesce(m.key, e.key), e.vendor_event_id, e.key,
+        e.source, coalesce(m.key, e.key), e.vendor_event_id, e.key,
         d.attempts > 0 AND d.attempts > (SELECT count(*) FROM attempts a
                                          WHERE a.message = d.message AND a.delivery = d.delivery)
         """
@@ -196,16 +192,29 @@ enum AuditStatements {
         """
 
     /// Deliveries after id `$1`, to `$2`, `$3` at most, of integration `$4`; null: of all. Due later than `$5`
-    /// milliseconds from now is never, leased for longer than `$6` is for ever.
+    /// milliseconds from now is never, leased for longer than `$6` is for ever. Of several of one message and
+    /// integration the last waits twice.
     static let deliveries = Statement<(Int64, Int64, Int32, Int32?, Int64, Int64), Held>(
         "audit_deliveries",
         """
+        WITH page AS MATERIALIZED (
+            SELECT id AS delivery, message, integration, purchase, attempts, leased_by, due_at, created_at
+            FROM deliveries WHERE id > $1 AND id <= $2 AND ($4 IS NULL OR integration = $4) ORDER BY id LIMIT $3),
+        twice AS MATERIALIZED (
+            SELECT max(o.id) AS id
+            FROM (SELECT DISTINCT purchase FROM page) AS p JOIN deliveries o ON o.purchase = p.purchase
+            GROUP BY o.message, o.integration HAVING count(*) > 1
+            UNION ALL
+            SELECT max(id) FROM deliveries
+            WHERE purchase IS NULL AND EXISTS (SELECT FROM page WHERE purchase IS NULL)
+            GROUP BY message, integration HAVING count(*) > 1)
         SELECT d.delivery, d.message, d.integration, \(heldColumns), false,
                d.due_at > now() + $5 * interval '1 millisecond',
                coalesce(x.expires_at > now() + $6 * interval '1 millisecond', false),
-               EXISTS (SELECT FROM dead_letters l WHERE l.delivery = d.delivery)
-        FROM (SELECT id AS delivery, message, integration, attempts, leased_by, due_at, created_at FROM deliveries
-              WHERE id > $1 AND id <= $2 AND ($4 IS NULL OR integration = $4) ORDER BY id LIMIT $3) AS d
+               d.delivery IN (SELECT id FROM twice)
+                   OR EXISTS (SELECT FROM dead_letters l
+                              WHERE l.message = d.message AND l.integration = d.integration)
+        FROM page d
         \(heldJoins) LEFT JOIN daemons x ON x.id = d.leased_by
         ORDER BY d.delivery
         """, row: held)

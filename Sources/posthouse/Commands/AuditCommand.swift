@@ -98,7 +98,6 @@ private enum AuditText {
         case .noDeadLetter: "it was given up, and its dead letter is gone"
         case .noMessage: "its message is gone"
         case .noEvent: "its webhook is gone, without which it cannot be sent"
-        case .unlisted: "it was not for this integration, and something of it is there"
         case .unreadable: "whom it was for cannot be read (messages.integrations)"
         case .noIntegration: "the database does not know the integration"
         case .twice: "it waits twice, or waits and is a dead letter"
@@ -121,7 +120,7 @@ private enum AuditText {
             return "\(trace); give it to the receiver by other means, or restore dead_letters from a backup"
         case .noMessage: return "restore messages from a backup"
         case .noEvent: return "restore events from a backup"
-        case .unlisted, .unreadable: return "\(trace); find out who writes to the database besides Posthouse"
+        case .unreadable: return "\(trace); find out who writes to the database besides Posthouse"
         case .noIntegration: return "restore integrations from a backup"
         case .twice: return "nothing; the receiver gets the same webhook-id twice"
         case .neverDue:
