@@ -301,7 +301,7 @@ struct AuditTests {
                 """
                 UPDATE schema_migrations SET applied_at = now();
                 UPDATE integrations SET created_at = created_at - interval '40 days';
-                UPDATE messages SET created_at = now() - interval '1 second' WHERE id = (SELECT min(id) FROM messages)
+                UPDATE messages SET created_at = now() - interval '2 minutes' WHERE id = (SELECT min(id) FROM messages)
                 """)
             let moved = try await expectSound(daemon, after: "a move, and a clock that was wrong for one message")
             #expect(moved.older == 5 && moved.messages == 0)
