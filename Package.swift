@@ -100,6 +100,7 @@ let package = Package(
                 .embedInCode("Schema/Migrations/M0013_kept_links.sql"),
                 .embedInCode("Schema/Migrations/M0014_access.sql"),
                 .embedInCode("Schema/Migrations/M0015_ends.sql"),
+                .embedInCode("Schema/Migrations/M0016_coverage.sql"),
             ],
             swiftSettings: sharedSettings),
         .target(

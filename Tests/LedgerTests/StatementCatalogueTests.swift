@@ -78,7 +78,7 @@ struct StatementCatalogueTests {
             Entry(MoveStatements.tables), Entry(MoveStatements.sequences), Entry(MoveStatements.setSequence),
             Entry(MoveStatements.cluster), Entry(MoveStatements.movedAt), Entry(MoveStatements.record),
             Entry(MoveStatements.livingDaemons),
-        ] + recording + holders + lookups + queueing + operating + erasing + repairing
+        ] + recording + holders + lookups + queueing + operating + erasing + repairing + auditing
         + tables.map(\.insert)
 
     private static let recording: [Entry] = [
@@ -103,6 +103,15 @@ struct StatementCatalogueTests {
         Entry(RepairStatements.others),
         Entry(RepairStatements.links), Entry(RepairStatements.entitlements), Entry(RepairStatements.transfers),
         Entry(RepairStatements.transactions), Entry(RepairStatements.write), Entry(RepairStatements.waiting),
+    ]
+
+    private static let auditing: [Entry] = [
+        Entry(AuditStatements.knownFrom), Entry(AuditStatements.ends), Entry(AuditStatements.missingTables),
+        Entry(AuditStatements.older), Entry(AuditStatements.messages), Entry(AuditStatements.tried),
+        Entry(AuditStatements.dead), Entry(AuditStatements.discarded), Entry(AuditStatements.waitingOf),
+        Entry(AuditStatements.waitingAlone), Entry(AuditStatements.waitingAnywhere),
+        Entry(AuditStatements.deliveries), Entry(AuditStatements.deadLetters),
+        Entry(BackfillStatements.want), Entry(EraseStatements.note), Entry(PruneStatements.discards),
     ]
 
     private static let holders: [Entry] = [

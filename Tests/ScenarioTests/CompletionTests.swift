@@ -44,7 +44,7 @@ import Testing
         for command in ["pause", "resume", "retry", "backfill", "discard"] {
             #expect(try offers([command] + config + [""]) == ["backend", "analytics"], "\(command)")
         }
-        for command in ["deliveries", "replay"] {
+        for command in ["deliveries", "replay", "audit"] {
             #expect(try offers([command] + config + ["--integration", ""]) == ["backend", "analytics"], "\(command)")
         }
         for command in ["events", "repair", "erase"] {

@@ -45,6 +45,32 @@ import Vocabulary
         #expect(watched.waitForEnd(60) != nil)
     }
 
+    @Test("audit: 0 and the sums of a sound ledger; 1, what is missing and what to do; backfill then delivers it")
+    func audit() throws {
+        let receiver = try Receiver()
+        let relay = try Relay.running([.init("backend", receiver)])
+        defer { relay.end() }
+        for number in 0..<3 {
+            #expect(try relay.source().post(Webhook("ACTIVATE", .user("u"), purchase: "subs_\(number)")) == 200)
+        }
+        #expect(try eventually { try relay.database.count("attempts") == 3 })
+        let sound = try relay.json("audit")
+        #expect(sound["delivered"] as? Int == 3 && sound["found"] as? Int == 0)
+        _ = try relay.database.rows("DELETE FROM attempts WHERE message = (SELECT min(message) FROM attempts)")
+        let findings = try #require(try relay.json("audit", ended: 1)["findings"] as? [[String: Any]])
+        #expect(findings.map { $0["kind"] as? String } == ["unanswered"])
+        let text = try relay.command("audit", "--config", relay.configuration)
+        #expect(text.end == .exited(1))
+        #expect(text.output.contains("to backend: nothing says what became of it; do: posthouse backfill backend"))
+        #expect(try relay.json("audit", "--integration", "backend", "--since", "1h", ended: 1)["found"] as? Int == 1)
+        let unknown = try relay.command("audit", "--integration", "nobody", "--config", relay.configuration)
+        #expect(unknown.end == .exited(1) && unknown.errors.contains("known are: backend"), "\(unknown)")
+        #expect(try relay.json("backfill", "backend", "--since", "1h")["queued"] as? Int == 1)
+        #expect(receiver.waitForAccepted(4))
+        #expect(try eventually { try relay.database.count("attempts") == 3 })
+        #expect(try relay.json("audit")["delivered"] as? Int == 3)
+    }
+
     @Test("events and trace find by whatever support was given")
     func find() throws {
         let receiver = try Receiver()
@@ -216,7 +242,7 @@ import Vocabulary
         ["discard", "backend"],
         ["discard", "--dead", "backend"], ["quarantine"], ["quarantine", "show", "1"], ["quarantine", "retry", "1"],
         ["quarantine", "discard", "1"], ["erase", "--user", "u"], ["repair", "subs_1"], ["repair", "--all"],
-        ["migrate"],
+        ["migrate"], ["audit"],
     ]
 
     @Test("A database that does not answer: 69, and what to do", arguments: databaseCommands)

@@ -5,6 +5,8 @@ import collections
 import collections.abc
 import contextlib
 import dataclasses
+import json
+import os
 import pathlib
 import random
 import time
@@ -19,6 +21,7 @@ from sender import Sender
 from webhooks import Histories, History
 
 DRAIN_S = 60
+AUDIT_S = 120
 # Retried every second, for longer than any scenario: nothing may die of a fault of a minute. Jitter keeps its default.
 SCHEDULE = "[" + ", ".join(['"300ms"'] + ['"1s"'] * 60) + "]"
 
@@ -158,6 +161,35 @@ class Bed:
             self.findings.add("webhooks that were not answered 200", other)
         if self.canary.behaved or self.canary.messages or self.canary.complaints:
             self.findings.add("a redirect was followed")
+        await self.audit(ledger)
+
+    async def audit(self, ledger: Ledger) -> None:
+        """What the program itself can prove: nothing may be missing, and it must have looked at every message."""
+        process = await asyncio.create_subprocess_exec(
+            str(self.binary), "audit", "--json", "--config", str(self.daemon.file), stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+            env=os.environ | {"SWIFT_BACKTRACE": "enable=no"})
+        try:
+            async with asyncio.timeout(AUDIT_S):
+                out, error = await process.communicate()
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+            self.findings.add("the audit did not end", f"within {AUDIT_S} s")
+            return
+        if process.returncode not in (0, 1) or not out:
+            self.findings.add("the audit failed", f"{process.returncode}: {error.decode().strip()[-300:]}")
+            return
+        answer = json.loads(out)
+        for finding in answer["findings"]:
+            self.findings.add(f"audit: {finding['explanation']}",
+                              f"{finding['event']} {finding['message']} to {finding['integration']}")
+        if (process.returncode == 1) != (answer["found"] > 0):
+            self.findings.add("the audit's exit code is not what it says", f"{process.returncode}: {answer['found']}")
+        seen = answer["messages"] + answer["unprovable"]["older"]
+        if seen < len(ledger.messages) or answer["unprovable"]["unnoted"]:
+            self.findings.add("messages that the audit did not look at",
+                              f"{len(ledger.messages) - seen}, unnoted {answer['unprovable']['unnoted']}")
 
     def warnings(self) -> collections.Counter[str]:
         return sum((daemon.warnings() for daemon in self.daemons), collections.Counter())

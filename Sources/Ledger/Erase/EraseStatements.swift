@@ -17,6 +17,7 @@ enum EraseStatements {
     }
 
     struct GivenUp {
+        let message: Int64
         let integration: Int32
         let purchase: Identifier?
     }
@@ -136,8 +137,17 @@ enum EraseStatements {
 
     static let giveUp = Statement<[Int64], GivenUp>(
         "erase_give_up",
-        "DELETE FROM deliveries WHERE message = ANY ($1) AND leased_by IS NULL RETURNING integration, purchase",
-        row: GivenUp.init)
+        """
+        DELETE FROM deliveries WHERE message = ANY ($1) AND leased_by IS NULL RETURNING message, integration, purchase
+        """, row: GivenUp.init)
+
+    /// Notes deliveries, by message and integration, that were given up while their message stays (`Audit`).
+    static let note = Statement<([Int64], [Int32]), ()>(
+        "erase_note",
+        """
+        INSERT INTO discards (message, integration, is_erased)
+        SELECT w.message, w.integration, true FROM unnest($1, $2) AS w (message, integration) ON CONFLICT DO NOTHING
+        """)
 
     static let unsettled = Statement<[Int64], Unsettled>(
         "erase_unsettled", "SELECT message, leased_by IS NOT NULL FROM deliveries WHERE message = ANY ($1)",

@@ -251,11 +251,12 @@ package struct Erasure: Sendable {
     ) throws(DatabaseError) -> Forgotten? {
         var forgotten = Forgotten()
         let rows = messages.map(\.id)
+        var gone: [EraseStatements.GivenUp] = []
         if !isDry {
             _ = try session.execute(
                 RequeueStatements.lockPurchases, Set(messages.compactMap(\.purchase) + purchases).sorted())
             if try isShared(on: session) { return nil }
-            let gone = try session.run(EraseStatements.giveUp, rows)
+            gone = try session.run(EraseStatements.giveUp, rows)
             forgotten.deliveries = gone.count
             let heads = gone.compactMap { row in
                 row.purchase.map { FanOut.OrderingKey(purchase: $0, integration: row.integration) }
@@ -270,6 +271,10 @@ package struct Erasure: Sendable {
         let free = rows.filter { !busy.contains($0) }
         forgotten.messages = Set(free)
         guard !isDry else { return forgotten }
+        let staying = gone.filter { busy.contains($0.message) }
+        if !staying.isEmpty {
+            _ = try session.execute(EraseStatements.note, (staying.map(\.message), staying.map(\.integration)))
+        }
         _ = try session.execute(EraseStatements.deadLetters, free)
         _ = try session.execute(EraseStatements.excerpts, free)
         _ = try session.execute(EraseStatements.messages, free)

@@ -2,8 +2,9 @@ import JSONText
 package import Postgres
 package import Vocabulary
 
-/// Queues for an integration the messages that it asks for and was never sent, in message order. Run again, it
-/// continues: messages that the integration has waiting, was sent or has as dead letters are left out.
+/// Queues for an integration the messages that it asks for and was never sent, and those that were for it and that
+/// nothing says were delivered or given up (`Audit`), in message order. Run again, it continues: messages that the
+/// integration has waiting, was sent or has as dead letters are left out.
 ///
 /// What an integration was sent is known from `attempts`, which are kept for a shorter time than messages. An
 /// integration that is older than the kept attempts gets nothing from before them (`knownFrom`), because nobody knows
@@ -76,13 +77,19 @@ package struct Backfill: Sendable {
         let (page, queued) = try await pool.retriedTransaction { session throws(DatabaseError) in
             if !isDry { try Requeue.lock(on: session) }
             let page = try session.run(BackfillStatements.page, wanted)
-            let selected = page.filter {
-                !$0.isKnown
+            let unknown = page.filter { !$0.isKnown }
+            let selected = unknown.filter {
+                !$0.isNoted
                     && route.integration.selects(type: $0.type, source: $0.source, environment: $0.environment)
             }
-            let asked = try Self.admitted(selected, to: route.integration, on: session)
+            let admitted = try Self.admitted(selected, to: route.integration, on: session)
+            let asked = (unknown.filter(\.isNoted) + admitted)
                 .map { Requeued(message: $0.message, integration: route.row, purchase: $0.purchase) }
-            if !isDry { try requeue.write(asked, on: session) }
+                .sorted { $0.message < $1.message }
+            if !isDry {
+                try requeue.write(asked, on: session)
+                _ = try session.execute(BackfillStatements.want, (asked.map(\.message), route.row))
+            }
             return (page, asked.count)
         }
         if let last = page.last { after = last.message }
@@ -146,6 +153,15 @@ enum BackfillStatements {
         WHERE i.id = $1 AND i.created_at < k.start
         """)
 
+    /// Notes that messages are for the integration ($2), too, where it is known whom they were for.
+    static let want = Statement<([Int64], Int32), ()>(
+        "backfill_want",
+        """
+        UPDATE messages SET integrations = concat_ws(',', nullif(integrations, ''), $2)
+        WHERE id = ANY ($1) AND integrations IS NOT NULL
+          AND $2::text <> ALL (string_to_array(integrations, ','))
+        """)
+
     /// One row of `page`.
     struct Candidate {
         let message: Int64
@@ -153,24 +169,31 @@ enum BackfillStatements {
         let source: String
         let environment: String
         let purchase: Identifier?
-        /// It was sent to the integration, is a dead letter there or waits there.
+        /// It was for the integration when it was recorded, or by an earlier backfill (`WantedIntegrations`).
+        let isNoted: Bool
+        /// It was sent to the integration and ended there, or waits there; of one that is not noted: it was tried.
         let isKnown: Bool
     }
 
-    /// Messages in order, each with whether it was sent to the integration ($5), is a dead letter there or waits there.
-    /// One snapshot covers all three: what was settled has left the queue and is in the history.
+    /// Messages in order, each with whether it ended at the integration ($5) or waits there. One snapshot covers all
+    /// of that: what was settled has left the queue and is in the history. One that is noted, was tried, and neither
+    /// ended nor waits, was lost (`Audit`). Of one that is not noted nobody knows whether it was given up by hand: any
+    /// attempt leaves it out.
     static let page = Statement<(Int64, Int64, Int64, Int64, Int32, Int32), Candidate>(
         "backfill_page",
         """
         WITH chosen AS MATERIALIZED (
-            SELECT m.id, m.type, e.source, e.environment, coalesce(t.purchase, e.purchase) AS purchase
+            SELECT m.id, m.type, e.source, e.environment, coalesce(t.purchase, e.purchase) AS purchase,
+                   coalesce($5::text = ANY (string_to_array(m.integrations, ',')), false) AS is_noted
             FROM messages m \(RowByID.event("m.event", as: "e")) LEFT JOIN transfers t ON t.id = m.transfer
             WHERE m.id > $1 AND m.id <= $2 AND extract(epoch FROM m.created_at) * 1000 >= $3
               AND extract(epoch FROM m.created_at) * 1000 < $4
             ORDER BY m.id LIMIT $6)
-        SELECT m.id, m.type, m.source, m.environment, m.purchase,
-               EXISTS (SELECT FROM attempts a WHERE a.message = m.id AND a.integration = $5)
+        SELECT m.id, m.type, m.source, m.environment, m.purchase, m.is_noted,
+               EXISTS (SELECT FROM attempts a WHERE a.message = m.id AND a.integration = $5
+                           AND (NOT m.is_noted OR a.outcome IN ('accepted', 'dead')))
                    OR EXISTS (SELECT FROM dead_letters l WHERE l.message = m.id AND l.integration = $5)
+                   OR EXISTS (SELECT FROM discards x WHERE x.message = m.id AND x.integration = $5)
                    OR CASE WHEN m.purchase IS NULL
                            THEN m.id IN (SELECT d.message FROM deliveries d
                                          WHERE d.purchase IS NULL AND d.integration = $5)

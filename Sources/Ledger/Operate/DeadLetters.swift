@@ -44,14 +44,18 @@ enum DeadLetterStatements {
         FROM wanted
         """)
 
-    /// Skips what a replay has locked: it stays for the replay.
+    /// Skips what a replay has locked: it stays for the replay. Notes what was thrown away (`Audit`).
     static let drop = Statement<(Int32, Int64, Int32), Int64>(
         "dead_letters_drop",
         """
-        DELETE FROM dead_letters WHERE delivery IN (
-            SELECT delivery FROM dead_letters
-            WHERE integration = $1 AND died_at < timestamptz 'epoch' + $2 * interval '1 millisecond'
-            ORDER BY died_at LIMIT $3 FOR UPDATE SKIP LOCKED)
-        RETURNING delivery
+        WITH gone AS (
+            DELETE FROM dead_letters WHERE delivery IN (
+                SELECT delivery FROM dead_letters
+                WHERE integration = $1 AND died_at < timestamptz 'epoch' + $2 * interval '1 millisecond'
+                ORDER BY died_at LIMIT $3 FOR UPDATE SKIP LOCKED)
+            RETURNING delivery, message, integration),
+        noted AS (
+            INSERT INTO discards (message, integration) SELECT message, integration FROM gone ON CONFLICT DO NOTHING)
+        SELECT delivery FROM gone
         """)
 }

@@ -5,6 +5,8 @@ import Vocabulary
 package enum Discard {
     /// Deliveries of one transaction.
     private static let stepMax: Int32 = 1_000
+    /// Of such a dead letter. `Audit` knows it by this.
+    static let reason = "discarded by hand"
 
     package struct Waiting: Sendable {
         package let all: Int
@@ -35,7 +37,7 @@ package enum Discard {
             let purchases = Set(page.compactMap { _, purchase in purchase }).sorted()
             _ = try session.execute(RequeueStatements.lockPurchases, purchases)
             let ids = page.map { id, _ in id }
-            let gone = try session.run(DiscardStatements.step, (ids, "discarded by hand"))
+            let gone = try session.run(DiscardStatements.step, (ids, reason))
             let heads = gone.compactMap { $0.map { FanOut.OrderingKey(purchase: $0, integration: integration) } }
             try Queue.unblock(successorsOf: Set(heads), on: session)
             return (ids, gone.count)

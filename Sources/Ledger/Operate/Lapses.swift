@@ -133,7 +133,7 @@ package struct Lapses: Sendable {
         else { throw .protocolViolation(reason: "drawing row ids came to nothing") }
         let rows = zip(zip(events.map(\.row), messages), new)
         let eventRows = rows.map { ids, new in new.1.eventRow(ids.0) }
-        let messageRows = rows.map { ids, new in new.1.messageRow(ids.1, of: ids.0) }
+        let messageRows = rows.map { ids, new in new.1.messageRow(ids.1, of: ids.0, to: new.0.receivers.map(\.row)) }
         if !new.isEmpty {
             _ = try session.execute(RecordTables.events.insert, eventRows)
             _ = try session.execute(RecordTables.messages.insert, messageRows)
@@ -174,14 +174,15 @@ struct LapseMessage {
             isStray: false, answer: nil)
     }
 
-    func messageRow(_ id: Int64, of event: Int64) -> RecordTables.MessageRow {
+    func messageRow(_ id: Int64, of event: Int64, to receivers: [Int32]) -> RecordTables.MessageRow {
         let statement = MessageEnvelope.Statement(
             type: Lapses.type, eventID: eventID, eventName: Lapses.type, holder: Holder(column: row.holder),
             resolvedUserID: row.resolvedUserID)
         let subject = MessageEnvelope.Subject(id: row.id, purchase: row.purchase, transaction: row.storeTransaction)
         return RecordTables.MessageRow(
             id: id, key: messageKey, event: event, type: Lapses.type, transfer: nil,
-            envelope: MessageEnvelope.write(statement, of: subject, in: row.scope, at: time), derivedBody: nil)
+            envelope: MessageEnvelope.write(statement, of: subject, in: row.scope, at: time), derivedBody: nil,
+            integrations: WantedIntegrations.text(receivers))
     }
 
     /// Names nobody: an erasure finds the holder in the event's row and in the envelope.

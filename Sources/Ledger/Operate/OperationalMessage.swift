@@ -99,7 +99,7 @@ struct OperationalMessage: Sendable {
             [
                 RecordTables.MessageRow(
                     id: message, key: KeyHash.message(passingOn: key), event: event.row, type: type, transfer: nil,
-                    envelope: envelope, derivedBody: nil)
+                    envelope: envelope, derivedBody: nil, integrations: WantedIntegrations.text(receivers))
             ])
         let deliveries = zip(ids.deliveries, receivers).map { id, receiver in
             RecordTables.DeliveryRow(

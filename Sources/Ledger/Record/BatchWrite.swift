@@ -38,7 +38,7 @@ struct BatchWrite {
         if !plan.transfers.isEmpty { try session.enqueue(RecordTables.transfers.insert, plan.transfers) }
         try writeLinks(on: session)
         try writeChanges(on: session)
-        let written = try writeMessages(ids.messages, on: session)
+        let written = try writeMessages(ids.messages, for: wanted(planned), on: session)
         let kept = zip(ids.deliveries, planned).filter { written.contains(ids.messages[$1.message]) }
             .map { (id: $0, planned: $1) }
         let deliveries = lease(kept, messageIDs: ids.messages, reserved: &reserved, into: &committed)
@@ -233,13 +233,23 @@ struct BatchWrite {
         if !rows.isEmpty { try session.enqueue(table.insert, rows.sorted(by: isBefore)) }
     }
 
+    /// Whom each message is for, in the order of the messages.
+    private func wanted(_ planned: [FanOut.Planned]) -> [String] {
+        var rows = [[Int32]](repeating: [], count: plan.messages.count)
+        for delivery in planned { rows[delivery.message].append(delivery.integration) }
+        return rows.map(WantedIntegrations.text)
+    }
+
     /// - Returns: the rows of the messages that are new.
-    private func writeMessages(_ ids: [Int64], on session: borrowing Session) throws(DatabaseError) -> Set<Int64> {
-        let rows = zip(ids, plan.messages).map { id, message in
-            RecordTables.MessageRow(
+    private func writeMessages(
+        _ ids: [Int64], for wanted: [String], on session: borrowing Session
+    ) throws(DatabaseError) -> Set<Int64> {
+        let rows = zip(zip(ids, plan.messages), wanted).map { numbered, integrations in
+            let (id, message) = numbered
+            return RecordTables.MessageRow(
                 id: id, key: hasKeyOfEvent(message) ? nil : message.key, event: plan.events[message.cause].row,
-                type: message.type,
-                transfer: message.transfer, envelope: message.envelope, derivedBody: message.derivedBody)
+                type: message.type, transfer: message.transfer, envelope: message.envelope,
+                derivedBody: message.derivedBody, integrations: integrations)
         }
         if recorder.mode == .insertIfAbsent, !rows.isEmpty {
             return Set(try session.run(RecordTables.messagesIfAbsent, rows))

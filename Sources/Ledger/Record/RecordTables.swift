@@ -86,6 +86,7 @@ enum RecordTables {
         [
             Column("id", \.id), Column("key", \.key), Column("event", \.event), Column("type", \.type),
             Column("transfer", \.transfer), Column("envelope", \.envelope), Column("derived_body", \.derivedBody),
+            Column("integrations", \.integrations),
         ])
 
     /// Inserts messages and returns the new ones. A message that exists already is not delivered again: a transfer's,
@@ -179,6 +180,8 @@ extension RecordTables {
         let transfer: Identifier?
         let envelope: [UInt8]
         let derivedBody: [UInt8]?
+        /// `WantedIntegrations`
+        let integrations: String
     }
 
     struct DeliveryRow {

@@ -44,6 +44,8 @@ struct Migration: Sendable {
         Migration(
             version: 14, name: "access", sql: String(decoding: PackageResources.M0014_access_sql, as: UTF8.self)),
         Migration(version: 15, name: "ends", sql: String(decoding: PackageResources.M0015_ends_sql, as: UTF8.self)),
+        Migration(
+            version: 16, name: "coverage", sql: String(decoding: PackageResources.M0016_coverage_sql, as: UTF8.self)),
     ]
 }
 

@@ -42,6 +42,7 @@ extension Upkeep {
                 }
             }
             _ = try session.execute(PruneStatements.strays, today - days)
+            _ = try session.execute(PruneStatements.discards, today - days)
         }
     }
 
@@ -108,6 +109,10 @@ enum PruneStatements {
     static let strays = Statement<Int32, ()>(
         "prune_strays",
         "DELETE FROM attempts_default WHERE at < (date '1970-01-01' + $1)::timestamp AT TIME ZONE 'UTC'")
+
+    /// Nothing is known of the attempts of that time any more, either.
+    static let discards = Statement<Int32, ()>(
+        "prune_discards", "DELETE FROM discards WHERE at < (date '1970-01-01' + $1)::timestamp AT TIME ZONE 'UTC'")
 
     /// Takes an id to start after, an id to stop before and a limit; returns the last id and the number of events read.
     static let events = Statement<(Int64, Int64, Int32), (Int64?, Int64)>(

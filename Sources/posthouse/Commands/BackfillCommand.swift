@@ -9,10 +9,10 @@ struct BackfillCommand: AsyncParsableCommand {
         commandName: "backfill", abstract: "Give an integration the messages from before it was there.",
         discussion: """
             Everything of that time that it selects (events, sources, environments, where) and that was never meant \
-            for it. Run the daemon with the integration first: what comes from then on goes to it by itself. It can \
-            be repeated, and goes on where it was cut short. What an integration has had is known for as long as \
-            attempts are kept ([retention] attempts): one that is older is given nothing from before that, so that \
-            nothing goes to it twice.
+            for it, and what was meant for it and is missing (posthouse audit). Run the daemon with the integration \
+            first: what comes from then on goes to it by itself. It can be repeated, and goes on where it was cut \
+            short. What an integration has had is known for as long as attempts are kept ([retention] attempts): one \
+            that is older is given nothing from before that, so that nothing goes to it twice.
             """)
 
     @OptionGroup var file: ConfigurationOption

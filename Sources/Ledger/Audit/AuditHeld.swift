@@ -1,0 +1,39 @@
+import Vocabulary
+
+/// One page of what waits, or of dead letters, and the judgement on them. Its judgement is pure.
+struct AuditHeld: Sendable {
+    let rows: [AuditStatements.Held]
+    let names: [Int32: String]
+
+    static func unknown(_ row: Int32) -> String { "#\(row)" }
+
+    /// - Parameters:
+    ///   - knownFrom: from when on attempts are kept; nil: those of all stored messages are.
+    ///   - since: only what was made from then on; nil: all.
+    func judge(knownFrom: Timestamp?, since: Timestamp?) -> [AuditFinding] {
+        rows.flatMap { row -> [AuditFinding] in
+            if let since, row.createdAt < since { return [] }
+            return flaws(of: row, isKnown: knownFrom.map { row.createdAt >= $0 } ?? true).map {
+                AuditFinding(
+                    $0, of: row.handle, message: row.message, delivery: row.delivery,
+                    integration: names[row.integration] ?? Self.unknown(row.integration), createdAt: row.createdAt)
+            }
+        }
+    }
+
+    private func flaws(of row: AuditStatements.Held, isKnown: Bool) -> [AuditFinding.Kind] {
+        var flaws: [AuditFinding.Kind] = []
+        if !row.hasMessage { flaws.append(.noMessage) }
+        if row.lacksEvent { flaws.append(.noEvent) }
+        if names[row.integration] == nil { flaws.append(.noIntegration) }
+        if row.flaws.isNeverDue { flaws.append(.neverDue) }
+        if row.flaws.isLeasedForEver { flaws.append(.leasedForEver) }
+        if row.flaws.isTwice { flaws.append(.twice) }
+        if isKnown, row.flaws.lacksLastAttempt {
+            flaws.append(.noLastAttempt)
+        } else if isKnown, row.flaws.lacksAttempts {
+            flaws.append(.noAttempt)
+        }
+        return flaws
+    }
+}
