@@ -29,7 +29,8 @@ struct StripeTypes {
         try add(created, .unsaid, subscription(["status": "incomplete"]))
         // The period stood with the subscription before 2025-03-31.basil.
         var former = subscription(["items": Self.items(period: nil)])
-        (former["current_period_start"], former["current_period_end"]) = (Self.start, Self.end)
+        former["current_period_start"] = Self.start
+        former["current_period_end"] = Self.end
         try add(created, "SUBSCRIPTION_STARTED", .has, former)
         try add("customer.subscription.trial_will_end", .unsaid, subscription(Self.trialing))
         for name in ["pending_update_applied", "pending_update_expired"] {
@@ -84,7 +85,8 @@ struct StripeTypes {
             try add("customer.subscription.paused", type, .hasNot, subscription(changes))
         }
         try add("customer.subscription.resumed", "SUBSCRIPTION_UNPAUSED", .has, subscription())
-        let (deleted, ended) = ("customer.subscription.deleted", ["status": "canceled", "ended_at": Self.at] as [String: Any])
+        let deleted = "customer.subscription.deleted"
+        let ended: [String: Any] = ["status": "canceled", "ended_at": Self.at]
         for reason in ["cancellation_requested", "payment_failed", "payment_disputed"] {
             let details: [String: Any] = ["cancellation_details": ["reason": reason]]
             let changes = ended.merging(details) { $1 }
@@ -151,12 +153,12 @@ struct StripeTypes {
     // MARK: Refunds and disputes
 
     private mutating func addRefunds() throws {
-        let (refunded, none) = ("charge.refunded", ["amount_refunded": 0, "refunded": false] as [String: Any])
+        let refunded = "charge.refunded"
+        let none: [String: Any] = ["amount_refunded": 0, "refunded": false]
         // Of a purchase that is known by its payment, and of one that is not.
         let bought = notices.count
-        let session = session()
         try add(
-            "checkout.session.completed", "PURCHASE_VALIDATED", .has, session, about: .payment, money: "9.90 EUR")
+            "checkout.session.completed", "PURCHASE_VALIDATED", .has, session(), about: .payment, money: "9.90 EUR")
         try add(
             refunded, "DEACTIVATE", .hasNot, charge(of: bought), .customer, previous: none, about: .payment,
             of: bought, after: 60, isByMemory: true, endsFor: bought, money: "9.90 EUR back")
@@ -240,7 +242,10 @@ struct StripeTypes {
             "recurring": recurring,
         ]
         var item: [String: Any] = ["id": "si_1", "object": "subscription_item", "quantity": 1, "price": details]
-        if let period { (item["current_period_start"], item["current_period_end"]) = (period.0, period.1) }
+        if let period {
+            item["current_period_start"] = period.0
+            item["current_period_end"] = period.1
+        }
         return ["object": "list", "data": [item]]
     }
 
@@ -263,10 +268,11 @@ struct StripeTypes {
             "object": "line_item", "period": ["start": Self.start, "end": Self.end],
             "pricing": ["price_details": ["price": "price_1", "product": "prod_1"]],
         ]
+        let lines: [String: Any] = ["object": "list", "data": [line]]
         let object: [String: Any] = [
             "id": "in_\(number)", "object": "invoice", "billing_reason": "subscription_cycle",
             "customer": "cus_\(number)", "created": Self.at - 3_600, "status": "paid", "amount_paid": 990,
-            "total": 990, "currency": "eur", "parent": parent, "lines": ["object": "list", "data": [line]] as [String: Any],
+            "total": 990, "currency": "eur", "parent": parent, "lines": lines,
         ]
         return object.merging(changes) { $1 }
     }
