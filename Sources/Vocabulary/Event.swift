@@ -78,6 +78,9 @@ package struct Event: Sendable {
     /// Whether the vendor calls a renewal like any other, also if it converts a trial: the ledger then gives it the
     /// type TRIAL_CONVERTED if the period before was one, as far as it knows.
     package let mayConvertTrial: Bool
+    /// The type if the ledger knew the purchase before, as far as it knows then: the vendor does not say of what it is.
+    /// Nil: `type`.
+    package let typeIfKnown: String?
     /// What the event states about who holds the purchase; empty for a lifecycle event. More than one where the vendor
     /// names several holders of one purchase (shared access, an install and its identity).
     package var facts: [Fact]
@@ -100,9 +103,10 @@ package struct Event: Sendable {
     package init(
         scope: Scope, vendorEventID: String?, name: String, type: String, holder: Holder?, occurredAt: Timestamp,
         isTimeRepeated: Bool = false, asOf: Timestamp? = nil, isIDOfSource: Bool = false, purchase: Purchase?,
-        transaction: Transaction?, money: [UInt8]? = nil, mayConvertTrial: Bool = false, facts: [Fact] = [],
-        change: HolderChange? = nil, links: [HolderLink] = [], decoded: [UInt8]? = nil, answer: [UInt8]? = nil,
-        tokens: [KnownToken] = [], repeated: [UInt8]? = nil, body: [UInt8]
+        transaction: Transaction?, money: [UInt8]? = nil, mayConvertTrial: Bool = false,
+        typeIfKnown: String? = nil, facts: [Fact] = [], change: HolderChange? = nil, links: [HolderLink] = [],
+        decoded: [UInt8]? = nil, answer: [UInt8]? = nil, tokens: [KnownToken] = [], repeated: [UInt8]? = nil,
+        body: [UInt8]
     ) {
         self.scope = scope
         self.vendorEventID = vendorEventID
@@ -117,6 +121,7 @@ package struct Event: Sendable {
         self.transaction = transaction
         self.money = money
         self.mayConvertTrial = mayConvertTrial
+        self.typeIfKnown = typeIfKnown
         self.facts = facts
         self.change = change
         self.links = links

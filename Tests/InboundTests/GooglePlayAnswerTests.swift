@@ -153,6 +153,19 @@ struct GooglePlayAnswerTests {
         #expect(event.transaction?.offerType == nil && event.transaction != nil)
     }
 
+    @Test(
+        "Only the first renewal may have converted a trial: its order has the number 0",
+        arguments: [
+            (2, "GPA.1-2..0", true), (2, "GPA.1-2..1", false), (2, "GPA.1-2..10", false), (2, "GPA.1-2", false),
+            (1, "GPA.1-2..0", false), (4, "GPA.1-2..0", false),
+        ])
+    func firstRenewal(_ number: Int, _ order: String, _ mayConvert: Bool) throws {
+        let item = Fixtures.item([(key: "latestSuccessfulOrderId", raw: "\"\(order)\"")])
+        let answer = Fixtures.state("ACTIVE", Fixtures.items(item))
+        #expect(try googlePlay(Fixtures.subscription(number), answered: answer).mayConvertTrial == mayConvert)
+        #expect(try !googlePlay(Fixtures.subscription(number)).mayConvertTrial, "without an answer nothing is known")
+    }
+
     @Test("The first payment has the time of the purchase, a renewal has none")
     func purchasedAt() throws {
         let first = Fixtures.item([(key: "latestSuccessfulOrderId", raw: "\"GPA.1-2\"")])

@@ -252,6 +252,7 @@ struct StripePaymentTests {
     func refund() throws {
         let event = try stripe(Fixtures.charge("refunded"))
         #expect(event.type == "charge.refunded", "whether that purchase exists, the charge does not say")
+        #expect(event.typeIfKnown == "DEACTIVATE")
         #expect(event.holder == Self.customer && event.links.isEmpty)
         #expect(
             event.purchase
@@ -277,7 +278,7 @@ struct StripePaymentTests {
     func partOfARefund(_ fields: BodyEdit.Fields) throws {
         let event = try stripe(Fixtures.charge("refunded", fields))
         #expect(event.type == "charge.refunded" && event.holder == Self.customer)
-        #expect(event.purchase == nil && event.transaction == nil && event.facts.isEmpty)
+        #expect(event.purchase == nil && event.transaction == nil && event.facts.isEmpty && event.typeIfKnown == nil)
     }
 
     @Test(

@@ -5,8 +5,9 @@ import Vocabulary
 
 @testable import Ledger
 
-/// A renewal that converts a trial and does not say so. Oracle: the rule over the whole list of what arrived before.
-@Suite("Recording: the renewal that converts a trial", .serialized)
+/// A renewal that converts a trial and does not say so, and a refund that does not say of what it is. Oracle: the rule
+/// over the whole list of what arrived before.
+@Suite("Recording: names that need a memory of the purchase", .serialized)
 struct TrialConversionTests {
     private static let day: Int64 = 86_400
     private static let purchase = Identifier(high: 1, low: 1)
@@ -102,8 +103,10 @@ struct TrialConversionTests {
                 effectiveNextRenewalAt: nil, offerType: offer, status: nil)
         }
         let trial = period("t", 0, 100, "FREE_TRIAL")
-        func isStated(_ renewal: Transaction, _ known: KnownPeriod...) -> Bool {
-            let answers = Set(Self.orders(of: known).map { TrialConversion.isStated(by: renewal, after: $0) })
+        /// - Parameter time: of the event.
+        func isStated(_ renewal: Transaction, at time: Int64 = 100, _ known: KnownPeriod...) -> Bool {
+            let answers = Set(
+                Self.orders(of: known).map { TrialConversion.isStated(by: renewal, at: seconds(time), after: $0) })
             #expect(answers.count == 1)
             return answers.contains(true)
         }
@@ -118,7 +121,9 @@ struct TrialConversionTests {
         #expect(isStated(renewal(100 + Self.day), trial) && !isStated(renewal(101 + Self.day), trial))
 
         #expect(!isStated(renewal()))
-        #expect(!isStated(renewal(nil), trial))
+        // Google does not say when the period of a renewal began.
+        #expect(isStated(renewal(nil), trial) && !isStated(renewal(nil), at: 101 + Self.day, trial))
+        #expect(isStated(renewal(), at: 101 + Self.day, trial), "it began before")
         #expect(!isStated(renewal(offer: "FREE_TRIAL"), trial))
         #expect(!isStated(renewal(), period("t", 0, 100, "INTRO_OFFER")))
         #expect(!isStated(renewal(), period("t", 0, 100, nil)))
@@ -128,6 +133,32 @@ struct TrialConversionTests {
         // What the newest webhook says of a period counts.
         #expect(!isStated(renewal(), trial, period("t", 0, 100, "NONE", asOf: 1)))
         #expect(isStated(renewal(), trial, period("t", 0, 100, "NONE", asOf: -1)))
+    }
+
+    @Test("A refund has the name for a known purchase if that is known when it comes, and its own otherwise")
+    func known() {
+        func event(_ name: String, _ kind: Fact.Kind, at time: Int64) -> Event {
+            let fact = Fact(kind: kind, holder: user, at: seconds(time), isRevoked: kind == .loss)
+            return Event(
+                scope: Scope(source: "sealed", app: "app.one", environment: "PRODUCTION"), vendorEventID: name,
+                name: name, type: name, holder: user, occurredAt: seconds(time),
+                purchase: Purchase(
+                    key: "pi_1", kind: .oneTime, store: "STRIPE", product: nil, plan: nil, subscriptionID: nil),
+                transaction: nil, typeIfKnown: kind == .loss ? "DEACTIVATE" : nil, facts: [fact],
+                body: Array(#"{"is":"\#(name)"}"#.utf8))
+        }
+        let (bought, refunded) = (event("bought", .gain, at: 0), event("refunded", .loss, at: 60))
+        for (order, types) in [
+            ([bought, refunded], ["bought", "DEACTIVATE"]), ([refunded, bought], ["refunded", "bought"]),
+        ] {
+            var plan = BatchPlan(purchases: [:], rules: Daemon.rules)
+            for (index, event) in order.enumerated() {
+                guard let arrival = EventBatch([event], in: .four).firsts.first else { continue }
+                plan.add(BatchPlan.New(arrival, row: Int64(index + 1), purchase: Self.purchase))
+            }
+            #expect(plan.events.map(\.event.type) == types && plan.messages.map(\.type) == types)
+            #expect(plan.entitlements.values.map(\.access.isActive) == [false])
+        }
     }
 
     @Test("What was sent stands: in the tables, for receivers that select it, in repeats and after a repair")

@@ -5,7 +5,7 @@ import Foundation
 /// with the leaf's key, in the form of RFC 7515. The members are those of Apple's pages "responseBodyV2DecodedPayload"
 /// and "JWSTransactionDecodedPayload".
 struct AppStore: Sendable {
-    private static let bundleID = "com.example.app"
+    static let bundleID = "com.example.app"
 
     private let key: P256.Signing.PrivateKey
     /// The header of each JWS, encoded.
@@ -39,7 +39,8 @@ struct AppStore: Sendable {
         source = .init(name: "apple", kind: "apple", secrets: [], settings: settings)
     }
 
-    private func sign(_ payload: String) throws -> String {
+    /// A compact JWS under the leaf's key.
+    func sign(_ payload: String) throws -> String {
         let input = header + "." + Google.base64url(Data(payload.utf8))
         let signature = try key.signature(for: Data(input.utf8))
         return input + "." + Google.base64url(signature.rawRepresentation)

@@ -132,9 +132,20 @@ final class Google: Sendable {
     static func push(_ member: String, id: String, at: Int64 = Webhook.epoch, attempt: Int = 1) -> String {
         let notification =
             #"{"version":"1.0","packageName":"com.example.app","eventTimeMillis":"\#(at)",\#(member)}"#
-        let data = Data(notification.utf8).base64EncodedString()
-        return #"{"message":{"data":"\#(data)","messageId":"\#(id)","message_id":"\#(id)"},"#
+        return push(data: Data(notification.utf8).base64EncodedString(), id: id, attempt: attempt)
+    }
+
+    /// - Parameter data: the notification in base64.
+    static func push(data: String, id: String, attempt: Int = 1) -> String {
+        #"{"message":{"data":"\#(data)","messageId":"\#(id)","message_id":"\#(id)"},"#
             + #""subscription":"projects/p/subscriptions/s","deliveryAttempt":\#(attempt)}"#
+    }
+
+    /// The name of a purchase: the first 12 characters of its first token, a dot, and half of its SHA-256
+    /// (posthouse-sources(7), "Google Play").
+    static func name(of token: String) -> String {
+        let hash = SHA256.hash(data: Data(token.utf8)).prefix(16).map { String(format: "%02x", $0) }.joined()
+        return "\(token.prefix(12)).\(hash)"
     }
 
     // MARK: Answers of the API

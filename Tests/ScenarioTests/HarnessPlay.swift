@@ -1,6 +1,3 @@
-import Crypto
-import Foundation
-
 /// A purchase at Google Play whose plan is changed twice, and what the Google Play Developer API answers about it as
 /// time goes by. The relay is answered the state of the moment at which it asks, so what comes of a history depends on
 /// when its webhooks arrive, not only on which they are. Two assumptions, both of which Google can keep:
@@ -64,12 +61,8 @@ struct PlayWorld: Sendable {
         "token-\(token)-\(number)-" + String(repeating: "0123456789", count: 14)
     }
 
-    /// The name of the first token: its first 12 characters, a dot, and half of its SHA-256 (posthouse-sources(7)).
-    var key: String {
-        let text = text(.a)
-        let hash = SHA256.hash(data: Data(text.utf8)).prefix(16).map { String(format: "%02x", $0) }.joined()
-        return "\(text.prefix(12)).\(hash)"
-    }
+    /// The name of the first token.
+    var key: String { Google.name(of: text(.a)) }
 
     /// The moments at which the webhooks are read, by their order of arrival.
     func moments(_ order: [Int]) -> [Int] {

@@ -74,6 +74,7 @@ package struct GooglePlay: SourceAdapter {
             purchase: statement.purchase,
             transaction: statement.transaction,
             money: notice.isVoid ? Money(isRefund: true).json : nil,
+            mayConvertTrial: statement.mayConvertTrial,
             facts: statement.facts,
             decoded: notice.decoded(with: answer),
             answer: answer,

@@ -8,7 +8,7 @@ internal import Vocabulary
 /// | name | here | access |
 /// |--|--|--|
 /// | SUBSCRIPTION_RECOVERED | SUBSCRIPTION_RECOVERED_FROM_BILLING_RETRY | gain: out of hold, or resumed |
-/// | SUBSCRIPTION_RENEWED | SUBSCRIPTION_RENEWED | gain |
+/// | SUBSCRIPTION_RENEWED | SUBSCRIPTION_RENEWED; TRIAL_CONVERTED if the ledger knows of the trial, by the API | gain |
 /// | SUBSCRIPTION_CANCELED | RENEWAL_DISABLED | none: access goes on to the end of the period |
 /// | SUBSCRIPTION_PURCHASED | SUBSCRIPTION_, TRIAL_ or INTRO_OFFER_STARTED, by the API's offer | gain |
 /// | SUBSCRIPTION_ON_HOLD | ENTERED_BILLING_RETRY | loss |
@@ -98,7 +98,7 @@ enum GooglePlayNames {
         typealias Status = SharedWords.Status
         return switch number {
         case 1: EventMeaning("SUBSCRIPTION_RECOVERED_FROM_BILLING_RETRY", .gain, status: Status.renewing)
-        case 2: EventMeaning("SUBSCRIPTION_RENEWED", .gain, status: Status.renewing)
+        case renewed: EventMeaning("SUBSCRIPTION_RENEWED", .gain, status: Status.renewing)
         case 3: EventMeaning("RENEWAL_DISABLED", status: Status.canceled)
         case purchased: EventMeaning("SUBSCRIPTION_STARTED", .gain, status: Status.renewing)
         case 5: EventMeaning("ENTERED_BILLING_RETRY", .loss, status: Status.onHold)
@@ -113,6 +113,7 @@ enum GooglePlayNames {
         }
     }
 
+    static let renewed: Int64 = 2
     private static let purchased: Int64 = 4
     private static let expired: Int64 = 13
 

@@ -73,6 +73,13 @@ struct GooglePlayStatement {
             status: isNewest || state == nil ? meaning.status : nil)
     }
 
+    /// Whether it is the first renewal: its order has the number 0. Google does not say when a renewal's period began;
+    /// the notification comes with it.
+    var mayConvertTrial: Bool {
+        guard notice.subject == .subscription(GooglePlayNames.renewed), let transaction else { return false }
+        return transaction.storeTransactionID.hasSuffix("..0")
+    }
+
     /// Renewals append `..` and a number to the id of the first order.
     private static func firstOrder(of id: String) -> String {
         guard let last = id.utf8.lastIndex(of: UInt8(ascii: ".")), last > id.startIndex else { return id }

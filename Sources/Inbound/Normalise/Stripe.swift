@@ -58,6 +58,7 @@ package struct Stripe: SourceAdapter {
             purchase: stated.purchase,
             transaction: stated.transaction,
             money: stated.money?.json,
+            typeIfKnown: stated.typeIfKnown,
             facts: stated.facts,
             change: stated.movesPurchases ? stated.links.first.flatMap(Self.change) : nil,
             links: stated.links,

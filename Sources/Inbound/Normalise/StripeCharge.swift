@@ -2,8 +2,8 @@ internal import Vocabulary
 
 /// What a refund states: `charge.refunded`.
 ///
-/// A charge that was refunded as a whole states a loss of the one-time purchase that has its payment as key. It keeps
-/// its own name: DEACTIVATE is the name only for who knows that purchase.
+/// A charge that was refunded as a whole states a loss of the one-time purchase that has its payment as key. It is
+/// DEACTIVATE if the ledger knows that purchase, and keeps its own name otherwise.
 ///
 /// Stripe does not end a subscription for a refund, so a charge for one states nothing. A charge names no subscription,
 /// and since API version 2025-03-31.basil no invoice; before, the invoice may also be that of a session in mode
@@ -28,6 +28,7 @@ enum StripeCharge {
         statement.transaction = Transaction(
             storeTransactionID: intent, storeOriginalTransactionID: nil, purchasedAt: charge.epoch("created"),
             effectiveNextRenewalAt: nil, offerType: SharedWords.Offer.none, status: SharedWords.Status.revoked)
+        statement.typeIfKnown = EventMeaning.oneTimeRefunded.type
         let fact = party.fact(.loss, at: snapshot.createdAt.ranked(.end), until: nil, isRevoked: true)
         if let fact { statement.facts = [fact] }
         return statement

@@ -11,7 +11,7 @@ internal import Vocabulary
 /// | …deleted | SUBSCRIPTION_TERMINATED; in its trial TRIAL_NOT_CONVERTED | loss |
 /// | invoice.paid of a cycle that is not over | SUBSCRIPTION_RENEWED | gain to its end, as of the invoice |
 /// | checkout.session.completed, `payment`, paid; …async_payment_succeeded | PURCHASE_VALIDATED | gain |
-/// | charge.refunded, all of it, one-time | itself, as the purchase may be unknown (`StripeCharge`) | loss, revoked |
+/// | charge.refunded, all of it, one-time | DEACTIVATE if the ledger knows the purchase, else itself | loss, revoked |
 /// | any other | itself | none |
 ///
 /// By the status: active and trialing are a gain to the end of the period; unpaid, paused, canceled and

@@ -3,6 +3,8 @@ internal import Vocabulary
 /// What one event states, in the shared vocabulary.
 struct StripeStatement {
     var type: String
+    /// `Event.typeIfKnown`.
+    var typeIfKnown: String?
     /// Nil: the event names nobody.
     var holder: Holder?
     var purchase: Purchase?

@@ -45,7 +45,7 @@ struct BatchReads {
         let renewed = arrivals.compactMap { arrival in
             arrival.event.mayConvertTrial
                 ? arrival.purchaseHash.flatMap { hash in
-                    arrival.event.transaction?.purchasedAt.map { (hash, $0.milliseconds) }
+                    arrival.event.transaction.map { (hash, ($0.purchasedAt ?? arrival.event.occurredAt).milliseconds) }
                 } : nil
         }
         periods =

@@ -30,10 +30,13 @@ enum TrialConversion {
     /// end or after it. If it begins later, the period in between is the one, although nothing is known of it.
     static let delayMaxMilliseconds: Int64 = 24 * 3_600_000
 
-    /// - Parameter known: periods of the same purchase, in any order; the renewal's own may be among them, and one may
-    ///   be there twice.
-    static func isStated(by renewal: Transaction, after known: [KnownPeriod]) -> Bool {
-        guard let purchasedAt = renewal.purchasedAt, renewal.offerType != freeTrial else { return false }
+    /// - Parameters:
+    ///   - time: of the renewal's event, which counts where the transaction does not say when it began.
+    ///   - known: periods of the same purchase, in any order; the renewal's own may be among them, and one may be there
+    ///     twice.
+    static func isStated(by renewal: Transaction, at time: Timestamp, after known: [KnownPeriod]) -> Bool {
+        if renewal.offerType == freeTrial { return false }
+        let purchasedAt = renewal.purchasedAt ?? time
         let own = Array(renewal.storeTransactionID.utf8)
         var newest: [[UInt8]: KnownPeriod] = [:]
         for period in known where period.id != own {
@@ -54,14 +57,19 @@ enum TrialConversion {
 extension BatchPlan {
     /// The event under the type that the plan knows for it by now.
     func named(_ new: New) -> New {
-        guard new.event.mayConvertTrial, let purchase = new.purchase, let renewal = new.event.transaction else {
-            return new
-        }
-        let stated = transactions.values.filter { $0.purchase == purchase }.compactMap { KnownPeriod($0) }
-        guard TrialConversion.isStated(by: renewal, after: (periods[purchase] ?? []) + stated) else { return new }
+        guard let purchase = new.purchase, let type = rememberedType(of: new.event, purchase) else { return new }
         var new = new
-        new.event.type = TrialConversion.type
+        new.event.type = type
         return new
+    }
+
+    /// Nil: the event's own.
+    private func rememberedType(of event: Event, _ purchase: Identifier) -> String? {
+        if let type = event.typeIfKnown, purchases[purchase] != nil { return type }
+        guard event.mayConvertTrial, let renewal = event.transaction else { return nil }
+        let stated = transactions.values.filter { $0.purchase == purchase }.compactMap { KnownPeriod($0) }
+        let known = (periods[purchase] ?? []) + stated
+        return TrialConversion.isStated(by: renewal, at: event.occurredAt, after: known) ? TrialConversion.type : nil
     }
 }
 
