@@ -44,7 +44,7 @@ final class OverdueReading: Sendable {
             if let countedAt = state.countedAt, now < countedAt + Self.interval { return nil }
             state.countedAt = now
             let counting = Task { [pool, leeways = state.leeways] in
-                let figures = try? await OverdueFigures.read(leeways: leeways, from: pool)
+                let figures = (try? await OverdueFigures.read(leeways: leeways, from: pool)) ?? nil
                 self.state.withLock { state in
                     state.latest = figures
                     state.underWay = nil

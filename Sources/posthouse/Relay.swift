@@ -176,19 +176,24 @@ final class Relay: Sendable {
         return pool
     }
 
+    /// Soon after the start, so that a daemon which is often restarted comes to it, too.
+    private static let firstUpkeep: Duration = .seconds(300)
+
     /// Makes the coming partitions, announces lapsed access and prunes every hour. Prunes the memory of duplicates,
     /// which reads a whole table, once a day.
     private static func keepUp(
         _ pool: Pool, _ configuration: LiveConfiguration, _ routes: Routes, _ observe: @escaping Observer
     ) async {
-        var hour = 24
+        var hour = 23
         // After a restore the ids may be further than the tables.
         do {
             try await Upkeep(pool: pool, retention: configuration.current.retention).beginPeriod()
         } catch {
             observe(.warning("beginning a period was put off for an hour: \(error)"))
         }
-        while (try? await Task.sleep(for: Failpoint.upkeepInterval ?? .seconds(3_600))) != nil {
+        var pause = Failpoint.upkeepInterval ?? firstUpkeep
+        while (try? await Task.sleep(for: pause)) != nil {
+            pause = Failpoint.upkeepInterval ?? .seconds(3_600)
             let current = configuration.current
             let upkeep = Upkeep(
                 pool: pool, retention: current.retention,

@@ -1,3 +1,4 @@
+import TestSupport
 import Testing
 import Vocabulary
 
@@ -112,13 +113,12 @@ struct AccessEndTests {
             try Self.fill(ledger)
             #expect(try await EndsUpgrade.changes(leeways: Self.leeways, in: daemon.pool).isEmpty)
             try ledger.psql("DELETE FROM schema_migrations WHERE version > 12")
-            // Of apps and stores: -3, -23 and -25 h by a leeway of 2 h; all of the past without one; one by that of
-            // 24 h.
+            try ledger.psql("UPDATE entitlements SET holder = 'user:ann' WHERE purchase = md5('4')::uuid")
+            // Of apps and stores: -3, -23 and -25 h by a leeway of 2 h, one of them ann's; all of the past without one.
             #expect(
                 try await EndsUpgrade.changes(leeways: Self.leeways, in: daemon.pool) == [
-                    EndsUpgrade.Change(source: "gone", environment: "PRODUCTION", holders: 1),
-                    EndsUpgrade.Change(source: "none", environment: "PRODUCTION", holders: 4),
-                    EndsUpgrade.Change(source: "short", environment: "PRODUCTION", holders: 3),
+                    EndsUpgrade.Change(source: "none", environment: "PRODUCTION", holders: 1),
+                    EndsUpgrade.Change(source: "short", environment: "PRODUCTION", holders: 2),
                 ])
             #expect(try await EndsUpgrade.changes(leeways: .off, in: daemon.pool).isEmpty)
         }
@@ -147,6 +147,35 @@ struct AccessEndTests {
             ])
             let restated = try await held()
             #expect(restated?.isActive == true && restated?.isOverdue == false && restated?.until == at(30))
+        }
+    }
+
+    @Test("Of transactions without a time of purchase the end decides; a voided one that states nothing does not count")
+    func undated() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
+            let now = try ledger.now()
+            func at(_ hours: Int64) -> Timestamp { now.advanced(byMilliseconds: hours * Self.hour) }
+            typealias Word = (name: String?, transaction: String, at: Int64, until: Int64?, status: String?)
+            let words: [Word] = [
+                (nil, "1", -90, -60, nil), (nil, "2", -60, 60, nil), ("NOTED", "1", -2, -60, nil),
+                ("VOIDED", "0", -1, nil, "REVOKED"),
+            ]
+            for (index, order) in permutations(Array(words.indices)).enumerated() {
+                for word in order.map({ words[$0] }) {
+                    let until = word.until.map { at($0) }
+                    var event = Event.paying(
+                        user, from: at(word.at), until: until, transaction: word.transaction, named: word.name,
+                        environment: "order\(index)")
+                    event.transaction = Transaction(
+                        storeTransactionID: word.transaction, storeOriginalTransactionID: nil, purchasedAt: nil,
+                        effectiveNextRenewalAt: until, offerType: nil, status: word.status)
+                    await daemon.record([event])
+                }
+                let held = try await HolderLookup(pool: daemon.pool, leeways: Leeways([.leaving("shop", .none)]))
+                    .entitlements(of: .holder(user), in: LookupScope(environment: "order\(index)", source: nil)).entries
+                #expect(held.count == 1 && held.first?.until == at(60) && held.first?.isActive == true, "\(order)")
+            }
         }
     }
 

@@ -7,7 +7,7 @@ package struct Leeways: Sendable {
     package static let off = Leeways(of: [:], otherwise: .off)
 
     private let bySource: [String: Leeway]
-    /// Of sources that are not configured any more.
+    /// Of sources that are not configured here: whatever their leeway was, it must not end by a change of the file.
     private let otherwise: Leeway
     /// Two columns of a parameter: the empty name stands for every other source.
     let names: [String]
@@ -15,7 +15,7 @@ package struct Leeways: Sendable {
     let milliseconds: [Int64?]
 
     package init(_ sources: [Source]) {
-        self.init(of: Dictionary(firstOf: sources.map { ($0.name, $0.leeway) }), otherwise: .usual)
+        self.init(of: Dictionary(firstOf: sources.map { ($0.name, $0.leeway) }), otherwise: .off)
     }
 
     private init(of bySource: [String: Leeway], otherwise: Leeway) {
@@ -35,12 +35,16 @@ enum AccessEnd {
     static let now: SQL = "(extract(epoch FROM now()) * 1000)::bigint"
 
     /// The newest transaction of a purchase, by the time of purchase, as `t`. Its end is the purchase's, whatever else
-    /// older transactions state later.
+    /// older transactions state later. Without a time of purchase the transaction is at most as young as its end. One of
+    /// which nothing is known but that it was revoked is the oldest: that of a former period, which was voided.
     static func newestTransaction(of purchase: SQL) -> SQL {
         """
         LEFT JOIN LATERAL (
             SELECT * FROM transactions WHERE purchase = \(purchase)
-            ORDER BY coalesce(purchased_at_ms, as_of_ms) DESC, as_of_ms DESC, store_transaction_id DESC LIMIT 1
+            ORDER BY purchased_at_ms IS NULL AND effective_next_renewal_at_ms IS NULL
+                AND coalesce(status, 'REVOKED') = 'REVOKED',
+                coalesce(purchased_at_ms, least(as_of_ms, effective_next_renewal_at_ms)) DESC, as_of_ms DESC,
+                store_transaction_id DESC LIMIT 1
         ) AS t ON true
         """
     }

@@ -16,7 +16,7 @@ package enum EndsUpgrade {
     static let statement = Statement<([String], [Int64?]), Change>(
         "ends_upgrade",
         """
-        SELECT p.source, p.environment, count(*)
+        SELECT p.source, p.environment, count(DISTINCT n.holder)
         FROM entitlements n JOIN purchases p ON p.id = n.purchase \(AccessEnd.newestTransaction(of: "p.id"))
         WHERE n.active AND p.store <> 'MANUAL' AND NOT \(AccessEnd.goesOn(sources: "$1", leeways: "$2"))
         GROUP BY p.source, p.environment ORDER BY p.source, p.environment

@@ -161,10 +161,7 @@ enum HolderEntitlementStatements {
                 ORDER BY e.purchase, e.active DESC, as_of_ms DESC, e.holder
             ) AS h
             JOIN purchases p ON p.id = h.purchase
-            LEFT JOIN LATERAL (
-                SELECT * FROM transactions WHERE purchase = h.purchase
-                ORDER BY coalesce(purchased_at_ms, as_of_ms) DESC, as_of_ms DESC, store_transaction_id DESC LIMIT 1
-            ) AS t ON true
+            \(AccessEnd.newestTransaction(of: "h.purchase"))
             -- What the ledger calls inactive has no access whatever its transactions say: they are not looked at.
             WHERE h.active OR $6 IS DISTINCT FROM true
         ) AS f
@@ -206,10 +203,7 @@ enum HolderEntitlementStatements {
                     ORDER BY e.purchase, e.active DESC, as_of_ms DESC, e.holder
                 ) AS h
                 JOIN purchases p ON p.id = h.purchase
-                LEFT JOIN LATERAL (
-                    SELECT * FROM transactions WHERE purchase = h.purchase
-                    ORDER BY coalesce(purchased_at_ms, as_of_ms) DESC, as_of_ms DESC, store_transaction_id DESC LIMIT 1
-                ) AS t ON true
+                \(AccessEnd.newestTransaction(of: "h.purchase"))
             ) AS x
             ORDER BY x.id, x.active DESC, x.effective_next_renewal_at_ms DESC NULLS FIRST, x.purchase
             ) AS g

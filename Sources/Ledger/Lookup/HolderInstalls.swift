@@ -165,10 +165,7 @@ enum HolderInstallStatements {
                \(KnownAccessStatements.asOf("e", of: "p")), t.store_transaction_id, t.purchased_at_ms,
                t.effective_next_renewal_at_ms, t.offer_type, t.status
         FROM entitlements e LEFT JOIN purchases p ON p.id = e.purchase
-        LEFT JOIN LATERAL (
-            SELECT * FROM transactions WHERE purchase = e.purchase
-            ORDER BY coalesce(purchased_at_ms, as_of_ms) DESC, as_of_ms DESC, store_transaction_id DESC LIMIT 1
-        ) AS t ON true
+        \(AccessEnd.newestTransaction(of: "e.purchase"))
         WHERE e.purchase = \(purchase) ORDER BY e.holder
         """
     }

@@ -71,12 +71,17 @@ package struct OverdueFigures: Sendable, Hashable {
         self.lapsed = lapsed
     }
 
-    /// Ends that are looked at, those that passed first: what is beyond is not counted.
-    package static let endsMax: Int32 = 50_000
+    /// Ends that are looked at, those that passed last: purchases of a source that never says how they ended do not hide
+    /// what is lost now.
+    package static let endsMax: Int32 = 10_000
 
-    /// - Returns: those with any, by source and environment.
-    package static func read(leeways: Leeways, from pool: Pool) async throws(DatabaseError) -> [OverdueFigures] {
-        try await pool.withSession { session throws(DatabaseError) in try read(leeways: leeways, on: session) }
+    /// - Returns: those with any, by source and environment; nil: the ends of purchases from before an upgrade are not
+    ///   all added yet, so that the figures would rise without a loss.
+    package static func read(leeways: Leeways, from pool: Pool) async throws(DatabaseError) -> [OverdueFigures]? {
+        try await pool.withSession { session throws(DatabaseError) in
+            if try session.run(OverdueStatements.isIncomplete, ()).first == true { return nil }
+            return try read(leeways: leeways, on: session)
+        }
     }
 
     static func read(leeways: Leeways, on session: borrowing Session) throws(DatabaseError) -> [OverdueFigures] {
@@ -122,6 +127,9 @@ enum OverdueStatements {
         ORDER BY e.until_ms, e.purchase LIMIT $5
         """, row: Row.init)
 
+    static let isIncomplete = Statement<(), Bool>(
+        "overdue_is_incomplete", "SELECT EXISTS (SELECT FROM purchase_ends_missing)")
+
     private static let goesOn = AccessEnd.goesOn(sources: "$1", leeways: "$2")
 
     static let figures = Statement<([String], [Int64?], Int32), OverdueFigures>(
@@ -129,7 +137,7 @@ enum OverdueStatements {
         """
         SELECT p.source, p.environment, count(*) FILTER (WHERE \(goesOn)), count(*) FILTER (WHERE NOT \(goesOn))
         FROM (SELECT * FROM purchase_ends WHERE until_ms <= \(AccessEnd.now)
-              ORDER BY until_ms, purchase LIMIT $3) AS e \(joined)
+              ORDER BY until_ms DESC, purchase DESC LIMIT $3) AS e \(joined)
         WHERE \(isOverdue)
         GROUP BY p.source, p.environment ORDER BY p.source, p.environment
         """, row: OverdueFigures.init)

@@ -22,12 +22,13 @@ struct OperationalMessage: Sendable {
     /// Message ids named in one such message, at most.
     private static let messagesNamedMax = 100
     /// Without the relay's own messages: two receivers that both give up would otherwise notify each other for ever.
+    /// Those about a purchase are none of these.
     static let keys = Statement<[Int64], Identifier>(
         "operational_keys",
         """
         SELECT coalesce(m.key, e.key)
         FROM unnest($1) AS w (id) \(RowByID.message("w.id", as: "m")) \(RowByID.event("m.event", as: "e"))
-        WHERE m.type NOT LIKE 'posthouse.%' ORDER BY w.id
+        WHERE m.type NOT LIKE 'posthouse.%' OR m.type LIKE 'posthouse.access.%' ORDER BY w.id
         """)
 
     let kind: Kind

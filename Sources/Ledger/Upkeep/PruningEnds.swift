@@ -19,10 +19,13 @@ extension Upkeep {
                 try session.transaction { session throws(DatabaseError) in
                     let due = try session.run(EndStatements.due, (from.until, from.purchase, now, Self.endsStep))
                     if due.isEmpty { return due }
+                    let ends = (due.map(\.until), due.map(\.purchase), EndStatements.manualKept)
+                    let stale = try session.run(EndStatements.stale, ends)
+                    if stale.isEmpty { return due }
                     // A webhook that gives the purchase back states its end under this lock, too.
-                    _ = try session.run(EndStatements.lock, Set(due.map(\.purchase)).sorted())
+                    _ = try session.run(EndStatements.lock, Set(stale.map(\.purchase)).sorted())
                     _ = try session.execute(
-                        EndStatements.prune, (due.map(\.until), due.map(\.purchase), EndStatements.manualKept))
+                        EndStatements.prune, (stale.map(\.until), stale.map(\.purchase), EndStatements.manualKept))
                     return due
                 }
             }
@@ -72,15 +75,25 @@ enum EndStatements {
     /// to announce it (`Lapses`). Milliseconds.
     static let manualKept: Int64 = 86_400_000
 
-    /// Deletes those of the ends of locked purchases that are not current. `$3` is `manualKept`.
+    /// Whether the end `e` is not current. `$3` is `manualKept`.
+    private static let isStale: SQL = """
+        NOT EXISTS (
+            SELECT FROM (SELECT store FROM purchases WHERE id = e.purchase) AS p
+            \(AccessEnd.newestTransaction(of: "e.purchase"))
+            WHERE (p.store <> 'MANUAL' OR e.until_ms > \(AccessEnd.now) - $3) AND \(PurchaseEnds.isCurrent))
+        """
+
+    /// Those of the ends that are not current.
+    static let stale = Statement<([Int64], [Identifier], Int64), PurchaseEnds.Row>(
+        "ends_stale", "SELECT until_ms, purchase FROM unnest($1, $2) AS e (until_ms, purchase) WHERE \(isStale)",
+        row: PurchaseEnds.Row.init)
+
+    /// Deletes those of the ends of locked purchases that are not current.
     static let prune = Statement<([Int64], [Identifier], Int64), ()>(
         "ends_prune",
         """
         DELETE FROM purchase_ends e USING unnest($1, $2) AS w (until_ms, purchase)
-        WHERE e.until_ms = w.until_ms AND e.purchase = w.purchase AND NOT EXISTS (
-            SELECT FROM (SELECT store FROM purchases WHERE id = w.purchase) AS p
-            \(AccessEnd.newestTransaction(of: "w.purchase"))
-            WHERE (p.store <> 'MANUAL' OR e.until_ms > \(AccessEnd.now) - $3) AND \(PurchaseEnds.isCurrent))
+        WHERE e.until_ms = w.until_ms AND e.purchase = w.purchase AND \(isStale)
         """)
 
     static let isOfOneVersion = Statement<(), Bool>(
