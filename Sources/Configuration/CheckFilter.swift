@@ -3,24 +3,36 @@ internal import Vocabulary
 // `where` of an integration.
 
 extension Check {
-    /// Nil where it is left out, or wrong.
-    mutating func filter(of view: TableView) -> MessageFilter? {
+    /// Nil where it is left out, or wrong. Warns of what lets no message through.
+    /// - Parameter known: the values that fields of messages for this integration can have; a field that is not there
+    ///   can have others.
+    mutating func filter(of view: TableView, among known: [MessageField: [String]]) -> MessageFilter? {
         guard let entry = view["where"] else { return nil }
         guard let entries = entry.node.entries else {
             mismatch(entry, "where", view)
             return nil
         }
         if entries.isEmpty { report.error("`where` is empty; leave it out for all", at: entry.node.span) }
-        return MessageFilter(entries.compactMap { condition($0, view) })
+        for (one, other) in MessageField.exclusive {
+            guard let second = entries.last(where: { $0.key == one.rawValue || $0.key == other.rawValue }),
+                Set(entries.map(\.key)).isSuperset(of: [one.rawValue, other.rawValue])
+            else { continue }
+            report.warning(
+                "no message has both `\(one.rawValue)` and `\(other.rawValue)`: this integration would be sent nothing",
+                at: second.keySpan)
+        }
+        return MessageFilter(entries.compactMap { condition($0, view, among: known) })
     }
 
-    private mutating func condition(_ entry: TomlEntry, _ view: TableView) -> MessageFilter.Condition? {
+    private mutating func condition(
+        _ entry: TomlEntry, _ view: TableView, among known: [MessageField: [String]]
+    ) -> MessageFilter.Condition? {
         guard let field = MessageField(rawValue: entry.key) else {
             report.error(reason(against: entry.key, view), at: entry.keySpan)
             return nil
         }
         guard case .array(let members) = entry.node.value else {
-            return pattern(entry.node, field).map { MessageFilter.Condition(field, [$0]) }
+            return pattern(entry.node, field, among: known[field]).map { MessageFilter.Condition(field, [$0]) }
         }
         let max = ConfigurationLimits.listMembersMax
         guard (1...max).contains(members.count) else {
@@ -30,7 +42,7 @@ extension Check {
                     : "`\(field.rawValue)` has \(members.count) members; \(max) are allowed", at: entry.node.span)
             return nil
         }
-        return MessageFilter.Condition(field, members.compactMap { pattern($0, field) })
+        return MessageFilter.Condition(field, members.compactMap { pattern($0, field, among: known[field]) })
     }
 
     /// Why a name is none of a field, with what was most likely meant.
@@ -58,9 +70,14 @@ extension Check {
         return "unknown field \(quoted) in `where`\(near)"
     }
 
-    private mutating func pattern(_ node: TomlNode, _ field: MessageField) -> FieldPattern? {
+    private mutating func pattern(
+        _ node: TomlNode, _ field: MessageField, among known: [String]?
+    ) -> FieldPattern? {
         switch node.value {
-        case .string(let text): return pattern(text, field, at: node.span)
+        case .string(let text):
+            let pattern = pattern(text, field, at: node.span)
+            if let pattern { canMatch(pattern, text, field, among: known, at: node.span) }
+            return pattern
         case .integer(let number) where field.isNumber: return FieldPattern(number)
         case .table, .array, .integer, .real, .boolean, .dateTime:
             let expected = field.isNumber ? "an integer, a string or an array of them" : "a string or an array of them"
@@ -82,5 +99,20 @@ extension Check {
             return nil
         }
         return pattern
+    }
+
+    /// Warns of a value that no message has. Nothing is known of an integration whose `events` choose only types that
+    /// this version does not know.
+    private mutating func canMatch(
+        _ pattern: FieldPattern, _ text: String, _ field: MessageField, among known: [String]?, at span: Span
+    ) {
+        let unsigned = text.hasPrefix("-") ? text.dropFirst() : text[...]
+        if field.isNumber, !unsigned.allSatisfy({ "0123456789*".contains($0) }) {
+            report.warning("\(Quote.value(text)) matches no number, and `\(field.rawValue)` is one", at: span)
+        }
+        guard let known, !known.isEmpty, !known.contains(where: pattern.matches) else { return }
+        report.warning(
+            "\(Quote.value(text)) matches no `\(field.rawValue)` of a message for this integration"
+                + (field == .type ? " that this version knows" : "") + NearMiss.suffix(text, among: known), at: span)
     }
 }

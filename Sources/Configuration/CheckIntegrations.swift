@@ -23,7 +23,14 @@ extension Check {
         let events = events(of: view)
         let environments = environments(of: view)
         let sources = sources(of: view, known: sourceNames)
-        let filter = filter(of: view)
+        let filter = filter(
+            of: view,
+            among: [
+                .type: EventTypes.known.filter { type in events?.contains { $0.matches(type) } == true },
+                .environment: environments.isEmpty ? Environments.known : environments,
+                .source: sources.isEmpty ? sourceNames : sources,
+                .purchaseKind: Purchase.Kind.allCases.map(\.rawValue),
+            ])
         let format = choice("format", of: view, as: Integration.Format.self)?.value
         let nodes = secretNodes(of: view, isRequired: true)
         let keys = nodes.compactMap { signingKey($0, key: view["secret"] == nil ? "secrets" : "secret") }

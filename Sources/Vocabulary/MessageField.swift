@@ -29,8 +29,15 @@ package enum MessageField: String, Sendable, CaseIterable {
     case offerType = "transaction.offer_type"
     case status = "transaction.status"
 
-    /// Members of `data` that `where` cannot name: the platform's own words, and what is looked up beside the message.
-    package static let unnameable = ["original", "decoded", "access"]
+    /// Members of `data` that `where` cannot name: the platform's own words and figures, and what is looked up beside
+    /// the message.
+    package static let unnameable = ["original", "decoded", "access", "money"]
+
+    /// Fields of which a message has one or the other: a holder is a user, or is anonymous.
+    package static let exclusive: [(MessageField, MessageField)] = [
+        (.holderUser, .holderAnonymous), (.transferFromUser, .transferFromAnonymous),
+        (.transferToUser, .transferToAnonymous),
+    ]
 
     /// Whether the payload has a number there, otherwise a text.
     package var isNumber: Bool {

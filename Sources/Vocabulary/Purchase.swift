@@ -17,7 +17,7 @@ package struct Scope: Hashable, Sendable {
 
 /// One subscription line or one one-time purchase; its life spans many store transactions.
 package struct Purchase: Hashable, Sendable {
-    package enum Kind: String, Sendable {
+    package enum Kind: String, Sendable, CaseIterable {
         case subscription
         case oneTime = "one_time"
     }

@@ -45,6 +45,10 @@ import Vocabulary
             "where = { access = \"a\" }",
             "11:11 `access` cannot be named in `where`: only fields that are the same for all sources can"
         ),
+        (
+            "where = { \"money.amount\" = \"9.99\" }",
+            "11:11 `money.amount` cannot be named in `where`: only fields that are the same for all sources can"
+        ),
         ("where = { source = true }", "11:20 \(isUsual) a boolean"),
         ("where = { source = 5 }", "11:20 \(isUsual) an integer"),
         ("where = { source = [\"a\", [\"b\"]] }", "11:26 \(isUsual) an array"),
@@ -71,6 +75,62 @@ import Vocabulary
         #expect(Harness.errors(Harness.with(line + "\n")) == [expected])
     }
 
+    static let silent: [(lines: String, expected: String?)] = [
+        (
+            "where = { environment = \"production\" }",
+            "11:25 `production` matches no `environment` of a message for this integration; did you mean `PRODUCTION`?"
+        ),
+        (
+            "where = { environment = \"SANDBOX\" }\nenvironments = [\"PRODUCTION\"]",
+            "11:25 `SANDBOX` matches no `environment` of a message for this integration"
+        ),
+        (
+            "where = { source = [\"p*\", \"puchasely\"] }",
+            "11:27 `puchasely` matches no `source` of a message for this integration; did you mean `purchasely`?"
+        ),
+        (
+            "where = { type = \"SUBSCRIPTION_RENEWD\" }",
+            "11:18 `SUBSCRIPTION_RENEWD` matches no `type` of a message for this integration that this version knows; "
+                + "did you mean `SUBSCRIPTION_RENEWED`?"
+        ),
+        (
+            "where = { \"purchase.kind\" = \"lifetime\" }",
+            "11:29 `lifetime` matches no `purchase.kind` of a message for this integration"
+        ),
+        (
+            "where = { \"transaction.purchased_at_ms\" = \"2026-*\" }",
+            "11:43 `2026-*` matches no number, and `transaction.purchased_at_ms` is one"
+        ),
+        ("where = { \"transaction.purchased_at_ms\" = [\"-*\", 17, \"1*0\"] }", nil),
+        (
+            "where = { \"transaction.purchased_at_ms\" = [\"17*\", \"today\"] }",
+            "11:51 `today` matches no number, and `transaction.purchased_at_ms` is one"
+        ),
+        (
+            "where = { \"holder.user_id\" = \"a\", \"holder.anonymous_user_id\" = \"*\" }",
+            "11:35 no message has both `holder.user_id` and `holder.anonymous_user_id`: this integration would be sent "
+                + "nothing"
+        ),
+        (
+            "where = { \"transfer.to.user_id\" = \"*\", \"transfer.from.anonymous_user_id\" = \"*\" }", nil
+        ),
+        ("where = { environment = \"*\", source = \"*ly\", type = \"*_STARTED\", \"purchase.kind\" = \"one*\" }", nil),
+        ("where = { \"purchase.product\" = \"no.such\", event_name = \"x\" }", nil),
+    ]
+
+    /// Each of these is valid, and lets nothing through.
+    @Test(arguments: silent) func whatNoMessageCanMeetIsWarnedOf(_ lines: String, _ expected: String?) {
+        #expect(Harness.errors(Harness.with(lines + "\n")) == [])
+        #expect(Harness.warnings(Harness.with(lines + "\n")) == [expected].compactMap { $0 })
+    }
+
+    /// A type of a platform's own that only this version does not know.
+    @Test func nothingIsSaidOfTypesThatAreNotKnown() {
+        let text = Harness.with("where = { type = \"OWN\" }\n").replacing("[\"*\"]", with: "[\"OWN\"]")
+        let warnings = Harness.warnings(text)
+        #expect(warnings.count == 1 && warnings[0].hasPrefix("9:11 "), "\(warnings)")
+    }
+
     @Test func listsAndTextsAreBounded() {
         let many = (0...ConfigurationLimits.listMembersMax).map { "\"v\($0)\"" }.joined(separator: ", ")
         #expect(
@@ -86,7 +146,7 @@ import Vocabulary
     @Test func everyFieldCanBeNamed() throws {
         for field in MessageField.allCases {
             let outcome = Harness().check(Harness.with("where = { \"\(field.rawValue)\" = [\"a*\", \"b\"] }\n"))
-            #expect(outcome.diagnostics.isEmpty, "\(outcome.render())")
+            #expect(outcome.errors.isEmpty, "\(outcome.render())")
             let filter = try #require(outcome.configuration?.integrations.first?.filter)
             #expect(filter.conditions.map(\.field) == [field])
             let (isMet, isMetByAnother) = (

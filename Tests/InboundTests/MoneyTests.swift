@@ -77,6 +77,10 @@ struct MoneyTests {
         let receipt: BodyEdit.Fields = [("price", "1.99"), ("currency", "\"GBP\""), ("price_usd", "2.50")]
         let both = ApphudFixtures.receipt(receipt, of: local)
         #expect(try read(both) == Self.money("1.99", "GBP", usd: "2.50", proceeds: proceeds))
+        for half in [[("currency", nil)], [("price", nil)]] as [BodyEdit.Fields] {
+            let mixed = try read(ApphudFixtures.receipt(half, of: both))
+            #expect(mixed == Self.money("2.29", "EUR", usd: "2.50", proceeds: proceeds), "of one object")
+        }
         for name in ["subscription_refunded", "intro_refunded", "promo_refunded", "non_renewing_purchase_refunded"] {
             let refunded = ApphudFixtures.event([("name", "\"\(name)\"")], of: both)
             let expected = Self.money("1.99", "GBP", usd: "2.50", proceeds: proceeds, isRefund: true)

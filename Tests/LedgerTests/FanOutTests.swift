@@ -33,9 +33,8 @@ struct FanOutTests {
         ] as [([String], [String], [String], Bool)])
     func selects(events: [String], environments: [String], sources: [String], isWanted: Bool) {
         let integration = Integration.named("a", events: events, environments: environments, sources: sources)
-        var fanOut = FanOut(routes: RouteTable([route(1, integration)]), occupied: [])
-        let planned = fanOut.plan(message: 0, fields("RENEWED", of: purchase))
-        #expect(planned.count == (isWanted ? 1 : 0))
+        let fanOut = FanOut([fields("RENEWED", of: purchase)], by: RouteTable([route(1, integration)]))
+        #expect(fanOut.planned.count == (isWanted ? 1 : 0))
     }
 
     @Test(
@@ -60,22 +59,38 @@ struct FanOutTests {
     @Test("In order only the first of an ordering key is not blocked; what is known to wait counts")
     func order() {
         let other = Identifier(high: 0, low: 2)
-        let routes = [
+        let routes = RouteTable([
             route(1, .named("ordered")), route(2, .named("loose", order: .none)), route(3, .named("also ordered")),
+        ])
+        let purchases = [purchase, purchase, other, nil, nil]
+        var fanOut = FanOut(purchases.map { fields("X", of: $0) }, by: routes)
+        #expect(fanOut.orderedReceivers == [1, 3])
+        fanOut.block(occupied: [FanOut.OrderingKey(purchase: purchase, integration: 3)])
+        let blocked = [
+            [false, false, true], [true, false, true], [false, false, false], [false, false, false],
+            [false, false, false],
         ]
-        var fanOut = FanOut(
-            routes: RouteTable(routes), occupied: [FanOut.OrderingKey(purchase: purchase, integration: 3)])
-        func plan(_ message: Int, _ purchase: Identifier?) -> [Bool] {
-            let planned = fanOut.plan(message: message, fields("X", of: purchase))
+        for (message, purchase) in purchases.enumerated() {
+            let planned = fanOut.planned.filter { $0.message == message }
             #expect(planned.map(\.integration) == [1, 2, 3])
-            #expect(planned.allSatisfy { $0.message == message && $0.purchase == purchase })
-            return planned.map(\.isBlocked)
+            #expect(planned.allSatisfy { $0.purchase == purchase })
+            #expect(planned.map(\.isBlocked) == blocked[message], "message \(message)")
         }
-        #expect(plan(0, purchase) == [false, false, true])
-        #expect(plan(1, purchase) == [true, false, true])
-        #expect(plan(2, other) == [false, false, false])
-        #expect(plan(3, nil) == [false, false, false])
-        #expect(plan(4, nil) == [false, false, false], "nothing is blocked by nothing")
+        #expect(fanOut.planned.count == 15)
+    }
+
+    @Test("The integrations that are asked for what they have waiting are those that get one of the messages")
+    func receivers() {
+        let filter = MessageFilter([.product: ["gold.*"]])
+        let routes = RouteTable([
+            route(1, .named("some", filter: filter)), route(2, .named("other", events: ["OTHER"])),
+            route(3, .named("loose", order: .none)),
+        ])
+        func receivers(_ product: String) -> Set<Int32> {
+            FanOut([fields("RENEWED", of: purchase, product: product)], by: routes).orderedReceivers
+        }
+        #expect(receivers("gold.monthly") == [1])
+        #expect(receivers("bronze").isEmpty)
     }
 
     @Test("Who is sent a message is the same the first time and later, and beyond what is remembered")

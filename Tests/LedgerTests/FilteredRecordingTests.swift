@@ -94,6 +94,23 @@ struct FilteredRecordingTests {
         }
     }
 
+    @Test("A backfill leaves out a message that where cannot read, counts it, and goes on")
+    func unreadable() async throws {
+        try await TestLedger.run { ledger in
+            let before = try await ledger.daemon([])
+            await before.record(Self.webhooks + [Self.sealed])
+            _ = try ledger.psql("UPDATE messages SET envelope = '{' WHERE type = 'GOLD'")
+            let daemon = try await ledger.daemon([.named("new", filter: Self.gold)])
+            let route = try #require(daemon.routes.current.all.first)
+            var backfill = try await Backfill.start(
+                route, since: Timestamp(milliseconds: 0), until: nil, in: daemon.pool)
+            var queued = 0
+            while !backfill.isDone { queued += try await backfill.step(isDry: false, in: daemon.pool) }
+            #expect(queued == 1 && backfill.unreadable == 1)
+            #expect(try waiting(for: route.row, in: ledger) == "SEALED")
+        }
+    }
+
     @Test("After a reload the new where judges; a replay repeats what was sent all the same")
     func reload() async throws {
         try await TestLedger.run { ledger in

@@ -94,14 +94,18 @@ struct ApphudStatement {
             status: isInGrace ? SharedWords.Status.inGracePeriod : meaning?.status)
     }
 
-    /// Of the receipt, else of the properties. An event about a paywall names a price that nobody was charged.
+    /// Of the receipt, else of the properties: an amount and its currency are of one object. An event about a paywall
+    /// names a price that nobody was charged.
     var money: Money {
         guard key != nil else { return Money() }
-        return Money(
-            amount: receipt?.decimal("price") ?? properties?.decimal("local_price"),
-            currency: receipt?.currency("currency") ?? properties?.currency("currency"),
+        var money = Money(
             amountUSD: receipt?.decimal("price_usd") ?? properties?.decimal("usd_price"),
             proceedsUSD: receipt?.decimal("proceeds_usd"), isRefund: meaning?.isRevoked ?? false)
+        for (fields, key) in [(properties, "local_price"), (receipt, "price")] {
+            guard let amount = fields?.decimal(key), let currency = fields?.currency("currency") else { continue }
+            (money.amount, money.currency) = (amount, currency)
+        }
+        return money
     }
 
     func facts(of holder: Holder, at occurredAt: Timestamp) -> [Fact] {

@@ -22,6 +22,8 @@ package struct Backfill: Sendable {
     /// It reaches back to here at most; nil: everything that the integration was ever sent is known.
     package let knownFrom: Timestamp?
     package private(set) var isDone = false
+    /// Messages whose envelope cannot be read, so that `where` cannot judge them. They are left out.
+    package private(set) var unreadable = 0
 
     package static func start(
         _ route: RoutedIntegration, since: Timestamp, until: Timestamp?, in pool: Pool
@@ -74,7 +76,7 @@ package struct Backfill: Sendable {
     package mutating func step(isDry: Bool, in pool: Pool) async throws(DatabaseError) -> Int {
         let wanted = (after, last, since, until, route.row, Requeue.stepMax)
         let (route, requeue) = (route, requeue)
-        let (page, queued) = try await pool.retriedTransaction { session throws(DatabaseError) in
+        let (page, queued, unreadable) = try await pool.retriedTransaction { session throws(DatabaseError) in
             if !isDry { try Requeue.lock(on: session) }
             let page = try session.run(BackfillStatements.page, wanted)
             let unknown = page.filter { !$0.isKnown }
@@ -82,7 +84,7 @@ package struct Backfill: Sendable {
                 !$0.isNoted
                     && route.integration.selects(type: $0.type, source: $0.source, environment: $0.environment)
             }
-            let admitted = try Self.admitted(selected, to: route.integration, on: session)
+            let (admitted, unreadable) = try Self.admitted(selected, to: route.integration, on: session)
             let asked = (unknown.filter(\.isNoted) + admitted)
                 .map { Requeued(message: $0.message, integration: route.row, purchase: $0.purchase) }
                 .sorted { $0.message < $1.message }
@@ -90,21 +92,24 @@ package struct Backfill: Sendable {
                 try requeue.write(asked, on: session)
                 _ = try session.execute(BackfillStatements.want, (asked.map(\.message), route.row))
             }
-            return (page, asked.count)
+            return (page, asked.count, unreadable)
         }
+        self.unreadable += unreadable
         if let last = page.last { after = last.message }
         isDone = page.count < Int(Requeue.stepMax)
         if isDone { after = last }
         return queued
     }
 
-    /// Those of the messages that `where` lets through, judged by what they said when they were recorded.
+    /// Those of the messages that `where` lets through, judged by what they said when they were recorded, and how many
+    /// others cannot be read.
     private static func admitted(
         _ selected: [BackfillStatements.Candidate], to integration: Integration, on session: borrowing Session
-    ) throws(DatabaseError) -> [BackfillStatements.Candidate] {
-        guard integration.filter != nil, let ids = IDsInPeriods(selected.map(\.message)) else { return selected }
+    ) throws(DatabaseError) -> ([BackfillStatements.Candidate], unreadable: Int) {
+        guard integration.filter != nil, let ids = IDsInPeriods(selected.map(\.message)) else { return (selected, 0) }
         let envelopes = Dictionary(firstOf: try session.run(BackfillStatements.envelopes, ids.parameters))
         var admitted: [BackfillStatements.Candidate] = []
+        var unreadable = 0
         for candidate in selected {
             guard let envelope = envelopes[candidate.message] else { continue }
             do throws(JSONError) {
@@ -114,11 +119,10 @@ package struct Backfill: Sendable {
                 }
                 if isAdmitted { admitted.append(candidate) }
             } catch {
-                throw .protocolViolation(
-                    reason: "the payload of message \(candidate.message) cannot be read: \(error)")
+                unreadable += 1
             }
         }
-        return admitted
+        return (admitted, unreadable)
     }
 }
 
@@ -209,7 +213,7 @@ enum BackfillStatements {
         """
         SELECT id, substring(envelope FROM 1 FOR coalesce(
             nullif(position(convert_to(',"decoded":', 'UTF8') IN envelope), 0) - 1,
-            octet_length(envelope) - octet_length(',"original":')))
+            greatest(octet_length(envelope) - octet_length(',"original":'), 0)))
         FROM messages WHERE \(IDsInPeriods.condition("id"))
         """)
 }

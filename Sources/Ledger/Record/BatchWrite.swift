@@ -76,28 +76,15 @@ struct BatchWrite {
         on session: borrowing Session, into committed: inout RecordEvents.Committed
     ) throws(DatabaseError) -> [FanOut.Planned] {
         let known = plan.touched.filter { plan.purchases[$0]?.isNew == false }.sorted()
-        var heads = try queueReads.heads(of: known, for: orderedReceivers, on: session)
-        var fanOut = FanOut(routes: recorder.routes, occupied: Set(heads.keys))
-        let planned = plan.messages.indices.flatMap { index in
-            fanOut.plan(message: index, plan.messages[index].fields)
-        }
-        for delivery in planned where delivery.isBlocked {
-            guard let purchase = delivery.purchase else { continue }
-            let key = FanOut.OrderingKey(purchase: purchase, integration: delivery.integration)
-            if let head = heads.removeValue(forKey: key) { committed.blocked.append((key, head)) }
-        }
-        return planned
-    }
-
-    /// The ordered integrations that the batch's messages go to.
-    private var orderedReceivers: Set<Int32> {
-        var receivers: Set<Int32> = []
-        for message in plan.messages {
-            for route in recorder.routes.selecting(message.fields) where route.integration.order == .purchase {
-                receivers.insert(route.row)
+        var fanOut = FanOut(plan.messages.lazy.map(\.fields), by: recorder.routes)
+        var heads = try queueReads.heads(of: known, for: fanOut.orderedReceivers, on: session)
+        fanOut.block(occupied: heads.keys)
+        for delivery in fanOut.planned where delivery.isBlocked {
+            if let key = delivery.orderingKey, let head = heads.removeValue(forKey: key) {
+                committed.blocked.append((key, head))
             }
         }
-        return receivers
+        return fanOut.planned
     }
 
     /// Leases the deliveries that are not blocked and find a free slot of an open lane; these are handed over after the

@@ -41,8 +41,12 @@ struct BackfillCommand: AsyncParsableCommand {
                     json.member("integration", name)
                     json.member("dry_run", dryRun)
                     json.member(dryRun ? "found" : "queued", queued)
+                    json.member("unreadable", backfill.unreadable)
                     json.member("known_from", backfill.knownFrom?.iso8601)
                 }
+            }
+            if backfill.unreadable > 0 {
+                Terminal.complain("left out, because `where` cannot read them: \(backfill.unreadable)")
             }
             if let knownFrom = backfill.knownFrom, knownFrom > since.time {
                 Terminal.complain(
