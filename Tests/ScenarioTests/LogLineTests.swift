@@ -24,7 +24,7 @@ import Vocabulary
         let entries = child.output.compactMap(Self.object)
         #expect(entries.count == child.output.count, "\(child.output)")
         let delivered = entries.filter { $0["posthouse_integration"] as? String == "backend" }
-        #expect(delivered.count == 1 && delivered.first?["posthouse_http_status"] as? Int == 200)
+        #expect(delivered.count == 1 && delivered.first?["posthouse_http_status"] as? Int == 204)
         #expect(delivered.first?["posthouse_transaction"] as? String == "T1")
         #expect(entries.last?["message_id"] as? String == "ab35f49724664810a9569038b62d38bf")
     }

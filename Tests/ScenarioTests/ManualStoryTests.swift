@@ -127,7 +127,7 @@ import Vocabulary
         for (holder, offset) in holders {
             let webhook = Webhook(
                 "ACTIVATE", holder, purchase: "subs_1", transaction: "T1", at: Webhook.epoch + offset,
-                eventID: UUID().uuidString.lowercased())
+                eventID: UUID().uuidString.lowercased(), paidDays: 36_500)
             #expect(try relay.source().post(webhook) == 200)
         }
         let log = try journal.block("recorded ACTIVATE")

@@ -161,7 +161,10 @@ import Vocabulary
         }
         #expect(try new.database.count("events") == 1)
         // What a daemon only registers there is no ledger; but it must keep what it is given.
-        try new.database.rows("TRUNCATE events, identities, purchases, transactions, entitlements, messages, attempts")
+        try new.database.rows(
+            """
+            TRUNCATE events, identities, purchases, purchase_ends, transactions, entitlements, messages, attempts
+            """)
         try new.database.rows(
             """
             CREATE FUNCTION drop_row() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
