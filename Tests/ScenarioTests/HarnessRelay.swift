@@ -60,7 +60,7 @@ final class Relay: Sendable {
     private static let durableCluster = Result { try TestCluster(durable: true) }
 
     /// Writes the configuration; `start` starts the daemon.
-    /// - Parameter journal: empty for versions that know no format of it, and for the usual one of a daemon off systemd.
+    /// - Parameter journal: empty for versions that know no format of it, nor a `leeway`, and for the usual ones.
     init(
         _ integrations: [Integration], sources: [SourceTable] = [SourceTable()], storage: Storage = .shared,
         settings: String = "", connections: Int? = nil, journal: String = "[journal]\nformat = \"logfmt\""
@@ -97,7 +97,7 @@ final class Relay: Sendable {
                 lines.append(try Self.secrets(source.secrets, of: source.name, in: directory))
             }
             // Most webhooks here are older than a period: only what a test states ends their access.
-            let settings = ["leeway": "\"off\""].merging(source.settings) { $1 }
+            let settings = (journal.isEmpty ? [:] : ["leeway": "\"off\""]).merging(source.settings) { $1 }
             lines += settings.map { "\($0.key) = \($0.value)" }
         }
         for integration in integrations {
