@@ -210,6 +210,7 @@ struct MoneyTests {
         let twice = Fixtures.invoice("paid", euro + [("total_taxes", #"[{"amount":1},{"amount":2}]"#)])
         #expect(try read(twice) == Self.money("7.99", "EUR"), "nothing is added up")
         #expect(try read(Fixtures.invoice("paid")) == nil, "an amount without a currency has no point")
+        #expect(try read(Fixtures.invoice("paid", euro + [("parent", "null")])) == nil, "its session says it")
         for name in ["created", "finalized", "payment_failed", "payment_succeeded", "upcoming"] {
             #expect(try read(Fixtures.invoice(name, euro)) == nil, "\(name)")
         }

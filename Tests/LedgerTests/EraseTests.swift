@@ -416,9 +416,14 @@ struct EraseTests {
             redacted("123", #"{"id":123,"userId" : 123,"x":"{\"user_id\":123}","id":"123","price":123,"ids":[123]}"#)
                 == #"{"id":0,"userId" : 0,"x":"{\"user_id\":0}","id":"erased","price":123,"ids":[123]}"#)
         #expect(redacted("123", #"{"id":1234,"a_id":123.5,"b_id":0123,"c_id":123e4}"#) == nil)
-        let paid = #""money":{"amount":"10","currency":"EUR","is_refund":false}"#
+        let paid =
+            #""money":{"amount":"10","currency":"EUR","amount_usd":"10","amount_eur":null,"proceeds_usd":null,"#
+            + #""tax":"10","commission":null,"is_refund":false}"#
         #expect(redacted("10", #"{\#(paid),"a":"10",\#(paid)}"#) == #"{\#(paid),"a":"erased",\#(paid)}"#)
         #expect(redacted("EUR", "{\(paid)}") == nil)
+        #expect(
+            redacted("10", #"{"money":{"amount":"10","payer":"10"},\#(paid)}"#)
+                == #"{"money":{"amount":"erased","payer":"erased"},\#(paid)}"#, "a platform's own")
         #expect(redacted("😀", #"["\ud83d\ude00"]"#) == #"["erased"]"#)
         #expect(redacted(#"q"\"#, #"["q\"\\"]"#) == #"["erased"]"#)
         #expect(id("jeff").occur(in: Array("user=jeff;".utf8)) && id("jeff").occur(in: Array("jeff".utf8)))

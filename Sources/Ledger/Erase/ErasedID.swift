@@ -170,24 +170,38 @@ extension [ErasedID] {
 
     /// Money of our own messages is spared: an amount may have the digits of an id.
     private func redactedInClear(_ bytes: [UInt8]) -> [UInt8]? {
-        let money = bytes.ranges(of: Self.money)
-        if money.isEmpty { return redactedWithoutMoney(bytes) }
         var (out, done, isChanged): ([UInt8], Int, Bool) = ([], 0, false)
-        for range in money where range.lowerBound >= done {
-            let end = bytes[range.upperBound...].firstIndex(of: UInt8(ascii: "}")) ?? bytes.endIndex
-            let before = Array<UInt8>(bytes[done..<range.lowerBound])
+        for money in Self.money(in: bytes) {
+            let before = Array<UInt8>(bytes[done..<money.lowerBound])
             let redacted = redactedWithoutMoney(before)
             isChanged = isChanged || redacted != nil
-            out += (redacted ?? before) + bytes[range.lowerBound..<end]
-            done = end
+            out += (redacted ?? before) + bytes[money]
+            done = money.upperBound
         }
+        if done == 0 { return redactedWithoutMoney(bytes) }
         let rest = Array<UInt8>(bytes[done...])
         let redacted = redactedWithoutMoney(rest)
         return isChanged || redacted != nil ? out + (redacted ?? rest) : nil
     }
 
-    /// How `data.money` begins.
-    private static let money = Array<UInt8>(#""money":{"amount":"#.utf8)
+    private static let moneyKey = Array<UInt8>(#""money":{"#.utf8)
+    /// The members of `data.money`, as they are written (posthouse-messages(7), "Money").
+    private static let moneyMembers = [
+        "amount", "currency", "amount_usd", "amount_eur", "proceeds_usd", "tax", "commission", "is_refund",
+    ]
+
+    /// Where `data.money` is. A platform's own body may have a member of that name, too, and a person in it.
+    private static func money(in bytes: [UInt8]) -> [Range<Int>] {
+        bytes.ranges(of: moneyKey).compactMap { key in
+            guard let end = bytes[key.upperBound...].firstIndex(of: UInt8(ascii: "}")) else { return nil }
+            let members = bytes[key.upperBound..<end].split(
+                separator: UInt8(ascii: ","), omittingEmptySubsequences: false)
+            let isOurs =
+                members.count == moneyMembers.count
+                && zip(members, moneyMembers).allSatisfy { $0.starts(with: "\"\($1)\":".utf8) }
+            return isOurs ? key.lowerBound..<end : nil
+        }
+    }
 
     private func redactedWithoutMoney(_ bytes: [UInt8]) -> [UInt8]? {
         var out = bytes
