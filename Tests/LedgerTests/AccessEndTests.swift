@@ -19,6 +19,7 @@ struct AccessEndTests {
     private static let hour: Int64 = 3_600_000
     private static let leeways = Leeways([
         .leaving("short", .lasting(2 * hour)), .leaving("off", .off), .leaving("none", .lasting(0)),
+        .leaving("shop", .usual),
     ])
 
     /// Every combination; no end is within minutes of a boundary.
@@ -187,7 +188,7 @@ struct AccessEndTests {
             let until = now.advanced(byMilliseconds: -25 * Self.hour)
             await daemon.record([.paying(user, from: seconds(0), until: until, transaction: "1")])
             let handle = EventHandle(.transaction, "1")
-            let trace = try await Trace.read(handle, leeways: Leeways([]), from: daemon.pool)
+            let trace = try await Trace.read(handle, leeways: Self.leeways, from: daemon.pool)
             let holding = try #require(trace?.holdings.first)
             #expect(!holding.isActive && holding.isOverdue && holding.until == until)
             let other = try await Trace.read(handle, from: daemon.pool)

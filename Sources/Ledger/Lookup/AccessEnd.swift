@@ -35,15 +35,15 @@ enum AccessEnd {
     static let now: SQL = "(extract(epoch FROM now()) * 1000)::bigint"
 
     /// The newest transaction of a purchase, by the time of purchase, as `t`. Its end is the purchase's, whatever else
-    /// older transactions state later. Without a time of purchase the transaction is at most as young as its end. One of
-    /// which nothing is known but that it was revoked is the oldest: that of a former period, which was voided.
+    /// older transactions state later. Where the time of purchase is not known, the end stands for it. One of which
+    /// nothing is known but that it was revoked is the oldest: that of a former period, which was voided.
     static func newestTransaction(of purchase: SQL) -> SQL {
         """
         LEFT JOIN LATERAL (
             SELECT * FROM transactions WHERE purchase = \(purchase)
             ORDER BY purchased_at_ms IS NULL AND effective_next_renewal_at_ms IS NULL
                 AND coalesce(status, 'REVOKED') = 'REVOKED',
-                coalesce(purchased_at_ms, least(as_of_ms, effective_next_renewal_at_ms)) DESC, as_of_ms DESC,
+                coalesce(purchased_at_ms, effective_next_renewal_at_ms - 1, as_of_ms) DESC, as_of_ms DESC,
                 store_transaction_id DESC LIMIT 1
         ) AS t ON true
         """
