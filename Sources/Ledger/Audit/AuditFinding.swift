@@ -56,4 +56,13 @@ package struct AuditFinding: Sendable, Hashable {
         self.createdAt = createdAt
         self.table = table
     }
+
+    /// The SQL statement that mends it; nil: none does, or a command does it better.
+    package var statement: String? {
+        switch kind {
+        case .neverDue: delivery.map { "UPDATE deliveries SET due_at = now() WHERE id = \($0)" }
+        case .leasedForEver: "UPDATE daemons SET expires_at = now() WHERE expires_at > now() + interval '1 day'"
+        default: nil
+        }
+    }
 }

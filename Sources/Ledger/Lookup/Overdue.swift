@@ -71,8 +71,8 @@ package struct OverdueFigures: Sendable, Hashable {
         self.lapsed = lapsed
     }
 
-    /// Ends that are looked at, those that passed last: purchases of a source that never says how they ended do not hide
-    /// what is lost now.
+    /// Ends that are looked at, those that passed last: purchases of a source that never says how they ended do not
+    /// hide what is lost now.
     package static let endsMax: Int32 = 10_000
 
     /// - Returns: those with any, by source and environment; nil: the ends of purchases from before an upgrade are not

@@ -123,10 +123,7 @@ private enum AuditText {
         case .unreadable: return "\(trace); find out who writes to the database besides Posthouse"
         case .noIntegration: return "restore integrations from a backup"
         case .twice: return "nothing; the receiver gets the same webhook-id twice"
-        case .neverDue:
-            return "UPDATE deliveries SET due_at = now() WHERE id = \(finding.delivery ?? 0)"
-        case .leasedForEver:
-            return "UPDATE daemons SET expires_at = now() WHERE expires_at > now() + interval '1 day'"
+        case .neverDue, .leasedForEver: return finding.statement ?? trace
         case .noAttempt, .noLastAttempt: return "find out who deletes from attempts besides Posthouse"
         case .noTable: return "restore it from a backup"
         }
