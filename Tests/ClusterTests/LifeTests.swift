@@ -6,7 +6,7 @@ import Vocabulary
 
 /// The whole life of a cluster, with real servers; psql and /proc are the oracles. One after the other, for each starts
 /// servers on a machine that other tests share.
-@Suite(.serialized, .timeLimit(.minutes(5))) struct LifeTests {
+@Suite(.serialized, .timeLimit(.minutes(30))) struct LifeTests {
     @Test func startsStopsAndStartsAgain() async throws {
         try await TestPlace.with { place in
             let first = try await place.start()

@@ -5,7 +5,7 @@ import Vocabulary
 @testable import HTTPClient
 
 /// The client against receivers that answer, well or oddly. Oracle: RFC 9112, read by hand into bytes.
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(30)))
 struct EndpointClientTests {
     @Test func sendsOneCompleteRequest() async throws {
         let server = try await MisbehavingServer.start { $1.say($1.okText) }

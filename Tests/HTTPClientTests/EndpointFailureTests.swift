@@ -7,7 +7,7 @@ import Vocabulary
 @testable import HTTPClient
 
 /// The client against receivers that fail: each failure is typed by the stage at which it happened.
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(30)))
 struct EndpointFailureTests {
     /// Long enough for a busy machine to connect in, or the stage would be another one.
     private let soon = Duration.seconds(3)

@@ -6,7 +6,7 @@ import Vocabulary
 @testable import HTTPClient
 
 /// Names, addresses and the egress guard, over the client.
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(30)))
 struct EndpointReachTests {
     @Test(arguments: ["127.0.0.1", "::1", "::ffff:127.0.0.1", "64:ff9b::7f00:1", "0.0.0.0"])
     func refusesInsideAddresses(address: String) async throws {

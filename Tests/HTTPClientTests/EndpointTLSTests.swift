@@ -6,7 +6,7 @@ import Vocabulary
 @testable import HTTPClient
 
 /// TLS is always verified: chain, name and validity. Certificates come from the openssl command.
-@Suite(.timeLimit(.minutes(1)))
+@Suite(.timeLimit(.minutes(30)))
 struct EndpointTLSTests {
     private let certificates: Certificates
     private let own: EndpointTrust

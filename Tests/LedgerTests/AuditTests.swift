@@ -6,7 +6,7 @@ import Vocabulary
 @testable import Ledger
 
 /// Oracle: what the test itself did, by the operator's commands or by psql behind their back.
-@Suite("The audit", .serialized, .timeLimit(.minutes(10)))
+@Suite("The audit", .serialized, .timeLimit(.minutes(30)))
 struct AuditTests {
     /// Something that is done to the database, and what is found then.
     struct Damage: Sendable, CustomTestStringConvertible {

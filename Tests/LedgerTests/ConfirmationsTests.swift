@@ -6,7 +6,7 @@ import Vocabulary
 
 /// Oracle: posthouse-messages(7), "Confirmation": all messages that this webhook caused for that integration, its
 /// time-out, and a 200 in any case.
-@Suite("Acknowledgements that wait for an integration", .serialized, .timeLimit(.minutes(5)))
+@Suite("Acknowledgements that wait for an integration", .serialized, .timeLimit(.minutes(30)))
 struct ConfirmationsTests {
     private let now = ContinuousClock.Instant.now
     private let event = Identifier(high: 1, low: 1)

@@ -6,7 +6,7 @@ import Vocabulary
 
 /// Oracle: `DroppedModel`, over the webhooks that came and without memory; and the ledger of the same histories without
 /// drops.
-@Suite("Webhooks dropped at random", .serialized, .timeLimit(.minutes(10)))
+@Suite("Webhooks dropped at random", .serialized, .timeLimit(.minutes(30)))
 struct DroppedWebhookTests {
     private static let purchases = 40
     private static let hour: Int64 = 3_600_000

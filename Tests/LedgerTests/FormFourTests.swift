@@ -7,7 +7,7 @@ import Vocabulary
 
 /// The switch from keys and ids that are hashes to those that begin with a time. Oracles: psql, and a ledger that was
 /// never switched.
-@Suite("The switch to form four", .serialized, .timeLimit(.minutes(5)))
+@Suite("The switch to form four", .serialized, .timeLimit(.minutes(30)))
 struct FormFourTests {
     private static func webhook(
         _ name: String, _ purchase: String, holder: Holder = user, at: Int64, id: String? = nil, fact: Fact? = nil

@@ -52,7 +52,7 @@ struct HolderScaleTests {
         return cost
     }
 
-    @Test("Three hundred logins at once are one batch, and each moves what its device holds", .timeLimit(.minutes(1)))
+    @Test("Three hundred logins at once are one batch, and each moves what its device holds", .timeLimit(.minutes(30)))
     func logins() async throws {
         try await TestLedger.run { ledger in
             let daemon = try await ledger.daemon()

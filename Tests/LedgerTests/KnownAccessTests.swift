@@ -7,7 +7,7 @@ import Vocabulary
 
 /// Oracle: a ledger in which each webhook writes the rows of `entitlements`, because a daemon of a version before
 /// lives; and the same ledger after its rows were written.
-@Suite("Access that is known without its entitlement row", .serialized, .timeLimit(.minutes(10)))
+@Suite("Access that is known without its entitlement row", .serialized, .timeLimit(.minutes(30)))
 struct KnownAccessTests {
     private static let scope = LookupScope(environment: "PRODUCTION", source: nil)
     /// Text that JSON escapes, and a letter of two spellings.

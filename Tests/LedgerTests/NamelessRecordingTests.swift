@@ -6,7 +6,7 @@ import Vocabulary
 
 /// Webhooks of a store that may name nobody, and links of its customers, recorded in any order and any batches.
 /// Oracles: psql and `NamelessModel`; each order is played in an environment of its own (I4).
-@Suite("Recording facts that name nobody", .serialized, .timeLimit(.minutes(5)))
+@Suite("Recording facts that name nobody", .serialized, .timeLimit(.minutes(30)))
 struct NamelessRecordingTests {
     private static let own = Holder.anonymous("cus_1")
     private static let hour: Int64 = 3_600

@@ -7,7 +7,7 @@ import Vocabulary
 @testable import Ledger
 
 /// Oracle: psql, and a ledger that was never switched.
-@Suite("The switch to periods", .serialized, .timeLimit(.minutes(10)))
+@Suite("The switch to periods", .serialized, .timeLimit(.minutes(30)))
 struct PeriodSwitchTests {
     /// With the indexes of this version built, and those of versions before gone.
     private func plain(_ body: (TestLedger) async throws -> Void) async throws {

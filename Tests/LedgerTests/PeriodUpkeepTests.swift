@@ -6,7 +6,7 @@ import Vocabulary
 @testable import Ledger
 
 /// Oracle: psql; periods are moved back in time by UPDATE.
-@Suite("Periods begin and are dropped", .serialized, .timeLimit(.minutes(10)))
+@Suite("Periods begin and are dropped", .serialized, .timeLimit(.minutes(30)))
 struct PeriodUpkeepTests {
     private static let partitions = """
         SELECT string_agg(inhrelid::regclass::text, ' ' ORDER BY inhrelid::regclass::text) FROM pg_inherits

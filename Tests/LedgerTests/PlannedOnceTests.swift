@@ -7,7 +7,7 @@ import Vocabulary
 
 /// `Planning.onceByIndex` keeps a plan until the statistics of its tables change. Made while the tables are empty, it
 /// must still be right when they are not. Oracle: EXPLAIN.
-@Suite("Statements about event keys and purchases that are planned once", .serialized, .timeLimit(.minutes(5)))
+@Suite("Statements about event keys and purchases that are planned once", .serialized, .timeLimit(.minutes(30)))
 struct PlannedOnceTests {
     fileprivate struct Planned: Sendable {
         let name: String

@@ -8,7 +8,7 @@ import Vocabulary
 @testable import Ledger
 
 /// Oracle: psql and the answers.
-@Suite("Recording: what can go wrong", .serialized, .timeLimit(.minutes(10)))
+@Suite("Recording: what can go wrong", .serialized, .timeLimit(.minutes(30)))
 struct RecorderTests {
     @Test("An event that PostgreSQL refuses fails alone: quarantined byte for byte, the others stored")
     func oneBadEvent() async throws {

@@ -6,7 +6,7 @@ import Vocabulary
 @testable import Ledger
 
 /// What waits becomes due. Oracle: psql.
-@Suite("Retry by hand", .serialized, .timeLimit(.minutes(5)))
+@Suite("Retry by hand", .serialized, .timeLimit(.minutes(30)))
 struct RetryTests {
     /// Integration "one" waits for `count` deliveries and has as many behind them; "two" waits for all of them.
     private func waiting(_ count: Int, in ledger: TestLedger) async throws -> Daemon {

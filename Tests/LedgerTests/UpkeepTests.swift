@@ -6,7 +6,7 @@ import Vocabulary
 @testable import Ledger
 
 /// Oracle: psql; rows are moved back in time by UPDATE.
-@Suite("Upkeep", .serialized, .timeLimit(.minutes(10)))
+@Suite("Upkeep", .serialized, .timeLimit(.minutes(30)))
 struct UpkeepTests {
     private static let partitions = """
         SELECT string_agg(to_date(right(c.relname, 8), 'YYYYMMDD') - (now() AT TIME ZONE 'UTC')::date || '', ','

@@ -9,7 +9,7 @@ import Vocabulary
 /// A year of the database's clock. `now()` is a function of the test's own, found before PostgreSQL's by the search
 /// path, so that partitions, leases, ages and defaults all live by it; every day webhooks come, messages are settled
 /// and the upkeep runs as it does by the hour.
-@Suite("A year", .timeLimit(.minutes(10)))
+@Suite("A year", .timeLimit(.minutes(30)))
 struct YearTests {
     private static let webhooksOfADay = 12
     private static let purchases = 30

@@ -3,7 +3,7 @@ import TestSupport
 import Testing
 
 /// COPY from one database into another, over two real connections. Oracle: psql on both.
-@Suite("Copies", .timeLimit(.minutes(5)))
+@Suite("Copies", .timeLimit(.minutes(30)))
 struct CopyTests {
     private static let out = "COPY (SELECT id, note FROM items) TO STDOUT"
     private static let into = "COPY items (id, note) FROM STDIN"

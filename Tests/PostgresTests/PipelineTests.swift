@@ -2,7 +2,7 @@ import Postgres
 import TestSupport
 import Testing
 
-@Suite("Pipelined statements", .timeLimit(.minutes(5))) struct PipelineTests {
+@Suite("Pipelined statements", .timeLimit(.minutes(30))) struct PipelineTests {
     private static let tooFew = DatabaseError.protocolViolation(reason: "too few rows")
     private static let mark = Statement<Void, Void>("mark", "UPDATE items SET note = note || '.'")
 

@@ -2,7 +2,7 @@ import Postgres
 import TestSupport
 import Testing
 
-@Suite("How statements are planned", .timeLimit(.minutes(5))) struct PlanningTests {
+@Suite("How statements are planned", .timeLimit(.minutes(30))) struct PlanningTests {
     private static let planning = Statement<Void, String>(
         "planning",
         """

@@ -4,7 +4,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-@Suite("The pool over a real cluster", .timeLimit(.minutes(5))) struct PoolTests {
+@Suite("The pool over a real cluster", .timeLimit(.minutes(30))) struct PoolTests {
     @Test("Many callers share few connections, each alone on its own") func concurrency() async throws {
         let pool = try pool(TestCluster.shared.createDatabase(), size: 3, waitersMax: 1_000)
         try await pool.withSession { session throws(DatabaseError) in try session.script(Sample.createTable) }

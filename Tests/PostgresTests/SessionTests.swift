@@ -2,7 +2,7 @@ import Postgres
 import TestSupport
 import Testing
 
-@Suite("A session", .timeLimit(.minutes(5))) struct SessionTests {
+@Suite("A session", .timeLimit(.minutes(30))) struct SessionTests {
     @Test("Affected rows are counted, Void means no parameters") func affectedRows() async throws {
         let connection = try await freshConnection()
         let delete = Statement<Void, Void>("delete", "DELETE FROM items")

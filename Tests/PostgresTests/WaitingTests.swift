@@ -3,7 +3,7 @@ import Postgres
 import TestSupport
 import Testing
 
-@Suite("Every wait ends", .timeLimit(.minutes(5))) struct WaitingTests {
+@Suite("Every wait ends", .timeLimit(.minutes(30))) struct WaitingTests {
     @Test("statement_timeout is the server's refusal, and may be tried again") func statementTimeout() async throws {
         let connection = try await Connection.open(
             settings(TestCluster.shared.createDatabase(), statementTimeout: .seconds(1)))

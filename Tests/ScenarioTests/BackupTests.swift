@@ -4,7 +4,7 @@ import Testing
 import Vocabulary
 
 /// What a backup holds (posthouse-operate(7), "Backup"), served again. Oracle: each row by psql, the API, the receiver.
-@Suite(.timeLimit(.minutes(5))) struct BackupTests {
+@Suite(.timeLimit(.minutes(30))) struct BackupTests {
     private static let questions = [
         "/v1/entitlements?user_id=ann", "/v1/entitlements?user_id=bob", "/v1/transfers?user_id=bob",
         "/v1/history?anonymous_user_id=a1",

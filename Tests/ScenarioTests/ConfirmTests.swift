@@ -4,7 +4,7 @@ import Vocabulary
 
 /// `confirm = true` (posthouse-messages(7), "Confirmation"): an app that waits for its platform reads a backend that
 /// already knows.
-@Suite(.serialized, .timeLimit(.minutes(5))) struct ConfirmTests {
+@Suite(.serialized, .timeLimit(.minutes(30))) struct ConfirmTests {
     /// The status, and how long it took.
     private static func post(_ webhook: Webhook, to relay: Relay) throws -> (status: Int, seconds: Double) {
         let began = Date()

@@ -4,7 +4,7 @@ import Vocabulary
 
 /// Where the daemon listens: what `check` accepts `serve` opens, and what a socket unit hands over it takes.
 /// Oracle: curl, and systemd's own systemd-socket-activate(1).
-@Suite(.serialized, .timeLimit(.minutes(5))) struct ListenTests {
+@Suite(.serialized, .timeLimit(.minutes(30))) struct ListenTests {
     /// A relay whose `[server]` says this, the port of its own put in for PORT.
     private func relay(_ server: String) throws -> Relay {
         let relay = try Relay([.init("backend", Receiver())])

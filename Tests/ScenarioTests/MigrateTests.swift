@@ -4,7 +4,7 @@ import Testing
 import Vocabulary
 
 /// `migrate --from-embedded` between real daemons. Oracle: the receivers, and psql on both databases.
-@Suite(.serialized, .timeLimit(.minutes(5))) struct MigrateTests {
+@Suite(.serialized, .timeLimit(.minutes(30))) struct MigrateTests {
     @Test("A ledger that was delivered, and not moved, is not left behind: serve says so, and how to begin anew")
     func notLeftBehind() throws {
         let receiver = try Receiver()

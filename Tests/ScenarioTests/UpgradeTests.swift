@@ -5,7 +5,7 @@ import Vocabulary
 
 /// Ledgers that older versions filled, under this one. Those in Tests/Ledgers are named by their schema; `fill` made
 /// each by the binary of a version that has it.
-@Suite(.timeLimit(.minutes(5))) struct UpgradeTests {
+@Suite(.timeLimit(.minutes(30))) struct UpgradeTests {
     private static let directory = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .appending(path: "Ledgers")
     static let ledgers = ["schema-1.sql", "schema-4.sql"]

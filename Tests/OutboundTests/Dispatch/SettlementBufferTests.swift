@@ -5,7 +5,7 @@ import Vocabulary
 @testable import Ledger
 @testable import Outbound
 
-@Suite("Attempts that ended, on their way into the ledger", .timeLimit(.minutes(5)))
+@Suite("Attempts that ended, on their way into the ledger", .timeLimit(.minutes(30)))
 struct SettlementBufferTests {
     /// A ledger that can be away, and can refuse; remembers what it was given.
     private final class Book: Sendable {
