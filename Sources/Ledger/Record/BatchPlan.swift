@@ -31,7 +31,8 @@ struct BatchPlan {
 
     init(
         purchases: [Identifier: PurchaseRow], periods: [Identifier: [KnownPeriod]] = [:],
-        statuses: [Identifier: [KnownStatus]] = [:], holders: HolderKnowledge = HolderKnowledge(), rules: [String: SourceRules]
+        statuses: [Identifier: [KnownStatus]] = [:], holders: HolderKnowledge = HolderKnowledge(),
+        rules: [String: SourceRules]
     ) {
         self.purchases = purchases
         self.periods = periods
