@@ -81,6 +81,9 @@ package struct Event: Sendable {
     /// The type if the ledger knew the purchase before, as far as it knows then: the vendor does not say of what it is.
     /// Nil: `type`.
     package let typeIfKnown: String?
+    /// The type if the purchase is paused, as far as the ledger knows then: the vendor calls the end of a pause a
+    /// recovery like any other. Nil: `type`.
+    package let typeIfPaused: String?
     /// What the event states about who holds the purchase; empty for a lifecycle event. More than one where the vendor
     /// names several holders of one purchase (shared access, an install and its identity).
     package var facts: [Fact]
@@ -104,7 +107,8 @@ package struct Event: Sendable {
         scope: Scope, vendorEventID: String?, name: String, type: String, holder: Holder?, occurredAt: Timestamp,
         isTimeRepeated: Bool = false, asOf: Timestamp? = nil, isIDOfSource: Bool = false, purchase: Purchase?,
         transaction: Transaction?, money: [UInt8]? = nil, mayConvertTrial: Bool = false,
-        typeIfKnown: String? = nil, facts: [Fact] = [], change: HolderChange? = nil, links: [HolderLink] = [],
+        typeIfKnown: String? = nil, typeIfPaused: String? = nil, facts: [Fact] = [], change: HolderChange? = nil,
+        links: [HolderLink] = [],
         decoded: [UInt8]? = nil, answer: [UInt8]? = nil, tokens: [KnownToken] = [], repeated: [UInt8]? = nil,
         body: [UInt8]
     ) {
@@ -122,6 +126,7 @@ package struct Event: Sendable {
         self.money = money
         self.mayConvertTrial = mayConvertTrial
         self.typeIfKnown = typeIfKnown
+        self.typeIfPaused = typeIfPaused
         self.facts = facts
         self.change = change
         self.links = links

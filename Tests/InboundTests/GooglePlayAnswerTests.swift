@@ -166,6 +166,15 @@ struct GooglePlayAnswerTests {
         #expect(try !googlePlay(Fixtures.subscription(number)).mayConvertTrial, "without an answer nothing is known")
     }
 
+    @Test(
+        "Only a recovery of which the API answered a state may end a pause",
+        arguments: [(1, "SUBSCRIPTION_UNPAUSED"), (2, nil), (4, nil), (7, nil)] as [(Int, String?)])
+    func endOfPause(_ number: Int, _ typeIfPaused: String?) throws {
+        let answer = Fixtures.state("ACTIVE", Fixtures.items(Fixtures.item()))
+        #expect(try googlePlay(Fixtures.subscription(number), answered: answer).typeIfPaused == typeIfPaused)
+        #expect(try googlePlay(Fixtures.subscription(number)).typeIfPaused == nil)
+    }
+
     @Test("The first payment has the time of the purchase, a renewal has none")
     func purchasedAt() throws {
         let first = Fixtures.item([(key: "latestSuccessfulOrderId", raw: "\"GPA.1-2\"")])

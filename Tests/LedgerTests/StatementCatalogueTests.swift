@@ -87,6 +87,7 @@ struct StatementCatalogueTests {
         Entry(RecordStatements.differing),
         Entry(RecordStatements.lockPurchases), Entry(RecordStatements.lockNamedPurchases),
         Entry(PeriodBeforeStatements.ofNamed), Entry(PeriodBeforeStatements.ofIDs),
+        Entry(KnownStatusStatements.ofNamed), Entry(KnownStatusStatements.ofIDs),
         Entry(RecordStatements.rowIDs), Entry(RecordStatements.occupied), Entry(RecordStatements.occupiedByNamed),
         Entry(RequeueStatements.occupied),
         Entry(RecordTables.purchasesIfAbsent), Entry(RecordTables.updatePurchases),

@@ -75,6 +75,7 @@ package struct GooglePlay: SourceAdapter {
             transaction: statement.transaction,
             money: notice.isVoid ? Money(isRefund: true).json : nil,
             mayConvertTrial: statement.mayConvertTrial,
+            typeIfPaused: statement.typeIfPaused,
             facts: statement.facts,
             decoded: notice.decoded(with: answer),
             answer: answer,

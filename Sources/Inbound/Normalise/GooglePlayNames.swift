@@ -7,7 +7,8 @@ internal import Vocabulary
 ///
 /// | name | here | access |
 /// |--|--|--|
-/// | SUBSCRIPTION_RECOVERED | SUBSCRIPTION_RECOVERED_FROM_BILLING_RETRY | gain: out of hold, or resumed |
+/// | SUBSCRIPTION_RECOVERED | SUBSCRIPTION_RECOVERED_FROM_BILLING_RETRY | gain: out of hold |
+/// | the same | SUBSCRIPTION_UNPAUSED if the ledger knows of the pause, by the API | gain: resumed |
 /// | SUBSCRIPTION_RENEWED | SUBSCRIPTION_RENEWED; TRIAL_CONVERTED if the ledger knows of the trial, by the API | gain |
 /// | SUBSCRIPTION_CANCELED | RENEWAL_DISABLED | none: access goes on to the end of the period |
 /// | SUBSCRIPTION_PURCHASED | SUBSCRIPTION_, TRIAL_ or INTRO_OFFER_STARTED, by the API's offer | gain |
@@ -97,7 +98,7 @@ enum GooglePlayNames {
     private static func subscriptionMeaning(_ number: Int64) -> EventMeaning? {
         typealias Status = SharedWords.Status
         return switch number {
-        case 1: EventMeaning("SUBSCRIPTION_RECOVERED_FROM_BILLING_RETRY", .gain, status: Status.renewing)
+        case recovered: EventMeaning("SUBSCRIPTION_RECOVERED_FROM_BILLING_RETRY", .gain, status: Status.renewing)
         case renewed: EventMeaning("SUBSCRIPTION_RENEWED", .gain, status: Status.renewing)
         case 3: EventMeaning("RENEWAL_DISABLED", status: Status.canceled)
         case purchased: EventMeaning("SUBSCRIPTION_STARTED", .gain, status: Status.renewing)
@@ -113,6 +114,7 @@ enum GooglePlayNames {
         }
     }
 
+    static let recovered: Int64 = 1
     static let renewed: Int64 = 2
     private static let purchased: Int64 = 4
     private static let expired: Int64 = 13

@@ -80,6 +80,12 @@ struct GooglePlayStatement {
         return transaction.storeTransactionID.hasSuffix("..0")
     }
 
+    /// A recovery is out of account hold or out of a pause, and only what was known before says which. Without the
+    /// API an order, which would carry the status, is not known.
+    var typeIfPaused: String? {
+        notice.subject == .subscription(GooglePlayNames.recovered) && state != nil ? "SUBSCRIPTION_UNPAUSED" : nil
+    }
+
     /// Renewals append `..` and a number to the id of the first order.
     private static func firstOrder(of id: String) -> String {
         guard let last = id.utf8.lastIndex(of: UInt8(ascii: ".")), last > id.startIndex else { return id }

@@ -26,13 +26,17 @@ struct BatchPlan {
     let rules: [String: SourceRules]
     /// Periods of purchases before those that are renewed.
     let periods: [Identifier: [KnownPeriod]]
+    /// The newest statuses of purchases that may have been paused.
+    let statuses: [Identifier: [KnownStatus]]
 
     init(
         purchases: [Identifier: PurchaseRow], periods: [Identifier: [KnownPeriod]] = [:],
-        holders: HolderKnowledge = HolderKnowledge(), rules: [String: SourceRules]
+        statuses: [Identifier: [KnownStatus]] = [:], holders: HolderKnowledge = HolderKnowledge(),
+        rules: [String: SourceRules]
     ) {
         self.purchases = purchases
         self.periods = periods
+        self.statuses = statuses
         self.holders = holders
         self.rules = rules
         for (id, row) in purchases { index(row.state.everHolders, of: id, row.scope) }

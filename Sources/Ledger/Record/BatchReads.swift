@@ -15,6 +15,8 @@ struct BatchReads {
     private let purchases: PendingRows<RecordTables.PurchaseRow>?
     /// Of purchases with a renewal that may convert a trial; nil: there is none.
     private let periods: PendingRows<KnownPeriod>?
+    /// Of purchases that may have been paused; nil: there is none.
+    private let statuses: PendingRows<KnownStatus>?
     /// Of the tokens that events name; nil: none names any.
     private let tokens: PendingRows<RecordTables.TokenRow>?
 
@@ -54,6 +56,12 @@ struct BatchReads {
             : try session.enqueueQuery(
                 isFour ? PeriodBeforeStatements.ofNamed : PeriodBeforeStatements.ofIDs,
                 (renewed.map(\.0), renewed.map(\.1)))
+        let resumed = Set(arrivals.compactMap { $0.event.typeIfPaused == nil ? nil : $0.purchaseHash })
+        statuses =
+            resumed.isEmpty
+            ? nil
+            : try session.enqueueQuery(
+                isFour ? KnownStatusStatements.ofNamed : KnownStatusStatements.ofIDs, resumed.sorted())
         // Behind the locks, too: what another batch records meanwhile of a purchase's tokens must be seen.
         let tokensNamed = arrivals.flatMap { arrival in
             arrival.event.tokens.map { (arrival.event.scope.source, $0.token) }
@@ -75,8 +83,10 @@ struct BatchReads {
     func loadPurchases(on session: borrowing Session) throws(DatabaseError) -> LoadedPurchases {
         guard let purchases else { return LoadedPurchases([]) }
         let rows = try session.answer(to: purchases)
-        guard let periods else { return LoadedPurchases(rows) }
-        return LoadedPurchases(rows, periods: try session.answer(to: periods))
+        var (known, paused): ([KnownPeriod], [KnownStatus]) = ([], [])
+        if let periods { known = try session.answer(to: periods) }
+        if let statuses { paused = try session.answer(to: statuses) }
+        return LoadedPurchases(rows, periods: known, statuses: paused)
     }
 
     /// What is known of the tokens; waits for the answers.

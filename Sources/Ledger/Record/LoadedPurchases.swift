@@ -10,9 +10,12 @@ struct LoadedPurchases {
     private(set) var unreadable: [Identifier: String] = [:]
     /// By purchase.
     private let periods: [Identifier: [KnownPeriod]]
+    /// By purchase.
+    private let statuses: [Identifier: [KnownStatus]]
 
-    init(_ answer: [RecordTables.PurchaseRow], periods: [KnownPeriod] = []) {
+    init(_ answer: [RecordTables.PurchaseRow], periods: [KnownPeriod] = [], statuses: [KnownStatus] = []) {
         self.periods = Dictionary(grouping: periods, by: \.purchase)
+        self.statuses = Dictionary(grouping: statuses, by: \.purchase)
         for row in answer {
             ids[row.hash ?? row.id] = row.id
             do throws(PurchaseState.Unreadable) {
@@ -38,7 +41,8 @@ struct LoadedPurchases {
     ) throws(DatabaseError) -> BatchPlan {
         var known = known
         while true {
-            var plan = BatchPlan(purchases: rows, periods: periods, holders: known, rules: rules)
+            var plan = BatchPlan(
+                purchases: rows, periods: periods, statuses: statuses, holders: known, rules: rules)
             build(&plan)
             let missing = ChangeLoading(missing: plan.holders.changes)
             guard let answers = try missing.enqueueQueries(in: form, on: session) else { return plan }

@@ -66,6 +66,10 @@ extension BatchPlan {
     /// Nil: the event's own.
     private func rememberedType(of event: Event, _ purchase: Identifier) -> String? {
         if let type = event.typeIfKnown, purchases[purchase] != nil { return type }
+        if let type = event.typeIfPaused {
+            let stated = transactions.values.filter { $0.purchase == purchase }.compactMap { KnownStatus($0) }
+            return PauseEnd.isStated(after: (statuses[purchase] ?? []) + stated) ? type : nil
+        }
         guard event.mayConvertTrial, let renewal = event.transaction else { return nil }
         let stated = transactions.values.filter { $0.purchase == purchase }.compactMap { KnownPeriod($0) }
         let known = (periods[purchase] ?? []) + stated
