@@ -31,22 +31,22 @@ package struct LedgerMark: Sendable, Hashable {
         to settings: ConnectionSettings, insteadOf pool: Pool, isDeclared: Bool
     ) async throws(DatabaseError) -> String? {
         let connection = try await Connection.open(settings)
-        let (refusal, mark) = try await connection.withSession { session throws(DatabaseError) -> (String?, Self?) in
+        let (refusal, mark) = try await connection.withSession { session throws(DatabaseError) -> (String?, LedgerMark?) in
             let refusal = try Durability.unsafeServer(on: session, isDeclared: isDeclared)
             // A database without a ledger has no table to read.
             let exists = try session.run(Migrator.exists, ()).first == true
-            return (refusal.map { "\($0)" }, exists ? try Self.read(on: session) : nil)
+            return (refusal.map { "\($0)" }, try exists ? Self.read(on: session) : nil)
         }
         await connection.close()
         if let refusal { return refusal }
         guard mark == self else { return Self.otherLedger }
         guard pool.isReachable else { return nil }
         let key = Int64.random(in: .min ... .max)
-        let isSame = try await pool.withSession { session throws(DatabaseError) in
-            try session.transaction { session throws(DatabaseError) in
+        let isSame = try await pool.withSession { session throws(DatabaseError) -> Bool in
+            try session.transaction { session throws(DatabaseError) -> Bool in
                 _ = try session.run(Self.lock, key)
-                return try session.beside(settings) { session throws(DatabaseError) in
-                    try session.run(Self.lock, key).first == false
+                return try session.beside(settings) { other throws(DatabaseError) -> Bool in
+                    try other.run(Self.lock, key).first == false
                 }
             }
         }
