@@ -83,7 +83,7 @@ extension Check {
     private mutating func schema(of view: TableView) -> String? {
         guard let text = string("schema", of: view) else { return nil }
         let name = text.value
-        if name.wholeMatch(of: /[a-z_][a-z0-9_]*/) == nil || name.utf8.count > ConfigurationLimits.schemaBytesMax {
+        if name.wholeMatch(of: /[a-z_](?:[a-z0-9_]*)/) == nil || name.utf8.count > ConfigurationLimits.schemaBytesMax {
             report.error(
                 "`schema` must be \(view.expected("schema")): lower-case letters, digits and _, the first no digit, "
                     + "\(ConfigurationLimits.schemaBytesMax) at most, not \(Quote.value(name))", at: text.span)

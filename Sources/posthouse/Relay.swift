@@ -150,9 +150,9 @@ final class Relay: Sendable {
         ]
         indexing = Task { await Self.buildIndexes(pool, observe) }
         reloader = Reloader(
-            started: configuration, live: live, pool: pool, ledger: ledger, queue: queue, rules: rules, signings: signings,
-            dispatcher: dispatcher, resolver: resolver, openListeners: openListeners, observatory: observatory,
-            makeHandlers: makeHandlers)
+            started: configuration, live: live, pool: pool, ledger: ledger, queue: queue, rules: rules,
+            signings: signings, dispatcher: dispatcher, resolver: resolver, openListeners: openListeners,
+            observatory: observatory, makeHandlers: makeHandlers)
     }
 
     private static func pool(

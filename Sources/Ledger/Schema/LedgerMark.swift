@@ -31,7 +31,8 @@ package struct LedgerMark: Sendable, Hashable {
         to settings: ConnectionSettings, insteadOf pool: Pool, isDeclared: Bool
     ) async throws(DatabaseError) -> String? {
         let connection = try await Connection.open(settings)
-        let (refusal, mark) = try await connection.withSession { session throws(DatabaseError) -> (String?, LedgerMark?) in
+        let (refusal, mark) = try await connection.withSession {
+            session throws(DatabaseError) -> (String?, LedgerMark?) in
             let refusal = try Durability.unsafeServer(on: session, isDeclared: isDeclared)
             // A database without a ledger has no table to read.
             let exists = try session.run(Migrator.exists, ()).first == true
