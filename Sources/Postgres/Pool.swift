@@ -77,8 +77,13 @@ package final class Pool: Sendable {
     package var settings: ConnectionSettings { state.withLock { $0.settings } }
 
     /// Opens every further connection by other settings, which must lead to the same database. Those that are open stay
-    /// until they are lost.
-    package func use(_ settings: ConnectionSettings) { state.withLock { $0.settings = settings } }
+    /// until they are lost. Without any, they are tried at once.
+    package func use(_ settings: ConnectionSettings) {
+        decide { state in
+            state.settings = settings
+            return state.machine.isReachable ? [] : state.machine.retryDue()
+        }
+    }
 
     /// Whether at least one connection is open.
     package var isReachable: Bool { state.withLock { $0.machine.isReachable } }

@@ -54,7 +54,9 @@ struct Reloader: Sendable {
             connection: connection)
     }
 
-    /// What new connections are opened by under the next configuration, tried out; nil: as before.
+    /// What new connections are opened by under the next configuration, tried out; nil: as before. Where the pool has
+    /// lost its connections, it is told at once, whatever becomes of the rest: without the database nothing can be
+    /// prepared, and the old password may be the reason.
     private func connection(by next: Configuration) async throws -> ConnectionSettings? {
         let (first, before) = (started.database, live.current.database)
         guard !first.usesPrivateCluster, next.database.url != before.url, let url = DatabaseAccess.url(next) else {
@@ -69,6 +71,11 @@ struct Reloader: Sendable {
             objection = "\(error)"
         }
         if let objection { throw Complaint("the new [database] url (\(settings)): \(objection)") }
+        if !pool.isReachable {
+            pool.use(settings)
+            let deadline = ContinuousClock.Instant.now + Limits.connectTimeout
+            while !pool.isReachable, .now < deadline { try await Task.sleep(for: .milliseconds(20)) }
+        }
         return settings
     }
 

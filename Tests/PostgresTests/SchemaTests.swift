@@ -5,7 +5,8 @@ import Testing
 @Suite("A schema of one's own", .timeLimit(.minutes(5))) struct SchemaTests {
     private static let searchPath = Statement<Void, (String, String?)>(
         "search_path", "SELECT current_setting('search_path'), current_schema()::text")
-    private static let application = Statement<Void, String>("application", "SELECT current_setting('application_name')")
+    private static let application = Statement<Void, String>(
+        "application", "SELECT current_setting('application_name')")
 
     private func settings(_ connectionString: String, schema: String?) throws -> ConnectionSettings {
         try ConnectionSettings(
