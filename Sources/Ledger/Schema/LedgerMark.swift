@@ -43,15 +43,21 @@ package struct LedgerMark: Sendable, Hashable {
         guard mark == self else { return Self.otherLedger }
         guard pool.isReachable else { return nil }
         let key = Int64.random(in: .min ... .max)
-        let isSame = try await pool.withSession { session throws(DatabaseError) -> Bool in
-            try session.transaction { session throws(DatabaseError) -> Bool in
-                _ = try session.run(Self.lock, key)
-                return try session.beside(settings) { other throws(DatabaseError) -> Bool in
-                    try other.run(Self.lock, key).first == false
+        do throws(DatabaseError) {
+            let isSame = try await pool.withSession { session throws(DatabaseError) -> Bool in
+                try session.transaction { session throws(DatabaseError) -> Bool in
+                    _ = try session.run(Self.lock, key)
+                    return try session.beside(settings) { other throws(DatabaseError) -> Bool in
+                        try other.run(Self.lock, key).first == false
+                    }
                 }
             }
+            return isSame ? nil : Self.otherLedger
+        } catch {
+            // The pool's connections had ended, which it has only now found out.
+            if !pool.isReachable { return nil }
+            throw error
         }
-        return isSame ? nil : Self.otherLedger
     }
 
     private static let otherLedger = "it leads to another ledger, which takes a restart"
