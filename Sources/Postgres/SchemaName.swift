@@ -1,5 +1,5 @@
-/// The schema that a connection's tables are in, by its name. All of Posthouse's SQL names tables without a schema, so the
-/// search path alone decides which are meant.
+/// The schema that a connection's tables are in, by its name. All of Posthouse's SQL names tables without a schema, so
+/// the search path alone decides which are meant.
 enum SchemaName {
     /// A name as SQL has it: quoted, whatever is in it.
     static func quoted(_ name: String) -> String { "\"\(name.replacing("\"", with: "\"\""))\"" }

@@ -74,7 +74,9 @@ struct Reloader: Sendable {
         if !pool.isReachable {
             pool.use(settings)
             let deadline = ContinuousClock.Instant.now + Limits.connectTimeout
-            while !pool.isReachable, ContinuousClock.Instant.now < deadline { try await Task.sleep(for: .milliseconds(20)) }
+            while !pool.isReachable, ContinuousClock.Instant.now < deadline {
+                try await Task.sleep(for: .milliseconds(20))
+            }
         }
         return settings
     }

@@ -3,8 +3,8 @@ import TestSupport
 import Testing
 import Vocabulary
 
-/// A reload takes over another `[database] url` of the same ledger. Oracle: PostgreSQL, which lets nobody in with a wrong
-/// password.
+/// A reload takes over another `[database] url` of the same ledger. Oracle: PostgreSQL, which lets nobody in with a
+/// wrong password.
 @Suite struct ReloadDatabaseTests {
     @Test("A rotated password is taken over without a restart; a wrong one is refused, and the one before holds on")
     func rotatedPassword() throws {
