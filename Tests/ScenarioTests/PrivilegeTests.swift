@@ -120,7 +120,7 @@ import Vocabulary
         #expect(try relay.command("status", "--config", c).end == .exited(0))
         #expect(try relay.command("replay", "--outcome", "delivered", "--config", c).end == .exited(0))
         #expect(receiver.waitForAccepted(2))
-        #expect(try relay.command("doctor", "--config", c).output.contains("in the schema posthouse"))
+        #expect(try relay.command("doctor", "--json", "--config", c).output.contains("in the schema posthouse"))
         #expect(try relay.command("erase", "--user", "u", "--config", c).output.contains("nothing is left"))
         #expect(!relay.lines.contains { $0.contains("permission denied") || $0.contains("must be owner") })
         // Started again it finds what is there.
