@@ -1,10 +1,21 @@
--- Takes from the daemon's role what it can do without in its database. As PostgreSQL's superuser, while no daemon runs:
+-- What the daemon's role needs in its database, and no more. There are two ways.
+--
+-- 1. A role that owns one schema and nothing else, for a database that others use, too. Before the first start, as a role
+-- that may create roles and schemas (a superuser, or the administrator of a managed PostgreSQL):
+--
+--   psql -d shop -1 -v ON_ERROR_STOP=1 -v role=posthouse -v owned_schema=posthouse -f least-privileges.sql
+--
+-- It makes the role, if it is not there, and the schema. Give the role its password (\password posthouse), where it needs
+-- one, and let [database] schema name the schema. The role makes and changes its tables by itself, at updates, too.
+--
+-- 2. A role that does not own its tables, but for three of them. As PostgreSQL's superuser, while no daemon runs:
 --
 --   psql -d posthouse -1 -v ON_ERROR_STOP=1 -f least-privileges.sql
 --
--- The role "posthouse" must have made the schema (by "posthouse migrate" or a first start). From then on it reads and
+-- The role "posthouse" must have made the tables (by "posthouse migrate" or a first start). From then on it reads and
 -- writes rows; the tables are those of "posthouse_owner", as whom nobody logs in. Three tables stay its own: attempts,
 -- events and messages have partitions, and PostgreSQL lets only the owner of a partitioned table add or drop one.
+-- Another role is named by -v role=NAME, the schema of [database] schema by -v schema=NAME.
 --
 -- An update of Posthouse that brings migrations needs the owner's rights for a moment. Before its first start:
 --
@@ -14,23 +25,60 @@
 -- daemons of the version before still need are named by "posthouse migrate": do the same again once those have ended,
 -- and an hour after the first time.
 
-SELECT 'CREATE ROLE posthouse_owner NOLOGIN'
-WHERE NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'posthouse_owner') \gexec
+\if :{?role}
+\else
+\set role posthouse
+\endif
+\if :{?schema}
+\else
+\set schema public
+\endif
+\set owner :role _owner
+
+\if :{?owned_schema}
+
+SELECT format('CREATE ROLE %I LOGIN', :'role')
+WHERE NOT EXISTS (SELECT FROM pg_roles WHERE rolname = :'role') \gexec
+
+-- Only a member of a role may make something that is the role's. Who is no superuser is one for that moment.
+SELECT NOT pg_has_role(
+    current_user, :'role',
+    CASE WHEN current_setting('server_version_num')::integer < 160000 THEN 'MEMBER' ELSE 'SET' END) AS joins \gset
+\if :joins
+SELECT format('GRANT %I TO %I', :'role', current_user) \gexec
+\endif
+
+SELECT format('CREATE SCHEMA %I AUTHORIZATION %I', :'owned_schema', :'role')
+WHERE NOT EXISTS (SELECT FROM pg_namespace WHERE nspname = :'owned_schema') \gexec
+SELECT format('GRANT CONNECT ON DATABASE %I TO %I', current_database(), :'role')
+WHERE NOT has_database_privilege(:'role', current_database(), 'CONNECT') \gexec
+
+\if :joins
+SELECT format('REVOKE %I FROM %I', :'role', current_user) \gexec
+\endif
+
+\else
+
+SELECT format('CREATE ROLE %I NOLOGIN', :'owner')
+WHERE NOT EXISTS (SELECT FROM pg_roles WHERE rolname = :'owner') \gexec
 
 -- Only where the role is a member: PostgreSQL warns of what there is not to revoke.
-SELECT 'REVOKE posthouse_owner FROM posthouse'
-WHERE EXISTS (SELECT FROM pg_auth_members
-              WHERE roleid = 'posthouse_owner'::regrole AND member = 'posthouse'::regrole) \gexec
+SELECT format('REVOKE %I FROM %I', :'owner', :'role')
+WHERE EXISTS (SELECT FROM pg_auth_members m JOIN pg_roles o ON o.oid = m.roleid JOIN pg_roles r ON r.oid = m.member
+              WHERE o.rolname = :'owner' AND r.rolname = :'role') \gexec
 
-REASSIGN OWNED BY posthouse TO posthouse_owner;
+REASSIGN OWNED BY :"role" TO :"owner";
 
-GRANT USAGE, CREATE ON SCHEMA public TO posthouse;
-GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO posthouse;
-REVOKE INSERT, UPDATE, DELETE ON schema_migrations FROM posthouse;
-GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO posthouse;
+GRANT USAGE, CREATE ON SCHEMA :"schema" TO :"role";
+GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA :"schema" TO :"role";
+REVOKE INSERT, UPDATE, DELETE ON :"schema".schema_migrations FROM :"role";
+GRANT USAGE ON ALL SEQUENCES IN SCHEMA :"schema" TO :"role";
 -- A new period moves them on.
-GRANT UPDATE ON SEQUENCE event_ids, message_ids TO posthouse;
+GRANT UPDATE ON SEQUENCE :"schema".event_ids, :"schema".message_ids TO :"role";
 
-SELECT format('ALTER TABLE %s OWNER TO posthouse', t.relid::regclass)
-FROM pg_class c CROSS JOIN LATERAL pg_partition_tree(c.oid) AS t
-WHERE c.relkind = 'p' AND NOT c.relispartition AND c.relnamespace = 'public'::regnamespace \gexec
+SELECT format('ALTER TABLE %I.%I OWNER TO %I', :'schema', o.relname, :'role')
+FROM pg_class c CROSS JOIN LATERAL pg_partition_tree(c.oid) AS t JOIN pg_class o ON o.oid = t.relid
+WHERE c.relkind = 'p' AND NOT c.relispartition
+  AND c.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = :'schema') \gexec
+
+\endif

@@ -47,7 +47,7 @@ extension Check {
         guard let view else {
             return Configuration.Database(
                 url: nil, usesPrivateCluster: true, poolConnections: poolDefault,
-                statementTimeout: Limits.statementTimeout)
+                statementTimeout: Limits.statementTimeout, schema: nil, durability: .checked)
         }
         let url: Secret?
         if let entry = view["url"], entry.node.entries != nil {
@@ -62,11 +62,39 @@ extension Check {
         } else {
             url = nil
         }
+        let isOwn = view["url"] != nil
+        let durability = choice("durability", of: view, as: Configuration.Database.Durability.self)
+        for key in ["schema", "durability"] where !isOwn {
+            guard let entry = view[key] else { continue }
+            report.error(
+                "`\(key)` goes with `url`: the private cluster holds nothing else and is the daemon's own",
+                at: entry.node.span)
+        }
         return Configuration.Database(
-            url: url, usesPrivateCluster: view["url"] == nil,
+            url: url, usesPrivateCluster: !isOwn,
             poolConnections: integer("pool", of: view, in: ConfigurationLimits.poolConnections) ?? poolDefault,
             statementTimeout: duration("statement_timeout", of: view, in: ConfigurationLimits.statementTimeout)
-                ?? Limits.statementTimeout)
+                ?? Limits.statementTimeout,
+            schema: schema(of: view), durability: durability?.value ?? .checked)
+    }
+
+    /// A name that needs no quotes: PostgreSQL folds one without quotes to lower case, so that "Posthouse" would be
+    /// another schema than psql's Posthouse.
+    private mutating func schema(of view: TableView) -> String? {
+        guard let text = string("schema", of: view) else { return nil }
+        let name = text.value
+        if name.wholeMatch(of: /[a-z_](?:[a-z0-9_]*)/) == nil || name.utf8.count > ConfigurationLimits.schemaBytesMax {
+            report.error(
+                "`schema` must be \(view.expected("schema")): lower-case letters, digits and _, the first no digit, "
+                    + "\(ConfigurationLimits.schemaBytesMax) at most, not \(Quote.value(name))", at: text.span)
+            return nil
+        }
+        if name.hasPrefix("pg_") || name == "information_schema" {
+            report.error(
+                "`schema` must not be \(Quote.value(name)): PostgreSQL keeps such names to itself", at: text.span)
+            return nil
+        }
+        return name
     }
 
     /// `scheme://user:password@…` or `password=…` (PostgreSQL 15, 34.1.1 "Connection Strings").

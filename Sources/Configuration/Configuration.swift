@@ -19,6 +19,17 @@ package struct Configuration: Sendable {
         package let usesPrivateCluster: Bool
         package let poolConnections: Int
         package let statementTimeout: Duration
+        /// The schema of the ledger's tables; nil: as the `search_path` of the role has it.
+        package let schema: String?
+        package let durability: Durability
+
+        /// Who answers for what the database has committed.
+        package enum Durability: String, Sendable, CaseIterable {
+            /// The server, by its settings.
+            case checked
+            /// The operator: the server's storage is durable without `fsync`.
+            case declared
+        }
     }
 
     package struct Embedded: Sendable, Hashable {

@@ -45,6 +45,8 @@ package enum ConfigurationLimits {
     static let poolConnections = 2...256
     /// `[database] pool` default.
     package static let poolConnectionsDefault = 8
+    /// Bytes of a schema's name (PostgreSQL, "Identifiers and Key Words").
+    static let schemaBytesMax = 63
     static let statementTimeout: ClosedRange<Duration> = .milliseconds(100)...(.seconds(3_600))
     static let attemptTimeout: ClosedRange<Duration> = .milliseconds(10)...Limits.attemptTimeoutMax
     static let gap: ClosedRange<Duration> = .milliseconds(1)...(.seconds(30 * 86_400))

@@ -7,13 +7,14 @@ extension Configuration {
         if server.apiListen != started.server.apiListen { keys.append("[server] api_listen") }
         // A reload reads the files of a TLS listener again; switching TLS on or off needs another listener.
         if (server.tls == nil) != (started.server.tls == nil) { keys.append("[server] tls") }
-        if database.url != started.database.url || database.usesPrivateCluster != started.database.usesPrivateCluster {
-            keys.append("[database] url")
-        }
+        // Another url of the same ledger is taken over; another ledger is refused (`Reloader`).
+        if database.usesPrivateCluster != started.database.usesPrivateCluster { keys.append("[database] url") }
         if database.poolConnections != started.database.poolConnections { keys.append("[database] pool") }
         if database.statementTimeout != started.database.statementTimeout {
             keys.append("[database] statement_timeout")
         }
+        if database.schema != started.database.schema { keys.append("[database] schema") }
+        if database.durability != started.database.durability { keys.append("[database] durability") }
         if database.usesPrivateCluster, embedded != started.embedded { keys.append("[embedded] directory") }
         if journal.format != started.journal.format { keys.append("[journal] format") }
         return keys

@@ -75,6 +75,8 @@ enum Schema {
             Key("url", #"a libpq connection string such as "postgresql:///posthouse""#, mayHoldSecret: true),
             Key("pool", "a number of connections such as 8"),
             Key("statement_timeout", duration("30s")),
+            Key("schema", #"a schema such as "posthouse""#),
+            Key("durability", #""checked" or "declared""#),
         ])
     static let embedded = Table("embedded", keys: [Key("directory", "the path of a directory")])
     static let source = Table(

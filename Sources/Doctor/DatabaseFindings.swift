@@ -41,11 +41,15 @@ package enum DatabaseFindings {
             do: "see that PostgreSQL runs and that [database] url of \(path) is right")
     }
 
-    package static func schema(_ schema: SchemaVersion, unfinished: [String]) -> [DoctorFinding] {
+    /// - Parameter name: of the configured schema; nil: as the role's search path has it.
+    package static func schema(
+        _ schema: SchemaVersion, named name: String? = nil, unfinished: [String]
+    ) -> [DoctorFinding] {
+        let place = name.map { " in the schema \($0)" } ?? ""
         guard let database = schema.database else {
             return [
                 DoctorFinding(
-                    .database, .wrong, "the database has no schema yet",
+                    .database, .wrong, "the database has no tables of Posthouse yet\(place)",
                     do: "systemctl start posthouse, or posthouse migrate, makes it")
             ]
         }
@@ -65,7 +69,7 @@ package enum DatabaseFindings {
                     do: "install the newer posthouse")
             ]
         }
-        let text = "the schema is up to date (migration \(database))"
+        let text = "the schema is up to date\(place) (migration \(database))"
         guard !unfinished.isEmpty else { return [DoctorFinding(.database, .fine, text)] }
         return [
             DoctorFinding(
@@ -129,12 +133,22 @@ package enum DatabaseFindings {
 
     /// - Parameters:
     ///   - refusal: why a daemon would not use this server.
+    ///   - isDeclared: the operator answers for the storage, so that `fsync` is not looked at.
     ///   - advice: settings that cost much; nil: the private cluster, which has its own.
-    package static func settings(refusal: String?, advice: [String]?) -> [DoctorFinding] {
+    package static func settings(
+        refusal: String?, isDeclared: Bool = false, advice: [String]?
+    ) -> [DoctorFinding] {
         if let refusal { return [DoctorFinding(.settings, .wrong, refusal)] }
-        let found = (advice ?? []).map { line in
+        var found = (advice ?? []).map { line in
             DoctorFinding(
                 .settings, .note, "the database has \(line)", do: "posthouse-operate(7), \"PostgreSQL of your own\"")
+        }
+        if isDeclared {
+            found.append(
+                DoctorFinding(
+                    .settings, .note,
+                    "that the database keeps what it has committed is declared, not checked: fsync is not looked at",
+                    do: "posthouse-operate(7), \"PostgreSQL of your own\""))
         }
         guard found.isEmpty else { return found }
         return [

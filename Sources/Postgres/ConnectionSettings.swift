@@ -21,6 +21,10 @@ package struct ConnectionSettings: Sendable {
     package let statementDeadline: Duration
     /// `idle_in_transaction_session_timeout` of the session.
     package let idleTransactionTimeout: Duration
+    /// The schema of all tables; nil: as the role's own `search_path` has it.
+    package let schema: String?
+    /// `SchemaName.lockSalt` of it.
+    let lockSalt: Int64
     private let shown: String
 
     /// - Parameters:
@@ -30,15 +34,19 @@ package struct ConnectionSettings: Sendable {
     ///     `statement_timeout` limits neither a COMMIT that waits for a standby nor a network failure.
     ///   - idleTransactionTimeout: how long a transaction may stand open between two statements; nil:
     ///     `statementDeadline`.
+    ///   - schema: the only one in the session's `search_path`; nil leaves the role's. It need not exist yet.
     package init(
         _ connectionString: String, connectTimeout: Duration, statementTimeout: Duration, deadlineMargin: Duration,
-        idleTransactionTimeout: Duration? = nil
+        idleTransactionTimeout: Duration? = nil, schema: String? = nil
     ) throws(ConnectionStringError) {
         if let mistake = ConnectionStringError.maskedPassword(in: connectionString) { throw mistake }
         let options = try Self.parse(connectionString)
         candidates = try Self.candidates(options)
-        shown = options.filter { ["host", "hostaddr", "port", "dbname", "user", "sslmode"].contains($0.key) }
-            .map { "\($0.key)=\($0.value)" }.joined(separator: " ")
+        let named = options.filter { ["host", "hostaddr", "port", "dbname", "user", "sslmode"].contains($0.key) }
+            .map { "\($0.key)=\($0.value)" }
+        shown = (named + (schema.map { ["schema=\($0)"] } ?? [])).joined(separator: " ")
+        self.schema = schema
+        lockSalt = SchemaName.lockSalt(schema)
         self.connectTimeout = connectTimeout
         self.statementTimeout = statementTimeout
         statementDeadline = statementTimeout + deadlineMargin

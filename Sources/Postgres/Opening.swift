@@ -70,8 +70,11 @@ extension Wire {
         // transaction, too, and must be READ COMMITTED like those that begin with BEGIN. A warning at COMMIT must
         // arrive whatever client_min_messages the role or database sets. JIT compilation costs more than any of our
         // statements takes and depends on the planner's cost estimate, which is 10^10 for a disabled plan.
+        // The search path is the configured schema alone: pg_catalog comes before it by itself, and neither the role
+        // nor `options` of the connection string has a say.
+        let searchPath = settings.schema.map { "SET search_path = \(SchemaName.quoted($0));\n" } ?? ""
         let sql = """
-            SET statement_timeout = \(milliseconds(settings.statementTimeout));
+            \(searchPath)SET statement_timeout = \(milliseconds(settings.statementTimeout));
             SET idle_in_transaction_session_timeout = \(max(1, milliseconds(settings.idleTransactionTimeout)));
             SET tcp_keepalives_idle = 5;
             SET tcp_keepalives_interval = 2;

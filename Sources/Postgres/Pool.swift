@@ -23,6 +23,7 @@ package final class Pool: Sendable {
     }
 
     fileprivate struct State {
+        var settings: ConnectionSettings
         var machine: PoolMachine
         var connections: [Connection?]
         var waiters: [UInt64: CheckedContinuation<Answer, Never>] = [:]
@@ -46,7 +47,6 @@ package final class Pool: Sendable {
     /// Checks a new connection; returns why it must not be used.
     package typealias Admission = @Sendable (Connection) async throws(DatabaseError) -> String?
 
-    private let settings: ConnectionSettings
     private let admission: Admission
     private let waiting: Waiting
     private let onStateChange: @Sendable (PoolState) -> Void
@@ -61,18 +61,29 @@ package final class Pool: Sendable {
         admission: @escaping Admission = { _ in nil },
         onStateChange: @escaping @Sendable (PoolState) -> Void = { _ in }
     ) {
-        self.settings = settings
         self.waiting = waiting
         self.admission = admission
         self.onStateChange = onStateChange
         state = Mutex(
             State(
-                machine: PoolMachine(size: size, waitersMax: waiting.waitersMax, backoff: backoff),
+                settings: settings, machine: PoolMachine(size: size, waitersMax: waiting.waitersMax, backoff: backoff),
                 connections: Array(repeating: nil, count: size)))
     }
 
     /// Starts opening the connections; returns at once.
     package func start() { decide { $0.machine.start() } }
+
+    /// What the next connection is opened by.
+    package var settings: ConnectionSettings { state.withLock { $0.settings } }
+
+    /// Opens every further connection by other settings, which must lead to the same database. Those that are open stay
+    /// until they are lost. Without any, they are tried at once.
+    package func use(_ settings: ConnectionSettings) {
+        decide { state in
+            state.settings = settings
+            return state.machine.isReachable ? [] : state.machine.retryDue()
+        }
+    }
 
     /// Whether at least one connection is open.
     package var isReachable: Bool { state.withLock { $0.machine.isReachable } }

@@ -10,11 +10,12 @@ import Vocabulary
 enum DatabaseAccess {
     static func settings(
         _ connectionString: String, statementTimeout: Duration,
-        idleTransactionTimeout: Duration = Limits.idleTransactionTimeout
+        idleTransactionTimeout: Duration = Limits.idleTransactionTimeout, schema: String? = nil
     ) throws(ConnectionStringError) -> ConnectionSettings {
         try ConnectionSettings(
             connectionString, connectTimeout: Limits.connectTimeout, statementTimeout: statementTimeout,
-            deadlineMargin: Limits.statementDeadlineMargin, idleTransactionTimeout: idleTransactionTimeout)
+            deadlineMargin: Limits.statementDeadlineMargin, idleTransactionTimeout: idleTransactionTimeout,
+            schema: schema)
     }
 
     /// The text of `[database] url`; nil for the private cluster, and under `.check` for a secret that cannot be read.
@@ -41,7 +42,9 @@ enum DatabaseAccess {
                 into it; start the daemon (systemctl start posthouse), or run this as root or as its user
                 """, code: Exit.unavailable)
         }
-        return try settings(target, statementTimeout: statementTimeout ?? configuration.database.statementTimeout)
+        return try settings(
+            target, statementTimeout: statementTimeout ?? configuration.database.statementTimeout,
+            schema: configuration.database.schema)
     }
 
     /// The complaint about an error of the database, with what to do about it.
@@ -85,10 +88,13 @@ enum DatabaseAccess {
     }
 
     /// Checks the durability settings of the database and migrates its schema. `serve` and `migrate` do this first.
-    static func prepare(_ settings: ConnectionSettings) async throws -> (from: Int, to: Int) {
+    /// - Parameter isDeclared: as for `Durability.unsafeServer`.
+    static func prepare(
+        _ settings: ConnectionSettings, isDeclared: Bool = false
+    ) async throws -> (from: Int, to: Int) {
         let connection = try await Connection.open(settings)
         let outcome = try await connection.withSession { session throws(DatabaseError) in
-            if let refusal = try Durability.refusal(on: session) {
+            if let refusal = try Durability.refusal(on: session, isDeclared: isDeclared) {
                 return Result<(from: Int, to: Int), Complaint>.failure(Complaint("\(refusal)"))
             }
             return try Migrator.migrate(on: session).mapError { Complaint("\($0)") }

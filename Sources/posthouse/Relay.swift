@@ -82,6 +82,7 @@ final class Relay: Sendable {
         let lock = ThisProcess.stateLock(configuration)
         let registration = Registration(pool: pool, key: lock?.own.key, version: Posthouse.version, clock: clock)
         self.registration = registration
+        let ledger = try await LedgerMark.read(from: pool)
         let routes = Routes(RouteTable())
         dispatchBuffer = DispatchBuffer()
         queue = Queue(
@@ -142,28 +143,29 @@ final class Relay: Sendable {
         settling = Task { [dispatcher] in await dispatcher.runSettling() }
         backgroundTasks = [
             Task { [dispatcher] in await dispatcher.run() },
-            Task { [dispatcher] in await WakeUps(settings: settings).run { await dispatcher.wakeUp() } },
+            Task { [dispatcher, pool] in await WakeUps(settings: pool.settings).run { await dispatcher.wakeUp() } },
             Task { [routes] in await Self.keepUp(pool, live, routes, observe) },
             Task { await disk.run(observe) },
             Task { await SourceReporting(pool: pool, registration: registration, observatory: observatory).run() },
         ]
-        indexing = Task { await Self.buildIndexes(settings, observe) }
+        indexing = Task { await Self.buildIndexes(pool, observe) }
         reloader = Reloader(
-            started: configuration, live: live, pool: pool, queue: queue, rules: rules, signings: signings,
-            dispatcher: dispatcher, resolver: resolver, openListeners: openListeners, observatory: observatory,
-            makeHandlers: makeHandlers)
+            started: configuration, live: live, pool: pool, ledger: ledger, queue: queue, rules: rules,
+            signings: signings, dispatcher: dispatcher, resolver: resolver, openListeners: openListeners,
+            observatory: observatory, makeHandlers: makeHandlers)
     }
 
     private static func pool(
         _ configuration: Configuration, _ settings: ConnectionSettings, _ observe: @escaping Observer
     ) -> Pool {
+        let isDeclared = configuration.database.durability == .declared
         let pool = Pool(
             settings, size: configuration.database.poolConnections,
             waiting: Pool.Waiting(waitersMax: 1_024, limit: Limits.acknowledgementTimeout),
             backoff: Limits.reconnectBackoff,
             admission: { connection async throws(DatabaseError) in
                 try await connection.withSession { session throws(DatabaseError) in
-                    try Durability.unsafeServer(on: session).map { "\($0)" }
+                    try Durability.unsafeServer(on: session, isDeclared: isDeclared).map { "\($0)" }
                 }
             },
             onStateChange: { state in
@@ -223,10 +225,10 @@ final class Relay: Sendable {
     /// Builds the indexes that an update brought, and drops those that only the version before needed; once an hour it
     /// looks whether they are all there. It leases nothing and has a connection of its own, so a stop does not wait for
     /// it: what it has begun is done again.
-    private static func buildIndexes(_ settings: ConnectionSettings, _ observe: @escaping Observer) async {
+    private static func buildIndexes(_ pool: Pool, _ observe: @escaping Observer) async {
         while !Task.isCancelled {
             do {
-                let isDone = try await DatabaseAccess.migrateIndexes(settings) == .done
+                let isDone = try await DatabaseAccess.migrateIndexes(pool.settings) == .done
                 try await Task.sleep(for: .seconds(isDone ? 3_600 : 60))
             } catch {
                 // At a stop the private cluster ends what is being built.

@@ -14,10 +14,12 @@ import Vocabulary
 /// nothing by itself. `adopt` can then neither fail nor wait for anything but the process's own event loops. A stop
 /// between the two discards what was prepared.
 struct Reloader: Sendable {
-    /// The configuration at the start of the process, which still determines the sockets and the database.
+    /// The configuration at the start of the process, which still determines the sockets and the ledger.
     let started: Configuration
     let live: LiveConfiguration
     let pool: Pool
+    /// The ledger that the daemon began with.
+    let ledger: LedgerMark
     let queue: Queue
     let rules: SourceRuleBook
     let signings: SourceSignings
@@ -34,6 +36,8 @@ struct Reloader: Sendable {
         fileprivate let lanes: [PlannedLane]
         /// nil: the listeners have no certificate, or the new configuration names none.
         fileprivate let certificate: TLSCertificate?
+        /// nil: as before.
+        fileprivate let connection: ConnectionSettings?
     }
 
     func prepare(_ next: Configuration) async throws -> Prepared {
@@ -42,16 +46,46 @@ struct Reloader: Sendable {
         // TLS that only the new file switches on has no listener yet: it is due at the next restart.
         let files = openListeners.speakTLS ? next.server.tls : nil
         let certificate = try files.map { try $0.load() }
+        let connection = try await connection(by: next)
         try await SourceNames.remember(next.sources.map(\.name), in: pool)
         let routed = try await queue.name(next.integrations)
         return Prepared(
-            configuration: next, lanes: try PlannedLane.join(routed, plans), certificate: certificate)
+            configuration: next, lanes: try PlannedLane.join(routed, plans), certificate: certificate,
+            connection: connection)
+    }
+
+    /// What new connections are opened by under the next configuration, tried out; nil: as before. Where the pool has
+    /// lost its connections, it is told at once, whatever becomes of the rest: without the database nothing can be
+    /// prepared, and the old password may be the reason.
+    private func connection(by next: Configuration) async throws -> ConnectionSettings? {
+        let (first, before) = (started.database, live.current.database)
+        guard !first.usesPrivateCluster, next.database.url != before.url, let url = DatabaseAccess.url(next) else {
+            return nil
+        }
+        let settings = try DatabaseAccess.settings(url, statementTimeout: first.statementTimeout, schema: first.schema)
+        let objection: String?
+        do throws(DatabaseError) {
+            objection = try await ledger.objection(
+                to: settings, insteadOf: pool, isDeclared: first.durability == .declared)
+        } catch {
+            objection = "\(error)"
+        }
+        if let objection { throw Complaint("the new [database] url (\(settings)): \(objection)") }
+        if !pool.isReachable {
+            pool.use(settings)
+            let deadline = ContinuousClock.Instant.now + Limits.connectTimeout
+            while !pool.isReachable, ContinuousClock.Instant.now < deadline {
+                try await Task.sleep(for: .milliseconds(20))
+            }
+        }
+        return settings
     }
 
     /// Applies a prepared configuration: begins the lanes of new integrations, ends those of removed ones, and then
     /// replaces the handlers of the listeners.
     func adopt(_ prepared: Prepared) async -> Reload {
         let next = prepared.configuration
+        if let connection = prepared.connection { pool.use(connection) }
         rules.learn(SourceRules.byName(next))
         signings.learn(SourceSigning.byName(next.sources))
         queue.route(to: prepared.lanes.map(\.route))
@@ -69,7 +103,7 @@ struct Reloader: Sendable {
         observatory.setDetail(perSecond: next.journal.detailPerSecond)
         let reload = Reload(
             from: live.current, to: next, started: started, lanes: lanes, mended: mended,
-            hasNewCertificate: hasNewCertificate)
+            hasNewCertificate: hasNewCertificate, hasNewConnection: prepared.connection != nil)
         live.replace(next)
         return reload
     }
@@ -93,7 +127,7 @@ struct Reload {
 
     init(
         from old: Configuration, to new: Configuration, started: Configuration, lanes: LaneChanges,
-        mended: [RoutedIntegration], hasNewCertificate: Bool
+        mended: [RoutedIntegration], hasNewCertificate: Bool, hasNewConnection: Bool
     ) {
         var parts: [String] = []
         func list(_ what: String, _ names: [String]) {
@@ -112,6 +146,7 @@ struct Reload {
         if old.apiTokens != new.apiTokens { parts.append("changed API tokens") }
         if old.subscriptionGroups != new.subscriptionGroups { parts.append("changed subscription groups") }
         if hasNewCertificate { parts.append("new TLS certificate") }
+        if hasNewConnection { parts.append("changed [database] url, for new connections") }
         if old.journal != new.journal { parts.append("changed [journal]") }
         if old.retention != new.retention { parts.append("changed [retention]") }
         if old.server.maxBodyBytes != new.server.maxBodyBytes { parts.append("changed [server] max_body") }

@@ -87,6 +87,23 @@ import Testing
             "12:7 `url` must be a libpq connection string such as \"postgresql:///posthouse\", not an integer"
         ),
         ("[database]\npool = 1", "12:8 `pool` must be from 2 to 256, not 1"),
+        (
+            "[database]\nurl = \"postgresql:///x\"\nschema = \"Posthouse\"",
+            "13:10 `schema` must be a schema such as \"posthouse\": lower-case letters, digits and _, the first no digit, "
+                + "63 at most, not `Posthouse`"
+        ),
+        (
+            "[database]\nurl = \"postgresql:///x\"\nschema = \"pg_posthouse\"",
+            "13:10 `schema` must not be `pg_posthouse`: PostgreSQL keeps such names to itself"
+        ),
+        (
+            "[database]\nschema = \"posthouse\"",
+            "12:10 `schema` goes with `url`: the private cluster holds nothing else and is the daemon's own"
+        ),
+        (
+            "[database]\nurl = \"postgresql:///x\"\ndurability = \"no\"",
+            "13:14 `durability` must be \"checked\" or \"declared\", not `no`"
+        ),
         ("[retention]\nduplicates = \"20d\"", "12:14 `duplicates` must be from 21d to 36500d, not 20d"),
         (
             "[retention]\nevents = \"30d\"",

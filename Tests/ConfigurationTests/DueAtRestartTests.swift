@@ -12,6 +12,10 @@ import Testing
         ("[database]\nurl = \"postgresql:///x\"", ["[database] url"]),
         ("[database]\npool = 7", ["[database] pool"]),
         ("[database]\nstatement_timeout = \"7s\"", ["[database] statement_timeout"]),
+        (
+            "[database]\nurl = \"postgresql:///x\"\nschema = \"posthouse\"\ndurability = \"declared\"",
+            ["[database] url", "[database] schema", "[database] durability"]
+        ),
         ("[embedded]\ndirectory = \"/elsewhere\"", ["[embedded] directory"]),
         ("[journal]\ndetail_limit = 5\n[retention]\nattempts = \"40d\"", []),
         ("[journal]\nformat = \"json\"", ["[journal] format"]),
@@ -34,6 +38,16 @@ import Testing
         let (started, changed) = (try configuration(""), try configuration(text))
         #expect(changed.dueAtRestart(since: started) == keys)
         #expect(changed.dueAtRestart(since: changed) == [])
+    }
+
+    /// A reload tries another url of the same ledger by itself.
+    @Test func url() throws {
+        let (first, second) = (
+            try configuration("[database]\nurl = \"postgresql:///x\""),
+            try configuration("[database]\nurl = \"postgresql:///y\"")
+        )
+        #expect(second.dueAtRestart(since: first) == [])
+        #expect(try configuration("").dueAtRestart(since: first) == ["[database] url"])
     }
 
     /// Switched off again is due as well, and other files of a listener that has TLS are not.

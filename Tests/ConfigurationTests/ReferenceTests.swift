@@ -94,6 +94,8 @@ import Vocabulary
         #expect(said.server.maxBodyBytes == silent.server.maxBodyBytes)
         #expect(said.database.poolConnections == silent.database.poolConnections)
         #expect(said.database.statementTimeout == silent.database.statementTimeout)
+        #expect(said.database.durability == silent.database.durability)
+        #expect(said.database.schema == "posthouse" && silent.database.schema == nil)
         #expect(said.embedded == silent.embedded)
         #expect(said.journal.detailPerSecond == silent.journal.detailPerSecond)
         #expect(silent.journal.format == nil)

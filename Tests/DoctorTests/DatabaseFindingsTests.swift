@@ -64,6 +64,7 @@ struct DatabaseFindingsTests {
         #expect(DatabaseFindings.settings(refusal: "fsync = off", advice: ["x"]).map(\.state) == [.wrong])
         #expect(DatabaseFindings.settings(refusal: nil, advice: ["a", "b"]).map(\.state) == [.note, .note])
         #expect(DatabaseFindings.settings(refusal: nil, advice: nil).map(\.state) == [.fine])
+        #expect(DatabaseFindings.settings(refusal: nil, isDeclared: true, advice: nil).map(\.state) == [.note])
     }
 
     @Test("A database that does not answer is wrong; one that does not let root in is unknown")

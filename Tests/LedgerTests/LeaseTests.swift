@@ -381,7 +381,8 @@ struct LeaseTests {
         try await TestLedger.run { ledger in
             let daemon = try await ledger.daemon([.named("all")])
             let (woken, wake) = AsyncStream<Void>.makeStream()
-            let wakeUps = WakeUps(settings: try TestLedger.settings(ledger.connectionString))
+            let settings = try TestLedger.settings(ledger.connectionString)
+            let wakeUps = WakeUps(settings: settings)
             let listening = Task { await wakeUps.run { wake.yield() } }
             // Listening begins in its own time: hints until one is heard.
             let hinting = Task {

@@ -43,10 +43,10 @@ final class TestLedger: Sendable {
         try result.get()
     }
 
-    static func settings(_ connectionString: String) throws -> ConnectionSettings {
+    static func settings(_ connectionString: String, schema: String? = nil) throws -> ConnectionSettings {
         try ConnectionSettings(
-            connectionString, connectTimeout: .seconds(10), statementTimeout: .seconds(20), deadlineMargin: .seconds(10)
-        )
+            connectionString, connectTimeout: .seconds(10), statementTimeout: .seconds(20),
+            deadlineMargin: .seconds(10), schema: schema)
     }
 
     func connect() async throws -> Connection { try await Connection.open(Self.settings(connectionString)) }

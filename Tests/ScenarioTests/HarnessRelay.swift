@@ -55,6 +55,8 @@ final class Relay: Sendable {
     private let storage: Storage
     /// `[database] pool`.
     private let connections: Int?
+    /// Further lines of `[database]`: TOML values by key.
+    private let databaseSettings: [String: String]
     private let journal: String
     private let process = Monitor<ChildProcess?>(nil)
     private static let durableCluster = Result { try TestCluster(durable: true) }
@@ -63,9 +65,11 @@ final class Relay: Sendable {
     /// - Parameter journal: empty for versions that know no format of it, nor a `leeway`, and for the usual ones.
     init(
         _ integrations: [Integration], sources: [SourceTable] = [SourceTable()], storage: Storage = .shared,
-        settings: String = "", connections: Int? = nil, journal: String = "[journal]\nformat = \"logfmt\""
+        settings: String = "", connections: Int? = nil, databaseSettings: [String: String] = [:],
+        journal: String = "[journal]\nformat = \"logfmt\""
     ) throws {
         self.connections = connections
+        self.databaseSettings = databaseSettings
         self.journal = journal
         directory = try ScratchDirectory()
         port = try Socket.freePort()
@@ -86,6 +90,7 @@ final class Relay: Sendable {
             try directory.write("database-url", text + "\n")
             lines += ["[database]", "url = { file = \"\(directory.path)/database-url\" }"]
             if let connections { lines.append("pool = \(connections)") }
+            lines += databaseSettings.map { "\($0.key) = \($0.value)" }
         } else {
             lines += ["[embedded]", "directory = \"\(directory.path)/state\""]
         }

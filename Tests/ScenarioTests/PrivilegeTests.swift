@@ -8,11 +8,10 @@ import Vocabulary
     private static let file = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
         .deletingLastPathComponent().appending(path: "deploy/least-privileges.sql").path
 
-    private func takePrivileges(_ superuser: Database) throws {
-        let child = try ChildProcess([
-            TestCluster.psql, "-X", "-q", "-1", "-v", "ON_ERROR_STOP=1", "-d", superuser.connectionString, "-f",
-            Self.file,
-        ])
+    private func takePrivileges(_ superuser: Database, _ variables: [String: String] = [:]) throws {
+        let child = try ChildProcess(
+            [TestCluster.psql, "-X", "-q", "-1", "-v", "ON_ERROR_STOP=1", "-d", superuser.connectionString]
+                + variables.flatMap { ["-v", "\($0.key)=\($0.value)"] } + ["-f", Self.file])
         #expect(child.waitForEnd(30) == .exited(0), "\(child.errors)")
         // A warning would make an operator look for a mistake.
         #expect(child.errors == [], "\(child.errors)")
@@ -78,5 +77,63 @@ import Vocabulary
         try takePrivileges(superuser)
         #expect(throws: (any Error).self) { try database.rows("DROP TABLE y") }
         try relay.start()
+    }
+
+    @Test("A role that owns one schema serves from it beside an app's tables of the same names, which stay as they are")
+    func ownSchema() throws {
+        let cluster = try TestCluster(durable: true)
+        // No superuser, as on a managed PostgreSQL.
+        try cluster.psql("CREATE ROLE administrator LOGIN CREATEROLE")
+        let url = try cluster.createDatabase()
+        let superuser = Database(connectionString: url)
+        try superuser.rows(
+            "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I OWNER TO administrator', current_database()); END $$")
+        let administrator = Database(connectionString: url.replacing(/user=\w+/, with: "user=administrator"))
+        // An app's, as Rails makes them.
+        try administrator.rows(
+            """
+            CREATE TABLE schema_migrations (version varchar PRIMARY KEY);
+            CREATE TABLE events (id bigserial PRIMARY KEY, name text);
+            CREATE TABLE messages (id bigserial PRIMARY KEY, event bigint);
+            CREATE TABLE purchases (id bigserial PRIMARY KEY);
+            CREATE TABLE users (id bigserial PRIMARY KEY);
+            INSERT INTO events (name) VALUES ('of the app')
+            """)
+        let variables = ["role": "app_posthouse", "owned_schema": "posthouse"]
+        // As often as one likes.
+        for _ in 1...2 { try takePrivileges(administrator, variables) }
+
+        let ownURL = url.replacing(/user=\w+/, with: "user=app_posthouse")
+        let receiver = try Receiver()
+        let relay = try Relay(
+            [.init("backend", receiver)], storage: .given(ownURL), databaseSettings: ["schema": "\"posthouse\""])
+        defer { relay.end() }
+        let c = relay.configuration
+        try relay.start()
+        #expect(try relay.source().post(Webhook("ACTIVATE", .user("u"), purchase: "subs_1")) == 200)
+        #expect(receiver.waitForAccepted(1))
+        let ledger = Database(connectionString: ownURL + " options='-c search_path=posthouse'")
+        #expect(try eventually { try ledger.count("attempts") == 1 })
+        #expect(try ledger.count("events") == 1)
+        // What commands do.
+        #expect(try relay.command("migrate", "--config", c).end == .exited(0))
+        #expect(try relay.command("status", "--config", c).end == .exited(0))
+        #expect(try relay.command("replay", "--outcome", "delivered", "--config", c).end == .exited(0))
+        #expect(receiver.waitForAccepted(2))
+        #expect(try relay.command("doctor", "--json", "--config", c).output.contains("in the schema posthouse"))
+        #expect(try relay.command("erase", "--user", "u", "--config", c).output.contains("nothing is left"))
+        #expect(!relay.lines.contains { $0.contains("permission denied") || $0.contains("must be owner") })
+        // Started again it finds what is there.
+        try relay.restart()
+        #expect(try relay.source().post(Webhook("ACTIVATE", .user("v"), purchase: "subs_2")) == 200)
+        #expect(receiver.waitForAccepted(3))
+        // Nothing of it is in public, and the role could not have made it there.
+        #expect(try administrator.rows("SELECT name FROM events") == [["of the app"]])
+        #expect(
+            try superuser.rows(
+                "SELECT count(*) FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p')")
+                == [["5"]])
+        #expect(throws: (any Error).self) { try ledger.rows("CREATE TABLE public.x ()") }
+        #expect(throws: (any Error).self) { try ledger.rows("CREATE SCHEMA another") }
     }
 }

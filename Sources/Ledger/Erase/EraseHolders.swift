@@ -49,7 +49,7 @@ extension Erasure {
         of source: String, _ found: Set<Identifier>, on session: borrowing Session
     ) throws(DatabaseError) -> Set<Identifier>? {
         if !isDry {
-            try session.enqueue(HolderStatements.lock, KeyHash.lock(ofSource: source))
+            try session.enqueue(HolderStatements.lock, session.halfLockKey(KeyHash.lock(ofSource: source)))
             if try session.run(EraseStatements.hasArrivals, (storageKeys, source)).first ?? true { return nil }
             if try isShared(on: session) { return nil }
         }

@@ -9,7 +9,8 @@ enum HolderStatements {
     typealias IdentityRow = (key: HolderKnowledge.IdentityKey, identity: HolderKnowledge.Identity)
     typealias TransactionRow = (purchase: Identifier, transaction: Transaction)
 
-    /// The first key ("hold" as bytes) keeps these locks apart from other advisory locks.
+    /// The first key ("hold" as bytes) keeps these locks apart from other advisory locks. The second is a source's
+    /// (`KeyHash.lock`), made the ledger's own (`Session.halfLockKey`).
     static let lock = Statement<Int32, ()>("holder_lock", "SELECT FROM pg_advisory_xact_lock(1752132708, $1)")
     static let lockShared = Statement<Int32, ()>(
         "holder_lock_shared", "SELECT FROM pg_advisory_xact_lock_shared(1752132708, $1)")

@@ -52,11 +52,15 @@ package struct LedgerMove: Sendable {
 
     let source: ConnectionSettings
     let target: ConnectionSettings
+    private let isDeclared: Bool
 
-    /// - Parameters: both with time-outs long enough to count a whole table; nothing else uses the cluster of `source`.
-    package init(from source: ConnectionSettings, to target: ConnectionSettings) {
+    /// - Parameters:
+    ///   - source: with time-outs long enough to count a whole table, as `target`; nothing else uses its cluster.
+    ///   - isDeclared: as for `Durability.unsafeServer`, of the target.
+    package init(from source: ConnectionSettings, to target: ConnectionSettings, isDeclared: Bool = false) {
         self.source = source
         self.target = target
+        self.isDeclared = isDeclared
     }
 
     /// Reports what there is to move. Both databases stay unchanged.
@@ -80,7 +84,9 @@ package struct LedgerMove: Sendable {
     ) async throws(MoveFailure) -> Outcome {
         let origin = try await origin()
         return try await onTarget { target throws(DatabaseError) in
-            if let refusal = try Durability.refusal(on: target) { return .failure(.unfit(refusal)) }
+            if let refusal = try Durability.refusal(on: target, isDeclared: self.isDeclared) {
+                return .failure(.unfit(refusal))
+            }
             return try target.decidedTransaction { target throws(DatabaseError) in
                 try target.script(
                     "SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = \(Self.lockTimeoutMilliseconds)")

@@ -92,7 +92,7 @@ package struct Lapses: Sendable {
         try Requeue.lock(on: session)
         // An erasure of a source's holders takes its lock alone.
         for lock in Set(candidates.map { KeyHash.lock(ofSource: $0.row.source) }).sorted() {
-            try session.enqueue(HolderStatements.lockShared, lock)
+            try session.enqueue(HolderStatements.lockShared, session.halfLockKey(lock))
         }
         _ = try session.run(EndStatements.lock, Set(candidates.map(\.row.id)).sorted())
         // Read again under the locks: what was recorded meanwhile counts.

@@ -25,7 +25,7 @@ struct Requeue {
     /// Takes the lock; comes first in a transaction that requeues. What the transaction then reads of the history and
     /// of what waits, in one statement, no other operator changes before it ends. Deleting messages takes it, too.
     static func lock(on session: borrowing Session) throws(DatabaseError) {
-        _ = try session.run(Upkeep.lockStatement, lockKey)
+        _ = try session.run(Upkeep.lockStatement, session.lockKey(lockKey))
     }
 
     /// Writes the deliveries. The transaction holds `lock`.

@@ -123,7 +123,7 @@ enum PeriodTables {
     private static let lockKey: Int64 = 0x70_6572_696F_6473
 
     static func lock(on session: borrowing Session) throws(DatabaseError) {
-        _ = try session.run(Upkeep.lockStatement, lockKey)
+        _ = try session.run(Upkeep.lockStatement, session.lockKey(lockKey))
     }
 
     // MARK: SQL without parameters. Names and numbers in it are ours.

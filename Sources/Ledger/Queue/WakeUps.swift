@@ -6,15 +6,16 @@ package struct WakeUps: Sendable {
     /// The longest wait before the connection is checked again.
     private static let roundLimit: Duration = .seconds(20)
 
-    private let settings: ConnectionSettings
+    private let settings: @Sendable () -> ConnectionSettings
 
-    package init(settings: ConnectionSettings) { self.settings = settings }
+    /// - Parameter settings: asked for each connection anew.
+    package init(settings: @autoclosure @escaping @Sendable () -> ConnectionSettings) { self.settings = settings }
 
     /// Listens on a connection of its own until the task is cancelled.
     package func run(wakeUp: @escaping @Sendable () async -> Void) async {
         while !Task.isCancelled {
             do {
-                let connection = try await Connection.open(settings)
+                let connection = try await Connection.open(settings())
                 try await withTaskCancellationHandler {
                     try await connection.withSession { session throws(DatabaseError) in
                         try session.script("LISTEN posthouse_deliveries")

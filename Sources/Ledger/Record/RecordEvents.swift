@@ -106,7 +106,7 @@ struct RecordEvents {
         }
         for (key, isExclusive) in locks.sorted(by: { $0.key < $1.key }) {
             let statement = isExclusive ? HolderStatements.lock : HolderStatements.lockShared
-            try session.enqueue(statement, key)
+            try session.enqueue(statement, session.halfLockKey(key))
         }
     }
 

@@ -4,6 +4,8 @@ package import Postgres
 package enum Durability {
     package enum Refusal: Error, CustomStringConvertible {
         case unsafe(setting: String, value: String)
+        /// The server does not show the setting.
+        case hidden(setting: String)
         case tooOld(version: Int32)
         case pooled
 
@@ -12,6 +14,10 @@ package enum Durability {
             case .unsafe(let setting, let value):
                 "the database has \(setting) = \(value): an acknowledged webhook could be lost in a crash; "
                     + "set \(setting) = on (ALTER SYSTEM SET \(setting) = on; SELECT pg_reload_conf())"
+                    + (setting == "fsync" ? "; \(Self.declaration)" : "")
+            case .hidden(let setting):
+                "the database does not show \(setting), so it is not known whether an acknowledged webhook outlives a "
+                    + "crash; \(Self.declaration)"
             case .tooOld(let version):
                 "the database is PostgreSQL \(version / 10_000); posthouse needs 15 or later"
             case .pooled:
@@ -21,18 +27,21 @@ package enum Durability {
         }
     }
 
-    static let settings = Statement<(), (String, String, Int32)>(
+    static let settings = Statement<(), (String?, String, Int32)>(
         "durability_settings",
         """
-        SELECT current_setting('fsync'), current_setting('synchronous_commit'),
+        SELECT current_setting('fsync', true), current_setting('synchronous_commit'),
                current_setting('server_version_num')::integer
         """)
     static let backend = Statement<(), Int32>("durability_backend", "SELECT pg_backend_pid()")
 
     /// Checks the database at start.
+    /// - Parameter isDeclared: as for `unsafeServer`.
     /// - Returns: why this database must not be used; nil if it may.
-    package static func refusal(on session: borrowing Session) throws(DatabaseError) -> Refusal? {
-        if let refusal = try unsafeServer(on: session) { return refusal }
+    package static func refusal(
+        on session: borrowing Session, isDeclared: Bool = false
+    ) throws(DatabaseError) -> Refusal? {
+        if let refusal = try unsafeServer(on: session, isDeclared: isDeclared) { return refusal }
         var backends: Set<Int32> = []
         for _ in 0..<4 { backends.formUnion(try session.run(backend, ())) }
         return backends.count > 1 ? .pooled : nil
@@ -40,13 +49,23 @@ package enum Durability {
 
     /// Checks the server of each new connection, because a failover leads to another server with its own settings. One
     /// round trip.
+    /// - Parameter isDeclared: the operator answers for a storage that keeps what was written without fsync.
     /// - Returns: why this server must not be used; nil if it may.
-    package static func unsafeServer(on session: borrowing Session) throws(DatabaseError) -> Refusal? {
+    package static func unsafeServer(
+        on session: borrowing Session, isDeclared: Bool = false
+    ) throws(DatabaseError) -> Refusal? {
         guard let (fsync, synchronousCommit, version) = try session.run(settings, ()).first else { return nil }
         if version < 150_000 { return .tooOld(version: version) }
-        if fsync != "on" { return .unsafe(setting: "fsync", value: fsync) }
+        if !isDeclared, fsync != "on" {
+            return fsync.map { Refusal.unsafe(setting: "fsync", value: $0) } ?? .hidden(setting: "fsync")
+        }
         // "local" and above are durable on this server; "off" acknowledges what may still be lost.
         if synchronousCommit == "off" { return .unsafe(setting: "synchronous_commit", value: synchronousCommit) }
         return nil
     }
+}
+
+extension Durability.Refusal {
+    private static let declaration =
+        "where the server's storage keeps what was written by other means, [database] durability = \"declared\" says so"
 }

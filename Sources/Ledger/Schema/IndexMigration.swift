@@ -82,9 +82,9 @@ package enum IndexMigration {
     /// Builds what is missing, then drops what is not needed any more. On a connection of its own: it changes the
     /// session's time-outs, and a large index takes minutes.
     package static func run(on session: borrowing Session) throws(DatabaseError) -> Outcome {
-        guard try session.run(lock, lockKey) == [true] else { return .taken }
+        guard try session.run(lock, session.lockKey(lockKey)) == [true] else { return .taken }
         let outcome = try runLocked(on: session)
-        _ = try session.run(unlock, lockKey)
+        _ = try session.run(unlock, session.lockKey(lockKey))
         return outcome
     }
 

@@ -52,6 +52,11 @@ struct Migration: Sendable {
 package enum MigrationError: Error, CustomStringConvertible {
     case changed(version: Int32, name: String)
     case newer(database: Int32, program: Int32)
+    /// The names as SQL has them.
+    case noSchema(String, role: String)
+    case schemaForbidden(String, role: String)
+    /// `schema_migrations` is another program's.
+    case foreign
     case failed(version: Int32, name: String, DatabaseError)
 
     package var description: String {
@@ -61,8 +66,17 @@ package enum MigrationError: Error, CustomStringConvertible {
                 + "run the version of posthouse that made this database, or restore a backup"
         case .newer(let database, let program):
             "the database is at migration \(database), this program knows only \(program); install the newer posthouse"
+        case .noSchema(let schema, let role):
+            "the database has no schema \(schema), and the role \(role) may not make it; run as a role that may: "
+                + "CREATE SCHEMA \(schema) AUTHORIZATION \(role)"
+        case .schemaForbidden(let schema, let role):
+            "the role \(role) may not use the schema \(schema); run as its owner: "
+                + "GRANT USAGE, CREATE ON SCHEMA \(schema) TO \(role)"
+        case .foreign:
+            "schema_migrations is another program's table; \(Self.ownSchema)"
         case .failed(let version, let name, let error):
             "migration \(version) (\(name)) failed: \(error)" + (error.isForbidden ? "; \(Self.rights)" : "")
+                + (error.isTaken ? "; \(Self.ownSchema)" : "")
         }
     }
 }
@@ -70,13 +84,25 @@ package enum MigrationError: Error, CustomStringConvertible {
 extension MigrationError {
     private static let rights =
         "the role that posthouse connects as must own its tables and may create more: ALTER TABLE … OWNER TO, or "
-        + "GRANT CREATE ON SCHEMA public TO that role"
+        + "GRANT CREATE ON SCHEMA (public, or that of [database] schema) TO that role"
+    private static let ownSchema =
+        "beside tables of others let [database] schema name a schema of Posthouse's own"
 }
 
 extension DatabaseError {
     /// 42501, insufficient_privilege.
     var isForbidden: Bool {
         if case .refused(let refusal) = self { refusal.sqlState.code == "42501" } else { false }
+    }
+
+    /// 42P07, duplicate_table: also for an index.
+    fileprivate var isTaken: Bool {
+        if case .refused(let refusal) = self { refusal.sqlState.code == "42P07" } else { false }
+    }
+
+    /// 42703, undefined_column.
+    fileprivate var lacksColumn: Bool {
+        if case .refused(let refusal) = self { refusal.sqlState.code == "42703" } else { false }
     }
 }
 
@@ -88,6 +114,15 @@ package enum Migrator {
     /// table or build an index.
     private static let patience: Duration = .seconds(6 * 3_600)
 
+    /// Whether the schema exists, whether the role may use it, and whether the role may make one; and the role's name.
+    static let schema = Statement<String, (Bool, Bool, Bool, String)>(
+        "migrate_schema",
+        """
+        SELECT n.oid IS NOT NULL,
+               coalesce(has_schema_privilege(n.oid, 'USAGE') AND has_schema_privilege(n.oid, 'CREATE'), false),
+               has_database_privilege(current_database(), 'CREATE'), quote_ident(current_user)
+        FROM (SELECT) AS one LEFT JOIN pg_namespace n ON n.nspname = $1
+        """)
     static let exists = Statement<(), Bool>(
         "migrate_exists", "SELECT to_regclass('schema_migrations') IS NOT NULL")
     static let applied = Statement<(), (Int32, [UInt8])>(
@@ -108,7 +143,28 @@ package enum Migrator {
 
     /// Makes every daemon that starts on this database wait until the current transaction has ended.
     static func holdStarts(on session: borrowing Session) throws(DatabaseError) {
-        try session.script("SELECT FROM pg_advisory_xact_lock(\(lock))", upTo: patience)
+        try session.script("SELECT FROM pg_advisory_xact_lock(\(session.lockKey(lock)))", upTo: patience)
+    }
+
+    /// Makes the schema that the configuration names, if it is not there.
+    private static func prepareSchema(on session: borrowing Session) throws(DatabaseError) -> MigrationError? {
+        guard let name = session.schema, let quoted = session.quotedSchema,
+            let (exists, isUsable, mayMake, role) = try session.run(schema, name).first
+        else { return nil }
+        if exists { return isUsable ? nil : .schemaForbidden(quoted, role: role) }
+        guard mayMake else { return .noSchema(quoted, role: role) }
+        try session.script("CREATE SCHEMA \(quoted)")
+        return nil
+    }
+
+    /// The checksums of the migrations that were applied, by version; nil: the table is another program's.
+    private static func checksums(on session: borrowing Session) throws(DatabaseError) -> [Int32: [UInt8]]? {
+        do throws(DatabaseError) {
+            return Dictionary(firstOf: try session.run(applied, ()))
+        } catch {
+            if error.lacksColumn { return nil }
+            throw error
+        }
     }
 
     /// Brings the schema up to date in the current transaction.
@@ -118,6 +174,7 @@ package enum Migrator {
         // The time-out of the daemon's statements does not apply to migrations.
         try session.script("SET LOCAL statement_timeout = 0")
         try holdStarts(on: session)
+        if let failure = try prepareSchema(on: session) { return .failure(failure) }
         if try session.run(exists, ()).first != true {
             try session.script(
                 """
@@ -126,7 +183,7 @@ package enum Migrator {
                     applied_at timestamptz NOT NULL DEFAULT now())
                 """)
         }
-        let checksums = Dictionary(firstOf: try session.run(applied, ()))
+        guard let checksums = try checksums(on: session) else { return .failure(.foreign) }
         let last = checksums.keys.max() ?? 0
         let newest = Migration.all.last?.version ?? 0
         if last > newest { return .failure(.newer(database: last, program: newest)) }

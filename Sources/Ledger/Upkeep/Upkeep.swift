@@ -70,7 +70,7 @@ package struct Upkeep: Sendable {
     static func makePartitions(
         _ days: some Sequence<Int32>, waiting limit: Duration? = nil, on session: borrowing Session
     ) throws(DatabaseError) {
-        _ = try session.run(lockStatement, lock)
+        _ = try session.run(lockStatement, session.lockKey(lock))
         let existing = Set(try session.run(partitions, ()).map(\.day))
         if let limit { try session.script(lockTimeout(limit)) }
         for day in days where !existing.contains(day) { try session.script(createPartition(day)) }

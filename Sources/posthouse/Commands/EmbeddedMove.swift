@@ -33,7 +33,7 @@ struct EmbeddedMove {
         _ = try DatabaseAccess.forCommand(configuration)
         target = try DatabaseAccess.settings(
             DatabaseAccess.url(configuration) ?? "", statementTimeout: Self.statementTimeout,
-            idleTransactionTimeout: Self.statementTimeout)
+            idleTransactionTimeout: Self.statementTimeout, schema: configuration.database.schema)
     }
 
     /// Runs the move and ends it in good order on a signal: the server that it started must not stay behind.
@@ -104,7 +104,8 @@ struct EmbeddedMove {
         let source = try DatabaseAccess.settings(
             cluster.connectionString, statementTimeout: Self.statementTimeout,
             idleTransactionTimeout: Self.statementTimeout)
-        let move = LedgerMove(from: source, to: target)
+        let move = LedgerMove(
+            from: source, to: target, isDeclared: configuration.database.durability == .declared)
         let outcome: LedgerMove.Outcome
         var migrated = ""
         do {

@@ -32,7 +32,10 @@ struct MigrateCommand: AsyncParsableCommand {
                 return try await EmbeddedMove(configuration, isDry: dryRun, output: output).run()
             }
             let settings = try DatabaseAccess.forCommand(configuration)
-            let (from, to) = try await LedgerCommand.reaching(file) { try await DatabaseAccess.prepare(settings) }
+            let isDeclared = configuration.database.durability == .declared
+            let (from, to) = try await LedgerCommand.reaching(file) {
+                try await DatabaseAccess.prepare(settings, isDeclared: isDeclared)
+            }
             let outcome = try await LedgerCommand.reaching(file) { try await DatabaseAccess.migrateIndexes(settings) }
             if output.json {
                 return Terminal.say { json in

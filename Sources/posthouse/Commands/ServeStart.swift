@@ -112,8 +112,11 @@ extension ServeCommand {
         do {
             let target = cluster?.connectionString ?? DatabaseAccess.url(configuration) ?? ""
             let settings = try DatabaseAccess.settings(
-                target, statementTimeout: configuration.database.statementTimeout)
-            let (from, to) = try await prepare(settings, path, observe)
+                target, statementTimeout: configuration.database.statementTimeout,
+                schema: configuration.database.schema)
+            let isDeclared = configuration.database.durability == .declared
+            if isDeclared { observe(.warning(declaredDurability)) }
+            let (from, to) = try await prepare(settings, isDeclared: isDeclared, path, observe)
             if from != to { observe(.migrated(from: from, to: to)) }
             try Task.checkCancellation()
             let relay = try await Relay.start(
@@ -129,6 +132,11 @@ extension ServeCommand {
         }
     }
 
+    private static let declaredDurability = """
+        [database] durability = "declared": that the database keeps an acknowledged webhook through a crash is declared, \
+        not checked
+        """
+
     private static func privateCluster(
         _ configuration: Configuration, _ observe: @escaping Observer
     ) async throws -> PrivateCluster? {
@@ -143,14 +151,14 @@ extension ServeCommand {
 
     /// Prepares the database, and waits for one that is still starting. A wrong setting fails at once.
     private static func prepare(
-        _ settings: ConnectionSettings, _ path: String, _ observe: @escaping Observer
+        _ settings: ConnectionSettings, isDeclared: Bool, _ path: String, _ observe: @escaping Observer
     ) async throws -> (from: Int, to: Int) {
         let deadline = ContinuousClock.Instant.now + databasePatience
         var pause = Limits.reconnectBackoff.lowerBound
         var isWaiting = false
         while true {
             do {
-                let outcome = try await DatabaseAccess.prepare(settings)
+                let outcome = try await DatabaseAccess.prepare(settings, isDeclared: isDeclared)
                 // Logs the end of the outage, so that the journal shows how long the database was away.
                 if isWaiting { observe(.databaseRecovered) }
                 return outcome

@@ -49,16 +49,19 @@ struct DatabaseExamination {
             DatabaseFindings.clock(try await ClockReading.take(from: pool, now: ThisProcess.now))
         }
         found += await part(.settings) {
+            let isDeclared = configuration.database.durability == .declared
             let refusal = try await pool.withSession { session throws(DatabaseError) in
-                try Durability.refusal(on: session)
+                try Durability.refusal(on: session, isDeclared: isDeclared)
             }
             let advice = isOwn ? try await ServerAdvice.lines(in: pool) : nil
-            return DatabaseFindings.settings(refusal: refusal.map { "\($0)" }, advice: advice)
+            return DatabaseFindings.settings(
+                refusal: refusal.map { "\($0)" }, isDeclared: isDeclared, advice: advice)
         }
         found += await part(.database) {
             let isCurrent = schema.database == schema.program
             let unfinished = isCurrent ? try await IndexMigration.unfinished(in: pool) : []
-            return DatabaseFindings.schema(schema, unfinished: unfinished)
+            return DatabaseFindings.schema(
+                schema, named: configuration.database.schema, unfinished: unfinished)
         }
         guard schema.database != nil else { return found }
         found += await part(.privileges) {

@@ -1,0 +1,64 @@
+package import Postgres
+
+/// What tells one ledger from another: the time of its first migration, in microseconds. A copy made by pg_dump has the
+/// same.
+package struct LedgerMark: Sendable, Hashable {
+    let madeAt: Int64?
+
+    static let statement = Statement<(), Int64>(
+        "ledger_mark",
+        """
+        SELECT (extract(epoch FROM applied_at) * 1000000)::bigint FROM schema_migrations ORDER BY version LIMIT 1
+        """)
+    static let lock = Statement<Int64, Bool>("ledger_mark_lock", "SELECT pg_try_advisory_xact_lock($1)")
+
+    package static func read(from pool: Pool) async throws(DatabaseError) -> LedgerMark {
+        try await pool.withSession { session throws(DatabaseError) in try read(on: session) }
+    }
+
+    private static func read(on session: borrowing Session) throws(DatabaseError) -> LedgerMark {
+        LedgerMark(madeAt: try session.run(statement, ()).first)
+    }
+
+    /// Tries other settings, which must lead to the ledger that the pool is connected to: half of a daemon in another
+    /// ledger would be none in either.
+    ///
+    /// While the pool has connections, one of them holds a lock that a connection by the other settings must find
+    /// taken, for advisory locks are of one database of one running server. Otherwise the mark alone says it.
+    /// - Parameter isDeclared: as for `Durability.unsafeServer`.
+    /// - Returns: why they must not be used; nil if they may.
+    package func objection(
+        to settings: ConnectionSettings, insteadOf pool: Pool, isDeclared: Bool
+    ) async throws(DatabaseError) -> String? {
+        let connection = try await Connection.open(settings)
+        let (refusal, mark) = try await connection.withSession {
+            session throws(DatabaseError) -> (String?, LedgerMark?) in
+            let refusal = try Durability.unsafeServer(on: session, isDeclared: isDeclared)
+            // A database without a ledger has no table to read.
+            let exists = try session.run(Migrator.exists, ()).first == true
+            return (refusal.map { "\($0)" }, try exists ? Self.read(on: session) : nil)
+        }
+        await connection.close()
+        if let refusal { return refusal }
+        guard mark == self else { return Self.otherLedger }
+        guard pool.isReachable else { return nil }
+        let key = Int64.random(in: .min ... .max)
+        do throws(DatabaseError) {
+            let isSame = try await pool.withSession { session throws(DatabaseError) -> Bool in
+                try session.transaction { session throws(DatabaseError) -> Bool in
+                    _ = try session.run(Self.lock, key)
+                    return try session.beside(settings) { other throws(DatabaseError) -> Bool in
+                        try other.run(Self.lock, key).first == false
+                    }
+                }
+            }
+            return isSame ? nil : Self.otherLedger
+        } catch {
+            // The pool's connections had ended, which it has only now found out.
+            if !pool.isReachable { return nil }
+            throw error
+        }
+    }
+
+    private static let otherLedger = "it leads to another ledger, which takes a restart"
+}

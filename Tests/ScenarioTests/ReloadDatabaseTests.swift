@@ -1,0 +1,105 @@
+import Foundation
+import TestSupport
+import Testing
+import Vocabulary
+
+/// A reload takes over another `[database] url` of the same ledger. Oracle: PostgreSQL, which lets nobody in with a
+/// wrong password.
+@Suite struct ReloadDatabaseTests {
+    @Test("A rotated password is taken over without a restart; a wrong one is refused, and the one before holds on")
+    func rotatedPassword() throws {
+        let cluster = try TestCluster(durable: true)
+        let superuser = Database(connectionString: try cluster.createDatabase())
+        try superuser.rows("CREATE ROLE with_password LOGIN PASSWORD 'first-password'")
+        try superuser.rows(
+            "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I OWNER TO with_password', current_database()); END $$")
+        func url(_ password: String) -> String {
+            superuser.connectionString.replacing(/user=\w+/, with: "user=with_password") + " password=\(password)"
+        }
+        let receiver = try Receiver()
+        let relay = try Relay.running([.init("backend", receiver)], storage: .given(url("first-password")))
+        defer { relay.end() }
+        let process = relay.processIdentifier
+
+        try superuser.rows("ALTER ROLE with_password PASSWORD 'second-password'")
+        try relay.directory.write("database-url", url("third-password") + "\n")
+        let refused = try relay.reload()
+        #expect(refused.contains("cannot be used, the one before holds on"), "\(refused)")
+        #expect(refused.contains("[database] url") && !refused.contains("third-password"), "\(refused)")
+        #expect(try relay.source().post(Webhook("ACTIVATE", .user("u"), purchase: "subs_1")) == 200)
+
+        try relay.directory.write("database-url", url("second-password") + "\n")
+        let reported = try relay.reload()
+        #expect(reported.contains("changed [database] url"), "\(reported)")
+        #expect(!reported.contains("due at the next restart"), "\(reported)")
+        // The connections that are open are ended: the password of before opens no other.
+        try superuser.rows("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'with_password'")
+        #expect(
+            try eventually(within: 60) {
+                try relay.source().post(Webhook("ACTIVATE", .user("v"), purchase: "subs_2")) == 200
+            })
+        #expect(receiver.waitForAccepted(2))
+        #expect(relay.processIdentifier == process)
+        #expect(try relay.reload().contains("nothing differs from the one before"))
+        #expect(!relay.lines.contains { $0.contains("-password") })
+    }
+
+    @Test("A password that is rotated while no connection is left is taken over, too")
+    func rotatedWhileAway() throws {
+        let cluster = try TestCluster(durable: true)
+        let superuser = Database(connectionString: try cluster.createDatabase())
+        try superuser.rows("CREATE ROLE with_password LOGIN PASSWORD 'first-password'")
+        try superuser.rows(
+            "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I OWNER TO with_password', current_database()); END $$")
+        func url(_ password: String) -> String {
+            superuser.connectionString.replacing(/user=\w+/, with: "user=with_password") + " password=\(password)"
+        }
+        let relay = try Relay.running([], storage: .given(url("first-password")))
+        defer { relay.end() }
+        try superuser.rows("ALTER ROLE with_password PASSWORD 'second-password'")
+        try superuser.rows("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'with_password'")
+        #expect(try eventually(within: 60) { try relay.get("/readyz").status == 503 })
+        try relay.directory.write("database-url", url("second-password") + "\n")
+        let reported = try relay.reload()
+        #expect(reported.contains("changed [database] url"), "\(reported)")
+        #expect(try eventually(within: 60) { try relay.get("/readyz").status == 200 })
+    }
+
+    @Test("A url of another database is refused, whether or not it holds a ledger; webhooks go where they went")
+    func otherLedger() throws {
+        let relay = try Relay.running([])
+        defer { relay.end() }
+        let other = try Relay.running([])
+        let otherURL = try other.database.connectionString
+        #expect(other.stop() == .exited(0))
+        defer { other.end() }
+        let empty = otherURL.replacing(/dbname=\w+/, with: "dbname=postgres")
+        for url in [otherURL, empty] {
+            try relay.directory.write("database-url", url + "\n")
+            let refused = try relay.reload()
+            #expect(refused.contains("it leads to another ledger, which takes a restart"), "\(refused)")
+        }
+        #expect(try relay.source().post(Webhook("ACTIVATE", .user("u"), purchase: "subs_1")) == 200)
+        #expect(try relay.database.count("events") == 1)
+        #expect(try other.database.count("events") == 0)
+    }
+
+    @Test("A server without fsync is refused unless it is declared durable, which each start says in the journal")
+    func declaredDurability() throws {
+        let url = try TestCluster.shared.createDatabase()
+        let refused = try Relay([], storage: .given(url))
+        defer { refused.end() }
+        let child = try refused.launch()
+        #expect(child.waitForEnd(60) != nil)
+        #expect(refused.lines.contains { $0.contains("fsync = off") && $0.contains("durability") })
+
+        let relay = try Relay([], storage: .given(url), databaseSettings: ["durability": "\"declared\""])
+        defer { relay.end() }
+        for _ in 1...2 {
+            try relay.restart()
+            #expect(relay.waitForLine("is declared, not checked") != nil)
+            #expect(try relay.source().post(Webhook("ACTIVATE", .user("u"), purchase: "subs_1")) == 200)
+        }
+        #expect(try relay.command("migrate", "--config", relay.configuration).end == .exited(0))
+    }
+}
