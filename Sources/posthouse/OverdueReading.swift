@@ -3,7 +3,7 @@ import Postgres
 import Synchronization
 import Vocabulary
 
-/// Counts the overdue purchases for /metrics, at most once a minute, because many can be overdue. A page does not wait
+/// Counts the overdue purchases for /metrics and `status`, at most once a minute, because many can be overdue. A page does not wait
 /// long for it: until it is done, the page shows what was counted before.
 final class OverdueReading: Sendable {
     private static let patience: Duration = .seconds(1)

@@ -192,11 +192,11 @@ struct SchemaTests {
         try TestCluster.shared.psql("CREATE DATABASE \(copy) TEMPLATE \(ledger.database)")
         let copyURL = TestCluster.shared.connectionString(database: copy)
 
-        let open = pool(try TestLedger.settings(ledger.connectionString))
+        let open = try pool(TestLedger.settings(ledger.connectionString))
         open.start()
         let mark = try await LedgerMark.read(from: open)
         // Never started: as out of reach.
-        let lost = pool(try TestLedger.settings(ledger.connectionString))
+        let lost = try pool(TestLedger.settings(ledger.connectionString))
         func objection(_ url: String, _ pool: Pool, isDeclared: Bool = true) async throws -> String? {
             try await mark.objection(to: TestLedger.settings(url), insteadOf: pool, isDeclared: isDeclared)
         }

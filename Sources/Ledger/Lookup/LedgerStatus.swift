@@ -54,18 +54,18 @@ package struct LedgerStatus: Sendable {
     /// Daemons whose lease has not run out.
     package let daemons: [Daemon]
     package let quarantined: Int
-    /// By source and environment, those with any.
-    package let overdue: [OverdueFigures]
+    /// By source and environment, those with any; nil: not known.
+    package let overdue: [OverdueFigures]?
 
+    /// - Parameter overdue: counted by the caller, because many can be overdue.
     package static func read(
-        leeways: Leeways = .off, from pool: Pool
+        overdue: [OverdueFigures]? = nil, from pool: Pool
     ) async throws(DatabaseError) -> LedgerStatus {
         try await pool.withSession { session throws(DatabaseError) in
             let integrations = try session.run(StatusStatements.integrations, ())
             let daemons = try session.run(StatusStatements.daemons, ())
             let sources = try session.run(StatusStatements.sources, ())
             let answers = try session.run(StatusStatements.answers, ())
-            let overdue = try OverdueFigures.read(leeways: leeways, on: session)
             guard let (now, quarantined) = try session.run(StatusStatements.rest, ()).first else {
                 throw .protocolViolation(reason: "the database does not say its time")
             }

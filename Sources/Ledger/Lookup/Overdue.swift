@@ -80,12 +80,8 @@ package struct OverdueFigures: Sendable, Hashable {
     package static func read(leeways: Leeways, from pool: Pool) async throws(DatabaseError) -> [OverdueFigures]? {
         try await pool.withSession { session throws(DatabaseError) in
             if try session.run(OverdueStatements.isIncomplete, ()).first == true { return nil }
-            return try read(leeways: leeways, on: session)
+            return try session.run(OverdueStatements.figures, (leeways.names, leeways.milliseconds, endsMax))
         }
-    }
-
-    static func read(leeways: Leeways, on session: borrowing Session) throws(DatabaseError) -> [OverdueFigures] {
-        try session.run(OverdueStatements.figures, (leeways.names, leeways.milliseconds, endsMax))
     }
 }
 

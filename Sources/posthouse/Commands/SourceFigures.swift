@@ -11,8 +11,8 @@ struct SourceFigures {
     /// Of the last minute, as all that follows.
     let stored: Int
     let quarantined: Int
-    /// Its overdue purchases, by environment.
-    let overdue: [OverdueFigures]
+    /// Its overdue purchases, by environment; nil: not known.
+    let overdue: [OverdueFigures]?
     /// By status, the lowest first.
     let refused: [(status: Int, count: Int)]
 
@@ -20,14 +20,14 @@ struct SourceFigures {
     /// minute or have overdue purchases, and last the requests that named none. What the API answered is counted under
     /// a name that is no source's.
     static func all(_ status: LedgerStatus, _ configured: [String]) -> [SourceFigures] {
-        let others = Set(status.answers.keys.map(\.source) + status.overdue.map(\.source)).subtracting(configured)
+        let others = Set(status.answers.keys.map(\.source) + (status.overdue ?? []).map(\.source)).subtracting(configured)
         let removed = others.intersection(status.sources.map(\.name)).sorted()
         return (configured + removed + others.filter(\.isEmpty)).map { SourceFigures($0, status) }
     }
 
-    /// Overdue in the environment that alerts watch, with and without access.
-    var overdueInProduction: Int {
-        overdue.filter { $0.environment == Source.usualEnvironment }.reduce(0) { $0 + $1.active + $1.lapsed }
+    /// Overdue in the environment that alerts watch, with and without access; nil: not known.
+    var overdueInProduction: Int? {
+        overdue?.filter { $0.environment == Source.usualEnvironment }.reduce(0) { $0 + $1.active + $1.lapsed }
     }
 
     private init(_ name: String, _ status: LedgerStatus) {
@@ -37,7 +37,7 @@ struct SourceFigures {
         isServed = known != nil
         stored = status.answers[SourceAnswer(source: name, kind: .stored)] ?? 0
         quarantined = status.answers[SourceAnswer(source: name, kind: .quarantined)] ?? 0
-        overdue = status.overdue.filter { $0.source == name }
+        overdue = status.overdue?.filter { $0.source == name }
         refused = status.answers.compactMap { answer, count in
             guard answer.source == name, case .refused(let status) = answer.kind else { return nil }
             return (status, count)

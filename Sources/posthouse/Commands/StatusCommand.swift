@@ -12,7 +12,8 @@ struct StatusCommand: AsyncParsableCommand {
         discussion: """
             Of sources: LAST is how long ago a webhook was kept; REFUSED 1m counts what was answered 401, 404, 413, 503 \
             and so on within the last minute. It lags by some seconds. OVERDUE counts the purchases of the environment \
-            PRODUCTION whose end has passed, and of which no webhook has said what became of them (posthouse overdue).
+            PRODUCTION whose end has passed, and of which no webhook has said what became of them (posthouse overdue); it \
+            is counted once a minute, and "?" while that takes long or an upgrade is not done.
 
             Of integrations: delivering: accepted something within the last minute; idle: nothing waits; waiting: something does, and \
             nothing was accepted within the last minute; failing: its circuit breaker is open, a probe looks whether \
@@ -26,12 +27,13 @@ struct StatusCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await LedgerCommand.run(file) { configuration, pool in
-            let leeways = Leeways(configuration.sources)
-            show(StatusText(try await LedgerStatus.read(leeways: leeways, from: pool), configuration))
+            let overdue = OverdueReading(pool: pool)
+            overdue.adopt(Leeways(configuration.sources))
+            show(StatusText(try await LedgerStatus.read(overdue: overdue.figures, from: pool), configuration))
             while watch {
                 try await Task.sleep(for: Self.watchInterval)
                 do {
-                    show(StatusText(try await LedgerStatus.read(leeways: leeways, from: pool), configuration))
+                    show(StatusText(try await LedgerStatus.read(overdue: overdue.figures, from: pool), configuration))
                 } catch let error as DatabaseError where error.isConnectionLevel {
                     // Tries again, because an operator who watches a restart wants to see its end.
                     Terminal.complain("the database does not answer, trying again: \(error)")

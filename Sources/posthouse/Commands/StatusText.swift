@@ -62,7 +62,9 @@ struct StatusText {
                 .init("\(source.stored)", source.stored > 0 ? .good : .plain),
                 .init("\(source.quarantined)", source.quarantined > 0 ? .bad : .plain),
                 refused.isEmpty ? .init("-") : .init(refused, .bad),
-                .init("\(source.overdueInProduction)", source.overdueInProduction > 0 ? .careful : .plain),
+                .init(
+                    source.overdueInProduction.map { "\($0)" } ?? "?",
+                    source.overdueInProduction == 0 ? .plain : .careful),
             ])
         }
         return table
@@ -191,7 +193,8 @@ struct StatusText {
                 json.member("http_status", refused.status)
                 json.member("count", refused.count)
             }
-            json.member("overdue", objects: source.overdue) { figures, json in
+            guard let overdue = source.overdue else { return json.member("overdue", String?.none) }
+            json.member("overdue", objects: overdue) { figures, json in
                 json.member("environment", figures.environment)
                 json.member("active", figures.active)
                 json.member("lapsed", figures.lapsed)
