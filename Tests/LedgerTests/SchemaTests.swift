@@ -190,7 +190,7 @@ struct SchemaTests {
         let empty = try await TestLedger(isMigrated: false)
         let copy = "copy_of_\(ledger.database)"
         try TestCluster.shared.psql("CREATE DATABASE \(copy) TEMPLATE \(ledger.database)")
-        let copyURL = TestCluster.shared.connectionString(database: copy)
+        let copyURL = try TestCluster.shared.connectionString(database: copy)
 
         let open = try pool(TestLedger.settings(ledger.connectionString))
         open.start()

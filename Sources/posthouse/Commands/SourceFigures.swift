@@ -20,7 +20,8 @@ struct SourceFigures {
     /// minute or have overdue purchases, and last the requests that named none. What the API answered is counted under
     /// a name that is no source's.
     static func all(_ status: LedgerStatus, _ configured: [String]) -> [SourceFigures] {
-        let others = Set(status.answers.keys.map(\.source) + (status.overdue ?? []).map(\.source)).subtracting(configured)
+        let overdue = status.overdue ?? []
+        let others = Set(status.answers.keys.map(\.source) + overdue.map(\.source)).subtracting(configured)
         let removed = others.intersection(status.sources.map(\.name)).sorted()
         return (configured + removed + others.filter(\.isEmpty)).map { SourceFigures($0, status) }
     }
