@@ -180,6 +180,39 @@ struct AccessEndTests {
         }
     }
 
+    /// As Google Play states it: only the first order says when it was bought, and the renewals of a token that a change
+    /// of plan replaced keep the end that they had.
+    @Test(
+        "After a change of plan in mid-period the end is that of the new plan, whether it is later or earlier",
+        arguments: [(days: 400, isFirstKnown: true), (10, true), (400, false), (10, false)])
+    func changedPlan(days: Int64, isFirstKnown: Bool) async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
+            let now = try ledger.now()
+            func at(_ days: Int64) -> Timestamp { now.advanced(byMilliseconds: days * 24 * Self.hour) }
+            typealias Order = (id: String, first: String, at: Int64, until: Int64, isDated: Bool)
+            let old: [Order] = [
+                ("old", "old", -95, -65, true), ("old..0", "old", -66, -35, false), ("old..1", "old", -36, 25, false),
+            ]
+            let new: Order = ("new", "new", -5, days, true)
+            for (index, order) in permutations((isFirstKnown ? old : Array(old.suffix(1))) + [new]).enumerated() {
+                for word in order {
+                    var event = Event.paying(
+                        user, from: at(word.at), until: at(word.until), transaction: word.id,
+                        environment: "order\(index)")
+                    event.transaction = Transaction(
+                        storeTransactionID: word.id, storeOriginalTransactionID: word.first,
+                        purchasedAt: word.isDated ? at(word.at) : nil, effectiveNextRenewalAt: at(word.until),
+                        offerType: nil, status: nil)
+                    await daemon.record([event])
+                }
+                let held = try await HolderLookup(pool: daemon.pool, leeways: Leeways([.leaving("shop", .none)]))
+                    .entitlements(of: .holder(user), in: LookupScope(environment: "order\(index)", source: nil)).entries
+                #expect(held.count == 1 && held.first?.until == at(days), "\(order.map(\.id))")
+            }
+        }
+    }
+
     @Test("A trace says by the clock who has access, and until when")
     func trace() async throws {
         try await TestLedger.run { ledger in

@@ -35,16 +35,24 @@ enum AccessEnd {
     static let now: SQL = "(extract(epoch FROM now()) * 1000)::bigint"
 
     /// The newest transaction of a purchase, by the time of purchase, as `t`. Its end is the purchase's, whatever else
-    /// older transactions state later. Where the time of purchase is not known, the end stands for it. One of which
-    /// nothing is known but that it was revoked is the oldest: that of a former period, which was voided.
+    /// older transactions state later. One of which nothing is known but that it was revoked is the oldest: that of a
+    /// former period, which was voided.
+    ///
+    /// Where the time of purchase is not known, the newest known one of its renewals stands for it, else the first time
+    /// at which one of them was heard of or ended; of those alike the end decides. So renewals whose period is not
+    /// known to have begun (Google Play's) come behind a plan that was changed to in mid-period, and among themselves
+    /// in their order.
     static func newestTransaction(of purchase: SQL) -> SQL {
         """
         LEFT JOIN LATERAL (
             SELECT * FROM transactions WHERE purchase = \(purchase)
+            WINDOW renewals AS (PARTITION BY coalesce(store_original_transaction_id, store_transaction_id))
             ORDER BY purchased_at_ms IS NULL AND effective_next_renewal_at_ms IS NULL
                 AND coalesce(status, 'REVOKED') = 'REVOKED',
-                coalesce(purchased_at_ms, effective_next_renewal_at_ms - 1, as_of_ms) DESC, as_of_ms DESC,
-                store_transaction_id DESC LIMIT 1
+                coalesce(purchased_at_ms, max(purchased_at_ms) OVER renewals,
+                    min(least(effective_next_renewal_at_ms - 1, as_of_ms)) OVER renewals) DESC,
+                CASE WHEN bool_or(purchased_at_ms IS NULL) OVER renewals THEN effective_next_renewal_at_ms END
+                    DESC NULLS LAST, as_of_ms DESC, store_transaction_id DESC LIMIT 1
         ) AS t ON true
         """
     }
