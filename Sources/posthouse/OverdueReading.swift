@@ -3,8 +3,8 @@ import Postgres
 import Synchronization
 import Vocabulary
 
-/// Counts the overdue purchases for /metrics and `status`, at most once a minute, because many can be overdue. A page does not wait
-/// long for it: until it is done, the page shows what was counted before.
+/// Counts the overdue purchases for /metrics and `status`, at most once a minute, because many can be overdue. A page
+/// does not wait long for it: until it is done, the page shows what was counted before.
 final class OverdueReading: Sendable {
     private static let patience: Duration = .seconds(1)
     private static let interval: Duration = .seconds(60)

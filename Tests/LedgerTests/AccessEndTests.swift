@@ -180,8 +180,8 @@ struct AccessEndTests {
         }
     }
 
-    /// As Google Play states it: only the first order says when it was bought, and the renewals of a token that a change
-    /// of plan replaced keep the end that they had.
+    /// As Google Play states it: only the first order says when it was bought, and the renewals of a token that a
+    /// change of plan replaced keep the end that they had.
     @Test(
         "After a change of plan in mid-period the end is that of the new plan, whether it is later or earlier",
         arguments: [(days: 400, isFirstKnown: true), (10, true), (400, false), (10, false)])
