@@ -122,11 +122,12 @@ extension Check {
         }
         let known = Integration.Inclusion.allCases.map(\.rawValue)
         return Set(
-            texts.compactMap { text in
+            texts.compactMap { text -> Integration.Inclusion? in
                 if let inclusion = Integration.Inclusion(rawValue: text.value) { return inclusion }
                 let near = NearMiss.suffix(text.value, among: known)
                 report.error(
-                    "`include` must be \(view.expected("include")), not \(Quote.value(text.value))\(near)", at: text.span)
+                    "`include` must be \(view.expected("include")), not \(Quote.value(text.value))\(near)",
+                    at: text.span)
                 return nil
             })
     }
