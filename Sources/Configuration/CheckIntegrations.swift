@@ -32,6 +32,7 @@ extension Check {
                 .purchaseKind: Purchase.Kind.allCases.map(\.rawValue),
             ])
         let format = choice("format", of: view, as: Integration.Format.self)?.value
+        let include = include(of: view, format: format ?? .standard)
         let nodes = secretNodes(of: view, isRequired: true)
         let keys = nodes.compactMap { signingKey($0, key: view["secret"] == nil ? "secrets" : "secret") }
         let headers = headers(of: view)
@@ -50,7 +51,7 @@ extension Check {
         }
         return Integration(
             name: name, url: url, events: events, environments: environments, sources: sources, filter: filter,
-            format: format ?? .standard, signingKeys: keys, headers: headers,
+            format: format ?? .standard, include: include, signingKeys: keys, headers: headers,
             timeout: timeout ?? Limits.attemptTimeout, schedule: schedule, permanentStatuses: Set(permanent ?? []),
             concurrency: concurrency ?? Limits.laneConcurrency, rate: rate, order: order ?? .purchase,
             confirmTimeout: confirmTimeout, allowsPrivateAddresses: allowsPrivate,
@@ -108,6 +109,27 @@ extension Check {
         isNotEmpty("sources", of: view, "; leave it out for all")
         for text in texts { sourceIsKnown(text, among: known) }
         return texts.map(\.value)
+    }
+
+    private mutating func include(of view: TableView, format: Integration.Format) -> Set<Integration.Inclusion> {
+        guard let entry = view["include"] else { return [] }
+        let texts = strings("include", of: view) ?? []
+        isNotEmpty("include", of: view, "; leave it out for nothing more")
+        if format == .source {
+            report.error(
+                "`include` adds to the standard format; with `format = \"source\"` the body is the source's own",
+                at: entry.node.span)
+        }
+        let known = Integration.Inclusion.allCases.map(\.rawValue)
+        return Set(
+            texts.compactMap { text -> Integration.Inclusion? in
+                if let inclusion = Integration.Inclusion(rawValue: text.value) { return inclusion }
+                let near = NearMiss.suffix(text.value, among: known)
+                report.error(
+                    "`include` must be \(view.expected("include")), not \(Quote.value(text.value))\(near)",
+                    at: text.span)
+                return nil
+            })
     }
 
     private mutating func rate(of view: TableView) -> RateLimit? {

@@ -128,6 +128,7 @@ enum Schema {
             Key("sources", #"an array of names of sources such as ["purchasely"]"#),
             Key("where", #"a table from fields to values such as { "purchase.product" = "gold.*" }"#, holdsNames: true),
             Key("format", #""standard" or "source""#),
+            Key("include", #"["access"]"#),
             Key("secret", secret, mayHoldSecret: true),
             Key("secrets", someSecrets, mayHoldSecret: true),
             Key(

@@ -11,7 +11,7 @@ extension EndpointRequest {
         carrying message: Message, to integration: Integration, head: RequestHead, signer: StandardWebhooksSigner,
         source: SourceSigning?, unixSeconds: Int64
     ) throws(SigningFailure) {
-        let body = message.body(in: integration.format)
+        let body = message.body(for: integration)
         var headers = try signer.headers(id: message.id, unixSeconds: unixSeconds, body: body)
         if let source {
             // A source that signs after Standard Webhooks uses the same header names: those of the receiver's secret
@@ -26,10 +26,11 @@ extension EndpointRequest {
 }
 
 extension Message {
-    fileprivate func body(in format: Integration.Format) -> [ByteBuffer] {
-        switch format {
+    fileprivate func body(for integration: Integration) -> [ByteBuffer] {
+        switch integration.format {
         case .standard:
-            [ByteBuffer(bytes: envelope), ByteBuffer(bytes: original), ByteBuffer(bytes: Self.envelopeEnd)]
+            [envelope, original, (integration.include.contains(.access) ? accessMember : []) + Self.envelopeEnd]
+                .map { ByteBuffer(bytes: $0) }
         case .source: [ByteBuffer(bytes: derivedBody ?? original)]
         }
     }

@@ -22,11 +22,14 @@ package final class Message: Sendable {
     /// only the vendor could. The latter also for a webhook from which a person was erased, so that it is not the
     /// vendor's any more.
     package let derivedBody: [UInt8]?
+    /// What its holders had when it was recorded, a JSON array; nil: no integration with `include = ["access"]` asked
+    /// for it then.
+    package let access: [UInt8]?
 
     package init(
         row: Int64, id: String, event: Int64, eventID: String, type: String, source: String, transaction: String?,
         purchase: Identifier?, purchaseKey: String?, transferID: String?, envelope: [UInt8], original: [UInt8],
-        derivedBody: [UInt8]?
+        derivedBody: [UInt8]?, access: [UInt8]? = nil
     ) {
         self.row = row
         self.id = id
@@ -41,13 +44,19 @@ package final class Message: Sendable {
         self.envelope = envelope
         self.original = original
         self.derivedBody = derivedBody
+        self.access = access
     }
 
     /// The end of the standard payload, after the original.
     package static let envelopeEnd: [UInt8] = Array("}}".utf8)
 
     /// Bytes held in memory, counted against the limits of a lane.
-    package var bytes: Int { envelope.count + original.count + (derivedBody?.count ?? 0) }
+    package var bytes: Int {
+        envelope.count + original.count + (derivedBody?.count ?? 0) + (access?.count ?? 0)
+    }
+
+    /// `data.access`, between the original and the end of the payload: so the rest is the same for every integration.
+    package var accessMember: [UInt8] { Array(#","access":"#.utf8) + (access ?? Array("null".utf8)) }
 }
 
 /// One message to one integration, leased by this daemon.

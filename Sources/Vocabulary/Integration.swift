@@ -13,6 +13,12 @@ package struct Integration: Sendable, Hashable {
         case none
     }
 
+    /// What `include` adds to the payload of `Format.standard`.
+    package enum Inclusion: String, Sendable, CaseIterable {
+        /// `data.access`: what the holders of the message have (posthouse-messages(7), "Access").
+        case access
+    }
+
     /// A key for Standard Webhooks signatures.
     package enum SigningKey: Sendable, Hashable {
         /// `whsec_…`: HMAC-SHA256, identifier `v1`.
@@ -32,6 +38,8 @@ package struct Integration: Sendable, Hashable {
     /// `where`; nil: whatever the fields of a message are.
     package let filter: MessageFilter?
     package let format: Format
+    /// Empty unless `format` is standard.
+    package let include: Set<Inclusion>
     /// All of them sign, so that one can be rotated while both are valid.
     package let signingKeys: [SigningKey]
     /// Sent with every request. Values may be secret.
@@ -55,9 +63,9 @@ package struct Integration: Sendable, Hashable {
 
     package init(
         name: String, url: EndpointURL, events: [Glob], environments: [String], sources: [String],
-        filter: MessageFilter? = nil, format: Format, signingKeys: [SigningKey], headers: [HeaderField],
-        timeout: Duration, schedule: RetrySchedule, permanentStatuses: Set<Int>, concurrency: Int,
-        rate: RateLimit? = nil, order: Order, confirmTimeout: Duration? = nil, allowsPrivateAddresses: Bool,
+        filter: MessageFilter? = nil, format: Format, include: Set<Inclusion> = [], signingKeys: [SigningKey],
+        headers: [HeaderField], timeout: Duration, schedule: RetrySchedule, permanentStatuses: Set<Int>,
+        concurrency: Int, rate: RateLimit? = nil, order: Order, confirmTimeout: Duration? = nil, allowsPrivateAddresses: Bool,
         certificateAuthorityFile: String?
     ) {
         self.name = name
@@ -67,6 +75,7 @@ package struct Integration: Sendable, Hashable {
         self.sources = sources
         self.filter = filter
         self.format = format
+        self.include = include
         self.signingKeys = signingKeys
         self.headers = headers
         self.timeout = timeout

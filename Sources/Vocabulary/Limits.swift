@@ -59,6 +59,14 @@ package enum Limits {
     /// How long the events of such a batch are tried one by one; the rest is then answered 503.
     package static let isolationTimeout: Duration = .seconds(30)
 
+    /// Holders in `data.access` whose locks one transaction takes, at most; one with more takes the lock of all. Two
+    /// daemons with all their writers then hold a third of the locks that PostgreSQL has room for by default (6,400).
+    package static let accessLocksMax = 500
+    /// Purchases that `data.access` lists of one holder.
+    package static let accessPurchasesMax = 20
+    /// Purchases of one holder among which these are chosen, those with access first.
+    package static let accessCandidatesMax = 1_000
+
     // MARK: Queue
 
     /// Deliveries of one integration held in memory, leased by this daemon; claimed ones may exceed it by an eighth.

@@ -71,7 +71,7 @@ extension SourceRules {
     init(_ source: Source) {
         self.init(
             shape: SourceAdapters.adapter(for: source.kind), ownership: source.ownership,
-            mayLackName: source.kind.traits.mayLackName)
+            mayLackName: source.kind.traits.mayLackName, leeway: source.leeway)
     }
 
     static func byName(_ configuration: Configuration) -> [String: SourceRules] {

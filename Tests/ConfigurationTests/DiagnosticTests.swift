@@ -36,6 +36,13 @@ import Testing
             "order = \"purchse\"",
             "11:9 `order` must be \"purchase\" or \"none\", not `purchse`; did you mean `purchase`?"
         ),
+        ("include = [\"acces\"]", "11:12 `include` must be [\"access\"], not `acces`; did you mean `access`?"),
+        ("include = []", "11:11 `include` is empty; leave it out for nothing more"),
+        ("include = \"access\"", "11:11 `include` must be [\"access\"], not a string"),
+        (
+            "include = [\"access\"]\nformat = \"source\"",
+            "11:11 `include` adds to the standard format; with `format = \"source\"` the body is the source's own"
+        ),
         ("format = \"json\"", "11:10 `format` must be \"standard\" or \"source\", not `json`"),
         ("allow_private = \"no\"", "11:17 `allow_private` must be true or false, not a string"),
         ("sources = [\"purchasly\"]", "11:12 no `[[source]]` has the name `purchasly`; did you mean `purchasely`?"),

@@ -21,7 +21,7 @@ struct CopyTests {
         effective_next_renewal_at_ms, offer_type, status, as_of_ms, as_of_event
         """,
         "entitlements": "holder, purchase, active, as_of_ms, event",
-        "messages": "id, key, event, type, transfer, envelope, derived_body, integrations",
+        "messages": "id, key, event, type, transfer, envelope, derived_body, integrations, access",
         "deliveries": "id, message, integration, purchase, blocked, leased_by",
         "transfers": "id, purchase, from_holder, to_holder, ordinal, event, store_transaction_id",
     ]

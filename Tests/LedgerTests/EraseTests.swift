@@ -59,7 +59,9 @@ struct EraseTests {
     private static let kept = QuarantinedBody(source: "shop", reason: "odd", body: Array("user=jeff-9f3c!".utf8))
 
     private func live(_ ledger: TestLedger) async throws -> Daemon {
-        let daemon = try await ledger.daemon([.named("a"), .named("b"), .named("watch", events: ["posthouse.*"])])
+        let daemon = try await ledger.daemon([
+            .named("a"), .named("b", include: [.access]), .named("watch", events: ["posthouse.*"]),
+        ])
         daemon.open("a")
         for event in Self.events { await daemon.record([event]) }
         await daemon.record([
@@ -110,7 +112,8 @@ struct EraseTests {
             for place in [
                 "events.holder", "events.body", "purchases.state", "purchases.access", "entitlements.holder",
                 "transfers.from_holder", "transfers.to_holder", "holder_links.anonymous_user_id",
-                "holder_links.user_id", "messages.envelope", "messages.derived_body", "attempts.failure",
+                "holder_links.user_id", "messages.envelope", "messages.derived_body", "messages.access",
+                "attempts.failure",
                 "dead_letters.reason", "quarantine.body",
                 "holder_changes.target", "install_identities.identity", "install_identities.install",
                 "installs.install", "integrations.pause_reason", "breakers.reason",

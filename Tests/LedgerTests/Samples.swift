@@ -5,12 +5,13 @@ import Vocabulary
 extension Integration {
     static func named(
         _ name: String, events: [String] = ["*"], order: Order = .purchase, environments: [String] = [],
-        sources: [String] = [], filter: MessageFilter? = nil, confirmTimeout: Duration? = nil
+        sources: [String] = [], filter: MessageFilter? = nil, include: Set<Inclusion> = [],
+        confirmTimeout: Duration? = nil
     ) -> Integration {
         Integration(
             name: name, url: EndpointURL(isTLS: false, host: "receiver.test", port: 80, target: "/"),
             events: events.map { Glob($0) }, environments: environments, sources: sources,
-            filter: filter, format: .standard,
+            filter: filter, format: .standard, include: include,
             signingKeys: [], headers: [], timeout: .seconds(15),
             schedule: RetrySchedule(gaps: RetrySchedule.defaultGaps, jitter: 0, giveUpAfter: nil),
             permanentStatuses: [], concurrency: 4, order: order, confirmTimeout: confirmTimeout,

@@ -27,6 +27,7 @@ enum EraseScans {
     struct StoredMessage {
         let envelope: [UInt8]
         let derivedBody: [UInt8]?
+        let access: [UInt8]?
         /// The holder of its event, as a storage key.
         let holder: String
     }
@@ -59,7 +60,8 @@ enum EraseScans {
         "erase_scan_messages",
         """
         SELECT id, (EXISTS (SELECT FROM unnest($1) AS w (needle) WHERE position(w.needle IN envelope) > 0)
-                    OR derived_body IS NOT NULL AND \(isFound(in: "derived_body")))
+                    OR derived_body IS NOT NULL AND \(isFound(in: "derived_body"))
+                    OR access IS NOT NULL AND \(isFound(in: "access")))
                AND ($4 IS NULL OR EXISTS (SELECT FROM events e WHERE e.id = m.event AND e.source = $4))
         FROM messages m WHERE id > $2 ORDER BY id LIMIT $3
         """, row: Scanned.init)
@@ -110,12 +112,12 @@ enum EraseScans {
     static let message = Statement<Int64, StoredMessage>(
         "erase_message",
         """
-        SELECT m.envelope, m.derived_body, e.holder FROM messages m JOIN events e ON e.id = m.event
+        SELECT m.envelope, m.derived_body, m.access, e.holder FROM messages m JOIN events e ON e.id = m.event
         WHERE m.id = $1 FOR UPDATE OF m
         """, row: StoredMessage.init)
 
-    static let rewriteMessage = Statement<(Int64, [UInt8], [UInt8]?), ()>(
-        "erase_rewrite_message", "UPDATE messages SET envelope = $2, derived_body = $3 WHERE id = $1")
+    static let rewriteMessage = Statement<(Int64, [UInt8], [UInt8]?, [UInt8]?), ()>(
+        "erase_rewrite_message", "UPDATE messages SET envelope = $2, derived_body = $3, access = $4 WHERE id = $1")
 
     static let quarantined = Statement<Int64, Quarantined>(
         "erase_quarantined", "SELECT body_digest, body, answer, reason FROM quarantine WHERE id = $1 FOR UPDATE",

@@ -80,10 +80,14 @@ extension Erasure {
             if storageKeys.contains(stored.holder) { return isDry }
             let newEnvelope = ids.redacted(stored.envelope)
             let newDerived = stored.derivedBody.flatMap(ids.redacted)
-            guard newEnvelope != nil || newDerived != nil else { return false }
+            // What the person had goes as a whole, not the name alone.
+            let isInAccess = stored.access.map { ids.redacted($0) != nil } ?? false
+            guard newEnvelope != nil || newDerived != nil || isInAccess else { return false }
             if !isDry {
+                let derived = newDerived ?? stored.derivedBody
+                let access = isInAccess ? nil : stored.access
                 _ = try session.execute(
-                    EraseScans.rewriteMessage, (row, newEnvelope ?? stored.envelope, newDerived ?? stored.derivedBody))
+                    EraseScans.rewriteMessage, (row, newEnvelope ?? stored.envelope, derived, access))
             }
             return true
         }

@@ -18,6 +18,9 @@ package struct Leeways: Sendable {
         self.init(of: Dictionary(firstOf: sources.map { ($0.name, $0.leeway) }), otherwise: .off)
     }
 
+    /// Of a source without rules it is off, as of one that is not configured.
+    init(_ rules: [String: SourceRules]) { self.init(of: rules.mapValues(\.leeway), otherwise: .off) }
+
     private init(of bySource: [String: Leeway], otherwise: Leeway) {
         self.bySource = bySource
         self.otherwise = otherwise

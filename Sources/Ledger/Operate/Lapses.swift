@@ -106,6 +106,8 @@ package struct Lapses: Sendable {
         let row: LapseStatements.Row
         let access: TimedAccess
         let receivers: [RoutedIntegration]
+
+        var isIncludingAccess: Bool { receivers.contains { $0.integration.include.contains(.access) } }
     }
 
     private func lapses(
@@ -135,9 +137,15 @@ package struct Lapses: Sendable {
         guard let messages = try session.run(RecordStatements.rowIDs, (count, 0)).first?.messages,
             messages.count == new.count, events.count == new.count
         else { throw .protocolViolation(reason: "drawing row ids came to nothing") }
+        let including = new.filter { $0.0.isIncludingAccess }.map(\.1.accessSubject)
+        let access = try MessageAccess(of: including, leeways: leeways, on: session)
         let rows = zip(zip(events.map(\.row), messages), new)
         let eventRows = rows.map { ids, new in new.1.eventRow(ids.0) }
-        let messageRows = rows.map { ids, new in new.1.messageRow(ids.1, of: ids.0, to: new.0.receivers.map(\.row)) }
+        let messageRows = rows.map { ids, new in
+            new.1.messageRow(
+                ids.1, of: ids.0, to: new.0.receivers.map(\.row),
+                with: new.0.isIncludingAccess ? access.text(of: [new.1.accessSubject]) : nil)
+        }
         if !new.isEmpty {
             _ = try session.execute(RecordTables.events.insert, eventRows)
             _ = try session.execute(RecordTables.messages.insert, messageRows)
@@ -178,7 +186,13 @@ struct LapseMessage {
             isStray: false, answer: nil)
     }
 
-    func messageRow(_ id: Int64, of event: Int64, to receivers: [Int32]) -> RecordTables.MessageRow {
+    var accessSubject: MessageAccess.Subject {
+        MessageAccess.Subject(source: row.source, environment: row.environment, holder: Holder(column: row.holder))
+    }
+
+    func messageRow(
+        _ id: Int64, of event: Int64, to receivers: [Int32], with access: [UInt8]?
+    ) -> RecordTables.MessageRow {
         let statement = MessageEnvelope.Statement(
             type: Lapses.type, eventID: eventID, eventName: Lapses.type, holder: Holder(column: row.holder),
             resolvedUserID: row.resolvedUserID)
@@ -186,7 +200,7 @@ struct LapseMessage {
         return RecordTables.MessageRow(
             id: id, key: messageKey, event: event, type: Lapses.type, transfer: nil,
             envelope: MessageEnvelope.write(statement, of: subject, in: row.scope, at: time), derivedBody: nil,
-            integrations: WantedIntegrations.text(receivers))
+            integrations: WantedIntegrations.text(receivers), access: access)
     }
 
     /// Names nobody: an erasure finds the holder in the event's row and in the envelope.

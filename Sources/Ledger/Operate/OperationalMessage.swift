@@ -100,7 +100,8 @@ struct OperationalMessage: Sendable {
             [
                 RecordTables.MessageRow(
                     id: message, key: KeyHash.message(passingOn: key), event: event.row, type: type, transfer: nil,
-                    envelope: envelope, derivedBody: nil, integrations: WantedIntegrations.text(receivers))
+                    envelope: envelope, derivedBody: nil, integrations: WantedIntegrations.text(receivers),
+                    access: nil)
             ])
         let deliveries = zip(ids.deliveries, receivers).map { id, receiver in
             RecordTables.DeliveryRow(

@@ -41,13 +41,14 @@ enum MessageReading {
         let purchaseKey: String?
         let envelope: [UInt8]
         let derivedBody: [UInt8]?
+        let access: [UInt8]?
     }
 
     static let messages = Statement<([Int64], Int64, Int64), MessageRow>(
         "queue_messages",
         """
         SELECT m.id, m.key, m.event, m.type, m.transfer, t.store_transaction_id, t.purchase, p.key, m.envelope,
-               m.derived_body
+               m.derived_body, m.access
         FROM messages m
         LEFT JOIN LATERAL (SELECT * FROM transfers WHERE id = m.transfer LIMIT 1) AS t ON true
         LEFT JOIN LATERAL (SELECT * FROM purchases WHERE id = t.purchase LIMIT 1) AS p ON true
@@ -77,6 +78,7 @@ enum MessageReading {
         "queue_message_bytes",
         """
         SELECT id, event, octet_length(envelope) + coalesce(octet_length(derived_body), 0)
+               + coalesce(octet_length(access), 0)
         FROM messages WHERE \(IDsInPeriods.condition("id"))
         """)
 
@@ -94,6 +96,6 @@ extension MessageReading.MessageRow {
             type: type, source: event.source, transaction: event.transaction ?? transaction,
             purchase: purchase ?? event.purchase,
             purchaseKey: purchase == nil ? event.purchaseKey : purchaseKey, transferID: transfer?.transferID,
-            envelope: envelope, original: event.body, derivedBody: derivedBody)
+            envelope: envelope, original: event.body, derivedBody: derivedBody, access: access)
     }
 }

@@ -34,6 +34,8 @@ package final class RouteTable: Sendable {
     let ordered: [Int32]
     /// Those with `order = "none"`.
     let orderless: Set<Int32>
+    /// Those with `include = ["access"]`.
+    let includingAccess: Set<Int32>
     /// Of those with `confirm`.
     let confirmTimeouts: [Int32: Duration]
     private let byRow: [Int32: RoutedIntegration]
@@ -44,6 +46,7 @@ package final class RouteTable: Sendable {
         self.all = all
         ordered = all.filter { $0.integration.order == .purchase }.map(\.row)
         orderless = Set(all.filter { $0.integration.order == .none }.map(\.row))
+        includingAccess = Set(all.filter { $0.integration.include.contains(.access) }.map(\.row))
         confirmTimeouts = Dictionary(
             firstOf: all.compactMap { route in route.integration.confirmTimeout.map { (route.row, $0) } })
         byRow = Dictionary(firstOf: all, by: \.row)

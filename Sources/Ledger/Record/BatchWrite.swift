@@ -38,10 +38,13 @@ struct BatchWrite {
         if !plan.transfers.isEmpty { try session.enqueue(RecordTables.transfers.insert, plan.transfers) }
         try writeLinks(on: session)
         try writeChanges(on: session)
-        let written = try writeMessages(ids.messages, for: wanted(planned), on: session)
+        // Behind all locks and writes: it says what they leave.
+        let access = try access(for: planned, on: session)
+        let written = try writeMessages(ids.messages, for: wanted(planned), with: access, on: session)
         let kept = zip(ids.deliveries, planned).filter { written.contains(ids.messages[$1.message]) }
             .map { (id: $0, planned: $1) }
-        let deliveries = lease(kept, messageIDs: ids.messages, reserved: &reserved, into: &committed)
+        let deliveries = lease(
+            kept, messageIDs: ids.messages, with: access, reserved: &reserved, into: &committed)
         try write(deliveries, to: RecordTables.deliveries, on: session)
         let isLeftForOthers = deliveries.contains { !$0.isBlocked && $0.leasedBy == nil }
         if isLeftForOthers, recorder.dispatchBuffer.mayHint() { try session.enqueue(RecordStatements.notify, "") }
@@ -70,6 +73,20 @@ struct BatchWrite {
     /// Index into the plan's events.
     private func cause(of delivery: FanOut.Planned) -> Int { plan.messages[delivery.message].cause }
 
+    /// What holders have now, of each message to an integration that includes it.
+    private func access(
+        for planned: [FanOut.Planned], on session: borrowing Session
+    ) throws(DatabaseError) -> [Int: [UInt8]] {
+        let including = recorder.routes.includingAccess
+        if including.isEmpty { return [:] }
+        let indexes = Set(planned.filter { including.contains($0.integration) }.map(\.message)).sorted()
+        if indexes.isEmpty { return [:] }
+        let subjects = indexes.map { ($0, plan.messages[$0].fields.accessSubjects) }
+        let access = try MessageAccess(
+            of: subjects.flatMap { $0.1 }, leeways: Leeways(recorder.rules), on: session)
+        return Dictionary(firstOf: subjects.map { ($0, access.text(of: $1)) })
+    }
+
     // MARK: Fan-out and leases
 
     private func fanOut(
@@ -90,11 +107,14 @@ struct BatchWrite {
     /// Leases the deliveries that are not blocked and find a free slot of an open lane; these are handed over after the
     /// commit. The others wait in the table.
     private func lease(
-        _ kept: [Kept], messageIDs: [Int64], reserved: inout Reservations, into committed: inout RecordEvents.Committed
+        _ kept: [Kept], messageIDs: [Int64], with access: [Int: [UInt8]], reserved: inout Reservations,
+        into committed: inout RecordEvents.Committed
     ) -> [RecordTables.DeliveryRow] {
         var shared: [Int: Message] = [:]
         let rows = kept.map { id, delivery in
-            let message = shared[delivery.message] ?? message(delivery.message, row: messageIDs[delivery.message])
+            let message =
+                shared[delivery.message]
+                ?? message(delivery.message, row: messageIDs[delivery.message], with: access[delivery.message])
             shared[delivery.message] = message
             var lease: Int64?
             if !delivery.isBlocked, let daemon = recorder.daemon,
@@ -126,14 +146,14 @@ struct BatchWrite {
         }
     }
 
-    private func message(_ index: Int, row: Int64) -> Message {
+    private func message(_ index: Int, row: Int64, with access: [UInt8]?) -> Message {
         let message = plan.messages[index]
         let new = plan.events[message.cause]
         return Message(
             row: row, id: key(of: message).messageID, event: new.row, eventID: message.eventID, type: message.type,
             source: new.event.scope.source, transaction: message.storeTransactionID, purchase: message.purchase,
             purchaseKey: message.purchaseKey, transferID: message.transfer?.transferID,
-            envelope: message.envelope, original: new.event.body, derivedBody: message.derivedBody)
+            envelope: message.envelope, original: new.event.body, derivedBody: message.derivedBody, access: access)
     }
 
     /// Its key for receivers.
@@ -229,14 +249,14 @@ struct BatchWrite {
 
     /// - Returns: the rows of the messages that are new.
     private func writeMessages(
-        _ ids: [Int64], for wanted: [String], on session: borrowing Session
+        _ ids: [Int64], for wanted: [String], with access: [Int: [UInt8]], on session: borrowing Session
     ) throws(DatabaseError) -> Set<Int64> {
-        let rows = zip(zip(ids, plan.messages), wanted).map { numbered, integrations in
-            let (id, message) = numbered
+        let rows = zip(zip(ids, plan.messages.enumerated()), wanted).map { numbered, integrations in
+            let (id, (index, message)) = numbered
             return RecordTables.MessageRow(
                 id: id, key: hasKeyOfEvent(message) ? nil : message.key, event: plan.events[message.cause].row,
                 type: message.type, transfer: message.transfer, envelope: message.envelope,
-                derivedBody: message.derivedBody, integrations: integrations)
+                derivedBody: message.derivedBody, integrations: integrations, access: access[index])
         }
         if recorder.mode == .insertIfAbsent, !rows.isEmpty {
             return Set(try session.run(RecordTables.messagesIfAbsent, rows))

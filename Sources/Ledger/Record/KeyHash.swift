@@ -90,6 +90,15 @@ package enum KeyHash {
         return Int32(truncatingIfNeeded: digest.finish().high)
     }
 
+    /// Half of the key of the advisory lock of what a holder has. Two with the same key only wait for each other.
+    static func lock(ofAccess subject: MessageAccess.Subject) -> Int32 {
+        var digest = Digest("access lock")
+        digest.add(subject.source)
+        digest.add(subject.environment)
+        digest.add(subject.holder.storageKey)
+        return Int32(truncatingIfNeeded: digest.finish().high)
+    }
+
     /// What the lapse of a purchase's access at one end is named by.
     /// - Parameters:
     ///   - purchase: its hash.

@@ -23,6 +23,17 @@ struct MessageFields {
         self.init(statement, of: subject, in: event.scope, at: event.occurredAt)
     }
 
+    /// Whose access `data.access` has: the holder's, then those of both sides of a transfer; each once.
+    var accessSubjects: [MessageAccess.Subject] {
+        var holders: [Holder] = []
+        for holder in [statement.holder, statement.transfer?.from, statement.transfer?.to] {
+            if let holder, !holders.contains(holder) { holders.append(holder) }
+        }
+        return holders.map {
+            MessageAccess.Subject(source: scope.source, environment: scope.environment, holder: $0)
+        }
+    }
+
     /// The field as `MessageEnvelope` writes it, of a number its digits; nil: it is null or absent there.
     func text(of field: MessageField) -> String? {
         switch field {

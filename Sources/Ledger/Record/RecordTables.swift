@@ -86,7 +86,7 @@ enum RecordTables {
         [
             Column("id", \.id), Column("key", \.key), Column("event", \.event), Column("type", \.type),
             Column("transfer", \.transfer), Column("envelope", \.envelope), Column("derived_body", \.derivedBody),
-            Column("integrations", \.integrations),
+            Column("integrations", \.integrations), Column("access", \.access),
         ])
 
     /// Inserts messages and returns the new ones. A message that exists already is not delivered again: a transfer's,
@@ -182,6 +182,8 @@ extension RecordTables {
         let derivedBody: [UInt8]?
         /// `WantedIntegrations`
         let integrations: String
+        /// `MessageAccess`
+        let access: [UInt8]?
     }
 
     struct DeliveryRow {

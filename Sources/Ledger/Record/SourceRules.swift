@@ -8,11 +8,16 @@ package struct SourceRules: Sendable {
     package let ownership: Ownership
     /// Whether its events may name no account (`SourceTraits.mayLackName`).
     package let mayLackName: Bool
+    /// What messages say of access goes by it; nothing that is stored does.
+    package let leeway: Leeway
 
-    package init(shape: any SourceShape, ownership: Ownership = .exclusive, mayLackName: Bool = false) {
+    package init(
+        shape: any SourceShape, ownership: Ownership = .exclusive, mayLackName: Bool = false, leeway: Leeway = .off
+    ) {
         self.shape = shape
         self.ownership = ownership
         self.mayLackName = mayLackName
+        self.leeway = leeway
     }
 }
 
