@@ -65,7 +65,8 @@ package struct Integration: Sendable, Hashable {
         name: String, url: EndpointURL, events: [Glob], environments: [String], sources: [String],
         filter: MessageFilter? = nil, format: Format, include: Set<Inclusion> = [], signingKeys: [SigningKey],
         headers: [HeaderField], timeout: Duration, schedule: RetrySchedule, permanentStatuses: Set<Int>,
-        concurrency: Int, rate: RateLimit? = nil, order: Order, confirmTimeout: Duration? = nil, allowsPrivateAddresses: Bool,
+        concurrency: Int, rate: RateLimit? = nil, order: Order, confirmTimeout: Duration? = nil,
+        allowsPrivateAddresses: Bool,
         certificateAuthorityFile: String?
     ) {
         self.name = name

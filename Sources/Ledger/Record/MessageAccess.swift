@@ -73,11 +73,10 @@ struct MessageAccess {
 
     /// Locks each subject; of too many for PostgreSQL's table of locks, all that there are.
     private static func lock(_ subjects: [Subject], on session: borrowing Session) throws(DatabaseError) {
-        let keys = Set(subjects.map(KeyHash.lock(ofAccess:))).sorted()
-        if keys.count > Limits.accessLocksMax {
-            return try session.enqueue(MessageAccessStatements.lockAll, ())
-        }
-        try session.enqueue(MessageAccessStatements.lockNotAll, ())
+        let keys = Set(subjects.map { session.halfLockKey(KeyHash.lock(ofAccess: $0)) }).sorted()
+        let all = session.lockKey(MessageAccessStatements.allHolders)
+        if keys.count > Limits.accessLocksMax { return try session.enqueue(MessageAccessStatements.lockAll, all) }
+        try session.enqueue(MessageAccessStatements.lockNotAll, all)
         try session.enqueue(MessageAccessStatements.lock, keys)
     }
 
@@ -105,12 +104,14 @@ struct MessageAccess {
 }
 
 enum MessageAccessStatements {
-    /// Of all holders at once: "access" as bytes.
-    static let lockAll = Statement<(), ()>("access_lock_all", "SELECT FROM pg_advisory_xact_lock(107079497249651)")
+    /// The key of the lock of all holders: "access" as bytes.
+    static let allHolders: Int64 = 107_079_497_249_651
+
+    static let lockAll = Statement<Int64, ()>("access_lock_all", "SELECT FROM pg_advisory_xact_lock($1)")
 
     /// Waits while another transaction has the lock of all, and keeps others from it.
-    static let lockNotAll = Statement<(), ()>(
-        "access_lock_not_all", "SELECT FROM pg_advisory_xact_lock_shared(107079497249651)")
+    static let lockNotAll = Statement<Int64, ()>(
+        "access_lock_not_all", "SELECT FROM pg_advisory_xact_lock_shared($1)")
 
     /// In the order of the array. The first key ("accs" as bytes) keeps these locks apart from other advisory locks.
     static let lock = Statement<[Int32], ()>(

@@ -47,8 +47,8 @@ struct Migration: Sendable {
         Migration(
             version: 16, name: "coverage", sql: String(decoding: PackageResources.M0016_coverage_sql, as: UTF8.self)),
         Migration(
-            version: 18, name: "message_access",
-            sql: String(decoding: PackageResources.M0018_message_access_sql, as: UTF8.self)),
+            version: 17, name: "message_access",
+            sql: String(decoding: PackageResources.M0017_message_access_sql, as: UTF8.self)),
     ]
 }
 
