@@ -182,7 +182,8 @@ struct AccessInMessageTests {
         }
     }
 
-    @Test("A batch waits for whoever has the holder, or all of too many, and has a higher version", arguments: [1, 501])
+    @Test(
+        "A batch waits for whoever has the holder, or all of too many, and has a higher version", arguments: [1, 501])
     func waits(count: Int) async throws {
         try await TestLedger.run { ledger in
             let daemon = try await ledger.daemon([.named("state", include: [.access])])

@@ -130,8 +130,8 @@ enum MessageAccessStatements {
     }
 
     /// The purchases of each holder ($3) in a source ($1) and an environment ($2), by the rule of
-    /// `HolderEntitlementStatements.page`: active ones first, then those that last longer, `$7` at most. Ends are looked
-    /// up of `$6` at most, so that somebody with thousands of purchases does not hold up the batch.
+    /// `HolderEntitlementStatements.page`: active ones first, then those that last longer, `$7` at most. Ends are
+    /// looked up of `$6` at most, so that somebody with thousands of purchases does not hold up the batch.
     static let held = Statement<
         ([String], [String], [String], [String], [Int64?], Int32, Int32), MessageAccess.Held
     >(
