@@ -66,8 +66,7 @@ package struct Integration: Sendable, Hashable {
         filter: MessageFilter? = nil, format: Format, include: Set<Inclusion> = [], signingKeys: [SigningKey],
         headers: [HeaderField], timeout: Duration, schedule: RetrySchedule, permanentStatuses: Set<Int>,
         concurrency: Int, rate: RateLimit? = nil, order: Order, confirmTimeout: Duration? = nil,
-        allowsPrivateAddresses: Bool,
-        certificateAuthorityFile: String?
+        allowsPrivateAddresses: Bool, certificateAuthorityFile: String?
     ) {
         self.name = name
         self.url = url

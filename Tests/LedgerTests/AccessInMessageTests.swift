@@ -137,7 +137,7 @@ struct AccessInMessageTests {
     @Test("A message that is about nobody has an empty list; one about a lapse has it without access")
     func nobodyAndLapse() async throws {
         try await TestLedger.run { ledger in
-            let events = ["*", "posthouse.access.lapsed", "posthouse.integration.*"]
+            let events = ["*", "posthouse.access.lapsed"]
             let daemon = try await ledger.daemon([.named("state", events: events, order: .none, include: [.access])])
             try ledger.psql("UPDATE integrations SET created_at = now() - interval '30 days'")
             let end = try ledger.now().advanced(byMilliseconds: -20 * Self.hour)
@@ -182,8 +182,7 @@ struct AccessInMessageTests {
         }
     }
 
-    @Test(
-        "A batch waits for whoever has the holder, or all of too many, and has a higher version", arguments: [1, 501])
+    @Test("A batch waits for whoever has the holder, or has all, and its version is higher", arguments: [1, 501])
     func waits(count: Int) async throws {
         try await TestLedger.run { ledger in
             let daemon = try await ledger.daemon([.named("state", include: [.access])])

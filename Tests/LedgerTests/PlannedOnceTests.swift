@@ -32,6 +32,7 @@ struct PlannedOnceTests {
         Planned(HolderTables.identities.insert), Planned(HolderTables.changes.insert),
         Planned(HolderStatements.newestTransactions), Planned(HolderStatements.changes),
         Planned(HolderStatements.changesBeforeFour), Planned(HolderStatements.cause), Planned(HolderStatements.advance),
+        Planned(MessageAccessStatements.held),
     ]
 
     private static let delivering = [

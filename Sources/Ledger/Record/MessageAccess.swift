@@ -71,13 +71,18 @@ struct MessageAccess {
         return json.bytes
     }
 
+    /// Key of the advisory lock of all holders at once: "access" as bytes.
+    private static let lockKey: Int64 = 0x6163_6365_7373
+
     /// Locks each subject; of too many for PostgreSQL's table of locks, all that there are.
     private static func lock(_ subjects: [Subject], on session: borrowing Session) throws(DatabaseError) {
-        let keys = Set(subjects.map { session.halfLockKey(KeyHash.lock(ofAccess: $0)) }).sorted()
-        let all = session.lockKey(MessageAccessStatements.allHolders)
-        if keys.count > Limits.accessLocksMax { return try session.enqueue(MessageAccessStatements.lockAll, all) }
+        let hashes = Set(subjects.map(KeyHash.lock(ofAccess:)))
+        let all = session.lockKey(lockKey)
+        if hashes.count > Limits.accessLocksMax { return try session.enqueue(Upkeep.lockStatement, all) }
         try session.enqueue(MessageAccessStatements.lockNotAll, all)
-        try session.enqueue(MessageAccessStatements.lock, keys)
+        var keys: [Int32] = []
+        for hash in hashes { keys.append(session.halfLockKey(hash)) }
+        try session.enqueue(MessageAccessStatements.lock, keys.sorted())
     }
 
     /// - Parameter held: up to one more than are listed.
@@ -104,14 +109,8 @@ struct MessageAccess {
 }
 
 enum MessageAccessStatements {
-    /// The key of the lock of all holders: "access" as bytes.
-    static let allHolders: Int64 = 107_079_497_249_651
-
-    static let lockAll = Statement<Int64, ()>("access_lock_all", "SELECT FROM pg_advisory_xact_lock($1)")
-
     /// Waits while another transaction has the lock of all, and keeps others from it.
-    static let lockNotAll = Statement<Int64, ()>(
-        "access_lock_not_all", "SELECT FROM pg_advisory_xact_lock_shared($1)")
+    static let lockNotAll = Statement<Int64, ()>("access_lock_not_all", "SELECT FROM pg_advisory_xact_lock_shared($1)")
 
     /// In the order of the array. The first key ("accs" as bytes) keeps these locks apart from other advisory locks.
     static let lock = Statement<[Int32], ()>(
@@ -132,6 +131,7 @@ enum MessageAccessStatements {
     /// The purchases of each holder ($3) in a source ($1) and an environment ($2), by the rule of
     /// `HolderEntitlementStatements.page`: active ones first, then those that last longer, `$7` at most. Ends are
     /// looked up of `$6` at most, so that somebody with thousands of purchases does not hold up the batch.
+    /// Purchases are read row by row: planned while the table is empty, a plain join reads it whole.
     static let held = Statement<
         ([String], [String], [String], [String], [Int64?], Int32, Int32), MessageAccess.Held
     >(
@@ -146,8 +146,9 @@ enum MessageAccessStatements {
             FROM (
                 SELECT q.id, q.source, q.app, q.store, q.key, q.kind, q.product, q.plan, e.active AS granted
                 FROM entitlements e
-                JOIN purchases q ON q.id = e.purchase AND q.source = w.source AND q.environment = w.environment
-                WHERE e.holder = w.holder ORDER BY e.active DESC, e.purchase LIMIT $6
+                CROSS JOIN LATERAL (SELECT * FROM purchases WHERE id = e.purchase LIMIT 1) AS q
+                WHERE e.holder = w.holder AND q.source = w.source AND q.environment = w.environment
+                ORDER BY e.active DESC, e.purchase LIMIT $6
             ) AS p
             \(AccessEnd.newestTransaction(of: "p.id"))
             ORDER BY active DESC, until_ms DESC NULLS FIRST, p.id LIMIT $7
