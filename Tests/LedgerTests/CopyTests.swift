@@ -56,7 +56,11 @@ struct CopyTests {
 
     @Test("The same rows as those of an inserted batch, column for column")
     func sameRows() async throws {
-        let (copied, inserted) = (try await contents(copiedFrom: 1), try await contents(copiedFrom: .max))
+        var (copied, inserted) = (try await contents(copiedFrom: 1), try await contents(copiedFrom: .max))
+        if copied["purchases"]?.prefix(8) != inserted["purchases"]?.prefix(8) {
+            // Purchases of two runs have ids of two steps of time (`Identifier.behind`), of 17 minutes each.
+            copied = try await contents(copiedFrom: 1)
+        }
         for table in Self.tables.keys.sorted() {
             #expect(copied[table]?.isEmpty == false, "\(table)")
             #expect(copied[table] == inserted[table], "\(table)")
