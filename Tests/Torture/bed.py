@@ -144,8 +144,12 @@ class Bed:
         """How often something that takes about so long fits into the scenario; at least once."""
         return range(max(1, round(self.seconds / pause)))
 
+    async def drained(self, patience_s: float = DRAIN_S) -> None:
+        """Waits until nothing is to be delivered any more."""
+        self.took_to_drain += await oracle.drain(self.current, self.findings, patience_s, len(self.daemons))
+
     async def verdict(self, drain_s: float = DRAIN_S) -> None:
-        self.took_to_drain = await oracle.drain(self.current, self.findings, drain_s, len(self.daemons))
+        await self.drained(drain_s)
         # What was answered last is settled and noted by now; a duplicate on its way would come within this.
         await asyncio.sleep(0.3)
         for daemon in self.daemons:
