@@ -7,24 +7,32 @@ enum ExportStatements {
         let id: Identifier
         let scope: Scope
         let purchase: Purchase
+        /// Those whose access does not follow from who has the subscription: it was shared with them.
+        let sharers: Set<Holder>
     }
 
     private static func bought(
         id: Identifier, source: String, app: String, environment: String, store: String, key: String, kind: String,
-        product: String?, plan: String?, subscriptionID: String?
+        product: String?, plan: String?, subscriptionID: String?, state: [UInt8]
     ) -> Bought {
-        Bought(
+        let kind = Purchase.Kind(rawValue: kind) ?? .subscription
+        // Of a one-time purchase, and under shared ownership (which has a period), all are.
+        var registers: [Register] = []
+        if kind == .subscription, let state = try? PurchaseState(bytes: state), state.period == nil {
+            registers = state.registers
+        }
+        return Bought(
             id: id, scope: Scope(source: source, app: app, environment: environment),
             purchase: Purchase(
-                key: key, kind: Purchase.Kind(rawValue: kind) ?? .subscription, store: store, product: product,
-                plan: plan, subscriptionID: subscriptionID))
+                key: key, kind: kind, store: store, product: product, plan: plan, subscriptionID: subscriptionID),
+            sharers: Set(registers.filter(\.isTenureFree).map(\.holder)))
     }
 
     /// Purchases after id `$1`, of source `$2`; null: of all.
     static let purchases = Statement<(Identifier, String?, Int32), Bought>(
         "export_purchases",
         """
-        SELECT id, source, app, environment, store, key, kind, product, plan, subscription_id
+        SELECT id, source, app, environment, store, key, kind, product, plan, subscription_id, state
         FROM purchases WHERE id > $1 AND ($2 IS NULL OR source = $2) ORDER BY id LIMIT $3
         """, row: bought)
 

@@ -31,7 +31,9 @@ package struct ExportWalk: Sendable {
     private mutating func nextPurchases(in pool: Pool) async throws(DatabaseError) -> [ImportLine] {
         let wanted = (purchase, source, Limits.exportPageRows)
         let page = try await pool.withSession { session throws(DatabaseError) in
-            try session.transaction { session throws(DatabaseError) in
+            // What a session needs before a transaction would otherwise come before SET TRANSACTION.
+            try session.makeReady(ExportStatements.purchases)
+            return try session.transaction { session throws(DatabaseError) in
                 try session.script("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
                 let purchases = try session.run(ExportStatements.purchases, wanted)
                 let ids = purchases.map(\.id)
@@ -110,6 +112,7 @@ struct ExportPage: Sendable {
         _ transaction: ExportStatements.Transacted?, asOf: Timestamp
     ) -> ImportLine {
         var stated = ImportLine.Stated(purchase: purchase.purchase, isActive: isActive)
+        stated.isFamilyShared = isActive != nil && purchase.sharers.contains(held.holder)
         if let transaction {
             let isUnnamed = transaction.id == ImportLine.unnamedTransaction
             stated.transactionID = isUnnamed ? nil : transaction.id

@@ -190,3 +190,11 @@ extension JSONWriter {
         if Timestamp.writable.contains(time) { string(time.iso8601) } else { integer(time.milliseconds) }
     }
 }
+
+extension ImportLine {
+    /// The latest of the times at which it states something.
+    package var latestTime: Timestamp {
+        guard case .purchase(let stated) = subject else { return asOf }
+        return max(asOf, stated.statedAt ?? asOf, stated.purchasedAt ?? asOf)
+    }
+}
