@@ -59,7 +59,7 @@ extension Backend {
 
 /// The ledger's words that matter for an offer: types of messages, states and offers of transactions, all Purchasely's.
 private enum LedgerWord {
-    static let refunded = "SUBSCRIPTION_REFUNDED_REVOKED"
+    static let refunded = StandardTypes.refunded
     /// Each shows that there was a trial, even if the webhook of its start never came.
     static let ofTrials = ["TRIAL_STARTED", "TRIAL_CONVERTED", "TRIAL_NOT_CONVERTED"]
     static let ofIntroductoryOffers = ["INTRO_OFFER_STARTED", "INTRO_OFFER_CONVERTED", "INTRO_OFFER_NOT_CONVERTED"]

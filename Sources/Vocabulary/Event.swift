@@ -9,6 +9,8 @@ package struct Fact: Hashable, Sendable {
         case transferred
         /// A native SUBSCRIPTION_RECEIVED / ONE_TIME_PURCHASE_RECEIVED: a webhook about the new holder.
         case received
+        /// A line of an import: `holder` has received the purchase from `counterpart` so many times by then.
+        case passed(times: Int)
         /// `holder` is the account behind the purchase, whether it runs or not: facts that name no account are of this
         /// holder from then on.
         case naming
@@ -139,6 +141,11 @@ package struct Event: Sendable {
 }
 
 extension Event {
+    /// The name of the events that lines of an import become: nothing is sent of them.
+    package static let importName = "posthouse.import"
+
+    package var isImport: Bool { name.utf8.elementsEqual(Self.importName.utf8) }
+
     /// Whether an app may be waiting for this event's acknowledgement before it uses the changed access.
     package var grantsOrEndsAccess: Bool { type == "ACTIVATE" || type == "DEACTIVATE" }
 }

@@ -67,6 +67,22 @@ package enum Limits {
     /// Purchases of one holder among which these are chosen, those with access first.
     package static let accessCandidatesMax = 1_000
 
+    // MARK: Import
+
+    /// Bytes of one line.
+    package static let importLineBytesMax = 1 << 20
+    /// Lines of one transaction, so that webhooks never wait long for it.
+    package static let importBatchLinesMax = 500
+    /// How far ahead of this machine's clock a line's times may be: what is stated as of later would go before all
+    /// webhooks until then.
+    package static let importAhead: Duration = .seconds(86_400)
+    /// The highest ordinal of a transfer that a line may state: each becomes a row.
+    package static let importOrdinalMax = 1_000
+    /// Lines that are left out and said one by one; further ones are counted.
+    package static let importFaultsMax = 1_000
+    /// Purchases, or links, that an export reads at once.
+    package static let exportPageRows: Int32 = 500
+
     // MARK: Queue
 
     /// Deliveries of one integration held in memory, leased by this daemon; claimed ones may exceed it by an eighth.

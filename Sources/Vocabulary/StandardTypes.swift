@@ -1,5 +1,8 @@
 /// The types of messages that mean the same for all sources: the event names of api_version 3 (Domain.md, "Messages").
 package enum StandardTypes {
+    /// A refund, or what was taken back otherwise.
+    package static let refunded = "SUBSCRIPTION_REFUNDED_REVOKED"
+
     package static let all: [String] =
         ["ACTIVATE", "DEACTIVATE"] + lifecycle + billing + pause + transfer + offers + money + legacy
 
@@ -7,7 +10,7 @@ package enum StandardTypes {
         "SUBSCRIPTION_STARTED", "SUBSCRIPTION_RENEWED", "SUBSCRIPTION_REACTIVATED", "SUBSCRIPTION_DEFERRED",
         "SUBSCRIPTION_CROSSGRADED", "SUBSCRIPTION_DOWNGRADED", "SUBSCRIPTION_UPGRADED", "RENEWAL_DISABLED",
         "RENEWAL_ENABLED", "RETENTION_MESSAGE_REQUESTED", "SUBSCRIPTION_TERMINATED", "FAMILY_SHARED_REVOKED",
-        "SUBSCRIPTION_REFUNDED_REVOKED",
+        refunded,
     ]
     private static let billing = [
         "GRACE_PERIOD_STARTED", "GRACE_PERIOD_TERMINATED", "ENTERED_BILLING_RETRY",

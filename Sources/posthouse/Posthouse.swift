@@ -23,6 +23,7 @@ struct Posthouse: AsyncParsableCommand {
             DeliveriesCommand.self,
             PauseCommand.self, ResumeCommand.self, RetryCommand.self, ReplayCommand.self, BackfillCommand.self,
             DiscardCommand.self, QuarantineCommand.self, RepairCommand.self, AuditCommand.self, EraseCommand.self,
+            ImportCommand.self, ExportCommand.self,
         ])
 
     static func main() async {

@@ -69,6 +69,7 @@ extension Event {
             case .transferred: prefix + "TRANSFERRED"
             case .received: prefix + "RECEIVED"
             case .naming: "NAMED"
+            case .passed: Event.importName
             }
         return .sample(
             name, holder: fact.holder, at: fact.at, purchase: purchase, kind: kind, transaction: transaction,

@@ -82,8 +82,15 @@ struct StatementCatalogueTests {
             Entry(MoveStatements.tables), Entry(MoveStatements.sequences), Entry(MoveStatements.setSequence),
             Entry(MoveStatements.cluster), Entry(MoveStatements.movedAt), Entry(MoveStatements.record),
             Entry(MoveStatements.livingDaemons),
-        ] + recording + holders + lookups + queueing + operating + erasing + repairing + auditing
+        ] + recording + holders + lookups + queueing + operating + erasing + repairing + auditing + importing
         + tables.map(\.insert)
+
+    private static let importing: [Entry] = [
+        Entry(ImportStatements.known), Entry(ImportComparisonStatements.purchases),
+        Entry(ImportComparisonStatements.links), Entry(ExportStatements.purchases), Entry(ExportStatements.holders),
+        Entry(ExportStatements.transactions), Entry(ExportStatements.transfers), Entry(ExportStatements.links),
+        Entry(ExportStatements.firsts),
+    ]
 
     private static let recording: [Entry] = [
         Entry(RecordStatements.eventIDs), Entry(RecordStatements.admit), Entry(RecordStatements.admitBeforeFour),

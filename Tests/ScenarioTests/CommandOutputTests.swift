@@ -32,7 +32,7 @@ import Vocabulary
             ["backfill", "backend", "--since", "1h", "--dry-run"], ["discard", "backend", "--dry-run"],
             ["discard", "--dead", "backend", "--dry-run"], ["quarantine", "discard", "--all", "--dry-run"],
             ["erase", "--user", "nobody", "--dry-run"], ["repair", "subs_1"], ["repair", "--all", "--dry-run"],
-            ["audit"],
+            ["audit"], ["import", "purchasely", "/dev/null", "--dry-run"],
             ["test", "backend"], ["test", "--all"],
         ]
         for command in commands {

@@ -47,10 +47,11 @@ import Testing
         for command in ["deliveries", "replay", "audit"] {
             #expect(try offers([command] + config + ["--integration", ""]) == ["backend", "analytics"], "\(command)")
         }
-        for command in ["events", "repair", "erase"] {
+        for command in ["events", "repair", "erase", "export"] {
             #expect(try offers([command] + config + ["--source", ""]) == ["purchasely", "web.shop"], "\(command)")
         }
         #expect(try offers(["pause"] + config + ["ba"]) == ["backend"])
+        #expect(try offers(["import"] + config + [""]) == ["purchasely", "web.shop"])
         // bash makes three words of --config=FILE.
         #expect(try offers(["deliveries", "--config", "=", file, "--integration", "an"]) == ["analytics"])
     }

@@ -242,7 +242,7 @@ import Vocabulary
         ["discard", "backend"],
         ["discard", "--dead", "backend"], ["quarantine"], ["quarantine", "show", "1"], ["quarantine", "retry", "1"],
         ["quarantine", "discard", "1"], ["erase", "--user", "u"], ["repair", "subs_1"], ["repair", "--all"],
-        ["migrate"], ["audit"],
+        ["migrate"], ["audit"], ["export"],
     ]
 
     @Test("A database that does not answer: 69, and what to do", arguments: databaseCommands)

@@ -89,7 +89,7 @@ extension Purchasely {
         return switch PurchaselyNames.factKind(of: request.eventName) {
         case .transferred: ("transferred_to_" + counterpart.fieldName, counterpart.id)
         case .received: ("transferred_from_" + counterpart.fieldName, counterpart.id)
-        case .gain, .loss, .naming, nil: nil
+        case .gain, .loss, .naming, .passed, nil: nil
         }
     }
 

@@ -192,6 +192,9 @@ enum BackfillStatements {
             FROM messages m \(RowByID.event("m.event", as: "e")) LEFT JOIN transfers t ON t.id = m.transfer
             WHERE m.id > $1 AND m.id <= $2 AND extract(epoch FROM m.created_at) * 1000 >= $3
               AND extract(epoch FROM m.created_at) * 1000 < $4
+              -- Transfers that an import revealed are announced to nobody but whom it was asked for.
+              AND (e.name <> 'posthouse.import'
+                   OR coalesce($5::text = ANY (string_to_array(m.integrations, ',')), false))
             ORDER BY m.id LIMIT $6)
         SELECT m.id, m.type, m.source, m.environment, m.purchase, m.is_noted,
                EXISTS (SELECT FROM attempts a WHERE a.message = m.id AND a.integration = $5

@@ -61,6 +61,8 @@ struct RecordEvents {
     let mode: WriteMode
     /// Purchases of one holder that one transaction moves; further transactions move the rest (`ChangeContinuation`).
     var changePurchasesMax = Limits.changePurchasesMax
+    /// `BatchPlan.announcesImports`.
+    var announcesImports = false
 
     /// Records the events inside a transaction of `session`: admits those whose keys are new, loads what is known of
     /// them, plans their rows and writes them. The caller commits and then hands over what was leased
@@ -155,6 +157,7 @@ struct RecordEvents {
             // The plan may be built more than once.
             refused = []
             plan.tokens = tokens
+            plan.announcesImports = announcesImports
             for new in news {
                 let newest = new.purchase.flatMap { plan.purchases[$0]?.asOf }
                 if plan.admits(new.event), plan.tokens.admit(new.event, newest: newest, now: now) {

@@ -31,7 +31,7 @@ package struct NamelessFact: Sendable, Hashable {
         switch fact.kind {
         case .gain: self.kind = .gain
         case .loss: self.kind = .loss
-        case .transferred, .received, .naming: return nil
+        case .transferred, .received, .naming, .passed: return nil
         }
         self.at = fact.at
         self.holder = fact.holder

@@ -183,6 +183,8 @@ struct FactReading {
     let isIgnored: Bool
     private(set) var facts: [KeptFact] = []
     private(set) var native: KeptNative?
+    /// How often the purchase has passed between two holders at least.
+    private(set) var passed: (pair: Timeline.Pair, times: Int)?
     fileprivate(set) var registers: [Register] = []
     /// What an event states that names no account: no facts and no registers until it is known whose it is.
     let nameless: NamelessFact?
@@ -205,6 +207,11 @@ struct FactReading {
         if fact.kind == .naming {
             naming = HolderName(at: fact.at, kind: .naming, holder: fact.holder)
             isIgnored = false
+            return
+        }
+        if case .passed(let times) = fact.kind {
+            isIgnored = fact.counterpart.map { $0 == fact.holder } ?? true
+            passed = fact.counterpart.map { (Timeline.Pair(from: $0, to: fact.holder), times) }
             return
         }
         // ACTIVATE and DEACTIVATE concern one holder, whatever else the body names.

@@ -31,6 +31,9 @@ enum SharedOwnership {
                 next.write(period: PurchaseState.Period(at: fact.at, isOn: false))
             // Of a source with shared ownership every event names somebody.
             case .naming: break
+            case .passed(let times):
+                guard let from = fact.counterpart, from != fact.holder else { continue }
+                announced += next.pass(from: from, to: fact.holder, times: times)
             }
         }
         return next.resolution(announcing: announced)
@@ -161,6 +164,16 @@ extension PurchaseState {
         settleNatives(of: native.pair)
         while natives.count > Self.nativesMax { settleNatives(of: natives.removeFirst().pair) }
         return [AnnouncedTransfer(from: from, to: to, ordinal: ordinal, native: nil)]
+    }
+
+    /// Raises the number of a pair's transfers to what was stated of it.
+    fileprivate mutating func pass(from: Holder, to: Holder, times: Int) -> [AnnouncedTransfer] {
+        let index = indexOfEntry(Timeline.Pair(from: from, to: to))
+        let last = announced[index].lastOrdinal
+        guard times > last else { return [] }
+        announced[index].lastOrdinal = times
+        settleNatives(of: announced[index].pair)
+        return (last + 1...times).map { AnnouncedTransfer(from: from, to: to, ordinal: $0, native: nil) }
     }
 
     /// Settles the part of a pair's number that has no kept native.

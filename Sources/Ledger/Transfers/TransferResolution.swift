@@ -178,6 +178,7 @@ extension PurchaseState {
         for pair in pairs(before, after, readings) {
             let index = indexOfEntry(pair)
             restore(at: index, after)
+            raise(at: index, after, readings)
             let number = number(at: index, after)
             let expected = number + announced[index].voided.count
             if expected > announced[index].lastOrdinal {
@@ -207,6 +208,15 @@ extension PurchaseState {
             }
         }
         return max(timeline.count(of: entry.pair) + entry.settledChanges, transferred, received)
+    }
+
+    /// Raises the number of transfers of the pair to what was stated of it, as if so many RECEIVED were settled.
+    private mutating func raise(at index: Int, _ timeline: Timeline, _ readings: [FactReading]) {
+        let pair = announced[index].pair
+        let stated = readings.compactMap(\.passed).filter { $0.pair == pair }.map(\.times).max()
+        guard let stated = stated.map({ $0 - announced[index].voided.count }), stated > number(at: index, timeline)
+        else { return }
+        announced[index].settledReceived = stated - natives.count { $0.pair == pair && $0.kind == .received }
     }
 
     private func transfers(
@@ -296,7 +306,8 @@ extension PurchaseState {
     /// The pairs whose number this webhook may have changed.
     private func pairs(_ before: Timeline, _ after: Timeline, _ readings: [FactReading]) -> [Timeline.Pair] {
         var pairs = after.pairs(differingFrom: before)
-        for pair in readings.compactMap(\.native?.pair) where !pairs.contains(pair) { pairs.append(pair) }
+        let stated = readings.compactMap(\.native?.pair) + readings.compactMap(\.passed?.pair)
+        for pair in stated where !pairs.contains(pair) { pairs.append(pair) }
         return pairs
     }
 

@@ -261,6 +261,9 @@ struct QuarantineRetry {
         guard let source = configuration.sources.first(where: { $0.name.utf8.elementsEqual(row.source.utf8) }) else {
             return .kept(reason: "the configuration has no source \(row.source); give it back its name, then try again")
         }
+        if let line = ImportLine.stored(body) {
+            return try await record(id, line.event) ?? .kept(reason: "what is known of its purchase does not fit it")
+        }
         // What was answered before may not fit any more what is known of its token: then it is asked about anew, once.
         let answers: [[UInt8]?] = stored == nil ? [nil] : [stored, nil]
         for answer in answers {
@@ -292,6 +295,11 @@ struct QuarantineRetry {
         } catch {
             return try await keep(id, error.reason)
         }
+        return try await record(id, event)
+    }
+
+    /// - Returns: nil: the event does not fit any more what is known.
+    private func record(_ id: Int64, _ event: Event) async throws(DatabaseError) -> Result? {
         let outcome: Quarantine.Outcome
         do throws(DatabaseError) {
             outcome = try await Quarantine.release(

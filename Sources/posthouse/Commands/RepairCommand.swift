@@ -100,6 +100,7 @@ struct RepairCommand: AsyncParsableCommand {
         let sources = Dictionary(firstOf: configuration.sources) { Array($0.name.utf8) }
         return { stored in
             guard let source = sources[Array(stored.scope.source.utf8)] else { return nil }
+            if let line = ImportLine.stored(stored.body) { return ReadWebhook(line.event) }
             // Headers are not kept: an id that came in one is in the event's row.
             let adapter = SourceAdapters.adapter(for: source.kind)
             let event = try? adapter.normalise(

@@ -1,0 +1,113 @@
+import Postgres
+package import Vocabulary
+
+/// What the ledger says of what a line states.
+package enum ImportComparison: Sendable, Equatable {
+    /// Nothing.
+    case new
+    case same
+    case different(Known)
+
+    /// What differs, as the ledger has it.
+    package struct Known: Sendable, Equatable {
+        /// Whether the line's holder has the purchase, whatever its end; nil: the ledger knows no such holder of it.
+        package var isActive: Bool?
+        /// The purchase's end; nil: none is known.
+        package var until: Timestamp?
+        package var product: String?
+        package var plan: String?
+        /// Of a link: the user.
+        package var user: String?
+    }
+
+    /// Compares lines with the ledger, each by itself. It only reads.
+    package static func read(_ lines: [ImportLine], in pool: Pool) async throws(DatabaseError) -> [ImportComparison] {
+        let purchases = lines.map { line in line.stated.map { KeyHash.purchase($0.purchase, in: line.scope) } }
+        let named = zip(lines, purchases).compactMap { line, hash in hash.map { (line.holder.storageKey, $0) } }
+        let links = lines.filter { $0.stated == nil }
+        let (held, linked) = try await pool.withSession { session throws(DatabaseError) in
+            let held =
+                named.isEmpty
+                ? [] : try session.run(ImportComparisonStatements.purchases, (named.map(\.0), named.map(\.1)))
+            let linked =
+                links.isEmpty
+                ? []
+                : try session.run(
+                    ImportComparisonStatements.links,
+                    (
+                        links.map(\.holder.id), links.map(\.scope.source), links.map(\.scope.app),
+                        links.map(\.scope.environment)
+                    ))
+            return (held, linked)
+        }
+        let ofPurchases = Dictionary(firstOf: held.map { (Int($0.line), $0.known) })
+        let ofLinks = Dictionary(firstOf: linked.map { (Int($0.0), $0.1) })
+        // The database counts from 1.
+        var (purchase, link) = (0, 0)
+        return lines.map { line in
+            if line.stated != nil {
+                purchase += 1
+                return ofPurchases[purchase].map { line.compared(to: $0) } ?? .new
+            }
+            link += 1
+            return ofLinks[link].map { line.compared(to: Known(user: $0)) } ?? .new
+        }
+    }
+}
+
+extension ImportLine {
+    fileprivate var stated: Stated? {
+        if case .purchase(let stated) = subject { stated } else { nil }
+    }
+
+    /// What a line leaves out differs from nothing.
+    fileprivate func compared(to known: ImportComparison.Known) -> ImportComparison {
+        let isSame: Bool
+        switch subject {
+        case .link(let user, _): isSame = user == known.user
+        case .purchase(let stated):
+            isSame =
+                (stated.isActive.map { $0 == (known.isActive ?? false) } ?? true)
+                && (stated.isActive != true || until == known.until)
+                && (stated.purchase.product.map { $0 == known.product } ?? true)
+                && (stated.purchase.plan.map { $0 == known.plan } ?? true)
+        }
+        return isSame ? .same : .different(known)
+    }
+}
+
+enum ImportComparisonStatements {
+    struct Held: Sendable {
+        /// Counted from 1.
+        let line: Int64
+        let known: ImportComparison.Known
+    }
+
+    private static func held(
+        line: Int64, isActive: Bool?, until: Timestamp?, product: String?, plan: String?
+    ) -> Held {
+        Held(
+            line: line,
+            known: ImportComparison.Known(isActive: isActive, until: until, product: product, plan: plan))
+    }
+
+    /// Holders and hashes of purchases; no row: there is no such purchase.
+    static let purchases = Statement<([String], [Identifier]), Held>(
+        "import_compare_purchases",
+        """
+        SELECT w.line, e.active, t.effective_next_renewal_at_ms, p.product, p.plan
+        FROM unnest($1, $2) WITH ORDINALITY AS w (holder, hash, line)
+        CROSS JOIN LATERAL (SELECT * FROM purchases WHERE coalesce(hash, id) = w.hash LIMIT 1) AS p
+        LEFT JOIN entitlements e ON e.purchase = p.id AND e.holder = w.holder
+        \(AccessEnd.newestTransaction(of: "p.id"))
+        """, row: held)
+
+    static let links = Statement<([String], [String], [String], [String]), (Int64, String?)>(
+        "import_compare_links",
+        """
+        SELECT w.line, l.user_id
+        FROM unnest($1, $2, $3, $4) WITH ORDINALITY AS w (anonymous, source, app, environment, line)
+        JOIN holder_links l ON l.anonymous_user_id = w.anonymous AND l.source = w.source AND l.app = w.app
+            AND l.environment = w.environment
+        """)
+}

@@ -1,0 +1,200 @@
+import JSONText
+package import Vocabulary
+
+/// One line of an import or an export (posthouse-operate(7), "Moving from another platform"): who has a purchase as of a
+/// time, or which user an anonymous id is. It becomes an event that is recorded like a webhook.
+///
+/// The canonical form is what is stored: members in a fixed order, without those that say nothing. Its digest is the
+/// event's id, so a line that is the same but for its spelling is the same event.
+package struct ImportLine: Sendable, Equatable {
+    /// The purchase that a line is about.
+    package struct Stated: Sendable, Equatable {
+        package var purchase: Purchase
+        /// Whether the holder has it; nil: the line says nothing of who has it.
+        package var isActive: Bool?
+        package var isFamilyShared = false
+        package var transactionID: String?
+        package var originalTransactionID: String?
+        package var purchasedAt: Timestamp?
+        package var offerType: String?
+        package var previousOfferType: String?
+        package var status: String?
+        package var isRefunded = false
+        /// The time of what it says of product and transaction; nil: `ImportLine.asOf`.
+        package var statedAt: Timestamp?
+        /// Anonymous ids that are the holder, who is a user.
+        package var links: [String] = []
+        package var transfers: [Passed] = []
+    }
+
+    /// How often a purchase has passed between two holders.
+    package struct Passed: Sendable, Equatable {
+        package let from: Holder
+        package let to: Holder
+        package let ordinal: Int
+    }
+
+    package enum Subject: Sendable, Equatable {
+        case purchase(Stated)
+        /// The holder, an anonymous id, is this user; nil: it is nobody any more.
+        /// - Parameter isFirst: it is the install that identified as the user first.
+        case link(user: String?, isFirst: Bool)
+    }
+
+    /// Stands for the transaction that a line with an end does not name.
+    package static let unnamedTransaction = Event.importName
+
+    package let scope: Scope
+    package let holder: Holder
+    /// The event time of what it states.
+    package let asOf: Timestamp
+    /// Nil: no end.
+    package let until: Timestamp?
+    package let subject: Subject
+
+    package init(scope: Scope, holder: Holder, asOf: Timestamp, until: Timestamp?, subject: Subject) {
+        self.scope = scope
+        self.holder = holder
+        self.asOf = asOf
+        self.until = until
+        self.subject = subject
+    }
+}
+
+extension ImportLine {
+    /// The line as an event: it is recorded, and read again from its stored body, as this.
+    package var event: Event {
+        let body = canonical
+        let id = "imp_" + KeyHash.body(body).hex
+        switch subject {
+        case .link(let user, let isFirst):
+            let change: HolderChange? =
+                isFirst ? user.map { .identify(install: holder.id, identity: $0) } : nil
+            return Event(
+                scope: scope, vendorEventID: id, name: Event.importName, type: Event.importName, holder: holder,
+                occurredAt: asOf, isTimeRepeated: true, purchase: nil, transaction: nil, change: change,
+                links: change == nil ? [HolderLink(anonymousID: holder.id, userID: user, until: until)] : [],
+                body: body)
+        case .purchase(let stated):
+            return Event(
+                scope: scope, vendorEventID: id, name: Event.importName,
+                // Whether an offer was used up is decided by the types of events, too.
+                type: stated.isRefunded ? StandardTypes.refunded : Event.importName, holder: holder, occurredAt: asOf,
+                isTimeRepeated: true, asOf: stated.statedAt, purchase: stated.purchase,
+                transaction: transaction(of: stated), facts: facts(of: stated),
+                links: stated.links.map { HolderLink(anonymousID: $0, userID: holder.id) }, body: body)
+        }
+    }
+
+    /// The line of a stored body; nil: it is a webhook's.
+    package static func stored(_ body: [UInt8]) -> ImportLine? {
+        guard body.starts(with: opening), let read = try? ImportLine.read(body), read.isMarked else { return nil }
+        return read.line
+    }
+
+    /// How each canonical form begins.
+    private static let opening = Array("{\"event_name\":\"\(Event.importName)\",".utf8)
+
+    private func transaction(of stated: Stated) -> Transaction? {
+        let id: String
+        var original = stated.originalTransactionID
+        if let named = stated.transactionID {
+            id = named
+        } else {
+            guard stated.isActive != false, until != nil else { return nil }
+            id = Self.unnamedTransaction
+            // It stands among the renewals, of which the one that lasts longest counts (`AccessEnd`).
+            original = original ?? stated.purchase.key
+        }
+        return Transaction(
+            storeTransactionID: id, storeOriginalTransactionID: original, purchasedAt: stated.purchasedAt,
+            effectiveNextRenewalAt: until, offerType: stated.offerType, status: stated.status)
+    }
+
+    private func facts(of stated: Stated) -> [Fact] {
+        let access = stated.isActive.map {
+            Fact(
+                kind: $0 ? .gain : .loss, holder: holder, at: asOf, until: until,
+                isFamilyShared: stated.isFamilyShared)
+        }
+        return (access.map { [$0] } ?? [])
+            + stated.transfers.map {
+                Fact(kind: .passed(times: $0.ordinal), holder: $0.to, counterpart: $0.from, at: asOf)
+            }
+    }
+}
+
+// MARK: As it is written
+
+extension ImportLine {
+    /// One JSON object, without an end of line.
+    package var canonical: [UInt8] {
+        JSONWriter.object { json in
+            json.member("event_name", Event.importName)
+            json.member("source", scope.source)
+            json.member("app", scope.app)
+            json.member("environment", scope.environment)
+            json.member("holder", holder)
+            json.member("as_of", instant: asOf)
+            json.key("until")
+            if let until { json.write(until) } else { json.null() }
+            switch subject {
+            case .link(let user, let isFirst):
+                json.member("user_id", user)
+                if isFirst { json.member("first", true) }
+            case .purchase(let stated): stated.write(into: &json)
+            }
+        }
+    }
+}
+
+extension ImportLine.Stated {
+    fileprivate func write(into json: inout JSONWriter) {
+        json.member("store", purchase.store)
+        json.member("purchase", purchase.key)
+        json.member("kind", purchase.kind.rawValue)
+        if isActive != true { json.member("active", isActive) }
+        let texts = [
+            ("product", purchase.product), ("plan", purchase.plan), ("subscription_id", purchase.subscriptionID),
+            ("transaction_id", transactionID), ("original_transaction_id", originalTransactionID),
+            ("offer_type", offerType), ("previous_offer_type", previousOfferType), ("status", status),
+        ]
+        for (name, text) in texts { if let text { json.member(name, text) } }
+        if let purchasedAt { json.member("purchased_at", instant: purchasedAt) }
+        if let statedAt { json.member("stated_at", instant: statedAt) }
+        if isFamilyShared { json.member("family", true) }
+        if isRefunded { json.member("refunded", true) }
+        if !links.isEmpty { json.member("links", strings: links) }
+        if transfers.isEmpty { return }
+        json.member("transfers", objects: transfers) { passed, json in
+            json.member("from", passed.from)
+            json.member("to", passed.to)
+            json.member("ordinal", passed.ordinal)
+        }
+    }
+}
+
+extension JSONWriter {
+    fileprivate mutating func member(_ key: String, _ holder: Holder) {
+        self.key(key)
+        object { json in json.member(holder.fieldName, holder.id) }
+    }
+
+    fileprivate mutating func member(_ key: String, instant time: Timestamp) {
+        self.key(key)
+        write(time)
+    }
+
+    /// ISO 8601, or milliseconds of a year that has not four digits.
+    fileprivate mutating func write(_ time: Timestamp) {
+        if Timestamp.writable.contains(time) { string(time.iso8601) } else { integer(time.milliseconds) }
+    }
+}
+
+extension ImportLine {
+    /// The latest of the times at which it states something.
+    package var latestTime: Timestamp {
+        guard case .purchase(let stated) = subject else { return asOf }
+        return max(asOf, stated.statedAt ?? asOf, stated.purchasedAt ?? asOf)
+    }
+}

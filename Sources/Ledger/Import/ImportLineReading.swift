@@ -1,0 +1,169 @@
+import JSONText
+package import Vocabulary
+
+/// Why a line is left out; never quotes values, which may be ids of people.
+package struct ImportFault: Error, Sendable, Equatable, CustomStringConvertible {
+    package let description: String
+
+    init(_ description: String) { self.description = description }
+}
+
+/// A line as it was read.
+package struct ReadImportLine: Sendable {
+    package let line: ImportLine
+    /// Whether it says what it is, as the canonical form does.
+    package let isMarked: Bool
+}
+
+extension ImportLine {
+    /// Reads one line. Strict: what would be guessed at is an error, and so is a member that is not known.
+    package static func read(_ bytes: [UInt8]) throws(ImportFault) -> ReadImportLine {
+        let result: Result<ReadImportLine, ImportFault>
+        do throws(JSONError) {
+            result = try LineReading(try JSONScan.topObject(bytes, depthMax: 8)).run()
+        } catch {
+            throw ImportFault("\(error)")
+        }
+        return try result.get()
+    }
+}
+
+/// Errors of the text are thrown; those of its meaning are the result.
+private struct LineReading {
+    private static let common: Set<String> = [
+        "event_name", "source", "app", "environment", "holder", "as_of", "until",
+    ]
+    private static let ofLinks: Set<String> = ["user_id", "first"]
+    private static let ofPurchases: Set<String> = [
+        "store", "purchase", "kind", "active", "product", "plan", "subscription_id", "transaction_id",
+        "original_transaction_id", "offer_type", "previous_offer_type", "status", "purchased_at", "stated_at",
+        "family", "refunded", "links", "transfers",
+    ]
+
+    private let object: JSONObject
+    private var fault: ImportFault?
+
+    init(_ object: JSONObject) { self.object = object }
+
+    consuming func run() throws(JSONError) -> Result<ReadImportLine, ImportFault> {
+        let isPurchase = object.rawRange("purchase") != nil
+        let known = Self.common.union(isPurchase ? Self.ofPurchases : Self.ofLinks)
+        if let other = object.keys.first(where: { !known.contains($0) }) {
+            let what = isPurchase ? "a purchase" : "an anonymous id (it names no purchase)"
+            return .failure(ImportFault("the line of \(what) has no member \"\(other.prefix(40))\""))
+        }
+        let name = try object.string("event_name")
+        if let name, name != Event.importName {
+            return .failure(ImportFault("event_name is \"\(Event.importName)\", or left out"))
+        }
+        let scope = Scope(
+            source: try text("source"), app: try text("app", mayBeEmpty: true), environment: try text("environment"))
+        let holder = try holder(object, "holder")
+        let asOf = try time("as_of")
+        if object.rawRange("until") == nil { note("until is missing: null is no end") }
+        let until = try time("until")
+        let subject: ImportLine.Subject
+        if isPurchase {
+            subject = .purchase(try stated(by: holder))
+        } else {
+            if object.rawRange("user_id") == nil { note("purchase is missing, or user_id: null is nobody") }
+            if holder?.isAnonymous == false { note("the holder is not anonymous; or purchase is missing") }
+            let isFirst = try object.bool("first") ?? false
+            let user = try optionalText("user_id")
+            if isFirst, user == nil || until != nil { note("first is of a user_id, without an end") }
+            subject = .link(user: user, isFirst: isFirst)
+        }
+        if let fault { return .failure(fault) }
+        guard let holder, let asOf else { return .failure(ImportFault("as_of is missing")) }
+        let line = ImportLine(scope: scope, holder: holder, asOf: asOf, until: until, subject: subject)
+        return .success(ReadImportLine(line: line, isMarked: name != nil))
+    }
+
+    private mutating func stated(by holder: Holder?) throws(JSONError) -> ImportLine.Stated {
+        let kind = Purchase.Kind(rawValue: try text("kind"))
+        if kind == nil { note("kind is \"subscription\" or \"one_time\"") }
+        let purchase = Purchase(
+            key: try text("purchase"), kind: kind ?? .subscription, store: try text("store"),
+            product: try optionalText("product"), plan: try optionalText("plan"),
+            subscriptionID: try optionalText("subscription_id"))
+        var stated = ImportLine.Stated(purchase: purchase, isActive: true)
+        if object.rawRange("active") != nil { stated.isActive = try object.bool("active") }
+        stated.transactionID = try optionalText("transaction_id")
+        stated.originalTransactionID = try optionalText("original_transaction_id")
+        stated.offerType = try optionalText("offer_type")
+        stated.previousOfferType = try optionalText("previous_offer_type")
+        stated.status = try optionalText("status")
+        stated.purchasedAt = try time("purchased_at")
+        stated.statedAt = try time("stated_at")
+        stated.isFamilyShared = try object.bool("family") ?? false
+        stated.isRefunded = try object.bool("refunded") ?? false
+        stated.links = try object.texts("links")
+        if try stated.links.count != object.elementCount("links") { note("links are anonymous ids") }
+        for link in stated.links { check(link, "links") }
+        if !stated.links.isEmpty, holder?.isAnonymous != false { note("links are of a holder with a user_id") }
+        let transfers = try object.objects("transfers")
+        if try transfers.count != object.elementCount("transfers") { note("transfers are objects") }
+        for transfer in transfers {
+            let (from, to) = (try self.holder(transfer, "from"), try self.holder(transfer, "to"))
+            let ordinal = try transfer.integer("ordinal") ?? 0
+            guard let from, let to, from != to, (1...Int64(Limits.importOrdinalMax)).contains(ordinal) else {
+                note("transfers have from, to, and an ordinal from 1 to \(Limits.importOrdinalMax)")
+                break
+            }
+            stated.transfers.append(ImportLine.Passed(from: from, to: to, ordinal: Int(ordinal)))
+        }
+        return stated
+    }
+
+    // MARK: Members
+
+    private mutating func note(_ text: String) { fault = fault ?? ImportFault(text) }
+
+    private mutating func check(_ text: String, _ key: String, mayBeEmpty: Bool = false) {
+        if text.isEmpty, !mayBeEmpty { note("\(key) is empty") }
+        if text.utf8.count > Limits.identifierBytesMax {
+            note("\(key) is longer than \(Limits.identifierBytesMax) bytes")
+        }
+    }
+
+    private mutating func text(_ key: String, mayBeEmpty: Bool = false) throws(JSONError) -> String {
+        guard let text = try object.digits(key) else {
+            note("\(key) is missing")
+            return ""
+        }
+        check(text, key, mayBeEmpty: mayBeEmpty)
+        return text
+    }
+
+    private mutating func optionalText(_ key: String) throws(JSONError) -> String? {
+        let text = try object.digits(key)
+        if let text { check(text, key) }
+        return text
+    }
+
+    private mutating func holder(_ outer: JSONObject, _ key: String) throws(JSONError) -> Holder? {
+        guard outer.raw(key)?.first == UInt8(ascii: "{"), let object = try outer.object(key) else {
+            note("\(key) is missing: {\"user_id\": …} or {\"anonymous_user_id\": …}")
+            return nil
+        }
+        let (user, anonymous) = (try object.digits("user_id"), try object.digits("anonymous_user_id"))
+        guard let id = user ?? anonymous, user == nil || anonymous == nil else {
+            note("\(key) has exactly one of user_id and anonymous_user_id")
+            return nil
+        }
+        check(id, key)
+        return user == nil ? .anonymous(id) : .user(id)
+    }
+
+    /// ISO 8601, or milliseconds since 1970.
+    private mutating func time(_ key: String) throws(JSONError) -> Timestamp? {
+        guard object.raw(key)?.first == UInt8(ascii: "\"") else {
+            return try object.integer(key).map { Timestamp(milliseconds: $0) }
+        }
+        guard let time = try object.string(key).flatMap({ Timestamp(iso8601: $0) }) else {
+            note("\(key) is no time: 2026-11-21T10:00:00Z, or milliseconds since 1970")
+            return nil
+        }
+        return time
+    }
+}

@@ -1,0 +1,127 @@
+package import Postgres
+package import Vocabulary
+
+/// Records lines of an import as events, by the rules of recording. Nothing is leased and nothing is sent of them, but
+/// of the transfers that they reveal, to one integration, where that is asked for.
+///
+/// Lines are facts as of their times, like webhooks: the newest one wins, whichever came first. So lines and webhooks
+/// give one state in any order, and a file can be imported again where an import was cut short.
+package struct Importer: Sendable {
+    package enum Outcome: Sendable, Equatable {
+        case recorded
+        /// It was recorded before.
+        case known
+        /// The stored state of its purchase cannot be read: the line waits in quarantine (`Repair`).
+        case setAside(reason: String)
+        /// The database cannot store it.
+        case refused(reason: String)
+    }
+
+    private let rules: [String: SourceRules]
+    private let routes: RouteTable
+    private let isAnnouncing: Bool
+    private let pool: Pool
+    private let changing = ChangingSources()
+
+    /// - Parameter announced: the only integration that transfers are announced to; nil: none.
+    package init(rules: [String: SourceRules], announcingTo announced: RoutedIntegration? = nil, in pool: Pool) {
+        self.rules = rules
+        routes = RouteTable(announced.map { [$0] } ?? [])
+        isAnnouncing = announced != nil
+        self.pool = pool
+    }
+
+    /// Records the lines, in their order, in one transaction; those that it refuses are found and left out.
+    /// - Returns: what became of each line.
+    package func record(_ lines: [ImportLine]) async throws(DatabaseError) -> [Outcome] {
+        let events = lines.map(\.event)
+        let known = try await known(events)
+        let new = zip(events, known).filter { !$0.1 }.map { $0.0 }
+        var outcomes = try await record(new)[...]
+        return known.map { $0 ? .known : outcomes.removeFirst() }
+    }
+
+    /// Which events are stored already: an import that is begun again passes over them without a lock.
+    private func known(_ events: [Event]) async throws(DatabaseError) -> [Bool] {
+        let arrivals = EventBatch(events, in: .four).all
+        let wanted = (arrivals.map(\.key), arrivals.map(\.otherKey))
+        let found = try await pool.withSession { session throws(DatabaseError) in
+            Set(try session.run(ImportStatements.known, wanted))
+        }
+        return arrivals.map { found.contains($0.key) }
+    }
+
+    private func record(_ events: [Event]) async throws(DatabaseError) -> [Outcome] {
+        if events.isEmpty { return [] }
+        do throws(DatabaseError) {
+            return try await commit(events)
+        } catch {
+            guard error.mayBeOneEvent || error.isStatementTimeout else { throw error }
+            if events.count == 1 {
+                guard error.isOfTheEvent else { throw error }
+                return [.refused(reason: "the database cannot store it: \(error)")]
+            }
+            let middle = events.count / 2
+            let first = try await record(Array(events[..<middle]))
+            let second = try await record(Array(events[middle...]))
+            return first + second
+        }
+    }
+
+    private func commit(_ events: [Event]) async throws(DatabaseError) -> [Outcome] {
+        var mode = WriteMode(events: events.count, copiedEventsMin: Limits.recordCopiedEventsMin)
+        for attempt in 1... {
+            do throws(DatabaseError) {
+                let committed = try await transact(events, mode)
+                if isAnnouncing { await unblock(Set(committed.blocked.map(\.key))) }
+                return committed.outcomes.map { outcome in
+                    switch outcome {
+                    case .recorded: .recorded
+                    case .duplicate: .known
+                    case .setAside(_, _, let reason): .setAside(reason: reason)
+                    case .refused: .refused(reason: "what is known of its token does not fit it")
+                    }
+                }
+            } catch  where mode != .insertIfAbsent && error.isThereAlready {
+                mode = .insertIfAbsent
+            } catch  where error.isCollision || error.isOfFormBefore || error.isWithoutPartition {
+                if attempt >= Recorder.collisionsMax { throw error }
+            }
+        }
+        preconditionFailure("the loop ends by returning or throwing")
+    }
+
+    private func transact(
+        _ events: [Event], _ mode: WriteMode
+    ) async throws(DatabaseError) -> RecordEvents.Committed {
+        try await pool.withSession { [rules, routes, changing, isAnnouncing] session throws(DatabaseError) in
+            try session.transaction(planning: .onceByIndex) { session throws(DatabaseError) in
+                let recorder = RecordEvents(
+                    routes: routes, rules: rules, changing: changing, dispatchBuffer: DispatchBuffer(), daemon: nil,
+                    ledgerForm: try LedgerForm.readByAll(on: session), mode: mode, announcesImports: isAnnouncing)
+                var reserved = Reservations()
+                return try recorder.run(events, on: session, reserved: &reserved)
+            }
+        }
+    }
+
+    /// What blocks the deliveries may have been settled meanwhile (`Successors`). The events are recorded: if this
+    /// fails, a daemon's sweep unblocks them.
+    private func unblock(_ keys: Set<FanOut.OrderingKey>) async {
+        guard !keys.isEmpty else { return }
+        try? await pool.withSession { session throws(DatabaseError) in
+            try Queue.unblock(successorsOf: keys, on: session)
+        }
+    }
+}
+
+enum ImportStatements {
+    /// Those of the event keys that are stored, in either form.
+    static let known = Statement<([Identifier], [Identifier]), Identifier>(
+        "import_known",
+        """
+        SELECT w.key FROM unnest($1, $2) AS w (key, other_key)
+        WHERE (SELECT true FROM identities i WHERE i.key = w.key LIMIT 1)
+            OR (SELECT true FROM identities i WHERE i.key = w.other_key LIMIT 1)
+        """)
+}

@@ -1,0 +1,135 @@
+import Vocabulary
+
+/// The messages of a plan: what an event is passed on as, and what transfers announce. A line of an import is no
+/// message; transfers that it reveals are messages only where they were asked for (`announcesImports`).
+extension BatchPlan {
+    mutating func announce(_ resolution: Resolution, index: Int, id: Identifier) {
+        guard let row = purchases[id] else { return }
+        let new = events[index]
+        for announced in resolution.announced {
+            let transfer = KeyHash.transfer(
+                purchase: row.hash, from: announced.from, to: announced.to, ordinal: announced.ordinal)
+            let subject = subject(id, index: index)
+            let trail = TransferTrail(
+                source: new.event.scope.source, transfer: transfer.transferID, purchase: row.purchase.key,
+                transaction: subject.transaction?.storeTransactionID, event: eventID(of: new), from: announced.from,
+                to: announced.to)
+            transfers.append(
+                TransferRow(
+                    id: transfer, purchase: id, from: announced.from, to: announced.to, ordinal: announced.ordinal,
+                    event: new.row,
+                    storeTransactionID: subject.transaction?.storeTransactionID, trail: trail))
+            // When a transfer happened of which an import has only the number, its links say.
+            if let time = resolution.time(of: announced) ?? (new.event.isImport ? nil : new.event.occurredAt) {
+                holders.learn(announced, scope: new.event.scope, at: time)
+            }
+            let prefix = row.purchase.kind == .oneTime ? "ONE_TIME_PURCHASE_" : "SUBSCRIPTION_"
+            for (side, type) in [
+                (AnnouncedTransfer.Native.transferred, prefix + "TRANSFERRED"), (.received, prefix + "RECEIVED"),
+            ] {
+                let parties = (id: transfer, from: announced.from, to: announced.to)
+                if announced.native == side {
+                    passOn(index, transfer: parties)
+                } else {
+                    derive(type, index: index, side: side, transfer: parties, of: subject)
+                }
+            }
+        }
+        for voided in resolution.voids { voids.append(observation(of: voided, index: index, purchase: row.purchase)) }
+    }
+
+    /// The purchase that a message is about, and its transaction.
+    private func subject(_ id: Identifier, index: Int) -> MessageEnvelope.Subject {
+        let event = events[index].event
+        if events[index].purchase == id {
+            return MessageEnvelope.Subject(id: id, purchase: event.purchase, transaction: event.transaction)
+        }
+        return MessageEnvelope.Subject(
+            id: id, purchase: purchases[id]?.purchase, transaction: holders.newestTransaction[id])
+    }
+
+    /// - Parameter state: of its purchase; nil: what is known without the event.
+    mutating func passOn(
+        _ index: Int, transfer: (id: Identifier, from: Holder, to: Holder)?, knowing state: PurchaseState? = nil
+    ) {
+        let new = events[index]
+        let event = new.event
+        if event.isImport { return }
+        let state = state ?? new.purchase.flatMap { purchases[$0]?.state }
+        let statement = MessageEnvelope.Statement(
+            type: event.type, eventID: eventID(of: new), eventName: event.name, holder: event.holder,
+            resolvedUserID: event.holder.flatMap { user(of: $0, in: state, as: event) },
+            transfer: transfer.map { ($0.id.transferID, $0.from, $0.to) })
+        let subject = MessageEnvelope.Subject(
+            id: new.purchase, purchase: event.purchase, transaction: event.transaction, money: event.money)
+        messages.append(
+            MessageRow(
+                key: transfer.map { KeyHash.message(ofTransfer: $0.id, type: event.type) }
+                    ?? KeyHash.message(passingOn: new.hash),
+                cause: index, fields: MessageFields(statement, of: subject, causedBy: event), transfer: transfer?.id,
+                envelope: MessageEnvelope.write(statement, of: subject, causedBy: event), derivedBody: nil))
+    }
+
+    private mutating func derive(
+        _ type: String, index: Int, side: AnnouncedTransfer.Native,
+        transfer: (id: Identifier, from: Holder, to: Holder),
+        of subject: MessageEnvelope.Subject
+    ) {
+        let event = events[index].event
+        if event.isImport, !announcesImports { return }
+        let key = KeyHash.message(ofTransfer: transfer.id, type: type)
+        let holder = side == .transferred ? transfer.from : transfer.to
+        let statement = MessageEnvelope.Statement(
+            type: type, eventID: key.eventID, eventName: type, holder: holder,
+            resolvedUserID: resolved(holder, as: event),
+            transfer: (transfer.id.transferID, transfer.from, transfer.to))
+        let isNamed = events[index].purchase == subject.id
+        let derived = DerivedTransfer(
+            type: type, from: transfer.from, to: transfer.to, eventID: key.eventID,
+            unnamedPurchase: isNamed ? nil : subject.purchase,
+            unnamedTransaction: isNamed ? nil : subject.transaction)
+        let envelope = MessageEnvelope.write(statement, of: subject, causedBy: event)
+        let body = rules[event.scope.source].map { rules in
+            // A line of an import has not the shape of the source's bodies.
+            rules.shape.isSealed || event.isImport
+                ? envelope + event.body + Message.envelopeEnd
+                : rules.shape.derivedBody(from: event.body, stating: derived)
+        }
+        messages.append(
+            MessageRow(
+                key: key, cause: index, fields: MessageFields(statement, of: subject, causedBy: event),
+                transfer: transfer.id, envelope: envelope, derivedBody: body))
+    }
+
+    /// - Parameter state: of the event's purchase.
+    private func user(of holder: Holder, in state: PurchaseState?, as event: Event) -> String? {
+        let known = state?.holder(of: holder, at: event.facts.first?.at ?? event.occurredAt) ?? holder
+        return known == holder || known.isAnonymous ? resolved(known, as: event) : known.id
+    }
+
+    private func resolved(_ holder: Holder, as event: Event) -> String? {
+        holders.user(of: holder, scope: event.scope, at: event.occurredAt)
+    }
+
+    private func eventID(of new: New) -> String { new.event.vendorEventID ?? new.key.eventID }
+
+    private func observation(of voided: VoidedTransfer, index: Int, purchase: Purchase) -> Observation {
+        let new = events[index]
+        let trail = TransferTrail(
+            source: new.event.scope.source, transfer: nil, purchase: purchase.key,
+            transaction: new.event.transaction?.storeTransactionID, event: eventID(of: new), from: voided.from,
+            to: voided.to)
+        return .transferVoided(trail, explanation: voided.explanation)
+    }
+}
+
+extension Resolution {
+    /// When the purchase last passed between the two. The webhook that shows it may have another time, depending on the
+    /// order of arrival.
+    fileprivate func time(of announced: AnnouncedTransfer) -> Timestamp? {
+        let pair = Timeline.Pair(from: announced.from, to: announced.to)
+        let changed = Timeline(state).changes.last { $0.pair == pair }?.at
+        let stated = state.natives.last { $0.pair == pair }?.at
+        return [changed, stated].compactMap { $0 }.max()
+    }
+}

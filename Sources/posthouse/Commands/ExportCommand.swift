@@ -1,0 +1,37 @@
+import ArgumentParser
+import Configuration
+import Ledger
+
+struct ExportCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "export", abstract: "Write who has what, as lines that posthouse import reads.",
+        discussion: """
+            One JSON object a line, on standard output: who has each purchase and since when, its transactions and \
+            offers, the numbers of its transfers, which user each anonymous id is, and which install identified first \
+            as whom. After posthouse import into an empty ledger the API answers the same about entitlements, \
+            eligibility and identities; the history stays here. Daemons may run meanwhile: what they record while it \
+            is written may be missing.
+            """)
+
+    @OptionGroup var file: ConfigurationOption
+    @Option(help: "Only of this source.", completion: NameCompletion.sources) var source: String?
+
+    func run() async throws {
+        try await LedgerCommand.run(file) { _, pool in
+            var walk = ExportWalk(source: source)
+            var count = 0
+            while !walk.isDone {
+                var text: [UInt8] = []
+                for line in try await walk.next(in: pool) {
+                    text += line.canonical
+                    text.append(UInt8(ascii: "\n"))
+                    count += 1
+                }
+                Terminal.showStage(nil)
+                if !text.isEmpty { Terminal.say(text) }
+                Terminal.showStage("exporting: \(count) lines")
+            }
+            Terminal.showStage(nil)
+        }
+    }
+}

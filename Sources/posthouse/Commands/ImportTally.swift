@@ -1,0 +1,127 @@
+import Configuration
+import JSONText
+import Ledger
+import Observing
+import Vocabulary
+
+/// What became of the lines of an import.
+struct ImportTally {
+    typealias Numbered = (number: Int, line: ImportLine)
+
+    private let source: Source
+    private let path: String
+    private let isDry: Bool
+    /// The app that all lines name; nil: each its own.
+    private let app: String?
+    private var lines = 0
+    private var ofOthers = 0
+    private var recorded = 0
+    private var known = 0
+    private var new = 0
+    private var same = 0
+    private var different = 0
+    /// Lines that were left out.
+    private(set) var left = 0
+    /// The first `Limits.importFaultsMax` of them.
+    private var faults: [(number: Int, reason: String)] = []
+
+    init(source: Source, path: String, isDry: Bool) {
+        self.source = source
+        self.path = path
+        self.isDry = isDry
+        app = source.app ?? (source.kind.traits.namesApp ? nil : "")
+    }
+
+    /// Reads lines.
+    /// - Returns: those that are to be recorded.
+    mutating func read(_ batch: [LineFile.Line], at now: Timestamp) -> [Numbered] {
+        let latest = now.advanced(byMilliseconds: Limits.importAhead.wholeMilliseconds)
+        var numbered: [Numbered] = []
+        for line in batch {
+            lines += 1
+            guard let bytes = line.bytes else {
+                leaveOut(line.number, "longer than \(Limits.importLineBytesMax) bytes")
+                continue
+            }
+            do throws(ImportFault) {
+                let read = try ImportLine.read(bytes).line
+                if !read.scope.source.utf8.elementsEqual(source.name.utf8) {
+                    ofOthers += 1
+                } else if let app, !app.utf8.elementsEqual(read.scope.app.utf8) {
+                    leaveOut(line.number, "the app of the source \(source.name) is \"\(app)\"")
+                } else if read.latestTime > latest {
+                    leaveOut(line.number, "it is as of a time to come, and would go before every webhook until then")
+                } else {
+                    numbered.append((line.number, read))
+                }
+            } catch {
+                leaveOut(line.number, "\(error)")
+            }
+        }
+        return numbered
+    }
+
+    mutating func add(_ outcomes: [Importer.Outcome], of lines: [Numbered]) {
+        for (outcome, numbered) in zip(outcomes, lines) {
+            switch outcome {
+            case .recorded: recorded += 1
+            case .known: known += 1
+            case .setAside(let reason): leaveOut(numbered.number, "it waits in quarantine: \(reason)")
+            case .refused(let reason): leaveOut(numbered.number, reason)
+            }
+        }
+    }
+
+    mutating func add(_ comparisons: [ImportComparison]) {
+        for comparison in comparisons {
+            switch comparison {
+            case .new: new += 1
+            case .same: same += 1
+            case .different: different += 1
+            }
+        }
+    }
+
+    private mutating func leaveOut(_ number: Int, _ reason: String) {
+        left += 1
+        if faults.count < Limits.importFaultsMax { faults.append((number, reason)) }
+    }
+
+    // MARK: Text
+
+    /// Lists the lines that were left out.
+    func complain() {
+        for (number, reason) in faults { Terminal.complain(PlainText.harmless("\(path):\(number): \(reason)")) }
+        if left > faults.count { Terminal.complain("and \(left - faults.count) more, which are not listed") }
+    }
+
+    var text: String {
+        let counts =
+            isDry
+            ? ["\(new) new", "\(same) the same", "\(different) different"]
+            : ["\(recorded) recorded", "\(known) known before"]
+        let others = ofOthers > 0 ? ["\(ofOthers) of other sources"] : []
+        let out = left > 0 ? ["\(left) left out"] : []
+        return "\(lines) lines: " + (counts + others + out).joined(separator: ", ")
+    }
+
+    func write(into json: inout JSONWriter) {
+        json.member("source", source.name)
+        json.member("dry_run", isDry)
+        json.member("lines", lines)
+        if isDry {
+            json.member("new", new)
+            json.member("same", same)
+            json.member("different", different)
+        } else {
+            json.member("recorded", recorded)
+            json.member("known", known)
+        }
+        json.member("other_sources", ofOthers)
+        json.member("left_out", left)
+        json.member("faults", objects: faults) { fault, json in
+            json.member("line", fault.number)
+            json.member("reason", fault.reason)
+        }
+    }
+}

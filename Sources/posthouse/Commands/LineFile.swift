@@ -1,0 +1,120 @@
+import Glibc
+import Vocabulary
+
+/// Reads a file, or standard input for `-`, line by line. Lines end by LF; CR before it is a blank like others.
+final class LineFile {
+    struct Line {
+        /// Counted from 1.
+        let number: Int
+        /// Nil: it is longer than `Limits.importLineBytesMax`.
+        let bytes: [UInt8]?
+    }
+
+    private static let chunkBytes = 256 << 10
+
+    private let path: String
+    private let descriptor: Int32
+    private var buffer: [UInt8] = []
+    /// Where the next line begins in `buffer`.
+    private var start = 0
+    private var number = 0
+    private var isAtEnd = false
+    /// Bytes read so far.
+    private(set) var bytesRead = 0
+    /// Of a regular file; otherwise 0.
+    let bytesTotal: Int
+
+    init(_ path: String) throws {
+        self.path = path
+        descriptor = path == "-" ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC)
+        guard descriptor >= 0 else { throw Self.unreadable(path) }
+        var status = stat()
+        let isRegular = fstat(descriptor, &status) == 0 && status.st_mode & S_IFMT == S_IFREG
+        bytesTotal = isRegular ? Int(status.st_size) : 0
+    }
+
+    deinit { if descriptor > STDIN_FILENO { close(descriptor) } }
+
+    /// The next lines that are not blank, `count` at most; none: the file is at its end.
+    func next(_ count: Int) throws -> [Line] {
+        var lines: [Line] = []
+        while lines.count < count, let line = try next() {
+            if let bytes = line.bytes, bytes.allSatisfy({ $0 == 0x20 || $0 == 0x09 || $0 == 0x0D }) { continue }
+            lines.append(line)
+        }
+        return lines
+    }
+
+    private func next() throws -> Line? {
+        var isTooLong = false
+        while true {
+            if let end = buffer[start...].firstIndex(of: UInt8(ascii: "\n")) {
+                defer { start = end + 1 }
+                return line(upTo: end, isTooLong)
+            }
+            if isAtEnd {
+                guard start < buffer.count || isTooLong else { return nil }
+                defer { start = buffer.count }
+                return line(upTo: buffer.count, isTooLong)
+            }
+            if buffer.count - start > Limits.importLineBytesMax {
+                isTooLong = true
+                start = buffer.count
+            }
+            try fill()
+        }
+    }
+
+    private func line(upTo end: Int, _ isTooLong: Bool) -> Line {
+        number += 1
+        let isLong = isTooLong || end - start > Limits.importLineBytesMax
+        return Line(number: number, bytes: isLong ? nil : Array(buffer[start..<end]))
+    }
+
+    private func fill() throws {
+        buffer.removeFirst(start)
+        start = 0
+        var chunk = [UInt8](repeating: 0, count: Self.chunkBytes)
+        var count = 0
+        repeat {
+            count = chunk.withUnsafeMutableBytes { read(descriptor, $0.baseAddress, $0.count) }
+        } while count < 0 && errno == EINTR
+        guard count >= 0 else { throw Self.unreadable(path) }
+        isAtEnd = count == 0
+        bytesRead += count
+        buffer += chunk.prefix(count)
+    }
+
+    private static func unreadable(_ path: String) -> Complaint {
+        Complaint("\(path) cannot be read: \(String(cString: strerror(errno)))")
+    }
+}
+
+/// A file that a command writes lines to: of this user alone, because they name people.
+final class PrivateFile {
+    private let path: String
+    private let descriptor: Int32
+
+    /// Replaces what the file held.
+    init(_ path: String) throws {
+        self.path = path
+        descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
+        guard descriptor >= 0 else { throw Self.unwritable(path) }
+    }
+
+    deinit { close(descriptor) }
+
+    func write(_ bytes: [UInt8]) throws {
+        var written = 0
+        while written < bytes.count {
+            let count = bytes[written...].withUnsafeBytes { Glibc.write(descriptor, $0.baseAddress, $0.count) }
+            if count < 0, errno == EINTR { continue }
+            guard count > 0 else { throw Self.unwritable(path) }
+            written += count
+        }
+    }
+
+    private static func unwritable(_ path: String) -> Complaint {
+        Complaint("\(path) cannot be written: \(String(cString: strerror(errno)))")
+    }
+}

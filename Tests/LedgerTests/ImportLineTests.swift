@@ -1,0 +1,125 @@
+import Testing
+import Vocabulary
+
+@testable import Ledger
+
+/// Oracle: lines written out by hand.
+@Suite("A line of an import")
+struct ImportLineTests {
+    private static let head = #""source":"shop","app":"app.one","environment":"PRODUCTION""#
+    private static let whole = """
+        {"event_name":"posthouse.import",\(head),"holder":{"user_id":"ann"},"as_of":"2026-01-02T03:04:05.000Z",\
+        "until":null,"store":"APPLE_APP_STORE","purchase":"p1","kind":"subscription","active":null,"product":"gold",\
+        "plan":"monthly","subscription_id":"s1","transaction_id":"t2","original_transaction_id":"t1",\
+        "offer_type":"NONE","previous_offer_type":"FREE_TRIAL","status":"ACTIVE",\
+        "purchased_at":"2026-01-01T00:00:00.000Z","stated_at":"2026-01-02T00:00:00.000Z","family":true,\
+        "refunded":true,"links":["device"],"transfers":[{"from":{"anonymous_user_id":"device"},\
+        "to":{"user_id":"ann"},"ordinal":2}]}
+        """
+
+    private static func read(_ text: String) throws(ImportFault) -> ImportLine {
+        try ImportLine.read(Array(text.utf8)).line
+    }
+
+    private static func text(of line: ImportLine) -> String { String(decoding: line.canonical, as: UTF8.self) }
+
+    @Test("A line that has everything is its own canonical form, and is read from a stored body")
+    func whole() throws {
+        let line = try Self.read(Self.whole)
+        #expect(Self.text(of: line) == Self.whole)
+        #expect(ImportLine.stored(line.event.body) == line)
+        #expect(line.event.type == "SUBSCRIPTION_REFUNDED_REVOKED")
+        #expect(line.event.asOf == Timestamp(iso8601: "2026-01-02T00:00:00Z"))
+        let from = Holder.anonymous("device")
+        #expect(
+            line.event.facts == [
+                Fact(kind: .passed(times: 2), holder: .user("ann"), counterpart: from, at: line.asOf)
+            ])
+    }
+
+    @Test("Two spellings of one statement are one event; another end is another")
+    func identity() throws {
+        let one = try Self.read(
+            """
+            {"kind":"subscription","purchase":"p1","store":"S",\(Self.head),"holder":{"user_id":7},\
+            "as_of":1767323045000,"until":1767323046000}
+            """)
+        let other = try Self.read(
+            """
+            { \(Self.head), "holder": {"user_id": "7", "anonymous_user_id": null}, "as_of": "2026-01-02T03:04:05Z",
+              "until": "2026-01-02T04:04:06+01:00", "store": "S", "purchase": "p1", "kind": "subscription",
+              "active": true, "links": [], "family": false }
+            """)
+        #expect(one == other)
+        #expect(KeyHash.event(one.event) == KeyHash.event(other.event))
+        let longer = ImportLine(
+            scope: one.scope, holder: one.holder, asOf: one.asOf, until: nil, subject: one.subject)
+        #expect(KeyHash.event(longer.event) != KeyHash.event(one.event))
+    }
+
+    @Test("What a line states: a gain with its end, a loss, a transaction that it does not name")
+    func facts() throws {
+        let start = #"{\#(Self.head),"holder":{"user_id":"ann"},"as_of":1000,"store":"S","purchase":"p","kind":"#
+        let gain = try Self.read(start + #""subscription","until":5000}"#).event
+        #expect(
+            gain.facts == [
+                .activate(.user("ann"), Timestamp(milliseconds: 1_000), until: Timestamp(milliseconds: 5_000))
+            ])
+        #expect(gain.transaction?.storeTransactionID == "posthouse.import")
+        #expect(gain.transaction?.storeOriginalTransactionID == "p")
+        #expect(gain.isImport && gain.type == "posthouse.import")
+        let endless = try Self.read(start + #""one_time","until":null}"#).event
+        #expect(endless.transaction == nil && endless.purchase?.kind == .oneTime)
+        let loss = try Self.read(start + #""subscription","until":5000,"active":false}"#).event
+        #expect(loss.facts.map(\.kind) == [.loss] && loss.transaction == nil)
+    }
+
+    @Test("A line without a purchase says who an anonymous id is; the first one is a login")
+    func links() throws {
+        let start = #"{\#(Self.head),"holder":{"anonymous_user_id":"a"},"as_of":1000,"until":"#
+        let session = try Self.read(start + #"9000,"user_id":"ann"}"#)
+        let until = Timestamp(milliseconds: 9_000)
+        #expect(session.event.links == [HolderLink(anonymousID: "a", userID: "ann", until: until)])
+        #expect(try Self.read(start + #"null,"user_id":null}"#).event.links.map(\.userID) == [nil])
+        let first = try Self.read(start + #"null,"user_id":"ann","first":true}"#)
+        #expect(first.event.change == .identify(install: "a", identity: "ann"))
+        #expect(ImportLine.stored(first.canonical) == first)
+    }
+
+    @Test(
+        "What would be guessed at is an error that says what",
+        arguments: [
+            (#""until":null,"#, "", "until is missing"),
+            (#""kind":"subscription""#, #""kind":"lifetime""#, "kind is"),
+            (#""as_of":"2026-01-02T03:04:05.000Z""#, #""as_of":"yesterday""#, "as_of is no time"),
+            (#""as_of":"2026-01-02T03:04:05.000Z","#, "", "as_of is missing"),
+            (#"{"user_id":"ann"}"#, #"{}"#, "exactly one of"),
+            (#"{"user_id":"ann"}"#, #"{"user_id":"ann","anonymous_user_id":"b"}"#, "exactly one of"),
+            (#"{"user_id":"ann"}"#, #""ann""#, "holder is missing"),
+            (#""links":["device"]"#, #""links":[{}]"#, "links are anonymous ids"),
+            (#""ordinal":2"#, #""ordinal":0"#, "an ordinal from 1"),
+            (#""product":"gold""#, #""expires":"gold""#, #"no member "expires""#),
+            (#""product":"gold""#, #""product":{}"#, "neither a string nor an integer"),
+            (#""purchase":"p1""#, #""purchase":"""#, "purchase is empty"),
+            (#""posthouse.import","#, #""ACTIVATE","#, "event_name"),
+        ])
+    func faults(_ part: String, _ other: String, _ reason: String) throws {
+        let range = try #require(Self.whole.firstRange(of: part))
+        let damaged = Self.whole.replacingCharacters(range, with: other)
+        let fault = #expect(throws: ImportFault.self) { try Self.read(damaged) }
+        #expect(fault?.description.contains(reason) == true, "\(fault?.description ?? "")")
+    }
+
+    @Test("A webhook's body is no line")
+    func webhook() {
+        #expect(ImportLine.stored(Array(#"{"event_name":"ACTIVATE"}"#.utf8)) == nil)
+        #expect(ImportLine.stored(Array(Self.whole.dropFirst().utf8)) == nil)
+        #expect(ImportLine.stored([]) == nil)
+    }
+}
+
+extension String {
+    fileprivate func replacingCharacters(_ range: Range<Index>, with other: String) -> String {
+        String(self[..<range.lowerBound]) + other + String(self[range.upperBound...])
+    }
+}

@@ -1,0 +1,261 @@
+import Postgres
+import TestSupport
+import Testing
+import Vocabulary
+
+@testable import Ledger
+
+/// Oracle: psql, and the same words in other orders.
+@Suite("Import", .serialized)
+struct ImportTests {
+    private static let a = Holder.anonymous("device")
+    private static let ann = Holder.user("ann")
+
+    private static func line(
+        _ holder: Holder, at: Int64, until: Int64?, isActive: Bool? = true, purchase: String = "subs_1",
+        app: String = "app.one", transaction: String? = "tx_1", source: String = "shop",
+        kind: Purchase.Kind = .subscription, links: [String] = []
+    ) -> ImportLine {
+        var stated = ImportLine.Stated(
+            purchase: Purchase(
+                key: purchase, kind: kind, store: "APPLE_APP_STORE", product: "gold", plan: "monthly",
+                subscriptionID: nil),
+            isActive: isActive)
+        stated.transactionID = transaction
+        stated.originalTransactionID = transaction.map { _ in "tx_0" }
+        stated.links = links
+        return ImportLine(
+            scope: Scope(source: source, app: app, environment: "PRODUCTION"), holder: holder, asOf: seconds(at),
+            until: until.map { seconds($0) }, subject: .purchase(stated))
+    }
+
+    private static func importer(_ daemon: Daemon, announcingTo name: String? = nil) -> Importer {
+        Importer(
+            rules: Daemon.rules,
+            announcingTo: name.map { RoutedIntegration(row: daemon.row($0), integration: .named($0)) },
+            in: daemon.pool)
+    }
+
+    /// Who has what, which transfers there are, and what is known of transactions, in one app.
+    private static func picture(_ ledger: TestLedger, app: String) throws -> String {
+        try ledger.psql(
+            """
+            SELECT p.source, p.key, p.kind, p.product, a.holder, a.active, a.as_of_ms
+            FROM \(TestLedger.access) AS a JOIN purchases p ON p.id = a.purchase
+            WHERE p.app = '\(app)' ORDER BY 1, 2, 5
+            """)
+            + "\n"
+            + ledger.psql(
+                """
+                SELECT p.key, t.from_holder, t.to_holder, t.ordinal FROM transfers t JOIN purchases p ON p.id = t.purchase
+                WHERE p.app = '\(app)' ORDER BY 1, 2, 3, 4
+                """)
+            + "\n"
+            + ledger.psql(
+                """
+                SELECT p.key, t.store_transaction_id, t.effective_next_renewal_at_ms, t.as_of_ms
+                FROM transactions t JOIN purchases p ON p.id = t.purchase WHERE p.app = '\(app)' ORDER BY 1, 2
+                """)
+            + "\n"
+            + ledger.psql(
+                """
+                SELECT anonymous_user_id, user_id FROM holder_links WHERE app = '\(app)' ORDER BY 1
+                """)
+    }
+
+    private enum Word {
+        case webhook(Event)
+        case line(ImportLine)
+    }
+
+    /// What is said of one purchase, in one app: a device buys, a user logs in and renews; two lines say so, too.
+    private static func history(in app: String) -> [Word] {
+        func webhook(_ fact: Fact, _ transaction: String) -> Word {
+            .webhook(.stating(fact, transaction: transaction, app: app))
+        }
+        return [
+            webhook(.activate(a, seconds(0), until: seconds(1_000)), "tx_1"),
+            .line(line(a, at: 100, until: 1_000, app: app)),
+            webhook(.deactivate(a, seconds(505), until: seconds(1_000)), "tx_1"),
+            .line(line(ann, at: 600, until: 2_000, app: app, transaction: "tx_2")),
+            webhook(.activate(ann, seconds(800), until: seconds(2_000)), "tx_2"),
+        ]
+    }
+
+    @Test("Webhooks before, between and behind the lines give one state in all 120 orders")
+    func orders() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
+            let importer = Self.importer(daemon)
+            var pictures: Set<String> = []
+            for (number, order) in permutations(Array(0..<5)).enumerated() {
+                let app = "app.\(number)"
+                let history = Self.history(in: app)
+                for index in order {
+                    switch history[index] {
+                    case .webhook(let event): #expect(await daemon.record([event]) == [.stored])
+                    case .line(let line): #expect(try await importer.record([line]) == [.recorded])
+                    }
+                }
+                pictures.insert(try Self.picture(ledger, app: app))
+            }
+            #expect(pictures.count == 1, "\(pictures)")
+            let picture = try #require(pictures.first)
+            #expect(picture.contains("user:ann|t|") && picture.contains("anon:device|f|"), "\(picture)")
+            #expect(picture.contains("subs_1|anon:device|user:ann|1\n"), "\(picture)")
+        }
+    }
+
+    @Test("Imported twice, in another order and in other batches, nothing changes and nobody is sent anything")
+    func twice() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
+            let importer = Self.importer(daemon)
+            let lines = (0..<20).map { number in
+                Self.line(Self.ann, at: 10, until: 1_000, purchase: "subs_\(number)", links: ["device_\(number)"])
+            }
+            #expect(try await importer.record(lines) == lines.map { _ in .recorded })
+            let before = try Self.picture(ledger, app: "app.one")
+            #expect(try await importer.record(lines.reversed()) == lines.map { _ in .known })
+            #expect(try await importer.record([lines[3], lines[3]]) == [.known, .known])
+            let fresh = Self.line(Self.ann, at: 11, until: 1_000)
+            #expect(try await importer.record([fresh, lines[0], fresh]) == [.recorded, .known, .known])
+            #expect(try ledger.psql("SELECT count(*), count(DISTINCT key) FROM events") == "21|21")
+            #expect(try ledger.psql("SELECT count(*) FROM messages") == "0")
+            #expect(try ledger.psql("SELECT count(*) FROM deliveries") == "0")
+            #expect(before.contains("device_19|ann"), "\(before)")
+        }
+    }
+
+    @Test("A line that is older than what is known takes nothing back")
+    func stale() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
+            let day: Int64 = 86_400
+            await daemon.record([
+                .stating(.activate(Self.ann, seconds(100 * day), until: seconds(130 * day)), transaction: "tx_9")
+            ])
+            let before = try Self.picture(ledger, app: "app.one")
+            let old = Self.line(Self.ann, at: 60 * day, until: nil, isActive: false)
+            #expect(try await Self.importer(daemon).record([old]) == [.recorded])
+            let after = try Self.picture(ledger, app: "app.one")
+            #expect(after.split(separator: "\n").first == before.split(separator: "\n").first, "\(after)")
+        }
+    }
+
+    @Test("A transfer that only a line shows has its ordinal, and is announced only to whom it is asked for")
+    func transfer() async throws {
+        for announced in [nil, "asked"] {
+            try await TestLedger.run { ledger in
+                let daemon = try await ledger.daemon([.named("asked"), .named("other")])
+                await daemon.record([.stating(.activate(Self.a, seconds(0), until: seconds(1_000)))])
+                try ledger.psql("DELETE FROM deliveries; DELETE FROM messages")
+                let line = Self.line(Self.ann, at: 500, until: 1_000)
+                #expect(try await Self.importer(daemon, announcingTo: announced).record([line]) == [.recorded])
+                #expect(
+                    try ledger.psql(
+                        "SELECT t.ordinal, e.name FROM transfers t JOIN events e ON e.id = t.event")
+                        == "1|posthouse.import")
+                let row = daemon.row("asked")
+                let types = ["SUBSCRIPTION_RECEIVED|\(row)", "SUBSCRIPTION_TRANSFERRED|\(row)"]
+                #expect(
+                    try ledger.psql("SELECT type, integrations FROM messages ORDER BY type")
+                        == (announced == nil ? "" : types.joined(separator: "\n")))
+                #expect(
+                    try ledger.psql("SELECT DISTINCT integration FROM deliveries")
+                        == (announced == nil ? "" : "\(row)"))
+                // The webhooks of the same transfer, later: nobody else is told of it.
+                await daemon.record([
+                    .stating(.received(Self.ann, from: Self.a, seconds(500), until: seconds(1_000)))
+                ])
+                #expect(try ledger.psql("SELECT count(*) FROM transfers") == "1")
+                #expect(
+                    try ledger.psql("SELECT count(*) FROM messages WHERE type LIKE 'SUBSCRIPTION_%'")
+                        == (announced == nil ? "0" : "2"))
+                var backfill = try await Backfill.start(
+                    RoutedIntegration(row: daemon.row("other"), integration: .named("other")),
+                    since: Timestamp(milliseconds: 0), until: nil, in: daemon.pool)
+                #expect(try await backfill.step(isDry: true, in: daemon.pool) == 0)
+            }
+        }
+    }
+
+    @Test("A stated ordinal numbers the transfers after it, and stating it again changes nothing")
+    func ordinals() async throws {
+        for source in ["shop", "shared"] {
+            try await TestLedger.run { ledger in
+                let daemon = try await ledger.daemon()
+                let plain = Self.line(Self.a, at: 0, until: 1_000, source: source)
+                guard case .purchase(var stated) = plain.subject else { return }
+                stated.transfers = [.init(from: Self.a, to: Self.ann, ordinal: 3)]
+                func line(_ at: Int64) -> ImportLine {
+                    ImportLine(
+                        scope: plain.scope, holder: Self.a, asOf: seconds(at), until: seconds(1_000),
+                        subject: .purchase(stated))
+                }
+                #expect(try await Self.importer(daemon).record([line(0)]) == [.recorded])
+                #expect(try await Self.importer(daemon).record([line(1)]) == [.recorded])
+                #expect(try ledger.psql("SELECT ordinal FROM transfers ORDER BY 1") == "1\n2\n3")
+                #expect(try ledger.psql("SELECT holder FROM entitlements WHERE active") == "anon:device")
+                if source == "shop" {
+                    await daemon.record([
+                        .stating(.received(Self.ann, from: Self.a, seconds(500), until: seconds(1_000)))
+                    ])
+                    #expect(try ledger.psql("SELECT max(ordinal) FROM transfers") == "4")
+                }
+            }
+        }
+    }
+
+    @Test("Compared with the ledger: new, the same, different")
+    func comparison() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
+            let line = Self.line(Self.ann, at: 0, until: 1_000, links: ["device"])
+            let absent = Self.line(Self.ann, at: 0, until: 1_000, purchase: "subs_2")
+            #expect(try await ImportComparison.read([line], in: daemon.pool) == [.new])
+            _ = try await Self.importer(daemon).record([line])
+            let longer = Self.line(Self.ann, at: 5, until: 2_000)
+            let ended = Self.line(Self.ann, at: 5, until: 1_000, isActive: false)
+            func link(_ user: String) -> ImportLine {
+                ImportLine(
+                    scope: line.scope, holder: Self.a, asOf: seconds(9), until: nil,
+                    subject: .link(user: user, isFirst: false))
+            }
+            let found = try await ImportComparison.read(
+                [longer, link("ann"), line, absent, link("bob"), ended], in: daemon.pool)
+            var known = ImportComparison.Known(isActive: true, until: seconds(1_000), product: "gold", plan: "monthly")
+            #expect(
+                found == [
+                    .different(known), .same, .same, .new, .different(.init(user: "ann")), .different(known),
+                ])
+            known.isActive = nil
+            let other = Self.line(.user("bob"), at: 5, until: 1_000)
+            #expect(try await ImportComparison.read([other], in: daemon.pool) == [.different(known)])
+            #expect(try ledger.psql("SELECT count(*) FROM events") == "1")
+        }
+    }
+
+    @Test("A line of a purchase whose state cannot be read waits in quarantine; after a repair all is well")
+    func damaged() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
+            let importer = Self.importer(daemon)
+            let lines = [Self.line(Self.a, at: 0, until: 1_000), Self.line(Self.ann, at: 500, until: 1_000)]
+            _ = try await importer.record(lines)
+            let before = try ledger.picture()
+            try ledger.damage()
+            let late = Self.line(Self.ann, at: 700, until: 2_000)
+            let outcomes = try await importer.record([late])
+            guard case .setAside = outcomes.first else { throw DatabaseError.protocolViolation(reason: "\(outcomes)") }
+            #expect(try ledger.psql("SELECT convert_from(body, 'UTF8') FROM quarantine").contains("posthouse.import"))
+            let repair = Repair(rules: Daemon.rules, eventsKept: .seconds(400 * 86_400)) { stored in
+                ImportLine.stored(stored.body).map { ReadWebhook($0.event) }
+            }
+            let id = try #require(try await Repair.named("subs_1", source: nil, in: daemon.pool).first)
+            let report = try #require(try await repair.run(id, isDry: false, in: daemon.pool))
+            #expect(report.verdict == .rebuilt && !report.isPartial, "\(report)")
+            #expect(try ledger.picture() == before)
+        }
+    }
+}
