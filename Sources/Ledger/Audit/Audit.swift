@@ -20,6 +20,12 @@ package import Vocabulary
 package struct Audit: Sendable {
     /// Messages, deliveries or dead letters of one step.
     static let stepMax: Int32 = 1_000
+    /// The same where much waits that has no purchase: each step reads all of that, because it has no index by message.
+    static let stepOfManyMax: Int32 = 50_000
+    /// How much waits without a purchase then.
+    static let manyMin = 10_000
+    /// Pairs of a message and an integration of one step.
+    static let pairsMax = 500_000
     /// Messages that one step counts without looking at them.
     static let countedMax: Int32 = 50_000
     /// Findings kept; more are counted only.
@@ -44,6 +50,8 @@ package struct Audit: Sendable {
     private let ends: AuditStatements.Ends
     /// The first message that is looked at. Those before it are counted.
     private let first: Int64
+    /// Messages or deliveries of a step.
+    private let limit: Int32
     /// Row of the last one seen, in the stage at hand.
     private var after: Int64
     /// What it is at; nil: at the end.
@@ -76,20 +84,29 @@ package struct Audit: Sendable {
             }
             let knownFrom = try readKnownFrom(on: session)
             let from = [since, knownFrom].compactMap { $0 }.max()
+            let alone = try session.run(AuditStatements.countAlone, Int32(manyMin)).first ?? 0
             return Audit(
                 only: only, since: since, ends: ends, first: try firstMessage(from, on: session),
+                limit: stepMax(waitingAlone: alone, integrations: names.count),
                 before: try firstMessage(since, on: session) - 1, knownFrom: knownFrom)
         }
     }
 
+    /// Messages or deliveries of a step, by how much waits without a purchase and how many integrations there are.
+    static func stepMax(waitingAlone alone: Int, integrations: Int) -> Int32 {
+        let wanted = alone < manyMin ? stepMax : stepOfManyMax
+        return max(1, min(wanted, Int32(clamping: pairsMax / max(1, integrations))))
+    }
+
     private init(
-        only: Int32?, since: Timestamp?, ends: AuditStatements.Ends, first: Int64, before: Int64,
+        only: Int32?, since: Timestamp?, ends: AuditStatements.Ends, first: Int64, limit: Int32, before: Int64,
         knownFrom: Timestamp?
     ) {
         self.only = only
         self.since = since
         self.ends = ends
         self.first = first
+        self.limit = limit
         after = before
         self.knownFrom = knownFrom
     }
@@ -147,36 +164,36 @@ package struct Audit: Sendable {
     }
 
     private mutating func lookAtMessages(in pool: Pool) async throws(DatabaseError) {
-        let page = try await readPage(upTo: ends.message, limit: Self.stepMax, isSure: false, in: pool)
+        let page = try await readPage(upTo: ends.message, limit: limit, isSure: false, in: pool)
         guard let last = page.messages.last?.id else { return begin(.deliveries) }
-        var judged = page.judge(knownFrom: knownFrom)
+        var judged = page.judge(knownFrom: knownFrom, since: since)
         if !judged.findings.isEmpty {
             // A message that was committed late may have come between.
-            let again = try await readPage(upTo: last, limit: 2 * Self.stepMax, isSure: true, in: pool)
+            let again = try await readPage(upTo: last, limit: 2 * limit, isSure: true, in: pool)
             let missed = Set(judged.findings)
-            judged = again.judge(knownFrom: knownFrom)
+            judged = again.judge(knownFrom: knownFrom, since: since)
             judged.findings.removeAll { !missed.contains($0) }
         }
         coverage += judged.coverage
         add(judged.findings)
         after = last
         seen += page.messages.count
-        if page.messages.count < Int(Self.stepMax) { begin(.deliveries) }
+        if page.messages.count < Int(limit) { begin(.deliveries) }
     }
 
     private mutating func lookAtDeliveries(in pool: Pool) async throws(DatabaseError) {
         let (due, lease) = (Self.dueAheadMax.wholeMilliseconds, Self.leaseMax.wholeMilliseconds)
-        let (after, last, only) = (after, ends.delivery, only)
+        let (after, last, only, limit) = (after, ends.delivery, only, limit)
         let isLast = try await lookAtHeld(in: pool) { session throws(DatabaseError) in
-            try session.run(AuditStatements.deliveries, (after, last, Self.stepMax, only, due, lease))
+            try session.run(AuditStatements.deliveries, (after, last, limit, only, due, lease))
         }
         if isLast { begin(.deadLetters) }
     }
 
     private mutating func lookAtDeadLetters(in pool: Pool) async throws(DatabaseError) {
-        let (after, last, only) = (after, ends.deadLetter, only)
+        let (after, last, only, limit) = (after, ends.deadLetter, only, limit)
         let isLast = try await lookAtHeld(in: pool) { session throws(DatabaseError) in
-            try session.run(AuditStatements.deadLetters, (after, last, Self.stepMax, only, Discard.reason))
+            try session.run(AuditStatements.deadLetters, (after, last, limit, only, Discard.reason))
         }
         if isLast { begin(nil) }
     }
@@ -194,7 +211,7 @@ package struct Audit: Sendable {
         add(findings)
         after = held.rows.last?.delivery ?? after
         seen += held.rows.count
-        return held.rows.count < Int(Self.stepMax)
+        return held.rows.count < Int(limit)
     }
 
     private mutating func add(_ more: [AuditFinding]) {

@@ -40,14 +40,17 @@ struct AuditPage: Sendable {
         let names = Dictionary(firstOf: try session.run(Pauses.names, ()))
         var page = AuditPage(messages: messages, names: names, only: only)
         guard let first = messages.first?.id, let last = messages.last?.id else { return page }
-        for row in try session.run(AuditStatements.tried, (first, last, only)) {
-            page.tried[Pair(message: row.message, integration: row.integration)] = row
-        }
-        for row in try session.run(AuditStatements.dead, (first, last, only, Discard.reason)) {
-            page.dead[Pair(message: row.message, integration: row.integration)] = row.isMarked
-        }
-        for row in try session.run(AuditStatements.discarded, (first, last, only)) {
-            page.discarded[Pair(message: row.message, integration: row.integration)] = row.isMarked
+        for run in AuditRuns.of(messages.map(\.id)) {
+            let (first, last) = (run.lowerBound, run.upperBound)
+            for row in try session.run(AuditStatements.tried, (first, last, only)) {
+                page.tried[Pair(message: row.message, integration: row.integration)] = row
+            }
+            for row in try session.run(AuditStatements.dead, (first, last, only, Discard.reason)) {
+                page.dead[Pair(message: row.message, integration: row.integration)] = row.isMarked
+            }
+            for row in try session.run(AuditStatements.discarded, (first, last, only)) {
+                page.discarded[Pair(message: row.message, integration: row.integration)] = row.isMarked
+            }
         }
         let open = page.open
         if open.isEmpty { return page }
@@ -96,13 +99,21 @@ struct AuditPage: Sendable {
         return rows.contains(only) ? [only] : []
     }
 
+    /// Whether the message was for the integration that is asked about, or cannot be said not to be.
+    private func mayBeAskedAbout(_ message: AuditStatements.Message) -> Bool {
+        guard let only, let rows = message.integrations.flatMap(WantedIntegrations.rows) else { return true }
+        return rows.contains(only)
+    }
+
     // MARK: Judging
 
-    /// - Parameter knownFrom: from when on attempts are kept; nil: those of all stored messages are.
-    func judge(knownFrom: Timestamp?) -> (coverage: AuditCoverage, findings: [AuditFinding]) {
+    /// - Parameters:
+    ///   - knownFrom: from when on attempts are kept; nil: those of all stored messages are.
+    ///   - since: only what was made from then on; nil: all.
+    func judge(knownFrom: Timestamp?, since: Timestamp?) -> (coverage: AuditCoverage, findings: [AuditFinding]) {
         var (coverage, findings) = (AuditCoverage(), [AuditFinding]())
-        for message in messages {
-            if message.lacksEvent { findings.append(finding(.noEvent, message)) }
+        for message in messages where since.map({ message.createdAt >= $0 }) ?? true {
+            if message.lacksEvent, mayBeAskedAbout(message) { findings.append(finding(.noEvent, message)) }
             guard let text = message.integrations else {
                 coverage.unnoted += 1
                 continue

@@ -2,7 +2,8 @@ import Postgres
 import Vocabulary
 
 /// The SQL of an audit. It only reads. Messages are read by ranges of ids, and so is what other tables have of them:
-/// one look into the index of each partition, however many messages.
+/// one look into the index of each partition, however many messages. Other tables may keep what they have of messages
+/// that are pruned, so ranges have no wide gaps (`AuditRuns`).
 enum AuditStatements {
     /// The first day of which attempts are kept; no row: the ledger is not older. Days are dropped the oldest first. A
     /// ledger that was moved has migrations of its own, and the integrations of the one before.
@@ -30,6 +31,11 @@ enum AuditStatements {
         SELECT coalesce((SELECT max(id) FROM messages), 0), coalesce((SELECT max(id) FROM deliveries), 0),
                coalesce((SELECT max(delivery) FROM dead_letters), 0)
         """, row: Ends.init)
+
+    /// How many deliveries wait without a purchase, `$1` at most.
+    static let countAlone = Statement<Int32, Int>(
+        "audit_count_alone",
+        "SELECT count(*) FROM (SELECT FROM deliveries WHERE purchase IS NULL LIMIT $1) AS alone")
 
     /// Tables that the periods should have, and that are not there.
     static let missingTables = Statement<(), String>(

@@ -73,13 +73,12 @@ struct ExportPage: Sendable {
     let transfers: [ExportStatements.Passed]
 
     var lines: [ImportLine] {
-        let holders = Dictionary(grouping: holders, by: \.purchase)
-        let transactions = Dictionary(grouping: transactions, by: \.purchase)
-        let transfers = Dictionary(grouping: transfers, by: \.purchase)
+        let holding = Dictionary(grouping: holders, by: \.purchase)
+        let transacted = Dictionary(grouping: transactions, by: \.purchase)
+        let passed = Dictionary(grouping: transfers, by: \.purchase)
         return purchases.flatMap { purchase in
             lines(
-                of: purchase, holders[purchase.id] ?? [], transactions[purchase.id] ?? [],
-                transfers[purchase.id] ?? [])
+                of: purchase, holding[purchase.id] ?? [], transacted[purchase.id] ?? [], passed[purchase.id] ?? [])
         }
     }
 

@@ -1,4 +1,4 @@
-import Postgres
+package import Postgres
 package import Vocabulary
 
 /// What the ledger says of what a line states.

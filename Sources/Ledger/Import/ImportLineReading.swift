@@ -1,5 +1,5 @@
 import JSONText
-package import Vocabulary
+import Vocabulary
 
 /// Why a line is left out; never quotes values, which may be ids of people.
 package struct ImportFault: Error, Sendable, Equatable, CustomStringConvertible {

@@ -1,5 +1,5 @@
 package import Postgres
-package import Vocabulary
+import Vocabulary
 
 /// Records lines of an import as events, by the rules of recording. Nothing is leased and nothing is sent of them, but
 /// of the transfers that they reveal, to one integration, where that is asked for.

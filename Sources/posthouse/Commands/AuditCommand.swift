@@ -114,8 +114,10 @@ private enum AuditText {
         let trace = "posthouse trace \(finding.handle.message ?? "ID")"
         switch finding.kind {
         case .unanswered, .lost:
-            let time = finding.createdAt.map { $0.toTheSecond } ?? "TIME"
-            return "posthouse backfill \(name) --since \(time)"
+            guard let time = finding.createdAt else { return "posthouse backfill \(name) --since TIME" }
+            // No more than what was made within that second.
+            let end = time.advanced(byMilliseconds: 1_000).toTheSecond
+            return "posthouse backfill \(name) --since \(time.toTheSecond) --until \(end)"
         case .noDeadLetter:
             return "\(trace); give it to the receiver by other means, or restore dead_letters from a backup"
         case .noMessage: return "restore messages from a backup"
