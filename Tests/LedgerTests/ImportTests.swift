@@ -38,29 +38,23 @@ struct ImportTests {
 
     /// Who has what, which transfers there are, and what is known of transactions, in one app.
     private static func picture(_ ledger: TestLedger, app: String) throws -> String {
-        try ledger.psql(
+        let questions = [
             """
             SELECT p.source, p.key, p.kind, p.product, a.holder, a.active, a.as_of_ms
             FROM \(TestLedger.access) AS a JOIN purchases p ON p.id = a.purchase
             WHERE p.app = '\(app)' ORDER BY 1, 2, 5
-            """)
-            + "\n"
-            + ledger.psql(
-                """
-                SELECT p.key, t.from_holder, t.to_holder, t.ordinal FROM transfers t JOIN purchases p ON p.id = t.purchase
-                WHERE p.app = '\(app)' ORDER BY 1, 2, 3, 4
-                """)
-            + "\n"
-            + ledger.psql(
-                """
-                SELECT p.key, t.store_transaction_id, t.effective_next_renewal_at_ms, t.as_of_ms
-                FROM transactions t JOIN purchases p ON p.id = t.purchase WHERE p.app = '\(app)' ORDER BY 1, 2
-                """)
-            + "\n"
-            + ledger.psql(
-                """
-                SELECT anonymous_user_id, user_id FROM holder_links WHERE app = '\(app)' ORDER BY 1
-                """)
+            """,
+            """
+            SELECT p.key, t.from_holder, t.to_holder, t.ordinal FROM transfers t JOIN purchases p ON p.id = t.purchase
+            WHERE p.app = '\(app)' ORDER BY 1, 2, 3, 4
+            """,
+            """
+            SELECT p.key, t.store_transaction_id, t.effective_next_renewal_at_ms, t.as_of_ms
+            FROM transactions t JOIN purchases p ON p.id = t.purchase WHERE p.app = '\(app)' ORDER BY 1, 2
+            """,
+            "SELECT anonymous_user_id, user_id FROM holder_links WHERE app = '\(app)' ORDER BY 1",
+        ]
+        return try questions.map { try ledger.psql($0) }.joined(separator: "\n")
     }
 
     private enum Word {
@@ -175,7 +169,8 @@ struct ImportTests {
                 var backfill = try await Backfill.start(
                     RoutedIntegration(row: daemon.row("other"), integration: .named("other")),
                     since: Timestamp(milliseconds: 0), until: nil, in: daemon.pool)
-                #expect(try await backfill.step(isDry: true, in: daemon.pool) == 0)
+                let wanted = try await backfill.step(isDry: true, in: daemon.pool)
+                #expect(wanted == 0)
             }
         }
     }
