@@ -59,7 +59,6 @@ def measure(bench: Bench) -> list[Row]:
     file.unlink()
     rate = lines / imported.seconds
     bench.note(f"{lines} lines in {imported.seconds:.0f} s, {rate:.0f} lines/s, {KILLS} kills among them")
-    # Load by load: the highest of each side says what a buyer may have met.
     return [
         Row("import", f"{lines} lines beside 500 events/s, killed {KILLS} times", "lines/s", [rate], "≥ 1000"),
         Row("import", "p99 of the acknowledgement beside it", "ms", [statistics.median(each.p99_ms for each in beside)],

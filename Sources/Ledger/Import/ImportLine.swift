@@ -69,7 +69,7 @@ extension ImportLine {
         switch subject {
         case .link(let user, let isFirst):
             let change: HolderChange? =
-                isFirst ? user.map { .identify(install: holder.id, identity: $0) } : nil
+                isFirst ? user.map { HolderChange.identify(install: holder.id, identity: $0) } : nil
             return Event(
                 scope: scope, vendorEventID: id, name: Event.importName, type: Event.importName, holder: holder,
                 occurredAt: asOf, isTimeRepeated: true, purchase: nil, transaction: nil, change: change,
