@@ -68,8 +68,8 @@ package enum Quarantine {
         let (outcome, blocked) = try await pool.retriedTransaction {
             session throws(DatabaseError) -> (Outcome, [FanOut.OrderingKey]) in
             let recorder = RecordEvents(
-                routes: RouteTable(routes), rules: rules, changing: changing, dispatchBuffer: DispatchBuffer(), daemon: nil,
-                ledgerForm: try LedgerForm.readByAll(on: session), mode: .insertIfAbsent)
+                routes: RouteTable(routes), rules: rules, changing: changing, dispatchBuffer: DispatchBuffer(),
+                daemon: nil, ledgerForm: try LedgerForm.readByAll(on: session), mode: .insertIfAbsent)
             var reserved = Reservations()
             let committed = try recorder.run([event], on: session, reserved: &reserved)
             let outcome = try Self.outcome(of: committed)
