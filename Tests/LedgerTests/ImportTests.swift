@@ -117,7 +117,9 @@ struct ImportTests {
 
     /// Random words of three holders about one purchase. Which transfers are announced may depend on the order where
     /// a third holder comes late (Domain.md, "Invariants"); who has access never does.
-    @Test("Whatever is said, access is the same in every order of webhooks and lines", arguments: [1, 2, 3, 4, 5, 6] as [UInt64])
+    @Test(
+        "Whatever is said, access is the same in every order of webhooks and lines",
+        arguments: [1, 2, 3, 4, 5, 6] as [UInt64])
     func randomOrders(_ seed: UInt64) async throws {
         try await TestLedger.run { ledger in
             let daemon = try await ledger.daemon()
