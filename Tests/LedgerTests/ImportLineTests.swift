@@ -106,7 +106,7 @@ struct ImportLineTests {
     func faults(_ part: String, _ other: String, _ reason: String) throws {
         let range = try #require(Self.whole.firstRange(of: part))
         let damaged = Self.whole.replacingCharacters(range, with: other)
-        let fault = #expect(throws: ImportFault.self) { try Self.read(damaged) }
+        let fault = #expect(throws: ImportFault.self) { _ = try Self.read(damaged) }
         #expect(fault?.description.contains(reason) == true, "\(fault?.description ?? "")")
     }
 

@@ -44,6 +44,29 @@ struct RepairTests {
         }
     }
 
+    @Test("What waits of a source that has logins is recorded when it is tried again")
+    func changingSource() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
+            let readings = Readings()
+            let login = HolderChange.move(from: [Self.device], to: user, isNative: false)
+            let events: [Event] = [
+                .stating(.activate(Self.device, seconds(0), until: seconds(1_000)), source: "moving"),
+                .change(login, by: user, at: 100, source: "moving"),
+            ]
+            await ledger.record(events, by: daemon, readings)
+            try ledger.damage()
+            let late = Event.stating(.activate(user, seconds(200), until: seconds(1_000)), source: "moving")
+            #expect(await daemon.record([late]) == [.stored])
+            readings.remember([late])
+            let report = try await ledger.repair("subs_1", readings, by: daemon)
+            let row = try #require(report.waiting.first, "\(report)")
+            let outcome = try await Quarantine.release(row, as: late, routes: [], rules: Daemon.rules, in: daemon.pool)
+            guard case .recorded = outcome else { throw DatabaseError.protocolViolation(reason: "\(outcome)") }
+            #expect(try ledger.psql("SELECT holder FROM entitlements WHERE active") == "user:jeff")
+        }
+    }
+
     @Test("A dry run says the same and changes nothing")
     func dryRun() async throws {
         try await TestLedger.run { ledger in

@@ -13,6 +13,7 @@ import goals_ingest
 import goals_latency
 import goals_neighbours
 import growth
+import import_load
 import machine
 from bench_context import Bench
 from cluster import Cluster
@@ -25,6 +26,8 @@ from traffic import Nginx, OneRow
 GOALS = [f"P{number}" for number in range(1, 11)]
 # Only where it is asked for: it fills a database with ten million events.
 GROWTH = "growth"
+# Only where it is asked for: it takes many minutes.
+IMPORT = "import"
 # Seconds of load of one measurement.
 SECONDS, QUICK_SECONDS = 10, 2
 
@@ -46,8 +49,8 @@ def arguments() -> argparse.Namespace:
     if given.seconds is not None and given.seconds < 1:
         parser.error("at least one second")
     for goal in given.goals:
-        if goal not in [*GOALS, GROWTH]:
-            parser.error(f"there is no goal {goal}: {', '.join(GOALS)}, {GROWTH}")
+        if goal not in [*GOALS, GROWTH, IMPORT]:
+            parser.error(f"there is no goal {goal}: {', '.join(GOALS)}, {GROWTH}, {IMPORT}")
     if given.repetitions < 1:
         parser.error("at least one repetition")
     return given
@@ -76,6 +79,9 @@ def measure(bench: Bench, wanted: set[str]) -> list[Row]:
         else:
             continue
         print(f"  ({time.monotonic() - began:.0f} s)", flush=True)
+    if IMPORT in wanted:
+        print(f"{IMPORT}: {(import_load.__doc__ or '').splitlines()[0]}", flush=True)
+        rows += import_load.measure(bench)
     return rows
 
 

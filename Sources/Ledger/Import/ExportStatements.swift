@@ -9,6 +9,14 @@ enum ExportStatements {
         let purchase: Purchase
         /// Those whose access does not follow from who has the subscription: it was shared with them.
         let sharers: Set<Holder>
+        /// Of a purchase that several hold together.
+        let together: Together?
+    }
+
+    /// What holders of one purchase have in common, and who was last given it.
+    struct Together: Sendable {
+        let period: PurchaseState.Period
+        let given: Set<Holder>
     }
 
     private static func bought(
@@ -16,16 +24,18 @@ enum ExportStatements {
         product: String?, plan: String?, subscriptionID: String?, state: [UInt8]
     ) -> Bought {
         let kind = Purchase.Kind(rawValue: kind) ?? .subscription
-        // Of a one-time purchase, and under shared ownership (which has a period), all are.
-        var registers: [Register] = []
-        if kind == .subscription, let state = try? PurchaseState(bytes: state), state.period == nil {
-            registers = state.registers
-        }
+        // Of a one-time purchase, and under shared ownership (which has a period), all are free of tenures.
+        // One that cannot be read says nothing of that.
+        let state = (try? PurchaseState(bytes: state)) ?? PurchaseState()
+        let isTogether = state.period != nil || kind == .oneTime
         return Bought(
             id: id, scope: Scope(source: source, app: app, environment: environment),
             purchase: Purchase(
                 key: key, kind: kind, store: store, product: product, plan: plan, subscriptionID: subscriptionID),
-            sharers: Set(registers.filter(\.isTenureFree).map(\.holder)))
+            sharers: isTogether ? [] : Set(state.registers.filter(\.isTenureFree).map(\.holder)),
+            together: state.period.map {
+                Together(period: $0, given: Set(state.registers.filter(\.isOn).map(\.holder)))
+            })
     }
 
     /// Purchases after id `$1`, of source `$2`; null: of all.

@@ -96,6 +96,7 @@ struct ExportPage: Sendable {
             line(purchase, first, nil, transaction, asOf: transaction.asOf)
         }
         stated += holders.map { line(purchase, $0, $0.isActive, $0.isActive ? newest : nil, asOf: $0.asOf) }
+        stated += period(of: purchase, first)
         guard !transfers.isEmpty, case .purchase(var leading) = stated[0].subject else { return stated }
         leading.transfers = transfers.map {
             ImportLine.Passed(from: $0.from, to: $0.to, ordinal: min(Int($0.ordinal), Limits.importOrdinalMax))
@@ -106,12 +107,26 @@ struct ExportPage: Sendable {
         return stated
     }
 
+    /// Whether a purchase that several hold together runs: its holders' own lines do not say it.
+    private func period(of purchase: ExportStatements.Bought, _ first: ExportStatements.Held) -> [ImportLine] {
+        // While it runs and nobody has it, nobody can be named who was given it.
+        guard let period = purchase.together?.period, first.isActive || !period.isOn else { return [] }
+        let stated = ImportLine.Stated(purchase: purchase.purchase, isActive: period.isOn)
+        return [
+            ImportLine(
+                scope: purchase.scope, holder: first.holder, asOf: period.at, until: nil, subject: .purchase(stated))
+        ]
+    }
+
     private func line(
         _ purchase: ExportStatements.Bought, _ held: ExportStatements.Held, _ isActive: Bool?,
         _ transaction: ExportStatements.Transacted?, asOf: Timestamp
     ) -> ImportLine {
         var stated = ImportLine.Stated(purchase: purchase.purchase, isActive: isActive)
-        stated.isFamilyShared = isActive != nil && purchase.sharers.contains(held.holder)
+        if let isActive {
+            stated.isFamilyShared = purchase.sharers.contains(held.holder) || purchase.together != nil
+            stated.isActive = purchase.together.map { $0.given.contains(held.holder) } ?? isActive
+        }
         if let transaction {
             let isUnnamed = transaction.id == ImportLine.unnamedTransaction
             stated.transactionID = isUnnamed ? nil : transaction.id
@@ -124,7 +139,7 @@ struct ExportPage: Sendable {
             if transaction.asOf != asOf { stated.statedAt = transaction.asOf }
         }
         // What ended reached no further than it is known to: a later end is not that holder's.
-        let until = isActive == false ? asOf : transaction?.until
+        let until = stated.isActive == false ? asOf : transaction?.until
         return ImportLine(
             scope: purchase.scope, holder: held.holder, asOf: asOf, until: until, subject: .purchase(stated))
     }

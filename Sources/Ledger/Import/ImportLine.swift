@@ -1,8 +1,8 @@
 import JSONText
 package import Vocabulary
 
-/// One line of an import or an export (posthouse-operate(7), "Moving from another platform"): who has a purchase as of a
-/// time, or which user an anonymous id is. It becomes an event that is recorded like a webhook.
+/// One line of an import or an export (posthouse-operate(7), "Moving from another platform"): who has a purchase as of
+/// a time, or which user an anonymous id is. It becomes an event that is recorded like a webhook.
 ///
 /// The canonical form is what is stored: members in a fixed order, without those that say nothing. Its digest is the
 /// event's id, so a line that is the same but for its spelling is the same event.
@@ -69,7 +69,7 @@ extension ImportLine {
         switch subject {
         case .link(let user, let isFirst):
             let change: HolderChange? =
-                isFirst ? user.map { .identify(install: holder.id, identity: $0) } : nil
+                isFirst ? user.map { HolderChange.identify(install: holder.id, identity: $0) } : nil
             return Event(
                 scope: scope, vendorEventID: id, name: Event.importName, type: Event.importName, holder: holder,
                 occurredAt: asOf, isTimeRepeated: true, purchase: nil, transaction: nil, change: change,

@@ -26,7 +26,10 @@ enum SharedOwnership {
             switch fact.kind {
             case .gain, .received:
                 announced += next.gain(fact.holder, at: fact.at)
+                if fact.concernsHolderAlone { continue }
                 next.write(period: PurchaseState.Period(at: fact.at, isOn: true))
+            case .loss where fact.concernsHolderAlone:
+                next.write(Register(holder: fact.holder, at: fact.at, isOn: false, isTenureFree: true))
             case .loss, .transferred:
                 next.write(period: PurchaseState.Period(at: fact.at, isOn: false))
             // Of a source with shared ownership every event names somebody.
@@ -77,6 +80,12 @@ enum SharedOwnership {
         for target in targets { announced += next.gain(target, at: change.at) }
         return next.resolution(announcing: announced, ifNot: state)
     }
+}
+
+extension Fact {
+    /// Whether it says nothing of whether the purchase runs: it was shared with its holder, or is not any more. Only
+    /// lines of an import state that of a purchase that several hold together.
+    fileprivate var concernsHolderAlone: Bool { isFamilyShared }
 }
 
 extension PurchaseState {

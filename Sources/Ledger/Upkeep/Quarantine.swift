@@ -63,11 +63,13 @@ package enum Quarantine {
     package static func release(
         _ id: Int64, as event: Event, routes: [RoutedIntegration], rules: [String: SourceRules], in pool: Pool
     ) async throws(DatabaseError) -> Outcome {
+        // The attempt that finds that the source has changes of holders is followed by one that looks them up.
+        let changing = ChangingSources()
         let (outcome, blocked) = try await pool.retriedTransaction {
             session throws(DatabaseError) -> (Outcome, [FanOut.OrderingKey]) in
             let recorder = RecordEvents(
-                routes: RouteTable(routes), rules: rules, dispatchBuffer: DispatchBuffer(), daemon: nil,
-                ledgerForm: try LedgerForm.readByAll(on: session), mode: .insertIfAbsent)
+                routes: RouteTable(routes), rules: rules, changing: changing, dispatchBuffer: DispatchBuffer(),
+                daemon: nil, ledgerForm: try LedgerForm.readByAll(on: session), mode: .insertIfAbsent)
             var reserved = Reservations()
             let committed = try recorder.run([event], on: session, reserved: &reserved)
             let outcome = try Self.outcome(of: committed)
