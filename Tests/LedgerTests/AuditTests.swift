@@ -158,6 +158,65 @@ struct AuditTests {
         }
     }
 
+    @Test("Of one integration: a webhook that is gone is found if its message was for it, and not otherwise")
+    func goneForOne() async throws {
+        try await ledger { ledger, daemon in
+            try ledger.psql("DELETE FROM events WHERE name = 'ACCEPTED'")
+            let (its, other) = (
+                try await audit(daemon, integration: "b").counts, try await audit(daemon, integration: "ops").counts
+            )
+            #expect(its.keys.contains(.noEvent) && other.isEmpty)
+        }
+    }
+
+    @Test("--since is exact: what was made a moment before it is not looked at")
+    func exactSince() async throws {
+        try await ledger { ledger, daemon in
+            try ledger.psql(
+                "UPDATE messages SET created_at = created_at - interval '30 seconds' WHERE type = 'ACCEPTED'")
+            try ledger.psql("DELETE FROM attempts WHERE \(Self.accepted)")
+            let time = try #require(await audit(daemon).findings.first?.createdAt)
+            let (from, later) = (
+                try await audit(daemon, since: time), try await audit(daemon, since: time.advanced(byMilliseconds: 1))
+            )
+            #expect(from.counts == [.unanswered: 1] && later.counts.isEmpty)
+            #expect(from.coverage.messages == later.coverage.messages + 1)
+        }
+    }
+
+    @Test("Attempts of messages that are pruned are not read, and pages end where they should")
+    func outlived() async throws {
+        try await ledger { ledger, daemon in
+            let before = try await expectSound(daemon, after: "nothing")
+            // A message far behind the others; what lies between them has attempts, and is gone.
+            try ledger.psql(
+                """
+                INSERT INTO attempts SELECT (jsonb_populate_record(a, jsonb_build_object('message', a.message + n))).*
+                FROM (SELECT * FROM attempts WHERE outcome = 'accepted' LIMIT 1) AS a, generate_series(1000, 3000) AS n;
+                SELECT setval('message_ids', (SELECT max(id) + 5000 FROM messages))
+                """)
+            await daemon.record([.sample("LATER", purchase: "LATER", transaction: "LATER")])
+            let after = try await expectSound(daemon, after: "a gap")
+            #expect(after.messages == before.messages + 1 && after.delivered == before.delivered)
+        }
+    }
+
+    @Test("Ranges of ids have no wide gaps, and have every id")
+    func runs() {
+        #expect(AuditRuns.of([]).isEmpty)
+        #expect(AuditRuns.of([5]) == [5...5])
+        let far: Int64 = 1 << 40
+        #expect(AuditRuns.of([1, 2, 102, 203, far, far + 100]) == [1...102, 203...203, far...(far + 100)])
+    }
+
+    @Test("A step is larger where much waits without a purchase, and smaller for many integrations")
+    func steps() {
+        #expect(Audit.stepMax(waitingAlone: 0, integrations: 0) == Audit.stepMax)
+        #expect(Audit.stepMax(waitingAlone: Audit.manyMin, integrations: 3) == Audit.stepOfManyMax)
+        #expect(Audit.stepMax(waitingAlone: Audit.manyMin, integrations: 100) == 5_000)
+        #expect(Audit.stepMax(waitingAlone: 0, integrations: 1_000_000) == 1)
+    }
+
     @Test("A sound ledger has an answer for every message and integration")
     func counted() async throws {
         try await ledger { _, daemon in

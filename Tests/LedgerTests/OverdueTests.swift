@@ -95,6 +95,25 @@ struct OverdueTests {
         }
     }
 
+    @Test("A purchase that a webhook about an older transaction gives back after its end was deleted is overdue again")
+    func givenBackByAnOlderOne() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
+            let now = try ledger.now()
+            func at(_ hours: Int64) -> Timestamp { now.advanced(byMilliseconds: hours * Self.hour) }
+            await daemon.record([
+                .paying(user, from: at(-90), until: at(-50), transaction: "a"),
+                .paying(user, from: at(-50), until: at(-1), transaction: "b"),
+                .sample("DEACTIVATE", at: at(-40), transaction: nil, fact: .deactivate(user, at(-40))),
+            ])
+            try await upkeep(daemon).pruneEnds()
+            #expect(try ledger.psql("SELECT count(*) FROM purchase_ends") == "0")
+            await daemon.record([.paying(user, from: at(-90), until: at(-50), transaction: "a", at: at(-30))])
+            let listed = try await overdue(daemon)
+            #expect(listed.map(\.until) == [at(-1)])
+        }
+    }
+
     @Test("A purchase that a login gives back after its end was deleted is overdue again")
     func givenBack() async throws {
         try await TestLedger.run { ledger in

@@ -101,9 +101,9 @@ struct ExportPage: Sendable {
         leading.transfers = transfers.map {
             ImportLine.Passed(from: $0.from, to: $0.to, ordinal: min(Int($0.ordinal), Limits.importOrdinalMax))
         }
-        let line = stated[0]
+        let leader = stated[0]
         stated[0] = ImportLine(
-            scope: line.scope, holder: line.holder, asOf: line.asOf, until: line.until, subject: .purchase(leading))
+            scope: leader.scope, holder: leader.holder, asOf: leader.asOf, until: leader.until, subject: .purchase(leading))
         return stated
     }
 

@@ -214,7 +214,7 @@ struct BatchWrite {
     private func writeEnds(on session: borrowing Session) throws(DatabaseError) {
         let ends = EndWrite(plan)
         if !ends.rows.isEmpty { try session.enqueue(PurchaseEnds.table.insert, ends.rows) }
-        if !ends.unstated.isEmpty { try session.enqueue(PurchaseEnds.addStored, ends.unstated) }
+        if !ends.regained.isEmpty { try session.enqueue(PurchaseEnds.addStored, ends.regained) }
     }
 
     /// Writes what is new of tokens. A row that another batch wrote first, with another purchase, is not written: then

@@ -38,20 +38,18 @@ enum PurchaseEnds {
 struct EndWrite {
     /// Ascending.
     let rows: [PurchaseEnds.Row]
-    /// Known purchases that somebody got or keeps by an event without a transaction, a login: their end may have been
-    /// deleted while nobody had them.
-    let unstated: [Identifier]
+    /// Known purchases that somebody got: their end may have been deleted while nobody had them, and a login states
+    /// none, and what gives them back another than the newest.
+    let regained: [Identifier]
 
     init(_ plan: BatchPlan) {
         var rows: Set<PurchaseEnds.Row> = []
-        var stated: Set<Identifier> = []
         for row in plan.transactions.values {
-            stated.insert(row.purchase)
             guard let until = row.transaction.effectiveNextRenewalAt else { continue }
             rows.insert(PurchaseEnds.Row(until: until.milliseconds, purchase: row.purchase))
         }
         self.rows = rows.sorted { ($0.until, $0.purchase) < ($1.until, $1.purchase) }
         let active = plan.entitlements.values.filter(\.access.isActive).map(\.purchase)
-        unstated = Set(active).subtracting(stated).filter { plan.purchases[$0]?.isNew == false }.sorted()
+        regained = Set(active).filter { plan.purchases[$0]?.isNew == false }.sorted()
     }
 }

@@ -51,6 +51,7 @@ extension Upkeep {
                     _ = try session.execute(EndStatements.complete, ())
                     return false
                 }
+                _ = try session.run(EndStatements.lock, page)
                 _ = try session.execute(PurchaseEnds.addStored, page)
                 _ = try session.execute(EndStatements.advance, next)
                 return true
@@ -96,8 +97,9 @@ enum EndStatements {
         WHERE e.until_ms = w.until_ms AND e.purchase = w.purchase AND \(isStale)
         """)
 
+    /// Counts daemons whose lease has run out, too: one that only stands still goes on without adding ends.
     static let isOfOneVersion = Statement<(), Bool>(
-        "ends_is_of_one_version", "SELECT count(DISTINCT version) < 2 FROM daemons WHERE expires_at > now()")
+        "ends_is_of_one_version", "SELECT count(DISTINCT version) < 2 FROM daemons")
 
     /// Two daemons take turns.
     static let missing = Statement<(), Identifier>(
