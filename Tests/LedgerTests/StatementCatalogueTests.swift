@@ -119,7 +119,7 @@ struct StatementCatalogueTests {
 
     private static let auditing: [Entry] = [
         Entry(AuditStatements.knownFrom), Entry(AuditStatements.ends), Entry(AuditStatements.countAlone),
-            Entry(AuditStatements.missingTables),
+        Entry(AuditStatements.missingTables),
         Entry(AuditStatements.older), Entry(AuditStatements.messages), Entry(AuditStatements.tried),
         Entry(AuditStatements.dead), Entry(AuditStatements.discarded), Entry(AuditStatements.waitingOf),
         Entry(AuditStatements.waitingAlone), Entry(AuditStatements.waitingAnywhere),
