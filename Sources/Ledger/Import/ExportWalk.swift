@@ -103,7 +103,8 @@ struct ExportPage: Sendable {
         }
         let leader = stated[0]
         stated[0] = ImportLine(
-            scope: leader.scope, holder: leader.holder, asOf: leader.asOf, until: leader.until, subject: .purchase(leading))
+            scope: leader.scope, holder: leader.holder, asOf: leader.asOf, until: leader.until,
+            subject: .purchase(leading))
         return stated
     }
 
