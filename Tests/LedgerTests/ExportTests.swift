@@ -139,7 +139,7 @@ struct ExportTests {
         try await TestLedger.run { ledger in
             let daemon = try await ledger.daemon()
             for event in Self.history { #expect(await daemon.record([event]) == [.stored]) }
-            try await Self.restored(try await Self.export(daemon, source: "shop")) { other, reader in
+            try await Self.restored(try await Self.export(daemon, source: "shop")) { (other, reader) async throws in
                 #expect(try other.psql("SELECT count(*) FROM purchases WHERE source <> 'shop'") == "0")
                 let back = Fact.received(.user("ann"), from: Self.device, seconds(9_500), until: seconds(19_000))
                 await reader.record([Self.bought("p1", back, "t2", type: "SUBSCRIPTION_RECEIVED")])
