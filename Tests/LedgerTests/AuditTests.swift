@@ -191,8 +191,10 @@ struct AuditTests {
             // A message far behind the others; what lies between them has attempts, and is gone.
             try ledger.psql(
                 """
-                INSERT INTO attempts SELECT (jsonb_populate_record(a, jsonb_build_object('message', a.message + n))).*
-                FROM (SELECT * FROM attempts WHERE outcome = 'accepted' LIMIT 1) AS a, generate_series(1000, 3000) AS n;
+                INSERT INTO attempts
+                SELECT (jsonb_populate_record(
+                    NULL::attempts, to_jsonb(a) || jsonb_build_object('message', a.message + n))).*
+                FROM attempts a, generate_series(1000, 3000) AS n WHERE a.outcome = 'accepted';
                 SELECT setval('message_ids', (SELECT max(id) + 5000 FROM messages))
                 """)
             await daemon.record([.sample("LATER", purchase: "LATER", transaction: "LATER")])

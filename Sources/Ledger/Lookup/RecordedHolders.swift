@@ -28,9 +28,11 @@ package enum RecordedHolders {
         "recorded_holders",
         """
         SELECT e.source, e.holder, e.body, e.answer
-        FROM (SELECT id, source, holder, type FROM events ORDER BY id DESC LIMIT $2) AS n
+        FROM (SELECT id, source, holder, type, name FROM events ORDER BY id DESC LIMIT $2) AS n
         \(RowByID.event("n.id", as: "e"))
-        WHERE n.source = ANY ($1) AND n.holder <> '' AND n.type NOT LIKE 'posthouse.%' ORDER BY n.id DESC LIMIT $3
+        WHERE n.source = ANY ($1) AND n.holder <> '' AND n.type NOT LIKE 'posthouse.%'
+            AND n.name <> 'posthouse.import'
+        ORDER BY n.id DESC LIMIT $3
         """, row: RecordedHolder.init)
 
     /// Those of `sources` among the newest webhooks of the ledger, the newest first; also statements of the app's

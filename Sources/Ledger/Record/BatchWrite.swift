@@ -34,7 +34,7 @@ struct BatchWrite {
         }
         try writeTransactions(on: session)
         try write(entitlements: entitlements.rows, on: session)
-        try writeEnds(on: session)
+        try writeEnds(beside: entitlements.rows, on: session)
         if !plan.transfers.isEmpty { try session.enqueue(RecordTables.transfers.insert, plan.transfers) }
         try writeLinks(on: session)
         try writeChanges(on: session)
@@ -211,8 +211,10 @@ struct BatchWrite {
         }
     }
 
-    private func writeEnds(on session: borrowing Session) throws(DatabaseError) {
-        let ends = EndWrite(plan)
+    private func writeEnds(
+        beside entitlements: [BatchPlan.EntitlementRow], on session: borrowing Session
+    ) throws(DatabaseError) {
+        let ends = EndWrite(plan, writing: entitlements)
         if !ends.rows.isEmpty { try session.enqueue(PurchaseEnds.table.insert, ends.rows) }
         if !ends.regained.isEmpty { try session.enqueue(PurchaseEnds.addStored, ends.regained) }
     }

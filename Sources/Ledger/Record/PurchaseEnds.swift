@@ -42,14 +42,15 @@ struct EndWrite {
     /// none, and what gives them back another than the newest.
     let regained: [Identifier]
 
-    init(_ plan: BatchPlan) {
+    /// - Parameter entitlements: the rows that the plan writes.
+    init(_ plan: BatchPlan, writing entitlements: [BatchPlan.EntitlementRow]) {
         var rows: Set<PurchaseEnds.Row> = []
         for row in plan.transactions.values {
             guard let until = row.transaction.effectiveNextRenewalAt else { continue }
             rows.insert(PurchaseEnds.Row(until: until.milliseconds, purchase: row.purchase))
         }
         self.rows = rows.sorted { ($0.until, $0.purchase) < ($1.until, $1.purchase) }
-        let active = plan.entitlements.values.filter(\.access.isActive).map(\.purchase)
+        let active = entitlements.filter(\.access.isActive).map(\.purchase)
         regained = Set(active).filter { plan.purchases[$0]?.isNew == false }.sorted()
     }
 }

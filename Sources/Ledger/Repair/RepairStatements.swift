@@ -91,7 +91,9 @@ enum RepairStatements {
         """
         SELECT id, key, vendor_event_id, name, holder, occurred_at_ms,
                (extract(epoch FROM received_at) * 1000)::bigint, store_transaction_id, body, answer
-        FROM events WHERE purchase = $1 AND id > $2 AND type NOT LIKE 'posthouse.%' ORDER BY id LIMIT $3
+        FROM events
+        WHERE purchase = $1 AND id > $2 AND (type NOT LIKE 'posthouse.%' OR type = 'posthouse.import')
+        ORDER BY id LIMIT $3
         """, row: WebhookRow.init)
 
     /// Events of holders that name no purchase.
