@@ -87,14 +87,15 @@ enum DatabaseAccess {
         }
     }
 
-    /// Checks the durability settings of the database and migrates its schema. `serve` and `migrate` do this first.
+    /// Checks what is before the database and its durability settings, and migrates its schema. `serve` and `migrate` do this first.
     /// - Parameter isDeclared: as for `Durability.unsafeServer`.
     static func prepare(
         _ settings: ConnectionSettings, isDeclared: Bool = false
     ) async throws -> (from: Int, to: Int) {
+        if try await PoolerProbe.findsPooler(settings) { throw Complaint("\(Durability.Refusal.pooled)") }
         let connection = try await Connection.open(settings)
         let outcome = try await connection.withSession { session throws(DatabaseError) in
-            if let refusal = try Durability.refusal(on: session, isDeclared: isDeclared) {
+            if let refusal = try Durability.unsafeServer(on: session, isDeclared: isDeclared) {
                 return Result<(from: Int, to: Int), Complaint>.failure(Complaint("\(refusal)"))
             }
             return try Migrator.migrate(on: session).mapError { Complaint("\($0)") }

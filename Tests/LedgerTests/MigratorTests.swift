@@ -141,7 +141,7 @@ struct MigratorTests {
         if setting == "synchronous_commit" {
             let connection = try await ledger.connect()
             let fine = try await connection.withSession { session throws(DatabaseError) in
-                try Durability.refusal(on: session).map { "\($0)" }
+                try Durability.unsafeServer(on: session).map { "\($0)" }
             }
             #expect(fine == nil)
             await connection.close()
@@ -149,12 +149,12 @@ struct MigratorTests {
         }
         let connection = try await ledger.connect()
         let refusal = try await connection.withSession { session throws(DatabaseError) in
-            try Durability.refusal(on: session)
+            try Durability.unsafeServer(on: session)
         }
         await connection.close()
         let declared = try await ledger.connect()
         let left = try await declared.withSession { session throws(DatabaseError) in
-            try Durability.refusal(on: session, isDeclared: true).map { "\($0)" }
+            try Durability.unsafeServer(on: session, isDeclared: true).map { "\($0)" }
         }
         await declared.close()
         // An operator may answer for the storage, not for what the server acknowledges before it is written at all.

@@ -45,7 +45,7 @@ struct StatementCatalogueTests {
 
     private static let catalogue: [Entry] =
         [
-            Entry(Durability.settings), Entry(Durability.backend), Entry(ServerAdvice.settings),
+            Entry(Durability.settings), Entry(ServerAdvice.settings),
             Entry(ServerFacts.statement), Entry(ClockReading.statement), Entry(MissingPrivilege.statement),
             Entry(TableSize.largest),
             Entry(Migrator.exists), Entry(Migrator.applied), Entry(Migrator.record), Entry(Migrator.schema),

@@ -84,7 +84,7 @@ package struct LedgerMove: Sendable {
     ) async throws(MoveFailure) -> Outcome {
         let origin = try await origin()
         return try await onTarget { target throws(DatabaseError) in
-            if let refusal = try Durability.refusal(on: target, isDeclared: self.isDeclared) {
+            if let refusal = try Durability.unsafeServer(on: target, isDeclared: self.isDeclared) {
                 return .failure(.unfit(refusal))
             }
             return try target.decidedTransaction { target throws(DatabaseError) in
@@ -114,9 +114,13 @@ package struct LedgerMove: Sendable {
     ) async throws(MoveFailure) -> Outcome {
         let result: Result<Outcome, MoveFailure>
         do throws(DatabaseError) {
-            let connection = try await Connection.open(target)
-            result = try await connection.withSession(body)
-            await connection.close()
+            if try await PoolerProbe.findsPooler(target) {
+                result = .failure(.unfit(.pooled))
+            } else {
+                let connection = try await Connection.open(target)
+                result = try await connection.withSession(body)
+                await connection.close()
+            }
         } catch {
             throw error.isLocked ? .locked : .target(error)
         }

@@ -33,22 +33,9 @@ package enum Durability {
         SELECT current_setting('fsync', true), current_setting('synchronous_commit'),
                current_setting('server_version_num')::integer
         """)
-    static let backend = Statement<(), Int32>("durability_backend", "SELECT pg_backend_pid()")
-
-    /// Checks the database at start.
-    /// - Parameter isDeclared: as for `unsafeServer`.
-    /// - Returns: why this database must not be used; nil if it may.
-    package static func refusal(
-        on session: borrowing Session, isDeclared: Bool = false
-    ) throws(DatabaseError) -> Refusal? {
-        if let refusal = try unsafeServer(on: session, isDeclared: isDeclared) { return refusal }
-        var backends: Set<Int32> = []
-        for _ in 0..<4 { backends.formUnion(try session.run(backend, ())) }
-        return backends.count > 1 ? .pooled : nil
-    }
 
     /// Checks the server of each new connection, because a failover leads to another server with its own settings. One
-    /// round trip.
+    /// round trip. What is between is looked at once, at start (`PoolerProbe`).
     /// - Parameter isDeclared: the operator answers for a storage that keeps what was written without fsync.
     /// - Returns: why this server must not be used; nil if it may.
     package static func unsafeServer(

@@ -35,6 +35,9 @@ struct DatabaseExamination {
         let facts: ServerFacts
         let schema: SchemaVersion
         do throws(DatabaseError) {
+            if try await PoolerProbe.findsPooler(pool.settings) {
+                return [DoctorFinding(.database, .wrong, "\(target): \(Durability.Refusal.pooled)")]
+            }
             facts = try await ServerFacts.read(from: pool)
             schema = try await SchemaVersion.read(from: pool)
         } catch {
@@ -51,7 +54,7 @@ struct DatabaseExamination {
         found += await part(.settings) {
             let isDeclared = configuration.database.durability == .declared
             let refusal = try await pool.withSession { session throws(DatabaseError) in
-                try Durability.refusal(on: session, isDeclared: isDeclared)
+                try Durability.unsafeServer(on: session, isDeclared: isDeclared)
             }
             let advice = isOwn ? try await ServerAdvice.lines(in: pool) : nil
             return DatabaseFindings.settings(
