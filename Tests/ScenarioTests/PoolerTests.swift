@@ -37,7 +37,7 @@ import Vocabulary
     }
 
     @Test(
-        "A pooler that shares a session among clients is refused, whether or not it has sessions to spare, with the way out",
+        "A pooler that shares a session among clients is refused, with the way out, whatever it has to spare",
         arguments: ["", "default_pool_size = 1", "min_pool_size = 4\nserver_round_robin = 1"])
     func transactions(settings: String) throws {
         try Self.through("transaction", settings: settings) { url in
