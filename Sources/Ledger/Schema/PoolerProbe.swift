@@ -4,7 +4,7 @@ import Vocabulary
 /// Finds a pooler that gives a server session to other clients between transactions (PgBouncer's `pool_mode =
 /// transaction` or `statement`): prepared statements and settings of a session would be others' there.
 package enum PoolerProbe {
-    /// How often the first connection looks for its mark: a pooler that takes sessions in turns may give it its own again.
+    /// How often the first connection looks for its mark: where sessions go round, it may get its own again.
     private static let looks = 4
 
     /// Marks the session of one connection, and looks for the mark from another connection and from the first again. Of
