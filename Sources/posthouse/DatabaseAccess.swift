@@ -87,8 +87,8 @@ enum DatabaseAccess {
         }
     }
 
-    /// Checks what is before the database and its durability settings, and migrates its schema. `serve` and `migrate` do
-    /// this first.
+    /// Checks what is before the database and its durability settings, and migrates its schema. `serve` and `migrate`
+    /// do this first.
     /// - Parameter isDeclared: as for `Durability.unsafeServer`.
     static func prepare(
         _ settings: ConnectionSettings, isDeclared: Bool = false
