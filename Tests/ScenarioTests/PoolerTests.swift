@@ -26,7 +26,7 @@ import Vocabulary
         \(settings)
         """.write(toFile: file, atomically: false, encoding: .utf8)
         let asOther = getuid() == 0 ? ["runuser", "-u", "postgres", "--"] : []
-        let pooler = try ChildProcess(asOther + ["pgbouncer", file])
+        let pooler = try ChildProcess(asOther + ["/usr/sbin/pgbouncer", file])
         defer {
             pooler.signal(SIGTERM)
             _ = pooler.waitForEnd(30)
