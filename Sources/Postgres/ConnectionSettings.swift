@@ -25,6 +25,8 @@ package struct ConnectionSettings: Sendable {
     package let schema: String?
     /// `SchemaName.lockSalt` of it.
     let lockSalt: Int64
+    /// Whose the server sessions are that the connection leads to.
+    package let pooling: Pooling
     private let shown: String
 
     /// - Parameters:
@@ -35,9 +37,11 @@ package struct ConnectionSettings: Sendable {
     ///   - idleTransactionTimeout: how long a transaction may stand open between two statements; nil:
     ///     `statementDeadline`.
     ///   - schema: the only one in the session's `search_path`; nil leaves the role's. It need not exist yet.
+    ///   - pooling: with `.transaction` name a schema: under the role's search path the temporary tables of another
+    ///     client come before it.
     package init(
         _ connectionString: String, connectTimeout: Duration, statementTimeout: Duration, deadlineMargin: Duration,
-        idleTransactionTimeout: Duration? = nil, schema: String? = nil
+        idleTransactionTimeout: Duration? = nil, schema: String? = nil, pooling: Pooling = .session
     ) throws(ConnectionStringError) {
         if let mistake = ConnectionStringError.maskedPassword(in: connectionString) { throw mistake }
         let options = try Self.parse(connectionString)
@@ -47,6 +51,7 @@ package struct ConnectionSettings: Sendable {
         shown = (named + (schema.map { ["schema=\($0)"] } ?? [])).joined(separator: " ")
         self.schema = schema
         lockSalt = SchemaName.lockSalt(schema)
+        self.pooling = pooling
         self.connectTimeout = connectTimeout
         self.statementTimeout = statementTimeout
         statementDeadline = statementTimeout + deadlineMargin

@@ -73,6 +73,10 @@ extension Wire {
         _ sql: String, _ wanted: ExecStatusType, _ stall: Duration, statement: String? = nil
     ) throws(DatabaseError) {
         try collect()
+        // It would find what other clients have set for the session.
+        guard settings.pooling == .session || transactionStatus == PQTRANS_INTRANS else {
+            throw .protocolViolation(reason: "a COPY outside a transaction")
+        }
         let deadline = begin(stall)
         notices.clear()
         copyBytes = 0

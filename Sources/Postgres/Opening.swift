@@ -61,6 +61,20 @@ extension Wire {
 
     /// Sets what every session relies on, in one round trip.
     private func prepareSession() throws(DatabaseError) {
+        do throws(DatabaseError) {
+            switch settings.pooling {
+            case .session: try setSession()
+            // Sets nothing that lasts: it shows that pooler and role allow the settings of each transaction, and which
+            // server the connection leads to.
+            case .transaction: try Session(wire: self).transaction { _ in }
+            }
+        } catch {
+            end("\(error)")
+            throw .connectFailed(reason: "the session could not be prepared: \(error)")
+        }
+    }
+
+    private func setSession() throws(DatabaseError) {
         // The idle limit keeps a transaction that this process leaves open from holding its locks for long: it may be
         // frozen, or on a host without power. That limit does not count between two parts of one message, such as a
         // COPY, and neither does statement_timeout (PostgreSQL's ProcessClientReadInterrupt): the server's kernel must
@@ -74,8 +88,8 @@ extension Wire {
         // nor `options` of the connection string has a say.
         let searchPath = settings.schema.map { "SET search_path = \(SchemaName.quoted($0));\n" } ?? ""
         let sql = """
-            \(searchPath)SET statement_timeout = \(milliseconds(settings.statementTimeout));
-            SET idle_in_transaction_session_timeout = \(max(1, milliseconds(settings.idleTransactionTimeout)));
+            \(searchPath)SET statement_timeout = \(settings.statementMilliseconds);
+            SET idle_in_transaction_session_timeout = \(settings.idleTransactionMilliseconds);
             SET tcp_keepalives_idle = 5;
             SET tcp_keepalives_interval = 2;
             SET tcp_keepalives_count = 3;
@@ -85,16 +99,17 @@ extension Wire {
             SET jit = off;
             SET client_min_messages = warning
             """
-        do throws(DatabaseError) {
-            let result = try roundTrip(statement: nil, within: settings.connectTimeout) { PQsendQuery($0, sql) }
-            _ = consume result
-        } catch {
-            end("\(error)")
-            throw .connectFailed(reason: "the session could not be prepared: \(error)")
-        }
+        let result = try roundTrip(statement: nil, within: settings.connectTimeout) { PQsendQuery($0, sql) }
+        _ = consume result
     }
+}
 
-    private func milliseconds(_ duration: Duration) -> Int64 {
+extension ConnectionSettings {
+    /// `idle_in_transaction_session_timeout`; zero would switch it off.
+    var idleTransactionMilliseconds: Int64 { max(1, Self.milliseconds(idleTransactionTimeout)) }
+    var statementMilliseconds: Int64 { Self.milliseconds(statementTimeout) }
+
+    private static func milliseconds(_ duration: Duration) -> Int64 {
         duration.components.seconds * 1_000 + duration.components.attoseconds / 1_000_000_000_000_000
     }
 }

@@ -6,11 +6,17 @@ struct PipelinedStatement {
     /// Reads the answer; returns an error if the answer is not acceptable. A transaction with such a check waits for it
     /// before COMMIT.
     let read: ((borrowing ResultHandle) -> DatabaseError?)?
+    /// `read` decides nothing that COMMIT has to wait for.
+    let mayFollowCommit: Bool
+
+    var mayTravelWithCommit: Bool { read == nil || mayFollowCommit }
 }
 
 /// The pending rows of an enqueued query (`Session.enqueueQuery`).
 package final class PendingRows<Row> {
     fileprivate(set) var rows: [Row]?
+    /// The rows that it touched or returned.
+    fileprivate(set) var affectedRows = 0
 }
 
 extension Session {
@@ -34,12 +40,20 @@ extension Session {
     package func enqueueQuery<Parameters, Row>(
         _ statement: Statement<Parameters, Row>, _ parameters: Parameters
     ) throws(DatabaseError) -> PendingRows<Row> {
+        try enqueueQuery(statement, parameters, mayFollowCommit: false)
+    }
+
+    /// - Parameter mayFollowCommit: whether COMMIT may be sent before the rows are read.
+    func enqueueQuery<Parameters, Row>(
+        _ statement: Statement<Parameters, Row>, _ parameters: Parameters, mayFollowCommit: Bool
+    ) throws(DatabaseError) -> PendingRows<Row> {
         guard wire.transactionStatus == PQTRANS_INTRANS || !wire.pipelined.isEmpty else {
             throw .protocolViolation(reason: "\(statement.name) was enqueued outside a transaction")
         }
         let pending = PendingRows<Row>()
-        try enqueueAnywhere(statement, parameters) { result in
+        try enqueueAnywhere(statement, parameters, mayFollowCommit: mayFollowCommit) { result in
             do throws(DatabaseError) {
+                pending.affectedRows = result.affectedRows
                 pending.rows = try statement.rows(of: result)
                 return nil
             } catch {
@@ -58,13 +72,13 @@ extension Session {
 
     /// Like `enqueue`, also for the statement that begins a transaction.
     func enqueueAnywhere<Parameters, Row>(
-        _ statement: Statement<Parameters, Row>, _ parameters: Parameters,
+        _ statement: Statement<Parameters, Row>, _ parameters: Parameters, mayFollowCommit: Bool = false,
         read: ((borrowing ResultHandle) -> DatabaseError?)? = nil
     ) throws(DatabaseError) {
         try prepare(statement)
         if wire.holdsEnough { try wire.collect() }
         try encode(statement, parameters)
-        try wire.enqueue(PipelinedStatement(name: statement.name, read: read))
+        try wire.enqueue(statement, read: read, mayFollowCommit: mayFollowCommit)
     }
 }
 
@@ -75,12 +89,15 @@ extension Wire {
     /// Whether the enqueued statements must be answered before more are sent.
     var holdsEnough: Bool { pipelined.count >= Self.pipelinedMax || pipelinedBytes >= Self.parameterBytesKept }
 
-    /// Queues the execution of a prepared statement with the parameters in the buffer.
-    func enqueue(_ statement: PipelinedStatement) throws(DatabaseError) {
+    /// Queues the execution of a statement with the parameters in the buffer.
+    func enqueue<Parameters, Row>(
+        _ statement: Statement<Parameters, Row>, read: ((borrowing ResultHandle) -> DatabaseError?)? = nil,
+        mayFollowCommit: Bool = false
+    ) throws(DatabaseError) {
         if pipelined.isEmpty, PQenterPipelineMode(try pointer()) != 1 { throw lost() }
         pipelinedBytes += parameters.byteCount
-        pipelined.append(statement)
-        guard queueExecution(of: statement.name, on: try pointer()) == 1 else { throw lost() }
+        pipelined.append(PipelinedStatement(name: statement.name, read: read, mayFollowCommit: mayFollowCommit))
+        guard queueExecution(of: statement, on: try pointer()) == 1 else { throw lost() }
     }
 
     /// Reads the answers to everything enqueued; does nothing if nothing is.

@@ -24,7 +24,8 @@ package struct Session: ~Copyable {
     package func run<Parameters, Row>(
         _ statement: Statement<Parameters, Row>, _ parameters: Parameters, isPlannedAnyhow: Bool = false
     ) throws(DatabaseError) -> [Row] {
-        try statement.rows(of: send(statement, parameters, isPlannedAnyhow: isPlannedAnyhow))
+        if needsTransaction { return try answer(to: runAlone(statement, parameters)) }
+        return try statement.rows(of: send(statement, parameters, isPlannedAnyhow: isPlannedAnyhow))
     }
 
     /// Runs a statement and returns the number of rows that it touched; returned rows are dropped.
@@ -32,7 +33,8 @@ package struct Session: ~Copyable {
     package func execute<Parameters, Row>(
         _ statement: Statement<Parameters, Row>, _ parameters: Parameters
     ) throws(DatabaseError) -> Int {
-        try send(statement, parameters).affectedRows
+        if needsTransaction { return try runAlone(statement, parameters).affectedRows }
+        return try send(statement, parameters).affectedRows
     }
 
     /// Runs SQL of one or several statements without parameters, for migrations and settings. Several are one
@@ -40,6 +42,9 @@ package struct Session: ~Copyable {
     /// - Parameter limit: how long to wait instead of the settings' deadline. Lifting the server's own limit is left to
     ///   the SQL.
     package func script(_ sql: String, upTo limit: Duration? = nil) throws(DatabaseError) {
+        if needsTransaction {
+            return try transaction { session throws(DatabaseError) in try session.script(sql, upTo: limit) }
+        }
         try planOutsideTransaction()
         try acknowledged {
             () throws(DatabaseError) in
@@ -49,13 +54,24 @@ package struct Session: ~Copyable {
         }
     }
 
-    /// Makes the round trips that may come before a statement, so that the next call sends it at once.
-    package func makeReady<Parameters, Row>(_ statement: Statement<Parameters, Row>) throws(DatabaseError) {
+    /// Runs a statement outside a transaction, and says when it was sent: behind the round trips that may come before,
+    /// and behind a pooler's wait for a session.
+    package func runTimed<Parameters, Row>(
+        _ statement: Statement<Parameters, Row>, _ parameters: Parameters
+    ) throws(DatabaseError) -> (sentAt: ContinuousClock.Instant, rows: [Row]) {
+        if needsTransaction {
+            return try transaction { session throws(DatabaseError) in
+                try session.wire.collect()
+                return (sentAt: ContinuousClock.now, rows: try session.run(statement, parameters))
+            }
+        }
         try planOutsideTransaction()
         try prepare(statement)
+        return (sentAt: ContinuousClock.now, rows: try run(statement, parameters))
     }
 
-    /// Prepares a statement and asks the server for the types of its parameters and columns.
+    /// Prepares a statement and asks the server for the types of its parameters and columns. In a session of one's own
+    /// alone.
     package func describe<Parameters, Row>(
         _ statement: Statement<Parameters, Row>
     ) throws(DatabaseError) -> StatementDescription {
@@ -76,13 +92,13 @@ package struct Session: ~Copyable {
         try encode(statement, parameters)
         if !wire.pipelined.isEmpty {
             // Sent together with the enqueued statements.
-            try wire.enqueue(PipelinedStatement(name: statement.name, read: nil))
+            try wire.enqueue(statement)
             return try wire.collectResults(within: wire.settings.statementDeadline)
         }
         return try acknowledged {
             () throws(DatabaseError) in
             try wire.roundTrip(statement: statement.name, within: wire.settings.statementDeadline) { connection in
-                wire.queueExecution(of: statement.name, on: connection)
+                wire.queueExecution(of: statement, on: connection)
             }
         }
     }
@@ -98,8 +114,9 @@ package struct Session: ~Copyable {
         }
     }
 
-    /// Prepares the statement unless it is already prepared on this connection.
+    /// Prepares the statement unless it is already prepared on this connection, or the session is not the connection's.
     func prepare<Parameters, Row>(_ statement: Statement<Parameters, Row>) throws(DatabaseError) {
+        guard wire.settings.pooling == .session else { return }
         if let sql = wire.prepared[statement.name] {
             guard sql == statement.sql else {
                 throw .protocolViolation(reason: "two statements are named \(statement.name)")
@@ -151,10 +168,20 @@ extension Wire {
     /// Bytes of memory that a connection keeps for its parameters between calls.
     static let parameterBytesKept = 1 << 20
 
-    /// Queues the prepared statement with the parameters in the buffer, all binary.
-    func queueExecution(of name: String, on connection: OpaquePointer) -> Int32 {
+    /// Queues the statement with the parameters in the buffer, all binary: by its name, or where it is not prepared by
+    /// its text.
+    func queueExecution<Parameters, Row>(
+        of statement: Statement<Parameters, Row>, on connection: OpaquePointer
+    ) -> Int32 {
         parameters.withPointers { values, lengths, formats in
-            PQsendQueryPrepared(connection, name, Int32(values.count), values, lengths, formats, 1)
+            let count = Int32(values.count)
+            return switch settings.pooling {
+            case .session:
+                PQsendQueryPrepared(connection, statement.name, count, values, lengths, formats, 1)
+            case .transaction:
+                PQsendQueryParams(
+                    connection, statement.sql, count, statement.parameterOIDs, values, lengths, formats, 1)
+            }
         }
     }
 }

@@ -3,7 +3,8 @@
 ///
 ///     static let claim = Statement<(String, Int64), (Int64, [UInt8]?)>("claim", "SELECT … WHERE name = $1 …")
 ///
-/// It is prepared once per connection under its name, so a name belongs to one text in the whole program.
+/// It is prepared once per connection under its name, so a name belongs to one text in the whole program. Where the
+/// session is not the connection's, it is sent as text each time (`Pooling`).
 @usableFromInline package struct Statement<Parameters: Sendable, Row: Sendable>: Sendable {
     @usableFromInline package let name: String
     @usableFromInline package let sql: String

@@ -8,26 +8,49 @@ package enum TransactionVerdict<Value> {
 
 extension TransactionVerdict: Sendable where Value: Sendable {}
 
+/// What a transaction sees of what others commit meanwhile.
+package enum Isolation: Sendable {
+    /// Each statement sees what was committed before it.
+    case readCommitted
+    /// All statements see what was committed before the first, and nothing may be written (REPEATABLE READ, READ ONLY).
+    case snapshot
+}
+
 /// Both are enqueued: BEGIN is sent with the statements after it, COMMIT with those before it.
 private enum Bounds {
     /// The isolation level is explicit, because a server, a database or a role may have another default: under a
     /// stricter one a statement that waited for another's lock is refused instead of looking again.
     static let begin = Statement<(), ()>("begin", "BEGIN ISOLATION LEVEL READ COMMITTED")
+    static let beginSnapshot = Statement<(), ()>("begin_snapshot", "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
     static let commit = Statement<(), ()>("commit", "COMMIT")
+}
+
+extension Isolation {
+    /// For a session of one's own.
+    var begin: Statement<(), ()> {
+        switch self {
+        case .readCommitted: Bounds.begin
+        case .snapshot: Bounds.beginSnapshot
+        }
+    }
 }
 
 extension Session {
     /// Runs BEGIN, `body` and COMMIT; ROLLBACK and the same error when `body` throws. When it returns, the server has
     /// confirmed the commit without a warning; `.commitUnknown` says that the commit may or may not have happened.
     package func transaction<Value>(
-        planning: Planning = .eachTime, _ body: (borrowing Session) throws(DatabaseError) -> Value
+        _ isolation: Isolation = .readCommitted, planning: Planning = .eachTime,
+        _ body: (borrowing Session) throws(DatabaseError) -> Value
     ) throws(DatabaseError) -> Value {
-        try decidedTransaction(planning: planning) { session throws(DatabaseError) in .commit(try body(session)) }
+        try decidedTransaction(isolation, planning: planning) { session throws(DatabaseError) in
+            .commit(try body(session))
+        }
     }
 
     /// Like `transaction`, for a body that may also roll back without an error.
     package func decidedTransaction<Value>(
-        planning: Planning = .eachTime, _ body: (borrowing Session) throws(DatabaseError) -> TransactionVerdict<Value>
+        _ isolation: Isolation = .readCommitted, planning: Planning = .eachTime,
+        _ body: (borrowing Session) throws(DatabaseError) -> TransactionVerdict<Value>
     ) throws(DatabaseError) -> Value {
         guard wire.transactionStatus == PQTRANS_IDLE || wire.transactionStatus == PQTRANS_UNKNOWN else {
             throw .protocolViolation(reason: "a transaction inside a transaction")
@@ -35,8 +58,13 @@ extension Session {
         let verdict: TransactionVerdict<Value>
         do throws(DatabaseError) {
             try prepare(Bounds.commit)
-            try enqueueAnywhere(Bounds.begin, ())
-            try plan(planning)
+            switch wire.settings.pooling {
+            case .session:
+                try enqueueAnywhere(isolation.begin, ())
+                try plan(planning)
+            // Planned each time: a plan that is kept is the session's.
+            case .transaction: try beginShared(isolation)
+            }
             verdict = try body(self)
             if !wire.mayTravelWithCommit { try wire.collect() }
             if case .rollBack = verdict { try wire.collect() }
@@ -79,7 +107,8 @@ extension Session {
         isCommitted = true
     }
 
-    private func commitWithPipeline() throws(DatabaseError) -> String {
+    /// - Returns: the command tag of COMMIT.
+    func commitWithPipeline() throws(DatabaseError) -> String {
         try enqueueAnywhere(Bounds.commit, ())
         return try wire.collectResults(within: wire.settings.statementDeadline).commandTag
     }
@@ -94,7 +123,7 @@ extension Session {
     }
 
     /// Rolls the transaction back. If that fails, the connection is closed and the server rolls back.
-    private func rollBack() {
+    func rollBack() {
         wire.planning.ended(committed: false)
         // Refusals do not matter any more.
         try? wire.collect()
@@ -115,5 +144,5 @@ extension Wire {
     /// Whether COMMIT may be sent with the enqueued statements. It may, because the server runs nothing after a
     /// statement that it refuses; but not with statements that this side may still reject, nor with more than is sent
     /// at once: a connection lost before COMMIT was sent leaves no doubt.
-    fileprivate var mayTravelWithCommit: Bool { !holdsEnough && pipelined.allSatisfy { $0.read == nil } }
+    fileprivate var mayTravelWithCommit: Bool { !holdsEnough && pipelined.allSatisfy { $0.mayTravelWithCommit } }
 }

@@ -22,6 +22,8 @@ final class Wire {
     /// Bytes of the parameters of `pipelined`.
     var pipelinedBytes = 0
     var planning = SessionPlanning()
+    /// The server that was found first; nil: none yet, or the session is the connection's own.
+    var server: SharedServer?
     /// Bytes of the running copy since the last flush.
     var copyBytes = 0
     private var handle: ConnectionHandle?
@@ -144,6 +146,10 @@ final class Wire {
         let reason = "\(refusal.sqlState) \(refusal.message)"
         let closed = (try? pointer()).map { PQstatus($0) == CONNECTION_BAD } ?? true
         if closed || ["08", "57"].contains(refusal.sqlState.conditionClass) && refusal.sqlState.isConnectionLevel {
+            end(reason)
+            return .connectionLost(reason: reason)
+        }
+        if isOfStandby(refusal) {
             end(reason)
             return .connectionLost(reason: reason)
         }

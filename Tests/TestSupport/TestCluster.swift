@@ -39,7 +39,8 @@ package final class TestCluster: Sendable {
                 "log_min_messages=warning",
             ] + (durable ? [] : ["fsync=off", "full_page_writes=off"]) + settings
         options = all.map { "-c '\($0)'" }.joined(separator: " ")
-        lifeline = try Self.startGuardian(directory: directory, binaries: binaries)
+        let stop = Self.asOwner([binaries + "/pg_ctl", "stop", "-m", "immediate", "-D", directory + "/data"])
+        lifeline = try Self.guardian("read line; \(stop.joined(separator: " ")); rm -rf '\(directory)'")
         let data = directory + "/data"
         try run("initdb", ["-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync"])
         let access = "local all with_password scram-sha-256\nlocal all all trust\nlocal replication all trust\n"
@@ -87,6 +88,11 @@ package final class TestCluster: Sendable {
         Foundation.kill(identifier, SIGKILL)
     }
 
+    /// Makes the cluster, which must be stopped, a standby from its next start on.
+    package func becomeStandby() throws {
+        try Self.run(Self.asOwner(["touch", directory + "/data/standby.signal"]))
+    }
+
     /// A fresh database; its connection string.
     package func createDatabase() throws -> String {
         let name = "test_\(databases.next())"
@@ -126,7 +132,7 @@ package final class TestCluster: Sendable {
     }
 
     @discardableResult
-    private static func run(_ command: [String]) throws -> String {
+    static func run(_ command: [String]) throws -> String {
         let output = NSTemporaryDirectory() + "/posthouse-\(UUID().uuidString)"
         defer { try? FileManager.default.removeItem(atPath: output) }
         let child = try spawn(command, input: nil, output: output)
@@ -188,17 +194,17 @@ package final class TestCluster: Sendable {
         return directory
     }
 
-    private static func startGuardian(directory: String, binaries: String) throws -> FileHandle {
+    /// Runs a script outside the test's process group. The end of its standard input is the end of this process, or of
+    /// what is returned.
+    static func guardian(_ script: String) throws -> FileHandle {
         // No child may inherit the end whose closing is awaited.
         let pipe = spawning.withLock {
             let pipe = Pipe()
             _ = fcntl(pipe.fileHandleForWriting.fileDescriptor, F_SETFD, FD_CLOEXEC)
             return pipe
         }
-        let stop = asOwner([binaries + "/pg_ctl", "stop", "-m", "immediate", "-D", directory + "/data"])
         _ = try spawn(
-            ["setsid", "sh", "-c", "read line; \(stop.joined(separator: " ")); rm -rf '\(directory)'"],
-            input: pipe.fileHandleForReading.fileDescriptor, output: "/dev/null")
+            ["setsid", "sh", "-c", script], input: pipe.fileHandleForReading.fileDescriptor, output: "/dev/null")
         return pipe.fileHandleForWriting
     }
 }

@@ -252,11 +252,8 @@ package struct Audit: Sendable {
         for attempt in 1... {
             do throws(DatabaseError) {
                 return try await pool.withSession { session throws(DatabaseError) in
-                    // What a session needs before a transaction would otherwise come before SET TRANSACTION.
-                    try session.makeReady(AuditStatements.knownFrom)
-                    let value = try session.transaction { session throws(DatabaseError) in
-                        try session.script("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-                        return try read(session)
+                    let value = try session.transaction(.snapshot) { session throws(DatabaseError) in
+                        try read(session)
                     }
                     return (value, try readKnownFrom(on: session))
                 }

@@ -31,10 +31,7 @@ package struct ExportWalk: Sendable {
     private mutating func nextPurchases(in pool: Pool) async throws(DatabaseError) -> [ImportLine] {
         let wanted = (purchase, source, Limits.exportPageRows)
         let page = try await pool.withSession { session throws(DatabaseError) in
-            // What a session needs before a transaction would otherwise come before SET TRANSACTION.
-            try session.makeReady(ExportStatements.purchases)
-            return try session.transaction { session throws(DatabaseError) in
-                try session.script("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            try session.transaction(.snapshot) { session throws(DatabaseError) in
                 let purchases = try session.run(ExportStatements.purchases, wanted)
                 let ids = purchases.map(\.id)
                 return ExportPage(

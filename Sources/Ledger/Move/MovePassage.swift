@@ -48,9 +48,8 @@ struct MovePassage {
         var tables: [LedgerMove.Table] = []
         do throws(DatabaseError) {
             try target.beside(source) { source throws(DatabaseError) in
-                try source.transaction { source throws(DatabaseError) in
-                    try source.script(
-                        "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = 0")
+                try source.transaction(.snapshot) { source throws(DatabaseError) in
+                    try source.script("SET LOCAL statement_timeout = 0")
                     do throws(MoveFailure) {
                         tables = try copyAll(from: source, into: target)
                     } catch {

@@ -20,9 +20,7 @@ extension Queue {
         let farthest = Self.daemonsAhead * max(apart * Int64(count), Limits.rateLookAhead.wholeMicroseconds)
         return try await pool.withSession { session throws(DatabaseError) in
             // Behind the wait for a connection and the round trips before the query, which its time does not contain.
-            try session.makeReady(RateStatements.reserve)
-            let queriedAt = ContinuousClock.now
-            let waits = try session.run(
+            let (queriedAt, waits) = try session.runTimed(
                 RateStatements.reserve, (integration, notBefore.wholeMicroseconds, apart * Int64(count), farthest))
             guard let wait = waits.first else {
                 throw DatabaseError.protocolViolation(reason: "no slot was reserved")
