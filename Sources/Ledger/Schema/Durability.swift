@@ -2,7 +2,7 @@ package import Postgres
 
 /// Checks PostgreSQL's settings: only the database can keep the promise that an acknowledged event is never lost.
 package enum Durability {
-    package enum Refusal: Error, CustomStringConvertible {
+    package enum Refusal: Error, Sendable, CustomStringConvertible {
         case unsafe(setting: String, value: String)
         /// The server does not show the setting.
         case hidden(setting: String)
@@ -22,7 +22,8 @@ package enum Durability {
                 "the database is PostgreSQL \(version / 10_000); posthouse needs 15 or later"
             case .pooled:
                 "the connection goes through a proxy that changes the server session between transactions "
-                    + "(PgBouncer in transaction mode?); connect to PostgreSQL itself or use session pooling"
+                    + "(PgBouncer in transaction mode?); connect to PostgreSQL itself or use session pooling, "
+                    + "or let [database] pooling = \"transaction\" say so (posthouse-operate(7), \"Poolers\")"
             }
         }
     }

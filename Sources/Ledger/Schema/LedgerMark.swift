@@ -30,6 +30,9 @@ package struct LedgerMark: Sendable, Hashable {
     package func objection(
         to settings: ConnectionSettings, insteadOf pool: Pool, isDeclared: Bool
     ) async throws(DatabaseError) -> String? {
+        if settings.pooling == .session, try await PoolerProbe.findsPooler(settings) {
+            return "\(Durability.Refusal.pooled)"
+        }
         let connection = try await Connection.open(settings)
         let (refusal, mark) = try await connection.withSession {
             session throws(DatabaseError) -> (String?, LedgerMark?) in
@@ -60,5 +63,5 @@ package struct LedgerMark: Sendable, Hashable {
         }
     }
 
-    private static let otherLedger = "it leads to another ledger, which takes a restart"
+    package static let otherLedger = "it leads to another ledger, which takes a restart"
 }

@@ -2,24 +2,33 @@ package import Postgres
 import Vocabulary
 
 /// Finds a pooler that gives a server session to other clients between transactions (PgBouncer's `pool_mode =
-/// transaction` or `statement`): prepared statements and settings of a session would be others' there.
+/// transaction` or `statement`): prepared statements and settings of a session would be others' there, and
+/// `[database] pooling` has to say so.
 package enum PoolerProbe {
-    /// How often the first connection looks for its mark: where sessions go round, it may get its own again.
+    /// Connections that are compared. Several processes of a pooler may take turns behind one address; so many
+    /// connections that two of them meet in one process, unless there are more processes.
+    private static let connections = 6
+    /// How often each connection looks for its mark: where sessions go round, it may get its own again.
     private static let looks = 4
 
-    /// Marks the session of one connection, and looks for the mark from another connection and from the first again. Of
-    /// a session of one's own, the first alone sees it, always.
+    /// Marks the session of each of several connections, and looks for the marks again. In a session of one's own a
+    /// mark stays, always.
     /// - Returns: false also if there is no room for a second connection.
     package static func findsPooler(_ settings: ConnectionSettings) async throws(DatabaseError) -> Bool {
-        let mark = Identifier.random().hex
         // Closed with their last references, however this ends.
-        let first = try await Connection.open(settings)
-        try await first.withSession { session throws(DatabaseError) in
-            try session.script("SET posthouse.probe = '\(mark)'")
+        var marked = [(try await Connection.open(settings), Identifier.random().hex)]
+        await withTaskGroup(of: Connection?.self) { group in
+            for _ in 1..<connections { group.addTask { try? await Connection.open(settings) } }
+            for await case let connection? in group { marked.append((connection, Identifier.random().hex)) }
         }
-        guard let second = try? await Connection.open(settings) else { return false }
-        if try await sees(mark, from: second) { return true }
-        for _ in 0..<looks where try await !sees(mark, from: first) { return true }
+        for (connection, mark) in marked {
+            try await connection.withSession { session throws(DatabaseError) in
+                try session.script("SET posthouse.probe = '\(mark)'")
+            }
+        }
+        for _ in 0..<looks {
+            for (connection, mark) in marked where try await !sees(mark, from: connection) { return true }
+        }
         return false
     }
 
