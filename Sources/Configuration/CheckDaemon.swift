@@ -47,24 +47,21 @@ extension Check {
         guard let view else {
             return Configuration.Database(
                 url: nil, usesPrivateCluster: true, poolConnections: poolDefault,
-                statementTimeout: Limits.statementTimeout, schema: nil, durability: .checked)
+                statementTimeout: Limits.statementTimeout, schema: nil, durability: .checked, pooling: .session,
+                directURL: nil, namesDirectURL: false)
         }
-        let url: Secret?
-        if let entry = view["url"], entry.node.entries != nil {
-            url = secret(entry.node, key: "url")
-        } else if let text = string("url", of: view) {
-            url = Secret(Array(text.value.utf8))
-            if holdsPassword(text.value) {
-                report.warning(
-                    "`url` holds a password in clear text; better \(Schema.expectedSecret), or libpq's password file",
-                    at: text.span)
-            }
-        } else {
-            url = nil
-        }
+        let url = connectionString("url", of: view)
         let isOwn = view["url"] != nil
         let durability = choice("durability", of: view, as: Configuration.Database.Durability.self)
-        for key in ["schema", "durability"] where !isOwn {
+        let pooling = choice("pooling", of: view, as: Configuration.Database.Pooling.self)
+        let schema = schema(of: view)
+        if let pooling, pooling.value == .transaction, isOwn, view["schema"] == nil {
+            report.error(
+                "`pooling = \"transaction\"` needs `schema`: other clients change the search path of the sessions that "
+                    + "it leads to; \"public\" is that of a ledger which was made without the key, in most databases",
+                at: pooling.span)
+        }
+        for key in ["schema", "durability", "pooling", "direct_url"] where !isOwn {
             guard let entry = view[key] else { continue }
             report.error(
                 "`\(key)` goes with `url`: the private cluster holds nothing else and is the daemon's own",
@@ -75,7 +72,20 @@ extension Check {
             poolConnections: integer("pool", of: view, in: ConfigurationLimits.poolConnections) ?? poolDefault,
             statementTimeout: duration("statement_timeout", of: view, in: ConfigurationLimits.statementTimeout)
                 ?? Limits.statementTimeout,
-            schema: schema(of: view), durability: durability?.value ?? .checked)
+            schema: schema, durability: durability?.value ?? .checked, pooling: pooling?.value ?? .session,
+            directURL: connectionString("direct_url", of: view), namesDirectURL: view["direct_url"] != nil)
+    }
+
+    /// A connection string, in clear text or as a secret.
+    private mutating func connectionString(_ key: String, of view: TableView) -> Secret? {
+        if let entry = view[key], entry.node.entries != nil { return secret(entry.node, key: key) }
+        guard let text = string(key, of: view) else { return nil }
+        if holdsPassword(text.value) {
+            report.warning(
+                "`\(key)` holds a password in clear text; better \(Schema.expectedSecret), or libpq's password file",
+                at: text.span)
+        }
+        return Secret(Array(text.value.utf8))
     }
 
     /// A name that needs no quotes: PostgreSQL folds one without quotes to lower case, so that "Posthouse" would be

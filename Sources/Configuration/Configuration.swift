@@ -22,6 +22,11 @@ package struct Configuration: Sendable {
         /// The schema of the ledger's tables; nil: as the `search_path` of the role has it.
         package let schema: String?
         package let durability: Durability
+        package let pooling: Pooling
+        /// Where PostgreSQL is reached with a session of one's own; nil: as `url`, or, under `.check` alone, a secret
+        /// that could not be read here (`namesDirectURL` tells them apart).
+        package let directURL: Secret?
+        package let namesDirectURL: Bool
 
         /// Who answers for what the database has committed.
         package enum Durability: String, Sendable, CaseIterable {
@@ -29,6 +34,14 @@ package struct Configuration: Sendable {
             case checked
             /// The operator: the server's storage is durable without `fsync`.
             case declared
+        }
+
+        /// What is between the daemon and PostgreSQL.
+        package enum Pooling: String, Sendable, CaseIterable {
+            /// Nothing, or a pooler that keeps a server session for each of its clients.
+            case session
+            /// A pooler that gives a server session to another client after each transaction.
+            case transaction
         }
     }
 

@@ -15,6 +15,7 @@ extension Configuration {
         }
         if database.schema != started.database.schema { keys.append("[database] schema") }
         if database.durability != started.database.durability { keys.append("[database] durability") }
+        if database.pooling != started.database.pooling { keys.append("[database] pooling") }
         if database.usesPrivateCluster, embedded != started.embedded { keys.append("[embedded] directory") }
         if journal.format != started.journal.format { keys.append("[journal] format") }
         return keys

@@ -77,6 +77,8 @@ enum Schema {
             Key("statement_timeout", duration("30s")),
             Key("schema", #"a schema such as "posthouse""#),
             Key("durability", #""checked" or "declared""#),
+            Key("pooling", #""session" or "transaction""#),
+            Key("direct_url", #"a libpq connection string such as "postgresql:///posthouse""#, mayHoldSecret: true),
         ])
     static let embedded = Table("embedded", keys: [Key("directory", "the path of a directory")])
     static let source = Table(

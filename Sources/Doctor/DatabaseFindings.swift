@@ -41,16 +41,19 @@ package enum DatabaseFindings {
             do: "see that PostgreSQL runs and that [database] url of \(path) is right")
     }
 
-    /// - Parameter name: of the configured schema; nil: as the role's search path has it.
+    /// - Parameters:
+    ///   - name: of the configured schema; nil: as the role's search path has it.
+    ///   - isDaemons: the daemon changes the schema by itself.
     package static func schema(
-        _ schema: SchemaVersion, named name: String? = nil, unfinished: [String]
+        _ schema: SchemaVersion, named name: String? = nil, unfinished: [String], isDaemons: Bool = true
     ) -> [DoctorFinding] {
+        let byCommand = "posthouse migrate, where [database] direct_url names PostgreSQL itself"
         let place = name.map { " in the schema \($0)" } ?? ""
         guard let database = schema.database else {
             return [
                 DoctorFinding(
                     .database, .wrong, "the database has no tables of Posthouse yet\(place)",
-                    do: "systemctl start posthouse, or posthouse migrate, makes it")
+                    do: isDaemons ? "systemctl start posthouse, or posthouse migrate, makes it" : byCommand)
             ]
         }
         if database < schema.program {
@@ -58,7 +61,8 @@ package enum DatabaseFindings {
                 DoctorFinding(
                     .database, .wrong,
                     "the database is at migration \(database), this program at \(schema.program)",
-                    do: "systemctl restart posthouse, or posthouse migrate, brings it up to date")
+                    do: isDaemons
+                        ? "systemctl restart posthouse, or posthouse migrate, brings it up to date" : byCommand)
             ]
         }
         if database > schema.program {
@@ -75,7 +79,9 @@ package enum DatabaseFindings {
             DoctorFinding(
                 .database, .note,
                 "\(text); indexes that are still to be built or dropped: \(unfinished.joined(separator: ", "))",
-                do: "wait: the daemon does it by itself, the last of it an hour after an upgrade")
+                do: isDaemons
+                    ? "wait: the daemon does it by itself, the last of it an hour after an upgrade"
+                    : "\(byCommand), the last time an hour after an upgrade")
         ]
     }
 

@@ -10,18 +10,26 @@ import Vocabulary
 enum DatabaseAccess {
     static func settings(
         _ connectionString: String, statementTimeout: Duration,
-        idleTransactionTimeout: Duration = Limits.idleTransactionTimeout, schema: String? = nil
+        idleTransactionTimeout: Duration = Limits.idleTransactionTimeout, schema: String? = nil,
+        pooling: Pooling = .session
     ) throws(ConnectionStringError) -> ConnectionSettings {
         try ConnectionSettings(
             connectionString, connectTimeout: Limits.connectTimeout, statementTimeout: statementTimeout,
             deadlineMargin: Limits.statementDeadlineMargin, idleTransactionTimeout: idleTransactionTimeout,
-            schema: schema)
+            schema: schema, pooling: pooling)
+    }
+
+    /// Settings for `connectionString` by the other keys of `[database]`.
+    static func settings(
+        _ connectionString: String, by database: Configuration.Database
+    ) throws(ConnectionStringError) -> ConnectionSettings {
+        try settings(
+            connectionString, statementTimeout: database.statementTimeout, schema: database.schema,
+            pooling: database.pooling == .transaction ? .transaction : .session)
     }
 
     /// The text of `[database] url`; nil for the private cluster, and under `.check` for a secret that cannot be read.
-    static func url(_ configuration: Configuration) -> String? {
-        configuration.database.url?.withBytes { String(decoding: $0, as: UTF8.self) }
-    }
+    static func url(_ configuration: Configuration) -> String? { configuration.database.url?.text }
 
     /// The settings for a command: the configured database, or the private cluster of the running daemon.
     /// - Parameter statementTimeout: in place of the configured one.
@@ -44,7 +52,8 @@ enum DatabaseAccess {
         }
         return try settings(
             target, statementTimeout: statementTimeout ?? configuration.database.statementTimeout,
-            schema: configuration.database.schema)
+            schema: configuration.database.schema,
+            pooling: configuration.database.pooling == .transaction ? .transaction : .session)
     }
 
     /// The complaint about an error of the database, with what to do about it.
@@ -89,11 +98,49 @@ enum DatabaseAccess {
 
     /// Checks what is before the database and its durability settings, and migrates its schema. `serve` and `migrate`
     /// do this first.
-    /// - Parameter isDeclared: as for `Durability.unsafeServer`.
+    /// - Parameters:
+    ///   - direct: where a session of one's own can be had; the schema is migrated there.
+    ///   - isDeclared: as for `Durability.unsafeServer`.
     static func prepare(
-        _ settings: ConnectionSettings, isDeclared: Bool = false
+        _ settings: ConnectionSettings, direct: DirectConnection = .sameAsOthers, isDeclared: Bool = false
     ) async throws -> (from: Int, to: Int) {
-        if try await PoolerProbe.findsPooler(settings) { throw Complaint("\(Durability.Refusal.pooled)") }
+        if settings.pooling == .session, try await PoolerProbe.findsPooler(settings) {
+            throw Complaint("\(Durability.Refusal.pooled)")
+        }
+        switch direct {
+        case .sameAsOthers: return try await migrate(settings, isDeclared)
+        case .none:
+            let newest = try await requireSchema(settings, isDeclared, otherwise: DirectConnection.missing)
+            return (newest, newest)
+        case .by(let own):
+            if try await PoolerProbe.findsPooler(own) { throw Complaint(DirectConnection.pooled) }
+            let migrated = try await migrate(own, isDeclared)
+            _ = try await requireSchema(settings, isDeclared, otherwise: DirectConnection.elsewhere)
+            return migrated
+        }
+    }
+
+    /// Requires an up-to-date schema, without changing it.
+    /// - Parameter complaint: where it is not.
+    /// - Returns: its version.
+    private static func requireSchema(
+        _ settings: ConnectionSettings, _ isDeclared: Bool, otherwise complaint: String
+    ) async throws -> Int {
+        let connection = try await Connection.open(settings)
+        let outcome = try await connection.withSession { session throws(DatabaseError) in
+            if let refusal = try Durability.unsafeServer(on: session, isDeclared: isDeclared) {
+                return Result<Bool, Complaint>.failure(Complaint("\(refusal)"))
+            }
+            return try Migrator.isUpToDate(on: session).mapError { Complaint("\($0)") }
+        }
+        await connection.close()
+        guard try outcome.get() else { throw Complaint(complaint) }
+        return Migrator.newest
+    }
+
+    private static func migrate(
+        _ settings: ConnectionSettings, _ isDeclared: Bool
+    ) async throws -> (from: Int, to: Int) {
         let connection = try await Connection.open(settings)
         let outcome = try await connection.withSession { session throws(DatabaseError) in
             if let refusal = try Durability.unsafeServer(on: session, isDeclared: isDeclared) {

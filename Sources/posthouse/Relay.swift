@@ -83,6 +83,15 @@ final class Relay: Sendable {
         let registration = Registration(pool: pool, key: lock?.own.key, version: Posthouse.version, clock: clock)
         self.registration = registration
         let ledger = try await LedgerMark.read(from: pool)
+        let direct: @Sendable () -> ConnectionSettings? = { [started = configuration.database] in
+            try? DirectConnection(live.current.database, as: started).settings(pool.settings)
+        }
+        if configuration.database.directURL != nil, let settings = direct(),
+            let objection = try await ledger.objection(
+                to: settings, insteadOf: pool, isDeclared: configuration.database.durability == .declared)
+        {
+            throw Complaint(DirectConnection.refusal(settings, objection))
+        }
         let routes = Routes(RouteTable())
         dispatchBuffer = DispatchBuffer()
         queue = Queue(
@@ -143,12 +152,12 @@ final class Relay: Sendable {
         settling = Task { [dispatcher] in await dispatcher.runSettling() }
         backgroundTasks = [
             Task { [dispatcher] in await dispatcher.run() },
-            Task { [dispatcher, pool] in await WakeUps(settings: pool.settings).run { await dispatcher.wakeUp() } },
+            Task { [dispatcher] in await WakeUps(settings: direct()).run { await dispatcher.wakeUp() } },
             Task { [routes] in await Self.keepUp(pool, live, routes, observe) },
             Task { await disk.run(observe) },
             Task { await SourceReporting(pool: pool, registration: registration, observatory: observatory).run() },
         ]
-        indexing = Task { await Self.buildIndexes(pool, observe) }
+        indexing = Task { await Self.buildIndexes(pool, direct, observe) }
         reloader = Reloader(
             started: configuration, live: live, pool: pool, ledger: ledger, queue: queue, rules: rules,
             signings: signings, dispatcher: dispatcher, resolver: resolver, openListeners: openListeners,
@@ -225,10 +234,19 @@ final class Relay: Sendable {
     /// Builds the indexes that an update brought, and drops those that only the version before needed; once an hour it
     /// looks whether they are all there. It leases nothing and has a connection of its own, so a stop does not wait for
     /// it: what it has begun is done again.
-    private static func buildIndexes(_ pool: Pool, _ observe: @escaping Observer) async {
+    /// - Parameter direct: nil: there is no session to do it in, and `posthouse migrate` is to be run.
+    private static func buildIndexes(
+        _ pool: Pool, _ direct: @Sendable () -> ConnectionSettings?, _ observe: @escaping Observer
+    ) async {
         while !Task.isCancelled {
             do {
-                let isDone = try await DatabaseAccess.migrateIndexes(pool.settings) == .done
+                guard let settings = direct() else {
+                    let unfinished = try await IndexMigration.unfinished(in: pool)
+                    if !unfinished.isEmpty { observe(.warning(Self.indexesLeft(unfinished))) }
+                    try await Task.sleep(for: .seconds(3_600))
+                    continue
+                }
+                let isDone = try await DatabaseAccess.migrateIndexes(settings) == .done
                 try await Task.sleep(for: .seconds(isDone ? 3_600 : 60))
             } catch {
                 // At a stop the private cluster ends what is being built.
@@ -242,6 +260,13 @@ final class Relay: Sendable {
                 try? await Task.sleep(for: .seconds(3_600))
             }
         }
+    }
+
+    private static func indexesLeft(_ unfinished: [String]) -> String {
+        """
+        indexes of this version are still to be built or dropped (\(unfinished.joined(separator: ", "))): run posthouse \
+        migrate where [database] direct_url names PostgreSQL itself, the last time an hour after an upgrade
+        """
     }
 
     /// Stops the relay at SIGTERM: takes nothing new, answers, delivers and settles what is under way, and gives every

@@ -47,11 +47,27 @@ struct Reloader: Sendable {
         let files = openListeners.speakTLS ? next.server.tls : nil
         let certificate = try files.map { try $0.load() }
         let connection = try await connection(by: next)
+        try await checkDirect(next)
         try await SourceNames.remember(next.sources.map(\.name), in: pool)
         let routed = try await queue.name(next.integrations)
         return Prepared(
             configuration: next, lanes: try PlannedLane.join(routed, plans), certificate: certificate,
             connection: connection)
+    }
+
+    /// Tries out the next `direct_url`, unless it is the one before; it is used from the next connection on.
+    private func checkDirect(_ next: Configuration) async throws {
+        guard next.database.directURL != live.current.database.directURL,
+            case .by(let settings) = try DirectConnection(next.database, as: started.database)
+        else { return }
+        let objection: String?
+        do throws(DatabaseError) {
+            objection = try await ledger.objection(
+                to: settings, insteadOf: pool, isDeclared: started.database.durability == .declared)
+        } catch {
+            objection = "\(error)"
+        }
+        if let objection { throw Complaint("the new [database] direct_url (\(settings)): \(objection)") }
     }
 
     /// What new connections are opened by under the next configuration, tried out; nil: as before. Where the pool has
@@ -62,7 +78,7 @@ struct Reloader: Sendable {
         guard !first.usesPrivateCluster, next.database.url != before.url, let url = DatabaseAccess.url(next) else {
             return nil
         }
-        let settings = try DatabaseAccess.settings(url, statementTimeout: first.statementTimeout, schema: first.schema)
+        let settings = try DatabaseAccess.settings(url, by: first)
         let objection: String?
         do throws(DatabaseError) {
             objection = try await ledger.objection(
@@ -146,6 +162,7 @@ struct Reload {
         if old.apiTokens != new.apiTokens { parts.append("changed API tokens") }
         if old.subscriptionGroups != new.subscriptionGroups { parts.append("changed subscription groups") }
         if hasNewCertificate { parts.append("new TLS certificate") }
+        if old.database.directURL != new.database.directURL { parts.append("changed [database] direct_url") }
         if hasNewConnection { parts.append("changed [database] url, for new connections") }
         if old.journal != new.journal { parts.append("changed [journal]") }
         if old.retention != new.retention { parts.append("changed [retention]") }

@@ -111,6 +111,19 @@ import Testing
             "[database]\nurl = \"postgresql:///x\"\ndurability = \"no\"",
             "13:14 `durability` must be \"checked\" or \"declared\", not `no`"
         ),
+        (
+            "[database]\nurl = \"postgresql:///x\"\npooling = \"statement\"",
+            "13:11 `pooling` must be \"session\" or \"transaction\", not `statement`"
+        ),
+        (
+            "[database]\nurl = \"postgresql:///x\"\npooling = \"transaction\"",
+            "13:11 `pooling = \"transaction\"` needs `schema`: other clients change the search path of the sessions that "
+                + "it leads to; \"public\" is that of a ledger which was made without the key, in most databases"
+        ),
+        (
+            "[database]\ndirect_url = \"postgresql:///x\"",
+            "12:14 `direct_url` goes with `url`: the private cluster holds nothing else and is the daemon's own"
+        ),
         ("[retention]\nduplicates = \"20d\"", "12:14 `duplicates` must be from 21d to 36500d, not 20d"),
         (
             "[retention]\nevents = \"30d\"",

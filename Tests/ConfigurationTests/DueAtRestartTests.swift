@@ -16,6 +16,10 @@ import Testing
             "[database]\nurl = \"postgresql:///x\"\nschema = \"posthouse\"\ndurability = \"declared\"",
             ["[database] url", "[database] schema", "[database] durability"]
         ),
+        (
+            "[database]\nurl = \"postgresql:///x\"\nschema = \"a\"\npooling = \"transaction\"\ndirect_url = \"postgresql:///y\"",
+            ["[database] url", "[database] schema", "[database] pooling"]
+        ),
         ("[embedded]\ndirectory = \"/elsewhere\"", ["[embedded] directory"]),
         ("[journal]\ndetail_limit = 5\n[retention]\nattempts = \"40d\"", []),
         ("[journal]\nformat = \"json\"", ["[journal] format"]),

@@ -118,13 +118,16 @@ import Vocabulary
 
                 """, source: "app = \"com.example\"\nenvironment = \"SANDBOX\"\nfreshness = \"5m\"\n")
                 + "[server]\nlisten = \"[::1]:1\"\napi_listen = \"unix:/x\"\n[embedded]\ndirectory = \"/d\"\n"
-                + "[database]\nurl = { env = \"S\" }\n")
+                + "[database]\nurl = { env = \"S\" }\nschema = \"s\"\npooling = \"transaction\"\n"
+                + "direct_url = { env = \"S\" }\n")
         let configuration = try #require(outcome.configuration, "\(outcome.render())")
         #expect(outcome.diagnostics.isEmpty)
         #expect(configuration.server.apiListen == .unix(path: "/x"))
         #expect(configuration.embedded.directory == "/d")
         #expect(configuration.database.url == Secret(Array("vendor secret".utf8)))
         #expect(!configuration.database.usesPrivateCluster)
+        #expect(configuration.database.pooling == .transaction)
+        #expect(configuration.database.directURL == Secret(Array("vendor secret".utf8)))
         let source = try #require(configuration.sources.first)
         #expect(source.app == "com.example" && source.defaultEnvironment == "SANDBOX")
         #expect(source.freshness == .seconds(300))

@@ -95,6 +95,8 @@ import Vocabulary
         #expect(said.database.poolConnections == silent.database.poolConnections)
         #expect(said.database.statementTimeout == silent.database.statementTimeout)
         #expect(said.database.durability == silent.database.durability)
+        #expect(said.database.pooling == silent.database.pooling)
+        #expect(said.database.namesDirectURL && !silent.database.namesDirectURL)
         #expect(said.database.schema == "posthouse" && silent.database.schema == nil)
         #expect(said.embedded == silent.embedded)
         #expect(said.journal.detailPerSecond == silent.journal.detailPerSecond)

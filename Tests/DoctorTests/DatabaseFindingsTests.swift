@@ -1,3 +1,4 @@
+import Configuration
 import Testing
 import Vocabulary
 
@@ -38,6 +39,30 @@ struct DatabaseFindingsTests {
         }
         #expect(state(nil) == [.wrong] && state(8) == [.wrong] && state(10) == [.wrong])
         #expect(state(9) == [.fine] && state(9, ["events_holder"]) == [.note])
+    }
+
+    @Test("A schema that the daemon cannot change says so; it can by default")
+    func whoseSchema() {
+        for (database, unfinished) in [(nil, []), (8, []), (9, ["events_holder"])] as [(Int?, [String])] {
+            func advice(_ isDaemons: Bool) -> String {
+                DatabaseFindings.schema(
+                    SchemaVersion(database: database, program: 9), unfinished: unfinished, isDaemons: isDaemons
+                ).compactMap(\.advice).joined()
+            }
+            #expect(advice(false).contains("direct_url") && !advice(true).contains("direct_url"))
+        }
+    }
+
+    @Test("Pooling: a session of one's own is missed where a pooler changes them, and is the same ledger's")
+    func pooling() {
+        func states(
+            _ pooling: Configuration.Database.Pooling, _ direct: PoolingFindings.Direct
+        ) -> [DoctorFinding.State] { PoolingFindings.of(pooling, direct: direct).map(\.state) }
+        #expect(states(.session, .notNamed) == [] && states(.transaction, .notNamed) == [.note])
+        for pooling in Configuration.Database.Pooling.allCases {
+            #expect(states(pooling, .usable) == [.fine] && states(pooling, .hidden) == [.unknown])
+            #expect(states(pooling, .unusable(reason: "it leads to another ledger")) == [.wrong])
+        }
     }
 
     @Test("Privileges: a superuser is a note; each one that is missing is wrong, with its GRANT; a long list is cut")

@@ -120,6 +120,37 @@ struct MigratorTests {
         #expect(try shape(ledger) == before)
     }
 
+    @Test("Whether the schema is up to date is found out without a change, and what speaks against it")
+    func isUpToDate() async throws {
+        let ledger = try await TestLedger(isMigrated: false)
+        func ask() async throws -> String {
+            let connection = try await ledger.connect()
+            let result = try await connection.withSession { session throws(DatabaseError) in
+                try Migrator.isUpToDate(on: session)
+            }
+            await connection.close()
+            return switch result {
+            case .success(let isUpToDate): "\(isUpToDate)"
+            case .failure(.changed(let version, _)): "changed \(version)"
+            case .failure(.newer): "newer"
+            case .failure(.foreign): "foreign"
+            case .failure(let other): "\(other)"
+            }
+        }
+        #expect(try await ask() == "false")
+        #expect(try ledger.psql("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'") == "0")
+        _ = try await migrate(ledger).get()
+        #expect(try await ask() == "true")
+        try ledger.psql("DELETE FROM schema_migrations WHERE version = \(newest)")
+        #expect(try await ask() == "false")
+        try ledger.psql(#"UPDATE schema_migrations SET checksum = '\x00' WHERE version = 1"#)
+        #expect(try await ask() == "changed 1")
+        try ledger.psql(#"INSERT INTO schema_migrations VALUES (99, 'of tomorrow', '\x00')"#)
+        #expect(try await ask() == "newer")
+        try ledger.psql("DROP TABLE schema_migrations; CREATE TABLE schema_migrations (version varchar PRIMARY KEY)")
+        #expect(try await ask() == "foreign")
+    }
+
     @Test("A migration that fails leaves nothing behind")
     func failing() async throws {
         let ledger = try await TestLedger(isMigrated: false)

@@ -15,6 +15,7 @@ import oracle
 from daemon import Daemon, Secrets, Settings
 from database import DATABASE, Server
 from oracle import Fault, Findings, Ledger
+from pooler import Pooler
 from processes import BenchError, Scratch
 from receivers import Receiver
 from sender import Sender
@@ -42,6 +43,7 @@ class Plan:
     # Whether the source may see nothing but 200.
     only_200: bool = False
     has_standby: bool = False
+    has_pooler: bool = False
     histories: type[Histories] = Histories
     # Tables of the configuration beside the usual ones.
     tables: str = ""
@@ -62,12 +64,15 @@ class Bed:
                              environment=postgres_environment, data_mount_mb=plan.data_mount_mb)
         self.standby = self.server.standby(scratch) if plan.has_standby else None
         self.server.fresh_database(DATABASE)
+        self.pooler = Pooler(scratch, self.server) if plan.has_pooler else None
         secrets = Secrets(scratch, random.Random(f"{seed_text}/secret").randbytes(32))
         self.canary = Receiver("canary", secrets.integration, seed_text)
         self.receivers = [Receiver(f"receiver{number}", secrets.integration, seed_text, self.canary)
                           for number in (1, 2, 3)]
         settings = Settings(self.url(), {"schedule": SCHEDULE, "timeout": plan.timeout} | plan.integration,
                             tables=plan.tables)
+        if self.pooler:
+            settings.database = self.pooler.database
         self.secrets = secrets
         self.daemons = [Daemon(scratch, binary, secrets, settings, self.receivers, number + 1)
                         for number in range(plan.daemons)]
@@ -82,6 +87,8 @@ class Bed:
         self.duplicates: list[str] = []
 
     def url(self) -> str:
+        if self.pooler:
+            return self.pooler.url
         if self.standby is None:
             return self.server.url(DATABASE)
         return (f"host={self.server.sockets},{self.standby.sockets} port=5432,5432 user=posthouse dbname={DATABASE} "

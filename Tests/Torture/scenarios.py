@@ -97,6 +97,16 @@ async def promotion(bed: Bed) -> None:
         await asyncio.sleep(max(3, bed.seconds - 6))
 
 
+async def pooler(bed: Bed) -> None:
+    """PgBouncer in transaction mode with four server connections; PostgreSQL, its sessions and daemons killed"""
+    async with bed.load():
+        deadline = time.monotonic() + bed.seconds
+        kinds = [faults.end_connections, faults.kill_daemon, faults.kill_postgres]
+        while time.monotonic() < deadline:
+            await bed.rest(0.5, 2)
+            await bed.rng.choice(kinds)(bed)
+
+
 async def daemons(bed: Bed) -> None:
     """several daemons on one database, one frozen past its lease and woken, others killed"""
     async with bed.load():
@@ -209,6 +219,7 @@ SCENARIOS = [
     Scenario("disk-full", disk_full, SMALL_DISK, why_not=why_no_small_disk),
     Scenario("idle-in-transaction", idle_in_transaction, Plan(seconds=20)),
     Scenario("promotion", promotion, Plan(has_standby=True)),
+    Scenario("pooler", pooler, Plan(seconds=22, daemons=2, has_pooler=True)),
     Scenario("daemons", daemons, Plan(seconds=22, daemons=3)),
     Scenario("receivers", receivers, Plan(seconds=30, may_repeat=False, only_200=True, timeout='"2s"')),
     Scenario("clients", clients, Plan(may_repeat=False, only_200=True)),

@@ -6,16 +6,22 @@ package struct WakeUps: Sendable {
     /// The longest wait before the connection is checked again.
     private static let roundLimit: Duration = .seconds(20)
 
-    private let settings: @Sendable () -> ConnectionSettings
+    private let settings: @Sendable () -> ConnectionSettings?
 
-    /// - Parameter settings: asked for each connection anew.
-    package init(settings: @autoclosure @escaping @Sendable () -> ConnectionSettings) { self.settings = settings }
+    /// - Parameter settings: of a connection with a session of its own, asked for each connection anew; nil: there is
+    ///   none, so that the poll (`Limits.pollInterval`) finds everything.
+    package init(settings: @autoclosure @escaping @Sendable () -> ConnectionSettings?) { self.settings = settings }
 
     /// Listens on a connection of its own until the task is cancelled.
     package func run(wakeUp: @escaping @Sendable () async -> Void) async {
         while !Task.isCancelled {
             do {
-                let connection = try await Connection.open(settings())
+                guard let settings = settings() else {
+                    // A reload may name one.
+                    try await Task.sleep(for: Self.roundLimit)
+                    continue
+                }
+                let connection = try await Connection.open(settings)
                 try await withTaskCancellationHandler {
                     try await connection.withSession { session throws(DatabaseError) in
                         try session.script("LISTEN posthouse_deliveries")

@@ -117,6 +117,9 @@ package enum Migrator {
     /// table or build an index.
     private static let patience: Duration = .seconds(6 * 3_600)
 
+    /// The version of an up-to-date schema.
+    package static let newest = Int(Migration.all.last?.version ?? 0)
+
     /// Whether the schema exists, whether the role may use it, and whether the role may make one; and the role's name.
     static let schema = Statement<String, (Bool, Bool, Bool, String)>(
         "migrate_schema",
@@ -170,6 +173,28 @@ package enum Migrator {
         }
     }
 
+    /// What speaks against the migrations that a database has; nil: nothing, though some may be missing.
+    private static func objection(to checksums: [Int32: [UInt8]]) -> MigrationError? {
+        let (last, newest) = (checksums.keys.max() ?? 0, Migration.all.last?.version ?? 0)
+        if last > newest { return .newer(database: last, program: newest) }
+        for migration in Migration.all {
+            if let checksum = checksums[migration.version], checksum != migration.checksum {
+                return .changed(version: migration.version, name: migration.name)
+            }
+        }
+        return nil
+    }
+
+    /// Whether the schema has every migration of this program. Changes nothing.
+    package static func isUpToDate(
+        on session: borrowing Session
+    ) throws(DatabaseError) -> Result<Bool, MigrationError> {
+        guard try session.run(exists, ()).first == true else { return .success(false) }
+        guard let checksums = try checksums(on: session) else { return .failure(.foreign) }
+        if let objection = objection(to: checksums) { return .failure(objection) }
+        return .success(Migration.all.allSatisfy { checksums[$0.version] != nil })
+    }
+
     /// Brings the schema up to date in the current transaction.
     static func bringUpToDate(
         on session: borrowing Session
@@ -187,18 +212,11 @@ package enum Migrator {
                 """)
         }
         guard let checksums = try checksums(on: session) else { return .failure(.foreign) }
-        let last = checksums.keys.max() ?? 0
-        let newest = Migration.all.last?.version ?? 0
-        if last > newest { return .failure(.newer(database: last, program: newest)) }
-        for migration in Migration.all {
-            if let checksum = checksums[migration.version] {
-                guard checksum == migration.checksum else {
-                    return .failure(.changed(version: migration.version, name: migration.name))
-                }
-            } else if let failure = apply(migration, on: session) {
-                return .failure(failure)
-            }
+        if let objection = objection(to: checksums) { return .failure(objection) }
+        for migration in Migration.all where checksums[migration.version] == nil {
+            if let failure = apply(migration, on: session) { return .failure(failure) }
         }
+        let (last, newest) = (checksums.keys.max() ?? 0, Migration.all.last?.version ?? 0)
         if last == 0 { try IndexMigration.runOnEmpty(on: session) }
         return .success((Int(last), Int(newest)))
     }

@@ -31,8 +31,14 @@ struct EmbeddedMove {
         self.output = output
         // Checks only that the url can be read: where there is one, no private cluster is looked for.
         _ = try DatabaseAccess.forCommand(configuration)
+        let url: String?
+        switch try DirectConnection.forCommand(configuration) {
+        case .none: throw Complaint(DirectConnection.needed)
+        case .sameAsOthers: url = DatabaseAccess.url(configuration)
+        case .by: url = configuration.database.directURL?.text
+        }
         target = try DatabaseAccess.settings(
-            DatabaseAccess.url(configuration) ?? "", statementTimeout: Self.statementTimeout,
+            url ?? "", statementTimeout: Self.statementTimeout,
             idleTransactionTimeout: Self.statementTimeout, schema: configuration.database.schema)
     }
 

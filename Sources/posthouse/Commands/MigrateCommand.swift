@@ -32,11 +32,13 @@ struct MigrateCommand: AsyncParsableCommand {
                 return try await EmbeddedMove(configuration, isDry: dryRun, output: output).run()
             }
             let settings = try DatabaseAccess.forCommand(configuration)
+            let direct = try DirectConnection.forCommand(configuration)
+            guard let own = direct.settings(settings) else { throw Complaint(DirectConnection.needed) }
             let isDeclared = configuration.database.durability == .declared
             let (from, to) = try await LedgerCommand.reaching(file) {
-                try await DatabaseAccess.prepare(settings, isDeclared: isDeclared)
+                try await DatabaseAccess.prepare(settings, direct: direct, isDeclared: isDeclared)
             }
-            let outcome = try await LedgerCommand.reaching(file) { try await DatabaseAccess.migrateIndexes(settings) }
+            let outcome = try await LedgerCommand.reaching(file) { try await DatabaseAccess.migrateIndexes(own) }
             if output.json {
                 return Terminal.say { json in
                     json.member("from", from)

@@ -111,12 +111,12 @@ extension ServeCommand {
         let cluster = try await privateCluster(configuration, observe)
         do {
             let target = cluster?.connectionString ?? DatabaseAccess.url(configuration) ?? ""
-            let settings = try DatabaseAccess.settings(
-                target, statementTimeout: configuration.database.statementTimeout,
-                schema: configuration.database.schema)
+            let settings = try DatabaseAccess.settings(target, by: configuration.database)
+            let direct = try DirectConnection(configuration.database, as: configuration.database)
             let isDeclared = configuration.database.durability == .declared
             if isDeclared { observe(.warning(declaredDurability)) }
-            let (from, to) = try await prepare(settings, isDeclared: isDeclared, path, observe)
+            if let report = direct.report(configuration.database.pooling) { observe(.warning(report)) }
+            let (from, to) = try await prepare(settings, direct, isDeclared: isDeclared, path, observe)
             if from != to { observe(.migrated(from: from, to: to)) }
             try Task.checkCancellation()
             let relay = try await Relay.start(
@@ -151,14 +151,15 @@ extension ServeCommand {
 
     /// Prepares the database, and waits for one that is still starting. A wrong setting fails at once.
     private static func prepare(
-        _ settings: ConnectionSettings, isDeclared: Bool, _ path: String, _ observe: @escaping Observer
+        _ settings: ConnectionSettings, _ direct: DirectConnection, isDeclared: Bool, _ path: String,
+        _ observe: @escaping Observer
     ) async throws -> (from: Int, to: Int) {
         let deadline = ContinuousClock.Instant.now + databasePatience
         var pause = Limits.reconnectBackoff.lowerBound
         var isWaiting = false
         while true {
             do {
-                let outcome = try await DatabaseAccess.prepare(settings, isDeclared: isDeclared)
+                let outcome = try await DatabaseAccess.prepare(settings, direct: direct, isDeclared: isDeclared)
                 // Logs the end of the outage, so that the journal shows how long the database was away.
                 if isWaiting { observe(.databaseRecovered) }
                 return outcome

@@ -35,7 +35,7 @@ struct DatabaseExamination {
         let facts: ServerFacts
         let schema: SchemaVersion
         do throws(DatabaseError) {
-            if try await PoolerProbe.findsPooler(pool.settings) {
+            if configuration.database.pooling == .session, try await PoolerProbe.findsPooler(pool.settings) {
                 return [DoctorFinding(.database, .wrong, "\(target): \(Durability.Refusal.pooled)")]
             }
             facts = try await ServerFacts.read(from: pool)
@@ -48,6 +48,7 @@ struct DatabaseExamination {
             ]
         }
         var found = DatabaseFindings.server(facts, target: target)
+        found += await part(.database) { try await pooling(pool, hasLedger: schema.database != nil) }
         found += await part(.clock) {
             DatabaseFindings.clock(try await ClockReading.take(from: pool, now: ThisProcess.now))
         }
@@ -64,7 +65,8 @@ struct DatabaseExamination {
             let isCurrent = schema.database == schema.program
             let unfinished = isCurrent ? try await IndexMigration.unfinished(in: pool) : []
             return DatabaseFindings.schema(
-                schema, named: configuration.database.schema, unfinished: unfinished)
+                schema, named: configuration.database.schema, unfinished: unfinished,
+                isDaemons: configuration.database.pooling == .session || configuration.database.namesDirectURL)
         }
         guard schema.database != nil else { return found }
         found += await part(.privileges) {
@@ -83,6 +85,34 @@ struct DatabaseExamination {
                 + DeliveryFindings.daemons(status.daemons, version: Posthouse.version)
         }
         return found
+    }
+
+    private func pooling(_ pool: Pool, hasLedger: Bool) async throws -> [DoctorFinding] {
+        let database = configuration.database
+        let direct: PoolingFindings.Direct =
+            switch try DirectConnection(database, as: database) {
+            case .by(let settings): await examine(settings, pool, hasLedger: hasLedger)
+            case .sameAsOthers, .none: database.namesDirectURL ? .hidden : .notNamed
+            }
+        return PoolingFindings.of(database.pooling, direct: direct)
+    }
+
+    private func examine(
+        _ direct: ConnectionSettings, _ pool: Pool, hasLedger: Bool
+    ) async -> PoolingFindings.Direct {
+        do throws(DatabaseError) {
+            guard hasLedger else {
+                let isPooled = try await PoolerProbe.findsPooler(direct)
+                return isPooled ? .unusable(reason: DirectConnection.pooled) : .usable
+            }
+            let isDeclared = configuration.database.durability == .declared
+            let objection = try await LedgerMark.read(from: pool)
+                .objection(to: direct, insteadOf: pool, isDeclared: isDeclared)
+            guard let objection else { return .usable }
+            return .unusable(reason: DirectConnection.refusal(direct, objection))
+        } catch {
+            return .unusable(reason: DirectConnection.refusal(direct, "\(error)"))
+        }
     }
 
     private func part(
