@@ -19,7 +19,7 @@ import Vocabulary
     /// the journal is written.
     private static func push(_ body: String, to relay: Relay) throws -> Int {
         var status = 0
-        _ = try eventually(within: 30) {
+        _ = try eventually {
             status = try relay.post("play", Google.authorization(), body)
             return status != 503 || relay.waitForLine("503", "keys by which") == nil
         }
@@ -83,7 +83,7 @@ import Vocabulary
         #expect(try relay.database.count("events") == 0 && relay.database.count("quarantine") == 0)
         google.fail(nil)
         #expect(
-            try eventually(within: 30) {
+            try eventually {
                 try relay.post("play", Google.authorization(), Google.push(4, Self.token, id: "1")) == 200
             })
         #expect(relay.waitForLine("the API of play answers again") != nil)
@@ -151,7 +151,7 @@ import Vocabulary
                 let answered = (try? relay.post("play", authorization, upgrade)) ?? 0
                 status.change { $0 = answered }
             }
-            #expect(eventually(within: 30) { google.asked.contains(new) })
+            #expect(eventually { google.asked.contains(new) })
             let ended = try relay.post("play", authorization, end)
             #expect(status.wait(30) { $0 != nil })
             let statuses = [status.current ?? 0, ended]
@@ -241,7 +241,7 @@ import Vocabulary
         let body = Google.push(4, Self.token, id: "1")
         #expect(try relay.post("play", Google.authorization(), body) == 401)
         try relay.directory.write("keys.json", try Google.keySet(id: "key-1"))
-        #expect(try eventually(within: 30) { try relay.post("play", Google.authorization(), body) == 200 })
+        #expect(try eventually { try relay.post("play", Google.authorization(), body) == 200 })
         #expect(google.receiver.count == 0)
         let row = try #require(try relay.database.rows("SELECT environment, answer IS NULL, holder FROM events").first)
         #expect(row[0] == "SANDBOX" && row[1] == "t" && row[2].hasPrefix("anon:token-a-"), "\(row)")
