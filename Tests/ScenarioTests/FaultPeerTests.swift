@@ -5,8 +5,6 @@ import Vocabulary
 
 /// Two daemons on one database.
 extension FaultTests {
-    /// The longest that a frozen daemon's deliveries wait: its lease (15 s), the other's round (4 s) and poll (1 s).
-    private static let takeOverSeconds = 180.0
     /// Deliveries of one integration under way at once in `pair`.
     private static let concurrency = 16
 
