@@ -46,6 +46,8 @@ class Plan:
     # Tables of the configuration beside the usual ones.
     tables: str = ""
     data_mount_mb: int = 0
+    # Something else than one PostgreSQL, or a standby beside it.
+    make_server: collections.abc.Callable[[Scratch], "PatroniCluster"] | None = None
 
 
 class Bed:
@@ -58,8 +60,9 @@ class Bed:
         self.notes: list[str] = []
         self.faults: list[Fault] = []
         seed_text = f"{name}/{seed}"
-        self.server = Server(scratch, settings={"max_connections": "60"} | plan.postgres,
-                             environment=postgres_environment, data_mount_mb=plan.data_mount_mb)
+        self.server = plan.make_server(scratch) if plan.make_server else Server(
+            scratch, settings={"max_connections": "60"} | plan.postgres, environment=postgres_environment,
+            data_mount_mb=plan.data_mount_mb)
         self.standby = self.server.standby(scratch) if plan.has_standby else None
         self.server.fresh_database(DATABASE)
         secrets = Secrets(scratch, random.Random(f"{seed_text}/secret").randbytes(32))

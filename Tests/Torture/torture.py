@@ -3,6 +3,7 @@ which installs and builds what is needed."""
 
 import argparse
 import asyncio
+import contextlib
 import dataclasses
 import json
 import pathlib
@@ -11,9 +12,10 @@ import time
 
 import hot
 from bed import Bed
+from machines import own_network
 from processes import Scratch
 from program import run_as_program
-from scenarios import IN_TURN, SCENARIOS, SHORT, Scenario, play
+from scenarios import IN_TURN, LONG, SCENARIOS, SHORT, Scenario, play
 
 WARNINGS_SHOWN = 8
 
@@ -51,7 +53,7 @@ HEAD = ["scenario", "seed", "", "acknowledged", "refusals", "deliveries", "twice
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="deploy/torture")
-    parser.add_argument("scenarios", nargs="*", metavar="scenario", help="all but mixed by default")
+    parser.add_argument("scenarios", nargs="*", metavar="scenario", help="all but the long ones by default")
     parser.add_argument("--seed", type=int, help="of the first run; drawn and shown by default")
     parser.add_argument("--runs", type=int, default=1, help="of each scenario, each with the next seed (1)")
     parser.add_argument("--minutes", type=float, help="how long each run's faults last")
@@ -78,10 +80,10 @@ def chosen(given: argparse.Namespace, seed: int) -> list[Scenario]:
     if given.short:
         names = [*SHORT, IN_TURN[seed % len(IN_TURN)]]
         return [scenario for scenario in SCENARIOS if scenario.name in names]
-    return [scenario for scenario in SCENARIOS if scenario.name != "mixed"]
+    return [scenario for scenario in SCENARIOS if scenario.name not in LONG]
 
 
-async def run(scenario: Scenario, seed: int, given: argparse.Namespace) -> Result:
+def run(scenario: Scenario, seed: int, given: argparse.Namespace) -> Result:
     plan = scenario.plan
     if given.minutes:
         plan = dataclasses.replace(plan, seconds=given.minutes * 60)
@@ -92,8 +94,9 @@ async def run(scenario: Scenario, seed: int, given: argparse.Namespace) -> Resul
         binary = given.binary.resolve()
         if reason := scenario.why_not(scratch, binary):
             return Result(scenario.name, seed, skipped=reason)
-        bed = Bed(scratch, binary, scenario.name, seed, plan, scenario.postgres_environment(scratch))
-        await play(scenario, bed)
+        with own_network(scenario.network) if scenario.network else contextlib.nullcontext():
+            bed = Bed(scratch, binary, scenario.name, seed, plan, scenario.postgres_environment(scratch))
+            asyncio.run(play(scenario, bed))
         result = Result(
             scenario.name, seed, seconds=round(time.monotonic() - began, 1), tried=dict(bed.tried),
             acknowledged=len(bed.sender.acknowledged), answers=dict(bed.sender.answers),
@@ -145,7 +148,7 @@ def main() -> int:
     results = []
     for scenario in chosen(given, first):
         for seed in range(first, first + given.runs):
-            results.append(asyncio.run(run(scenario, seed, given)))
+            results.append(run(scenario, seed, given))
             show(results[-1])
     dimensions = hot_dimensions(given)
     hot_results = [] if dimensions is None else asyncio.run(hot.run_all(
