@@ -89,6 +89,14 @@ class PatroniCluster:
     def has_primary_beside(self, machine: Machine) -> bool:
         return bool(self.primaries(self.others(machine)))
 
+    def words(self) -> str:
+        """What each Patroni says of the cluster."""
+        return "; ".join(
+            f"{machine.name} is {self.report(machine, 'patroni').get('role', 'silent')} and sees "
+            + ", ".join(f"{member['name']} {member['role']} {member['state']}"
+                        for member in self.report(machine, "cluster").get("members", []))
+            for machine in self.machines)
+
     def is_whole(self) -> bool:
         """One primary by PostgreSQL's word, and all agree that it, a synchronous standby and another one run."""
         own = [self.report(machine, "patroni") for machine in self.machines]
@@ -222,18 +230,22 @@ async def break_primary(bed: Bed, what: str) -> None:
         fault = FAULTS[what](bed, primary)
         await asyncio.to_thread(fault.__enter__)
         try:
-            await until("another primary", lambda: cluster.has_primary_beside(primary), FAILOVER_S)
+            await until(cluster, "another primary", lambda: cluster.has_primary_beside(primary), FAILOVER_S)
             promoted = time.monotonic()
-            await until("an acknowledgement", lambda: bed.sender.last_acknowledged > promoted, FAILOVER_S)
+            await until(cluster, "an acknowledgement", lambda: bed.sender.last_acknowledged > promoted, FAILOVER_S)
         finally:
             await asyncio.to_thread(fault.__exit__, None, None, None)
-        await until("three machines", cluster.is_whole, WHOLE_S)
+        await until(cluster, "three machines", cluster.is_whole, WHOLE_S)
     gap = bed.sender.longest_pause(began)
     bed.notes.append(f"{what}: {gap:.1f} s without an acknowledgement, another primary after {promoted - began:.1f} s")
 
 
-async def until(what: str, is_so: collections.abc.Callable[[], bool], patience_s: float) -> None:
-    await asyncio.to_thread(wait_until, what, is_so, patience_s, 0.2)
+async def until(cluster: PatroniCluster, what: str, is_so: collections.abc.Callable[[], bool],
+                patience_s: float) -> None:
+    try:
+        await asyncio.to_thread(wait_until, what, is_so, patience_s, 0.2)
+    except BenchError as error:
+        raise BenchError(f"{error}; Patroni: {await asyncio.to_thread(cluster.words)}") from None
 
 
 async def patroni(bed: Bed) -> None:

@@ -20,13 +20,14 @@ NOWHERE = "02:00:00:00:00:01"
 @contextlib.contextmanager
 def own_network(address: str):
     """This thread, and what it starts, in a network of its own, with a bridge that machines are plugged into; `address`
-    is this side's there."""
+    is this side's there, if any."""
     before = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
     enter(None)
     try:
         ip("link", "set", "lo", "up")
         ip("link", "add", "name", BRIDGE, "type", "bridge")
-        ip("address", "add", f"{address}/24", "dev", BRIDGE)
+        if address:
+            ip("address", "add", f"{address}/24", "dev", BRIDGE)
         ip("link", "set", BRIDGE, "up")
         yield
     finally:

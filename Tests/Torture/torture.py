@@ -11,7 +11,8 @@ import sys
 import time
 
 import hot
-from bed import Bed
+import machines
+from bed import Bed, Variant
 from machines import own_network
 from processes import Scratch
 from program import run_as_program
@@ -61,6 +62,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="where the results go besides")
     parser.add_argument("--keep", type=pathlib.Path, metavar="DIR",
                         help="where the logs go of runs that found something, or a duplicate")
+    parser.add_argument("--schema", default="", help="the daemons' role owns only this schema")
+    parser.add_argument("--tls", action="store_true", help="the daemons reach PostgreSQL by TLS, verified in full")
     parser.add_argument("--binary", type=pathlib.Path)
     parser.add_argument("--list", action="store_true", help="the scenarios")
     given = parser.parse_args()
@@ -92,10 +95,11 @@ def run(scenario: Scenario, seed: int, given: argparse.Namespace) -> Result:
     began = time.monotonic()
     with Scratch("torture") as scratch:
         binary = given.binary.resolve()
-        if reason := scenario.why_not(scratch, binary):
+        if reason := scenario.why_not(scratch, binary) or why_no_variant(scenario, given):
             return Result(scenario.name, seed, skipped=reason)
-        with own_network(scenario.network) if scenario.network else contextlib.nullcontext():
-            bed = Bed(scratch, binary, scenario.name, seed, plan, scenario.postgres_environment(scratch))
+        with own_network(scenario.network) if scenario.network or given.tls else contextlib.nullcontext():
+            bed = Bed(scratch, binary, scenario.name, seed, plan, scenario.postgres_environment(scratch),
+                      Variant(given.schema, given.tls))
             asyncio.run(play(scenario, bed))
         result = Result(
             scenario.name, seed, seconds=round(time.monotonic() - began, 1), tried=dict(bed.tried),
@@ -109,6 +113,13 @@ def run(scenario: Scenario, seed: int, given: argparse.Namespace) -> Result:
             for log in scratch.path.glob("*.log"):
                 (kept / log.name).write_bytes(log.read_bytes())
     return result
+
+
+def why_no_variant(scenario: Scenario, given: argparse.Namespace) -> str | None:
+    """Why the database cannot be as it is asked for there; None: it can."""
+    if (given.schema or given.tls) and (scenario.plan.make_server or scenario.plan.has_standby):
+        return "--schema and --tls are of one PostgreSQL"
+    return machines.why_not() if given.tls else None
 
 
 def show(result: Result) -> None:
