@@ -32,18 +32,19 @@ PACKAGES = ("patroni", "etcd")
 BEGIN_S, FAILOVER_S, WHOLE_S = 180, 120, 180
 
 
-def configuration(name: str) -> tuple[str, str]:
-    """The manual's /etc/default/etcd and config.yml, as they are on that machine."""
+def configuration(name: str) -> tuple[str, str, str]:
+    """The manual's files for etcd, Patroni and the kernel, as they are on that machine."""
     section = MANUAL.read_text().split(f"\n## {SECTION}\n", 1)[1].split("\n## ", 1)[0]
     blocks = re.findall(r"^```\w*\n(.*?)^```", section, re.MULTILINE | re.DOTALL)
     etcd = next(block for block in blocks if block.startswith("ETCD_NAME="))
     patroni = next(block for block in blocks if block.startswith("scope:"))
+    kernel = next(block for block in blocks if block.startswith("net."))
     etcd = "".join(line if line.startswith("ETCD_INITIAL_CLUSTER=") else own(line, name)
                    for line in etcd.splitlines(keepends=True))
     patroni = "".join(line if line.startswith("  hosts:") else own(line, name)
                       for line in patroni.splitlines(keepends=True))
     # The manual's is Debian's; where the tests run, there may be another version.
-    return etcd, patroni.replace("/usr/lib/postgresql/15/bin", os.path.dirname(tool("postgres")))
+    return etcd, patroni.replace("/usr/lib/postgresql/15/bin", os.path.dirname(tool("postgres"))), kernel
 
 
 def own(line: str, name: str) -> str:
@@ -64,8 +65,9 @@ class PatroniCluster:
         for directory, user in (("etc-patroni", "postgres"), ("etcd", "etcd"), ("postgresql", "postgres")):
             (disk / directory).mkdir(parents=True)
             shutil.chown(disk / directory, user, user)
-        etcd, patroni = configuration(name)
+        etcd, patroni, kernel = configuration(name)
         (disk / "etcd.default").write_text(etcd)
+        (disk / "sysctl.conf").write_text(kernel)
         (disk / "etc-patroni/config.yml").write_text(patroni)
         return Machine(scratch, name, address, disk)
 
@@ -98,24 +100,23 @@ class PatroniCluster:
             for machine in self.machines)
 
     def is_whole(self) -> bool:
-        """One primary by PostgreSQL's word, and all agree that it, a synchronous standby and another one run."""
-        own = [self.report(machine, "patroni") for machine in self.machines]
-        if sorted(report.get("role", "") for report in own) != ["master", "replica", "replica"]:
-            return False
-        name = next(machine.name for machine, report in zip(self.machines, own) if report["role"] == "master")
-        return all(self.is_whole_to(machine, name) for machine in self.machines)
+        """One primary that sends to both standbys, one of them synchronous; and all three know it."""
+        own = {machine.name: self.report(machine, "patroni") for machine in self.machines}
+        primaries = [name for name, report in own.items() if report.get("role") == "master"]
+        return len(primaries) == 1 and all(self.is_whole_to(machine, primaries[0]) for machine in self.machines) and sorted(
+            standby["sync_state"] for standby in own[primaries[0]].get("replication", [])
+            if standby["state"] == "streaming") == ["async", "sync"]
 
     def is_whole_to(self, machine: Machine, primary: str) -> bool:
         members = self.report(machine, "cluster").get("members", [])
-        roles = {member["role"]: member["name"] for member in members
-                 if member["state"] in ("running", "streaming") and member.get("lag", 0) != "unknown"}
+        roles = {member["role"]: member["name"] for member in members if member["state"] in ("running", "streaming")}
         return roles.get("leader") == primary and len(members) == 3 and roles.keys() >= {"sync_standby", "replica"}
 
     def others(self, machine: Machine) -> list[Machine]:
         return [other for other in self.machines if other is not machine]
 
     def fresh_database(self, name: str) -> None:
-        statements = [f"CREATE ROLE {ROLE} LOGIN PASSWORD '{self.password}'", f"CREATE DATABASE {name} OWNER {ROLE}"]
+        statements = [f"CREATE ROLE {ROLE} LOGIN CONNECTION LIMIT 80 PASSWORD '{self.password}'", f"CREATE DATABASE {name} OWNER {ROLE}"]
         self.primary().run("--mount", "--pid", "runuser", "-u", "postgres", "--", tool("psql"), "-qX", "-v",
                            "ON_ERROR_STOP=1", "-h", "/run/postgresql", *(
                                part for statement in statements for part in ("-c", statement)))
