@@ -48,7 +48,7 @@ class Plan:
     tables: str = ""
     data_mount_mb: int = 0
     # Something else than one PostgreSQL, or a standby beside it.
-    make_server: collections.abc.Callable[[Scratch], "PatroniCluster"] | None = None
+    make_server: collections.abc.Callable[[Scratch], object] | None = None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -103,9 +103,12 @@ class PatroniCluster:
         """One primary that sends to both standbys, one of them synchronous; and all three know it."""
         own = {machine.name: self.report(machine, "patroni") for machine in self.machines}
         primaries = [name for name, report in own.items() if report.get("role") == "master"]
-        return len(primaries) == 1 and all(self.is_whole_to(machine, primaries[0]) for machine in self.machines) and sorted(
-            standby["sync_state"] for standby in own[primaries[0]].get("replication", [])
-            if standby["state"] == "streaming") == ["async", "sync"]
+        if len(primaries) != 1:
+            return False
+        standbys = [standby["sync_state"] for standby in own[primaries[0]].get("replication", [])
+                    if standby["state"] == "streaming"]
+        return sorted(standbys) == ["async", "sync"] and all(
+            self.is_whole_to(machine, primaries[0]) for machine in self.machines)
 
     def is_whole_to(self, machine: Machine, primary: str) -> bool:
         members = self.report(machine, "cluster").get("members", [])
@@ -116,7 +119,8 @@ class PatroniCluster:
         return [other for other in self.machines if other is not machine]
 
     def fresh_database(self, name: str) -> None:
-        statements = [f"CREATE ROLE {ROLE} LOGIN CONNECTION LIMIT 80 PASSWORD '{self.password}'", f"CREATE DATABASE {name} OWNER {ROLE}"]
+        statements = [f"CREATE ROLE {ROLE} LOGIN CONNECTION LIMIT 80 PASSWORD '{self.password}'",
+                      f"CREATE DATABASE {name} OWNER {ROLE}"]
         self.primary().run("--mount", "--pid", "runuser", "-u", "postgres", "--", tool("psql"), "-qX", "-v",
                            "ON_ERROR_STOP=1", "-h", "/run/postgresql", *(
                                part for statement in statements for part in ("-c", statement)))
@@ -140,9 +144,9 @@ class PatroniCluster:
 
     def answer(self, sql: str, url: str, patience_s: float) -> str:
         try:
-            done = subprocess.run([tool("psql"), "-qXAt", "-v", "ON_ERROR_STOP=1", "-c", sql, url + "&connect_timeout=3"],
-                                  stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=patience_s,
-                                  check=False)
+            done = subprocess.run(
+                [tool("psql"), "-qXAt", "-v", "ON_ERROR_STOP=1", "-c", sql, url + "&connect_timeout=3"],
+                stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=patience_s, check=False)
         except subprocess.TimeoutExpired:
             raise BenchError(f"psql did not end within {patience_s} s: {sql[:80]}") from None
         if done.returncode != 0:

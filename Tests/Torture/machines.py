@@ -13,7 +13,7 @@ from processes import BenchError, Process, Scratch, wait_until
 CLONE_NEWNET = 0x40000000
 _libc = ctypes.CDLL(None, use_errno=True)
 BRIDGE = "posthouse"
-# Nobody has this hardware address: what is sent there is lost, and nobody is told.
+# Nobody has this hardware address: what is sent there is lost, and the sender gets no error.
 NOWHERE = "02:00:00:00:00:01"
 
 
@@ -99,7 +99,7 @@ class Machine:
         wait_until("the end of a machine", lambda: not pathlib.Path(f"/proc/{init}").exists(), 20)
 
     def signal_all(self, name: str) -> None:
-        """To every process but the first, in one call of the kernel's: none can be born in between."""
+        """Signals every process but the first, in one call of the kernel's: none can be born in between."""
         self.run("--pid", "kill", f"-{name}", "--", "-1")
 
     def plug(self, plugged: bool) -> None:
@@ -116,6 +116,7 @@ class Machine:
 
     def run(self, *arguments: str) -> None:
         """A command in those of its namespaces that come first: --net, --pid."""
-        done = subprocess.run(["nsenter", "-t", str(self.init), *arguments], capture_output=True, text=True, check=False)
+        done = subprocess.run(["nsenter", "-t", str(self.init), *arguments], capture_output=True, text=True,
+                              check=False)
         if done.returncode:
             raise BenchError(f"{self.name}: {' '.join(arguments)}: {done.stderr.strip()}")
