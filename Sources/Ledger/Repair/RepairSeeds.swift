@@ -29,7 +29,10 @@ struct RepairSeeds {
         switch ownership {
         case .exclusive:
             if kind == .oneTime { state = TransferResolution.oneTime(state).state }
-            if mayLackName { seedName(&state) }
+            if mayLackName {
+                seedUser(&state)
+                seedInstall(&state)
+            }
             seedExclusive(&state, kind)
         case .installAndIdentity: seedShared(&state)
         }
@@ -59,7 +62,7 @@ struct RepairSeeds {
 
     /// Names the user whom the purchase itself was given, if no webhook that is stored says it: otherwise a link of its
     /// customer to somebody else would count, or nobody would be named. Who had it by the newest link has it by that.
-    private func seedName(_ state: inout PurchaseState) {
+    private func seedUser(_ state: inout PurchaseState) {
         let users = history.entitlements.filter { !$0.holder.isAnonymous }
         let link = newestLink
         let isGiven = history.entitlements.contains(where: \.access.isActive)
@@ -70,6 +73,17 @@ struct RepairSeeds {
         guard let given else { return }
         state.expectNameless()
         state.insert(HolderName(at: given.access.asOf, kind: .gain, holder: given.holder))
+    }
+
+    /// Makes an install of who has the purchase under an anonymous id that no stored webhook names, where they name
+    /// the store's own: what names nobody is the install's then.
+    private func seedInstall(_ state: inout PurchaseState) {
+        guard !state.own.isEmpty,
+            let install = history.entitlements.first(where: { $0.access.isActive && $0.holder.isAnonymous }),
+            !state.isOwn(install.holder)
+        else { return }
+        state.insert(OwnHolder(holder: install.holder, since: install.access.asOf, isGiven: true))
+        state.insert(HolderName(at: install.access.asOf, kind: .given, holder: install.holder))
     }
 
     /// To whom a link of an anonymous holder of the purchase leads that is the newest known.
