@@ -167,6 +167,48 @@ import Vocabulary
         #expect(try relay.database.count("purchases") == 2 && relay.database.count("events") == 6)
     }
 
+    @Test("A recovery from a pause is SUBSCRIPTION_UNPAUSED, once; repair and replay keep its name and the access")
+    func pause() throws {
+        let (google, receiver) = (try Google(), try Receiver())
+        google.know(Self.token, Google.state(account: "ada"))
+        let relay = try Self.running(google, [.init("backend", receiver)])
+        defer { relay.end() }
+        #expect(try Self.push(Google.push(4, Self.token, id: "1"), to: relay) == 200)
+        let recoveries: [(pushes: [Int], state: String, access: Bool)] = [
+            ([11], "ACTIVE", true), ([10], "PAUSED", false), ([1, 1], "ACTIVE", true), ([5], "ON_HOLD", false),
+            ([1], "ACTIVE", true),
+        ]
+        var number = 1
+        for (pushes, state, access) in recoveries {
+            google.know(Self.token, Google.state(state, account: "ada"))
+            for type in pushes {
+                number += 1
+                let body = Google.push(type, Self.token, id: "\(number)", at: Webhook.epoch + Int64(number) * 1_000)
+                for _ in 0..<2 { #expect(try relay.post("play", Google.authorization(), body) == 200) }
+            }
+            #expect(try relay.database.access().values.map { $0 } == [["user:ada": access]], "\(state)")
+        }
+        let types = [
+            "SUBSCRIPTION_STARTED", "SUBSCRIPTION_WILL_PAUSE", "SUBSCRIPTION_PAUSED", "SUBSCRIPTION_UNPAUSED",
+            "SUBSCRIPTION_RECOVERED_FROM_BILLING_RETRY", "ENTERED_BILLING_RETRY",
+            "SUBSCRIPTION_RECOVERED_FROM_BILLING_RETRY",
+        ]
+        #expect(receiver.waitForAccepted(types.count))
+        #expect(receiver.received.map(\.type) == types)
+        let stored = "SELECT type FROM events ORDER BY id"
+        #expect(try relay.database.rows(stored).map { $0[0] } == types)
+
+        #expect(try relay.json("repair", "--all")["repaired"] as? Int == 0)
+        try relay.database.rows("UPDATE purchases SET state = '\\xff'")
+        #expect(try relay.json("repair", "--all")["repaired"] as? Int == 1)
+        #expect(try relay.database.access().values.map { $0 } == [["user:ada": true]])
+        #expect(try relay.database.rows(stored).map { $0[0] } == types)
+        #expect(try relay.json("replay", "--since", "1h")["queued"] as? Int == types.count)
+        #expect(receiver.waitForAccepted(2 * types.count))
+        #expect(receiver.received.dropFirst(types.count).map(\.type) == types)
+        #expect(google.asked.count == types.count, "neither asks again")
+    }
+
     @Test("With and without the API: a token that was recorded keeps its purchase")
     func addedAndRemoved() throws {
         let google = try Google()

@@ -87,6 +87,16 @@ import Testing
 
         try Self.check(cases, in: database)
         Self.check(cases, at: receiver)
+
+        // Repair finds nothing to do, and rebuilds everything as it was.
+        let before = try database.rows(RepairTests.picture)
+        let sound = try relay.json("repair", "--all")
+        #expect(sound["checked"] as? Int == cases.count && sound["repaired"] as? Int == 0, "\(sound)")
+        #expect(sound["kept"] as? Int == 0 && (sound["failed"] as? [Any] ?? []).isEmpty, "\(sound)")
+        try database.rows("UPDATE purchases SET state = '\\xff'")
+        let rebuilt = try relay.json("repair", "--all")
+        #expect(rebuilt["repaired"] as? Int == cases.count, "\(rebuilt)")
+        #expect(try database.rows(RepairTests.picture) == before)
     }
 
     /// What was not answered 200.
