@@ -53,6 +53,7 @@ struct StatementCatalogueTests {
             Entry(IndexMigration.lock), Entry(IndexMigration.unlock), Entry(IndexMigration.existing),
             Entry(IndexMigration.withoutPart),
             Entry(LedgerForm.switched), Entry(SwitchGate.isSettled), Entry(SwitchGate.isFree),
+            Entry(SwitchGate.limitWaits), Entry(SwitchGate.transactions), Entry(SwitchGate.users),
             Entry(QueueFigures.statement), Entry(LedgerContents.hasSchema), Entry(LedgerContents.contents),
             Entry(Pauses.names), Entry(SourceNames.remember), Entry(SourceNames.exists), Entry(SourceNames.vanished),
             Entry(RecordedHolders.newest),
