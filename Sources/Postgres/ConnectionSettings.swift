@@ -124,6 +124,17 @@ package struct ConnectionSettings: Sendable {
     }
 }
 
+extension ConnectionSettings {
+    /// Whether both say the same of where a connection leads, and as whom it is opened.
+    package func leadsLike(_ other: ConnectionSettings) -> Bool {
+        schema == other.schema
+            && candidates.elementsEqual(other.candidates) { $0.keywords.elementsEqual($1.keywords, by: ==) }
+    }
+
+    /// The role that a connection is opened as; nil: libpq's default.
+    package var user: String? { candidates.first?.keywords.last { $0.key == "user" }?.value }
+}
+
 extension ConnectionSettings: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
     package var description: String { shown.isEmpty ? "the default database" : shown }
     package var debugDescription: String { description }

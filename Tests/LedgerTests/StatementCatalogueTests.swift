@@ -49,7 +49,7 @@ struct StatementCatalogueTests {
             Entry(ServerFacts.statement), Entry(ClockReading.statement), Entry(MissingPrivilege.statement),
             Entry(TableSize.largest),
             Entry(Migrator.exists), Entry(Migrator.applied), Entry(Migrator.record), Entry(Migrator.schema),
-            Entry(LedgerMark.statement), Entry(LedgerMark.lock),
+            Entry(LedgerMark.statement), Entry(LedgerMark.isReadOnly), Entry(LedgerMark.lock),
             Entry(IndexMigration.lock), Entry(IndexMigration.unlock), Entry(IndexMigration.existing),
             Entry(IndexMigration.withoutPart),
             Entry(LedgerForm.switched), Entry(SwitchGate.isSettled), Entry(SwitchGate.isFree),
