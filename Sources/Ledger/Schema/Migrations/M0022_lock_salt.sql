@@ -1,0 +1,2 @@
+-- What a daemon mixes the keys of its advisory locks with (Sources/Postgres/SchemaName.swift). Null: of an older version.
+ALTER TABLE daemons ADD COLUMN lock_salt bigint;
