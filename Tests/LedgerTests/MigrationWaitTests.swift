@@ -90,7 +90,8 @@ struct MigrationWaitTests {
     func users() async throws {
         let ledger = try await TestLedger()
         let connection = try await ledger.connect()
-        let partition = try ledger.psql("SELECT min(inhrelid::regclass::text) FROM pg_inherits WHERE inhparent = 'messages'::regclass")
+        let partition = try ledger.psql(
+            "SELECT min(inhrelid::regclass::text) FROM pg_inherits WHERE inhparent = 'messages'::regclass")
         let (mine, others) = try await ledger.during("SELECT FROM \(partition)") {
             try await connection.withSession { session throws(DatabaseError) in
                 (

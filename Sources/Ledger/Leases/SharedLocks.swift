@@ -38,9 +38,9 @@ package enum SharedLocks {
     package struct Mismatch: Error, CustomStringConvertible {
         package var description: String {
             """
-            a daemon that runs on this ledger finds its schema otherwise: one has [database] schema, the other the role's \
-            search_path, and neither would wait for the other's locks; let all daemons and commands have the same \
-            [database] schema, and stop every daemon before you change it
+            a daemon that runs on this ledger finds its schema otherwise: one has [database] schema, the other the \
+            role's search_path, and neither would wait for the other's locks; let all daemons and commands have the \
+            same [database] schema, and stop every daemon before you change it
             """
         }
     }

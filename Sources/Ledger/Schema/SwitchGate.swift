@@ -30,8 +30,8 @@ enum SwitchGate {
     static let limitWaits = Statement<(), String>(
         "switch_limit_waits",
         """
-        SELECT set_config('lock_timeout', (least(1000 * extract(epoch FROM current_setting('deadlock_timeout')::interval),
-                                                 2500) + 500)::integer::text, true)
+        SELECT set_config('lock_timeout', (least(deadlock, 2500) + 500)::integer::text, true)
+        FROM (SELECT 1000 * extract(epoch FROM current_setting('deadlock_timeout')::interval)) AS d (deadlock)
         """)
     /// How long a transaction may have used a table and yet be waited for.
     private static let look = "SELECT pg_sleep(1)"
