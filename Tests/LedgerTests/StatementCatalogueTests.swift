@@ -75,6 +75,7 @@ struct StatementCatalogueTests {
             Entry(MessageAccessStatements.lockNotAll), Entry(MessageAccessStatements.lock),
             Entry(MessageAccessStatements.version), Entry(MessageAccessStatements.held),
             Entry(LapseStatements.created), Entry(LapseStatements.current), Entry(LapseStatements.note),
+            Entry(PeriodTables.heirs),
             Entry(PeriodTables.isPartitioned), Entry(PeriodTables.standing), Entry(PeriodTables.positions),
             Entry(PeriodTables.begin), Entry(PeriodTables.end), Entry(PeriodTables.moveSequences),
             Entry(PeriodTables.partitions), Entry(PeriodTables.needed), Entry(PeriodTables.isUnfinished),
