@@ -24,11 +24,11 @@ import Testing
         let pool = try pool(
             one, size: 1,
             admission: { _ in
-                let isFirst = isFirst.withLock { first in
+                let waits = isFirst.withLock { first in
                     defer { first = false }
                     return first
                 }
-                if isFirst {
+                if waits {
                     entered.yield()
                     for await _ in releases { break }
                 }
@@ -50,12 +50,13 @@ import Testing
         #expect(contact != nil)
         pool.use(try settings(one + " application_name=renamed"))
         #expect(pool.contact == contact)
-        let other1 = try settings(other)
-        try await pool.withSession { session throws(DatabaseError) in
-            pool.use(other1, alone: true)
-            // The caller keeps what it has.
-            #expect(try session.run(Self.database, ()) == [name(one)])
+        let replacing = try settings(other)
+        let kept = try await pool.withSession { session throws(DatabaseError) in
+            pool.use(replacing, alone: true)
+            return try session.run(Self.database, ())
         }
+        // The caller keeps what it has.
+        #expect(kept == [name(one)])
         // Whichever slot serves.
         for _ in 0..<8 { #expect(try await database(of: pool) == name(other)) }
         let left = "SELECT count(*) FROM pg_stat_activity WHERE datname = '\(name(one))'"

@@ -14,7 +14,6 @@ package enum SharedLocks {
         SELECT count(*) FROM daemons d
         WHERE (to_jsonb(d) ->> 'lock_salt')::bigint <> $1 AND expires_at > now()
         """)
-    static let register = Statement<Int64, ()>("shared_locks_register", "SELECT FROM pg_advisory_xact_lock($1)")
 
     /// Key of the advisory lock by which daemons register in turns: "register" as bytes. The same in all schemas.
     private static let registerKey: Int64 = 0x7265_6769_7374_6572
@@ -22,7 +21,7 @@ package enum SharedLocks {
     /// Makes the registrations of others wait until the current transaction has ended.
     /// - Returns: whether no living daemon takes other locks.
     static func mayRegister(on session: borrowing Session) throws(DatabaseError) -> Bool {
-        _ = try session.run(register, registerKey)
+        _ = try session.run(Upkeep.lockStatement, registerKey)
         return try session.run(others, session.lockSalt).first == 0
     }
 
