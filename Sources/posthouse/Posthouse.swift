@@ -28,6 +28,7 @@ struct Posthouse: AsyncParsableCommand {
 
     static func main() async {
         Terminal.checkOutputAtExit()
+        Signals.endFirstProcess()
         let words = Array(CommandLine.arguments.dropFirst())
         if let complaint = UnknownCommand.complaint(words, of: Self.self)
             ?? UnknownCommand.secretComplaint(words, of: Self.self)

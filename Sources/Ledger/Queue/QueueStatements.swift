@@ -3,11 +3,11 @@ import Vocabulary
 
 /// The SQL of the queue: leases, claims, settles. `deliveries` holds only what is still to do.
 enum QueueStatements {
-    static let register = Statement<(Identifier?, String, Int64, Int32), (Int64, Timestamp)>(
+    static let register = Statement<(Identifier?, String, Int64, Int32, Int64), (Int64, Timestamp)>(
         "queue_register",
         """
-        INSERT INTO daemons (key, version, expires_at, state_form)
-        VALUES ($1, $2, now() + $3 * interval '1 millisecond', $4)
+        INSERT INTO daemons (key, version, expires_at, state_form, lock_salt)
+        VALUES ($1, $2, now() + $3 * interval '1 millisecond', $4, $5)
         RETURNING id, (extract(epoch FROM now()) * 1000)::bigint
         """)
 

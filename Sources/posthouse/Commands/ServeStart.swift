@@ -158,7 +158,10 @@ extension ServeCommand {
         var isWaiting = false
         while true {
             do {
-                let outcome = try await DatabaseAccess.prepare(settings, isDeclared: isDeclared)
+                let outcome = try await DatabaseAccess.prepare(settings, isDeclared: isDeclared) { wait in
+                    _ = Notify.status("waiting to migrate: \(wait)")
+                    observe(.warning("\(wait); this daemon starts once they have ended"))
+                }
                 // Logs the end of the outage, so that the journal shows how long the database was away.
                 if isWaiting { observe(.databaseRecovered) }
                 return outcome
