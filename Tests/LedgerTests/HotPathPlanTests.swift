@@ -88,9 +88,20 @@ struct HotPathPlanTests {
         }
     }
 
-    @Test("Claims, settlements and successors read no period at all, and their own table by an index")
-    func ofQueue() async throws {
+    @Test(
+        "Claims, settlements and successors read no period at all, and each index from its first column on: also if the queue was empty when its statistics were made",
+        arguments: [true, false])
+    func ofQueue(wasEmpty: Bool) async throws {
         try await Self.overPeriods { ledger, recorded in
+            if wasEmpty {
+                // Emptied, but not vacuumed: pages without a row.
+                try ledger.psql("CREATE TABLE emptied AS TABLE deliveries; DELETE FROM deliveries; ANALYZE deliveries")
+                try #require(
+                    try ledger.psql(
+                        "SELECT relpages > 0 AND reltuples = 0 FROM pg_class WHERE oid = 'deliveries'::regclass") == "t"
+                )
+                try ledger.psql("INSERT INTO deliveries TABLE emptied")
+            }
             let (lane, lease) = (recorded.integration, recorded.lease)
             let ids = Self.array(recorded.deliveries, of: "bigint")
             let lanes = Self.array(recorded.deliveries.map { _ in lane }, of: "integer")
@@ -126,9 +137,19 @@ struct HotPathPlanTests {
                     #expect(Self.partitionsRead(of: table, by: plan) == [], "\(text)")
                 }
                 #expect(!plan.contains { $0.contains("Seq Scan") }, "\(text)")
+                for (line, next) in zip(plan, plan.dropFirst() + [""]) {
+                    for (index, column) in Self.firstColumns where line.contains(" \(index) ") {
+                        #expect(next.contains("Index Cond") && next.contains("(\(column) "), "\(text)")
+                    }
+                }
             }
         }
     }
+
+    /// Of the queue's indexes.
+    private static let firstColumns = [
+        "deliveries_pkey": "id", "deliveries_due": "integration", "deliveries_order": "purchase",
+    ]
 
     /// Partitions of the table that the plan read when it was run.
     private static func partitionsRead(of table: String, by plan: [String]) -> Set<String> {
