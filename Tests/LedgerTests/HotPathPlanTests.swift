@@ -110,6 +110,7 @@ struct HotPathPlanTests {
             let statements: [(PlannedStatement, [String], Planning)] = [
                 (PlannedStatement(QueueStatements.claim), [lane, lease, "0", "0", "256"], .eachTime),
                 (PlannedStatement(QueueStatements.due), ["ARRAY[\(lane)]"], .eachTime),
+                (PlannedStatement(QueueStatements.unblock), [], .eachTime),
                 (PlannedStatement(QueueStatements.unclaim), [ids, lease], .eachTime),
                 (PlannedStatement(QueueStatements.release), [ids, lease], .eachTime),
                 (PlannedStatement(QueueStatements.unsettled), [ids], .eachTime),
@@ -136,7 +137,9 @@ struct HotPathPlanTests {
                 for table in ["events", "messages", "attempts"] {
                     #expect(Self.partitionsRead(of: table, by: plan) == [], "\(text)")
                 }
-                #expect(!plan.contains { $0.contains("Seq Scan") }, "\(text)")
+                // A sweep looks at all that waits, once.
+                let isSweep = statement.name == QueueStatements.unblock.name
+                #expect(plan.count { $0.contains("Seq Scan") } <= (isSweep ? 1 : 0), "\(text)")
                 for (line, next) in zip(plan, plan.dropFirst() + [""]) {
                     for (index, column) in Self.firstColumns where line.contains(" \(index) ") {
                         #expect(next.contains("Index Cond") && next.contains("(\(column) "), "\(text)")
@@ -155,6 +158,7 @@ struct HotPathPlanTests {
     private static func partitionsRead(of table: String, by plan: [String]) -> Set<String> {
         var read: Set<String> = []
         for line in plan where line.contains(" Scan ") && !line.contains("never executed") {
+            if line.contains("Bitmap Index Scan") { continue }
             let words = line.split(separator: " ").map(String.init)
             guard let on = words.firstIndex(of: "on"), on + 1 < words.count else { continue }
             if words[on + 1].hasPrefix("\(table)_") { read.insert(words[on + 1]) }

@@ -24,7 +24,9 @@ struct PlannedStatement: Sendable {
     func plan(
         with values: [String], planning: Planning = .onceByIndex, isRun: Bool = false, in ledger: TestLedger
     ) throws -> [String] {
-        let types = types.map { "\($0)::regtype::text" }.joined(separator: " || ', ' || ")
+        let names = types.map { "\($0)::regtype::text" }.joined(separator: " || ', ' || ")
+        let declared = names.isEmpty ? "" : "(\(try ledger.psql("SELECT \(names)")))"
+        let given = values.isEmpty ? "" : "(\(values.joined(separator: ", ")))"
         let settings =
             switch planning {
             case .onceByIndex: Self.onceByIndex
@@ -34,8 +36,8 @@ struct PlannedStatement: Sendable {
             """
             \(settings);
             BEGIN;
-            PREPARE s (\(try ledger.psql("SELECT \(types)"))) AS \(sql);
-            EXPLAIN (COSTS OFF\(isRun ? ", ANALYZE, TIMING OFF, SUMMARY OFF" : "")) EXECUTE s (\(values.joined(separator: ", ")));
+            PREPARE s \(declared) AS \(sql);
+            EXPLAIN (COSTS OFF\(isRun ? ", ANALYZE, TIMING OFF, SUMMARY OFF" : "")) EXECUTE s \(given);
             ROLLBACK
             """
         ).split(separator: "\n").map(String.init)

@@ -78,21 +78,22 @@ enum QueueStatements {
         "queue_unblock",
         """
         WITH stuck AS MATERIALIZED (
-            SELECT id FROM deliveries d
-            WHERE d.blocked AND d.leased_by IS NULL AND NOT EXISTS (
-                SELECT FROM deliveries e
-                WHERE e.purchase = d.purchase AND e.integration = d.integration AND e.id < d.id)
+            SELECT ctid AS place FROM deliveries d
+            WHERE d.blocked AND d.leased_by IS NULL AND coalesce(d.id = (
+                SELECT e.id FROM deliveries e WHERE e.purchase = d.purchase AND e.integration = d.integration
+                ORDER BY e.id LIMIT 1), true)
             FOR NO KEY UPDATE OF d SKIP LOCKED)
-        UPDATE deliveries d SET blocked = false, due_at = now() FROM stuck WHERE d.id = stuck.id RETURNING d.id
+        UPDATE deliveries d SET blocked = false, due_at = now() FROM stuck WHERE d.ctid = stuck.place RETURNING d.id
         """)
 
     /// Which of the lanes have something due, in one cheap query for all of them.
     static let due = Statement<[Int32], Int32>(
         "queue_due",
         """
-        SELECT i.id FROM unnest($1) AS i (id) WHERE EXISTS (
+        SELECT i.id FROM unnest($1) AS i (id) CROSS JOIN LATERAL (
             SELECT FROM deliveries d
-            WHERE d.integration = i.id AND d.leased_by IS NULL AND NOT d.blocked AND d.due_at <= now())
+            WHERE d.integration = i.id AND d.leased_by IS NULL AND NOT d.blocked AND d.due_at <= now()
+            ORDER BY d.due_at LIMIT 1) AS due
         """)
 
     /// One row of `claim`.
