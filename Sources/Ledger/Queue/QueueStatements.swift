@@ -91,7 +91,7 @@ enum QueueStatements {
         "queue_due",
         """
         SELECT i.id FROM unnest($1) AS i (id) CROSS JOIN LATERAL (
-            SELECT FROM deliveries d
+            SELECT true FROM deliveries d
             WHERE d.integration = i.id AND d.leased_by IS NULL AND NOT d.blocked AND d.due_at <= now()
             ORDER BY d.due_at LIMIT 1) AS due
         """)
