@@ -83,7 +83,7 @@ package enum Limits {
     /// Precision of the end of that wait.
     package static let spoolTick: Duration = .milliseconds(100)
     /// Webhooks that are written behind one fsync of their folder.
-    package static let spoolGroupMax = 256
+    package static let spoolGroupMax = 64
     /// Files that are read and recorded at once, and bytes of them (a larger one comes by itself).
     package static let spoolDrainWebhooksMax = 256
     package static let spoolDrainBytesMax = 8 << 20
