@@ -88,7 +88,7 @@ package enum Limits {
     package static let spoolDrainWebhooksMax = 256
     package static let spoolDrainBytesMax = 8 << 20
     /// Wait before what could not be recorded is tried again: doubles from the first value to the second.
-    package static let spoolRetry: ClosedRange<Duration> = .milliseconds(500)...(.seconds(30))
+    package static let spoolRetry: ClosedRange<Duration> = .milliseconds(500)...(.seconds(5))
     /// How often a daemon looks for folders that another one has left.
     package static let spoolAdoptionInterval: Duration = .seconds(30)
     /// At most so often is it reported that the spool takes nothing.
