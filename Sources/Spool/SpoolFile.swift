@@ -9,6 +9,13 @@ package struct SpoolFile: Sendable, Hashable {
     package let sizeBytes: Int
     package let writtenAt: Timestamp
 
+    package init(folder: String, name: SpoolName, sizeBytes: Int, writtenAt: Timestamp) {
+        self.folder = folder
+        self.name = name
+        self.sizeBytes = sizeBytes
+        self.writtenAt = writtenAt
+    }
+
     /// As commands show it: below the directory of the spool.
     package var relativePath: String { folder + "/" + name.text }
 

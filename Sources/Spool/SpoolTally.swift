@@ -1,4 +1,4 @@
-internal import Linux
+package import Linux
 package import Vocabulary
 
 /// What waits in the spool.
@@ -36,18 +36,13 @@ struct SpoolTally: Sendable {
         (bytes + Limits.spoolBlockBytes - 1) / Limits.spoolBlockBytes * Limits.spoolBlockBytes
     }
 
-    /// What of a disk stays free.
-    static func headroom(of disk: DiskSpace) -> Int {
-        min(Limits.spoolHeadroomBytes, disk.sizeBytes / Limits.spoolHeadroomPart)
-    }
-
     /// Why there is no room for so many bytes; nil: there is.
     func obstacle(to bytes: Int) -> String? {
         if figures.bytes + reservedBytes + bytes > bytesMax {
             return "the spool is full: \(figures.webhooks) webhooks wait in it, and [spool] max allows \(bytesMax) bytes"
         }
-        if let disk, disk.availableBytes - reservedBytes - bytes < Self.headroom(of: disk) {
-            return "the disk of the spool has \(disk.availableBytes) bytes left, and \(Self.headroom(of: disk)) stay free"
+        if let disk, disk.availableBytes - reservedBytes - bytes < Spool.headroom(of: disk) {
+            return "the disk of the spool has \(disk.availableBytes) bytes left, and \(Spool.headroom(of: disk)) stay free"
         }
         return nil
     }
@@ -82,4 +77,11 @@ struct SpoolTally: Sendable {
 
     /// After a look at all files.
     mutating func oldest(is time: Timestamp?) { figures.oldestAt = figures.webhooks > 0 ? time : nil }
+}
+
+extension Spool {
+    /// What of a disk stays free, in bytes.
+    package static func headroom(of disk: DiskSpace) -> Int {
+        min(Limits.spoolHeadroomBytes, disk.sizeBytes / Limits.spoolHeadroomPart)
+    }
 }

@@ -258,16 +258,12 @@ package struct Recorder: Sendable {
 
     private func quarantine(_ body: QuarantinedBody, for submitter: RecordQueue.Submitter) async {
         do {
-            let digest = KeyHash.body(body.body)
-            let rows = try await pool.withSession { session throws(DatabaseError) in
-                try session.run(
-                    RecordStatements.quarantine, (body.source, body.reason, digest, body.body, body.answer))
-            }
+            let row = try await Quarantine.add(body, in: pool)
             health.stored()
             submitter.fallback?.committed()
             submitter.completion(.stored)
             // No row: it came again after it was erased.
-            if let row = rows.first { observe(.quarantined(source: body.source, quarantine: row, reason: body.reason)) }
+            if let row { observe(.quarantined(source: body.source, quarantine: row, reason: body.reason)) }
         } catch {
             if error.isRefusedByServer { health.refused("\(error)") }
             submitter.refuse("\(error)") {
