@@ -69,6 +69,7 @@ struct ShowSpool: AsyncParsableCommand {
         discussion: "Of a damaged file it shows the whole file, as it is.")
 
     @OptionGroup var file: ConfigurationOption
+    @OptionGroup var output: OutputOption
     @Argument(help: "Its file, as the list has it.") var name: String
 
     func run() async throws {
@@ -87,14 +88,28 @@ struct ShowSpool: AsyncParsableCommand {
             }
             do throws(SpooledWebhook.Damage) {
                 let webhook = try SpooledWebhook(file: bytes)
+                if output.json { return Terminal.say { write(webhook, into: &$0) } }
                 Terminal.complain("\(name) of \(webhook.source), received \(readableTime(webhook.receivedAt))")
                 for header in webhook.headers { Terminal.complain(PlainText.harmless("\(header.name): \(header.value)")) }
                 Terminal.say(webhook.body)
             } catch {
+                if output.json { throw Complaint("\(name) cannot be read: \(error); without --json it is shown as it is") }
                 Terminal.complain("\(name) cannot be read: \(error); this is the file as it is")
                 Terminal.say(bytes)
             }
         }
+    }
+
+    private func write(_ webhook: SpooledWebhook, into json: inout JSONWriter) {
+        json.member("file", name)
+        json.member("source", webhook.source)
+        json.member("received_at", readableTime(webhook.receivedAt))
+        json.member("headers", objects: webhook.headers) { header, json in
+            json.member("name", header.name)
+            json.member("value", header.value)
+        }
+        json.member("body", String(decoding: webhook.body, as: UTF8.self))
+        json.member("body_base64", Base64.encode(webhook.body))
     }
 
     private func readableTime(_ time: Timestamp) -> String {
@@ -115,60 +130,105 @@ struct RecordSpool: AsyncParsableCommand {
             """)
 
     @OptionGroup var file: ConfigurationOption
+    @OptionGroup var output: OutputOption
+
+    /// What became of one.
+    private struct Recorded {
+        let file: String
+        let result: String
+        let explanation: String
+        /// Whether it left the spool.
+        let isGone: Bool
+    }
 
     func run() async throws {
         try await LedgerCommand.run(file) { configuration, pool in
             let before = SpoolState(configuration)
             guard before.isVisible else { throw SpoolState.unreadable(configuration) }
-            guard !before.files.isEmpty else { return Terminal.complain("nothing waits in the spool") }
-            let spool = try await Spool.open(
-                directory: configuration.spool.directory, bytesMax: configuration.spool.bytesMax, now: ThisProcess.now
-            ) { observation in
-                if case .spoolDamaged = observation { Terminal.complain(JournalEntry(observation).message) }
-            }
-            let files = await spool.files()
-            let recorded: Int
-            do {
-                recorded = try await QuarantineRetry.with(configuration, pool) { retry in
-                    try await record(files, of: spool, by: retry, in: pool)
+            let (mine, results) = try await record(before.files, configuration, pool)
+            let others = before.files.count - mine
+            if output.json {
+                Terminal.say { json in
+                    json.member("recorded", objects: results) { recorded, json in
+                        json.member("file", recorded.file)
+                        json.member("result", recorded.result)
+                        json.member("explanation", recorded.explanation)
+                    }
+                    json.member("of_running_daemons", others)
                 }
-            } catch {
-                await spool.close()
-                throw error
+            } else {
+                report(results, others)
             }
-            await spool.close()
-            let others = Set(before.files).subtracting(files).count
-            if others > 0 {
-                Terminal.complain("\(others) wait in folders of running daemons, which record them by themselves")
-            }
-            Terminal.say("\(recorded) of \(files.count) webhooks recorded or quarantined")
-            if recorded < files.count { throw ExitCode.failure }
+            if results.count < mine || results.contains(where: { !$0.isGone }) { throw ExitCode.failure }
         }
     }
 
-    /// - Returns: how many left the spool.
+    private func report(_ results: [Recorded], _ others: Int) {
+        for result in results { Terminal.say("\(result.file) \(result.result): \(result.explanation)") }
+        if others > 0 {
+            Terminal.complain("\(others) wait in folders of running daemons, which record them by themselves")
+        }
+        if results.isEmpty, others == 0 { Terminal.complain("nothing waits in the spool") }
+    }
+
+    /// - Returns: how many wait in folders that no daemon has, and what became of each that could be read.
+    private func record(
+        _ waiting: [SpoolFile], _ configuration: Configuration, _ pool: Pool
+    ) async throws -> (mine: Int, results: [Recorded]) {
+        guard !waiting.isEmpty else { return (0, []) }
+        let spool = try await Spool.open(
+            directory: configuration.spool.directory, bytesMax: configuration.spool.bytesMax, now: ThisProcess.now
+        ) { observation in
+            if case .spoolDamaged = observation { Terminal.complain(JournalEntry(observation).message) }
+        }
+        let files = await spool.files()
+        do {
+            let results = try await QuarantineRetry.with(configuration, pool) { retry in
+                try await record(files, of: spool, by: retry, in: pool)
+            }
+            await spool.close()
+            return (files.count, results)
+        } catch {
+            await spool.close()
+            throw error
+        }
+    }
+
     private func record(
         _ files: [SpoolFile], of spool: Spool, by retry: QuarantineRetry, in pool: Pool
-    ) async throws -> Int {
-        var recorded = 0
+    ) async throws -> [Recorded] {
+        var results: [Recorded] = []
         for start in stride(from: 0, to: files.count, by: Self.pageMax) {
             for (file, webhook) in await spool.read(Array(files[start...].prefix(Self.pageMax))) {
-                guard retry.configuration.sources.contains(where: { $0.name == webhook.source }) else {
-                    Terminal.complain("\(file.relativePath): the configuration has no source \(webhook.source); it stays")
-                    continue
-                }
-                let body = QuarantinedBody(
-                    source: webhook.source, reason: "it was in the spool, and is not recorded yet", body: webhook.body,
-                    answer: nil)
-                // nil: it was erased.
-                if let id = try await Quarantine.add(body, in: pool) {
-                    let result = try await retry.release(id) { webhook.header($0) }
-                    Terminal.say("\(file.relativePath) \(result.word): \(result.explanation)")
-                }
-                if await spool.remove([file]) { recorded += 1 }
+                results.append(try await record(file, webhook, of: spool, by: retry, in: pool))
             }
         }
-        return recorded
+        return results
+    }
+
+    private func record(
+        _ file: SpoolFile, _ webhook: SpooledWebhook, of spool: Spool, by retry: QuarantineRetry, in pool: Pool
+    ) async throws -> Recorded {
+        let isServed = retry.configuration.sources.contains { $0.name.utf8.elementsEqual(webhook.source.utf8) }
+        guard isServed else {
+            let reason = "the configuration has no source \(webhook.source); give it back its name, then try again"
+            return Recorded(file: file.relativePath, result: "kept", explanation: reason, isGone: false)
+        }
+        let body = QuarantinedBody(
+            source: webhook.source, reason: "it waited in the spool, and is not recorded yet", body: webhook.body,
+            answer: nil)
+        let outcome: (word: String, explanation: String)
+        if let id = try await Quarantine.add(body, in: pool) {
+            switch try await retry.release(id, header: { webhook.header($0) }) {
+            case .kept(let reason): outcome = ("quarantined", reason)
+            case let result: outcome = (result.word, result.explanation)
+            }
+        } else {
+            outcome = ("erased", "its event was erased before")
+        }
+        let isGone = await spool.remove([file])
+        return Recorded(
+            file: file.relativePath, result: outcome.word, explanation: outcome.explanation, isGone: isGone)
     }
 }
 
