@@ -1,5 +1,4 @@
 package import Linux
-internal import Vocabulary
 
 /// What of a machine's spool can be seen by its files.
 package struct SpoolFacts: Sendable, Hashable {

@@ -30,8 +30,9 @@ struct InboundPath: Sendable {
 
     func take(_ request: IncomingRequest, acknowledge: @escaping @Sendable (HTTPAnswer) -> Void) {
         Failpoint.reach(.webhookRead)
+        let time = now()
         let authenticity = adapter.authenticate(
-            header: { request.head.first($0) }, body: request.body, source: source, now: now())
+            header: { request.head.first($0) }, body: request.body, source: source, now: time)
         switch authenticity {
         case .authentic: break
         case .refused(let refusal):
@@ -45,7 +46,7 @@ struct InboundPath: Sendable {
         let webhook = Authentic(
             body: request.body, header: { request.head.first($0) }, startedAt: .now - request.age)
         guard let spooling else { return pass(webhook, to: Submitter(answer: acknowledge)) }
-        let keep = keeper(of: request, in: spooling.spool, acknowledge)
+        let keep = keeper(of: request, at: time, in: spooling.spool, acknowledge)
         if let obstacle = spooling.obstacle { return keep(obstacle) }
         let ticket = spooling.watch(until: webhook.startedAt + Limits.spoolPatience, keep)
         let fallback = RecordQueue.Fallback(
@@ -68,13 +69,14 @@ struct InboundPath: Sendable {
 
     /// Writes a webhook into the spool and answers it.
     private func keeper(
-        of request: IncomingRequest, in spool: Spool, _ acknowledge: @escaping @Sendable (HTTPAnswer) -> Void
+        of request: IncomingRequest, at time: Timestamp, in spool: Spool,
+        _ acknowledge: @escaping @Sendable (HTTPAnswer) -> Void
     ) -> @Sendable (_ cause: String) -> Void {
-        { [source, adapter, now, observe] cause in
+        { [source, adapter, observe] cause in
             let headers = adapter.readHeaders.compactMap { name in
                 request.head.first(name).map { SpooledWebhook.Header(name: name, value: $0) }
             }
-            let webhook = SpooledWebhook(source: source.name, receivedAt: now(), headers: headers, body: request.body)
+            let webhook = SpooledWebhook(source: source.name, receivedAt: time, headers: headers, body: request.body)
             spool.write(webhook, because: cause) { answer in
                 switch answer {
                 case .written: acknowledge(.stored)

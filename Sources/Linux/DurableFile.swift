@@ -28,21 +28,25 @@ package enum DurableFile {
         package let writtenAtMilliseconds: Int64
     }
 
-    /// Makes a folder of this user's alone, and those above it that are missing.
+    /// Makes a folder of this user's alone, and those above it that are missing, which others may pass.
     /// - Returns: whether it was not there before.
     @discardableResult
-    package static func makeFolder(_ path: String) throws(Failure) -> Bool {
-        if mkdir(path, 0o700) == 0 {
-            if let above = above(path) { try sync(folder: above) }
+    package static func makeFolder(_ path: String) throws(Failure) -> Bool { try makeFolder(path, mode: 0o700) }
+
+    private static func makeFolder(_ path: String, mode: mode_t) throws(Failure) -> Bool {
+        if mkdir(path, mode) == 0 {
+            if let parent = parent(of: path) { try sync(folder: parent) }
             return true
         }
         var status = stat()
         switch errno {
         case EEXIST where stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFDIR: return false
         case ENOENT:
-            guard let above = above(path) else { throw Failure(operation: "make", path: path, errorNumber: ENOENT) }
-            try makeFolder(above)
-            return try makeFolder(path)
+            guard let parent = parent(of: path) else {
+                throw Failure(operation: "make", path: path, errorNumber: ENOENT)
+            }
+            _ = try makeFolder(parent, mode: 0o755)
+            return try makeFolder(path, mode: mode)
         default: throw Failure(operation: "make", path: path, errorNumber: errno)
         }
     }
@@ -152,7 +156,7 @@ package enum DurableFile {
     }
 
     /// nil: there is nothing above it.
-    private static func above(_ path: String) -> String? {
+    private static func parent(of path: String) -> String? {
         let trimmed = path.hasSuffix("/") ? path.dropLast() : path[...]
         guard let slash = trimmed.lastIndex(of: "/") else { return trimmed.isEmpty ? nil : "." }
         guard trimmed.index(after: slash) != trimmed.endIndex else { return nil }

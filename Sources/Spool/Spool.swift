@@ -1,4 +1,4 @@
-package import Linux
+internal import Linux
 internal import Synchronization
 package import Vocabulary
 
@@ -218,7 +218,7 @@ package final class Spool: Sendable {
         if isFirst, let cause = written.first?.pending.cause { observe(.spoolingBegan(reason: cause)) }
         for entry in written { entry.pending.completion(.written) }
         if !written.isEmpty { arrive.yield() }
-        if let reason = obstacle ?? failure { refuse(reason, group.dropFirst(written.count).map(\.completion)) }
+        if let reason = obstacle ?? failure { refuse(reason, group.dropFirst(written.count).map { $0.completion }) }
     }
 
     private func refuse(_ reason: String, _ completions: [@Sendable (Answer) -> Void]) {
@@ -255,7 +255,7 @@ package final class Spool: Sendable {
     /// Reads files of these folders; what cannot be read is set aside and reported.
     package func read(_ files: [SpoolFile]) async -> [(file: SpoolFile, webhook: SpooledWebhook)] {
         await reader.value { [self] in
-            files.compactMap { file in
+            files.compactMap { file -> (file: SpoolFile, webhook: SpooledWebhook)? in
                 let reason: String
                 do throws(DurableFile.Failure) {
                     let bytes = try DurableFile.read(

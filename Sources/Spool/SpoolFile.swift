@@ -1,4 +1,4 @@
-internal import Linux
+package import Linux
 package import Vocabulary
 
 /// A webhook that waits, by its file alone.
@@ -26,9 +26,9 @@ package struct SpoolFile: Sendable, Hashable {
     /// - Returns: nothing where there is no spool.
     package static func all(in directory: String) throws(DurableFile.Failure) -> [SpoolFile] {
         do throws(DurableFile.Failure) {
-            return try folders(in: directory).flatMap { folder throws(DurableFile.Failure) in
-                try of(folder: folder, in: directory)
-            }
+            var files: [SpoolFile] = []
+            for folder in try folders(in: directory) { files += try of(folder: folder, in: directory) }
+            return files
         } catch {
             if error.isMissing { return [] }
             throw error

@@ -3,7 +3,7 @@ internal import Synchronization
 
 /// The folder of one daemon, locked by this process: whoever has the lock is the only one that writes or removes files
 /// there. A file is written in `tmp` and renamed, so that a name stands for a whole file.
-package final class SpoolFolder: Sendable {
+final class SpoolFolder: Sendable {
     private static let temporary = "tmp"
     private static let nameDigits = 16
     private static let attemptsMax = 8
@@ -41,7 +41,7 @@ package final class SpoolFolder: Sendable {
 
     /// Takes a folder and removes what its last daemon had not finished: it answered none of that.
     /// - Returns: the folder and what waits in it; nil: another process has it.
-    package static func take(
+    static func take(
         _ name: String, in directory: String
     ) throws(DurableFile.Failure) -> (folder: SpoolFolder, files: [SpoolFile])? {
         let path = directory + "/" + name

@@ -61,7 +61,9 @@ struct EarlyService: Sendable {
 }
 
 extension OpenListeners.Handlers {
-    fileprivate init(early configuration: Configuration, _ stores: StoreClients, _ spool: Spool, _ observatory: Observatory) {
+    fileprivate init(
+        early configuration: Configuration, _ stores: StoreClients, _ spool: Spool, _ observatory: Observatory
+    ) {
         observatory.expect(
             sources: configuration.sources.map(\.name), integrations: configuration.integrations.map(\.name))
         stores.adopt(configuration.sources)

@@ -1,3 +1,4 @@
+import HTTPClient
 import Inbound
 import NIOCore
 import NIOPosix

@@ -109,12 +109,13 @@ extension ServeCommand {
         _ configuration: Configuration, _ path: String, _ listeners: Listeners, _ observatory: Observatory
     ) async throws -> Running {
         let observe = observatory.observer
-        let spool = try await Spool.open(configuration, observe)
-        let cluster: PrivateCluster?
+        let cluster = try await privateCluster(configuration, observe)
+        // Behind the cluster, which makes the directory that both lie in.
+        let spool: Spool?
         do {
-            cluster = try await privateCluster(configuration, observe)
+            spool = try await Spool.open(configuration, observe)
         } catch {
-            await spool?.close()
+            await cluster?.stop()
             throw error
         }
         var early: EarlyService?

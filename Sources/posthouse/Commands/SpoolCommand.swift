@@ -257,7 +257,7 @@ struct SpoolState {
     func homeless(_ configured: some Sequence<String>) -> [(source: String, count: Int)] {
         let known = Set(configured)
         let others = Dictionary(grouping: files.lazy.map(\.name.source).filter { !known.contains($0) }) { $0 }
-        return others.map { ($0.key, $0.value.count) }.sorted { $0.0 < $1.0 }
+        return others.map { (source: $0.key, count: $0.value.count) }.sorted { $0.source < $1.source }
     }
 
     static func unreadable(_ configuration: Configuration) -> Complaint {
