@@ -61,7 +61,11 @@ package enum DurableFile {
             let count = bytes.withUnsafeBytes { raw in
                 Glibc.write(descriptor, raw.baseAddress?.advanced(by: written), raw.count - written)
             }
-            if count > 0 { written += count } else if count == 0 || errno != EINTR { failure = count == 0 ? EIO : errno }
+            if count > 0 {
+                written += count
+            } else if count == 0 || errno != EINTR {
+                failure = count == 0 ? EIO : errno
+            }
         }
         if failure == 0, fsync(descriptor) != 0 { failure = errno }
         if close(descriptor) != 0, failure == 0 { failure = errno }

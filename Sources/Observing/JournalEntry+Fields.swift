@@ -52,7 +52,8 @@ extension JournalEntry {
             .spoolAdopted(_, let count):
             list.add("COUNT", count)
         case .databaseLost, .databaseRecovered, .recordingRefused, .recordingRecovered, .spoolingBegan, .spoolRefused,
-            .spoolDamaged, .clusterStarted, .clusterStopped, .migrated, .ready, .reloaded, .startFailed, .reloadRefused, .hangs, .stopping, .stopped,
+            .spoolDamaged, .clusterStarted, .clusterStopped, .migrated, .ready, .reloaded, .startFailed, .reloadRefused,
+            .hangs, .stopping, .stopped,
             .warning:
             break
         }

@@ -20,7 +20,8 @@ extension JournalEntry {
             .clusterStarted, .clusterStopped, .migrated, .ready, .reloaded, .stopping, .stopped:
             .notice
         case .duplicateDiffers, .quarantined, .requestRefused, .requestsRefused, .transferVoided, .deliveryRetry,
-            .deliveryPaused, .integrationPaused, .breakerOpened, .leasesReclaimed, .spoolingBegan, .warning, .journalDropped:
+            .deliveryPaused, .integrationPaused, .breakerOpened, .leasesReclaimed, .spoolingBegan, .warning,
+            .journalDropped:
             .warning
         case .acceptFailed, .deliveryDead, .leaseLost, .databaseLost, .recordingRefused, .spoolRefused, .spoolDamaged,
             .storeLost, .startFailed,

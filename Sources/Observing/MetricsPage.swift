@@ -120,7 +120,7 @@ struct MetricsPage {
 
     private func writeSpool(to out: inout PrometheusText) {
         guard let spool = gauges.spool else { return }
-        out.family("posthouse_spool_webhooks", .gauge, "Webhooks in this daemon's spool, answered and not recorded yet.")
+        out.family("posthouse_spool_webhooks", .gauge, "Webhooks in the spool, answered and not recorded.")
         out.sample("posthouse_spool_webhooks", [], spool.webhooks)
         out.family("posthouse_spool_bytes", .gauge, "What they take of the disk.")
         out.sample("posthouse_spool_bytes", [], spool.bytes)

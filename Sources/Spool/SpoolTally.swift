@@ -39,10 +39,10 @@ struct SpoolTally: Sendable {
     /// Why there is no room for so many bytes; nil: there is.
     func obstacle(to bytes: Int) -> String? {
         if figures.bytes + reservedBytes + bytes > bytesMax {
-            return "the spool is full: \(figures.webhooks) webhooks wait in it, and [spool] max allows \(bytesMax) bytes"
+            return "the spool is full: \(figures.webhooks) webhooks wait, and [spool] max allows \(bytesMax) bytes"
         }
         if let disk, disk.availableBytes - reservedBytes - bytes < Spool.headroom(of: disk) {
-            return "the disk of the spool has \(disk.availableBytes) bytes left, and \(Spool.headroom(of: disk)) stay free"
+            return "its disk has \(disk.availableBytes) bytes left, of which \(Spool.headroom(of: disk)) stay free"
         }
         return nil
     }

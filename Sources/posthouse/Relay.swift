@@ -159,9 +159,10 @@ final class Relay: Sendable {
             Task { await disk.run(observe) },
             Task { await SourceReporting(pool: pool, registration: registration, observatory: observatory).run() },
         ]
-        spoolTasks = spooling.map { spooling in
-            [Task { await spooling.fallback.run() }, Task { await spooling.drain.run() }]
-        } ?? []
+        spoolTasks =
+            spooling.map { spooling in
+                [Task { await spooling.fallback.run() }, Task { await spooling.drain.run() }]
+            } ?? []
         indexing = Task { await Self.buildIndexes(pool, observe) }
         reloader = Reloader(
             started: configuration, live: live, pool: pool, ledger: ledger, queue: queue, rules: rules,

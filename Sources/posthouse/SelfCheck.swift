@@ -63,7 +63,8 @@ struct SelfCheck: Sendable {
             let late = (ContinuousClock.Instant.now - deadline).components.seconds
             return "a database thread has not come back, \(late) s after the end of its wait"
         }
-        return await Self.answer(relay.group) ? nil : "an event loop has not answered for \(Self.loopPatience.components.seconds) s"
+        if await Self.answer(relay.group) { return nil }
+        return "an event loop has not answered for \(Self.loopPatience.components.seconds) s"
     }
 
     /// Whether all loops of a group do.

@@ -94,7 +94,7 @@ struct SpoolFallbackTests {
         await place.spool.close()
     }
 
-    @Test("A webhook that is not committed in time is spooled, and what follows goes to the spool until one is committed")
+    @Test("A webhook that is not committed in time is spooled, and so is what follows until one is committed")
     func silence() async throws {
         let place = try await Place()
         let queue = RecordQueue(writers: 1)
@@ -173,7 +173,7 @@ struct SpoolFallbackTests {
         await place.spool.close()
     }
 
-    @Test("A webhook from the spool goes to the queue, or to quarantine if it cannot be read; done says what became of it")
+    @Test("A webhook from the spool goes to the queue, or to quarantine if it cannot be read")
     func recorded() async throws {
         let place = try await Place()
         let queue = RecordQueue(writers: 1)

@@ -133,7 +133,7 @@ struct SpoolTests {
         await spool.close()
     }
 
-    @Test("Two daemons have a folder each; one whose daemon is gone is adopted by the other, and removed once it is empty")
+    @Test("Two daemons have a folder each; one whose daemon is gone is adopted, and removed once it is empty")
     func twoDaemons() async throws {
         let place = try Place()
         var first: Spool? = try await place.open()

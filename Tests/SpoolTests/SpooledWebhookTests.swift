@@ -12,7 +12,9 @@ struct SpooledWebhookTests {
 
     @Test("A file gives back the webhook that was written, whatever is in its body")
     func roundTrip() throws {
-        let bodies = [[], Array("posthouse-spool 1\n\n".utf8), Array(repeating: UInt8(0), count: 70_000), [10, 10, 255, 0]]
+        let bodies: [[UInt8]] = [
+            [], Array("posthouse-spool 1\n\n".utf8), Array(repeating: 0, count: 70_000), [10, 10, 255, 0],
+        ]
         for body in bodies {
             for headers in [[], Self.sample.headers] {
                 let webhook = SpooledWebhook(

@@ -71,7 +71,8 @@ struct EdgeTests {
         // Times and bytes of certificates and RSA keys.
         "FoundationEssentials": ["Inbound"],
         "Synchronization": [
-            "API", "HTTPClient", "HTTPServer", "Inbound", "Ledger", "Linux", "Observing", "Outbound", "Postgres", "Spool",
+            "API", "HTTPClient", "HTTPServer", "Inbound", "Ledger", "Linux", "Observing", "Outbound", "Postgres",
+            "Spool",
             "Systemd", "Vocabulary", "posthouse",
         ],
     ]

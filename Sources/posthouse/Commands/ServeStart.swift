@@ -128,7 +128,8 @@ extension ServeCommand {
             if isDeclared { observe(.warning(declaredDurability)) }
             while true {
                 let (from, to) = try await prepare(settings, isDeclared: isDeclared, path, observe) {
-                    guard early == nil, let spool, cluster == nil, Self.spools(configuration) else { return early != nil }
+                    if early != nil { return true }
+                    guard let spool, cluster == nil, Self.spools(configuration) else { return false }
                     early = try await EarlyService.open(configuration, listeners, spool, observatory)
                     serves(early, observe)
                     return true

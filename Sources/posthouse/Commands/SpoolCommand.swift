@@ -90,10 +90,14 @@ struct ShowSpool: AsyncParsableCommand {
                 let webhook = try SpooledWebhook(file: bytes)
                 if output.json { return Terminal.say { write(webhook, into: &$0) } }
                 Terminal.complain("\(name) of \(webhook.source), received \(readableTime(webhook.receivedAt))")
-                for header in webhook.headers { Terminal.complain(PlainText.harmless("\(header.name): \(header.value)")) }
+                for header in webhook.headers {
+                    Terminal.complain(PlainText.harmless("\(header.name): \(header.value)"))
+                }
                 Terminal.say(webhook.body)
             } catch {
-                if output.json { throw Complaint("\(name) cannot be read: \(error); without --json it is shown as it is") }
+                if output.json {
+                    throw Complaint("\(name) cannot be read: \(error); without --json it is shown as it is")
+                }
                 Terminal.complain("\(name) cannot be read: \(error); this is the file as it is")
                 Terminal.say(bytes)
             }

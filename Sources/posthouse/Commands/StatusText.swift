@@ -186,7 +186,8 @@ struct StatusText {
                     + "\(Age.text(from: oldest, to: ThisProcess.now())) ago (posthouse spool)")
         }
         for (source, count) in spool.homeless(sources) {
-            lines.append("\(count) of them are of \(source), which is not in the configuration: they wait until it is back")
+            lines.append(
+                "\(count) of them are of \(source), which is not in the configuration: they wait until it is back")
         }
         if !spool.damaged.isEmpty {
             lines.append("\(spool.damaged.count) files of the spool are damaged and not recorded (posthouse spool)")
