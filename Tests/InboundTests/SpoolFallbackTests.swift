@@ -212,8 +212,10 @@ struct SpoolFallbackTests {
         #expect(sizes == [256, 256, 88])
         let large = [file(0, bytes: 20 << 20), file(1, bytes: 5 << 20), file(2, bytes: 5 << 20), file(3, "b")]
         rest = large[...]
-        #expect(SpoolDrain.batch(of: &rest, where: { $0 == "a" })?.batch == [large[0]])
-        #expect(SpoolDrain.batch(of: &rest, where: { $0 == "a" })?.batch == [large[1]])
+        for expected in large.prefix(2) {
+            let next = SpoolDrain.batch(of: &rest, where: { $0 == "a" })
+            #expect(next?.batch == [expected])
+        }
         let last = SpoolDrain.batch(of: &rest, where: { $0 == "a" })
         #expect(last?.batch == [large[2]] && last?.passed == [large[3]])
         #expect(rest.isEmpty)

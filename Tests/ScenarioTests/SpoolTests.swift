@@ -230,7 +230,7 @@ import Testing
     /// Oracle: the system calls of the daemon, in their order, as the kernel has them.
     @Test(
         "The answer goes out behind two fsyncs: of the file and of its folder",
-        .enabled(if: Self.mayTrace, "ptrace or strace(1) is not there: 1 test is left out"))
+        .enabled(if: mayTrace, "ptrace or strace(1) is not there: 1 test is left out"))
     func fsyncs() throws {
         let cluster = try TestCluster(durable: true)
         let relay = try Self.relay(cluster)
