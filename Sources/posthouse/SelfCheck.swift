@@ -2,6 +2,7 @@ import Ledger
 import NIOCore
 import NIOPosix
 import Postgres
+import Spool
 import Systemd
 import Vocabulary
 
