@@ -2,8 +2,8 @@ import Foundation
 import Testing
 
 /// Google's API when it is slow, refuses, errs or talks nonsense, over HTTP with the real binary. Each question is one
-/// about an end, so that an answer which is taken for one would show. Oracle: psql, and what Google's servers (`Google`)
-/// were asked.
+/// about an end, so that an answer which is taken for one would show. Oracle: psql, and what Google's servers
+/// (`Google`) were asked.
 @Suite struct GooglePlayFaultTests {
     private enum Outcome {
         /// Answered 503 and not stored: Pub/Sub sends it again.

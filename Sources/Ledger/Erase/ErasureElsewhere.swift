@@ -39,9 +39,9 @@ extension Erasure {
 
     /// Runs a step in a transaction of its own, and takes it back if an own holder is somebody else's by then.
     ///
-    /// That is asked after the step, so no lock is needed: a webhook whose rows the step could meet was committed before
-    /// the question, which then sees it; one that is committed later has lost nothing to the step. Locks would keep
-    /// webhooks out for as long as a step reads, which may be a whole day of attempts.
+    /// That is asked after the step, so no lock is needed: a webhook whose rows the step could meet was committed
+    /// before the question, which then sees it; one that is committed later has lost nothing to the step. Locks would
+    /// keep webhooks out for as long as a step reads, which may be a whole day of attempts.
     ///
     /// - Returns: nil if it was taken back.
     private func unlessShared<Value: Sendable>(
