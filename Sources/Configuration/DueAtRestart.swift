@@ -1,3 +1,5 @@
+internal import Vocabulary
+
 extension Configuration {
     /// Keys that differ from the start of the process and need a restart, because sockets and the database are opened
     /// once. The comparison is with the start, so that each reload names what is still due.
@@ -17,6 +19,12 @@ extension Configuration {
         if database.durability != started.database.durability { keys.append("[database] durability") }
         if database.pooling != started.database.pooling { keys.append("[database] pooling") }
         if database.usesPrivateCluster, embedded != started.embedded { keys.append("[embedded] directory") }
+        if spool != started.spool { keys.append("[spool]") }
+        // The spool is opened at the start alone.
+        func spools(_ configuration: Configuration) -> Bool {
+            configuration.sources.contains { $0.spooling != .off }
+        }
+        if spools(self), !spools(started) { keys.append("[[source]] spool") }
         if journal.format != started.journal.format { keys.append("[journal] format") }
         return keys
     }

@@ -101,20 +101,22 @@ enum DatabaseAccess {
     /// - Parameters:
     ///   - direct: where a session of one's own can be had; the schema is migrated there.
     ///   - isDeclared: as for `Durability.unsafeServer`.
+    ///   - onWait: as for `Migrator.migrate`.
     static func prepare(
-        _ settings: ConnectionSettings, direct: DirectConnection = .sameAsOthers, isDeclared: Bool = false
+        _ settings: ConnectionSettings, direct: DirectConnection = .sameAsOthers, isDeclared: Bool = false,
+        onWait: @Sendable (MigrationError) -> Void = { _ in }
     ) async throws -> (from: Int, to: Int) {
         if settings.pooling == .session, try await PoolerProbe.findsPooler(settings) {
             throw Complaint("\(Durability.Refusal.pooled)")
         }
         switch direct {
-        case .sameAsOthers: return try await migrate(settings, isDeclared)
+        case .sameAsOthers: return try await migrate(settings, isDeclared, onWait)
         case .none:
             let newest = try await requireSchema(settings, isDeclared, otherwise: DirectConnection.missing)
             return (newest, newest)
         case .by(let own):
             if try await PoolerProbe.findsPooler(own) { throw Complaint(DirectConnection.pooled) }
-            let migrated = try await migrate(own, isDeclared)
+            let migrated = try await migrate(own, isDeclared, onWait)
             _ = try await requireSchema(settings, isDeclared, otherwise: DirectConnection.elsewhere)
             return migrated
         }
@@ -139,17 +141,16 @@ enum DatabaseAccess {
     }
 
     private static func migrate(
-        _ settings: ConnectionSettings, _ isDeclared: Bool
+        _ settings: ConnectionSettings, _ isDeclared: Bool, _ onWait: @Sendable (MigrationError) -> Void
     ) async throws -> (from: Int, to: Int) {
         let connection = try await Connection.open(settings)
-        let outcome = try await connection.withSession { session throws(DatabaseError) in
-            if let refusal = try Durability.unsafeServer(on: session, isDeclared: isDeclared) {
-                return Result<(from: Int, to: Int), Complaint>.failure(Complaint("\(refusal)"))
-            }
-            return try Migrator.migrate(on: session).mapError { Complaint("\($0)") }
+        let refusal = try await connection.withSession { session throws(DatabaseError) in
+            try Durability.unsafeServer(on: session, isDeclared: isDeclared).map { Complaint("\($0)") }
         }
+        if let refusal { throw refusal }
+        let outcome = try await Migrator.migrate(on: connection, onWait: onWait)
         await connection.close()
-        return try outcome.get()
+        return try outcome.mapError { Complaint("\($0)") }.get()
     }
 
     /// Builds and drops the indexes that migrations leave for later; on a large ledger it takes minutes.

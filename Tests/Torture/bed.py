@@ -11,6 +11,7 @@ import pathlib
 import random
 import time
 
+import foreign
 import oracle
 from daemon import Daemon, Secrets, Settings
 from database import DATABASE, Server
@@ -48,11 +49,23 @@ class Plan:
     # Tables of the configuration beside the usual ones.
     tables: str = ""
     data_mount_mb: int = 0
+    # Something else than one PostgreSQL, or a standby beside it.
+    make_server: collections.abc.Callable[[Scratch], object] | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Variant:
+    """What is asked for of any scenario: how the daemons reach their database."""
+
+    # The only one that their role owns, in somebody else's database; empty: the database is theirs.
+    schema: str = ""
+    # By verified TLS, not by a socket.
+    tls: bool = False
 
 
 class Bed:
     def __init__(self, scratch: Scratch, binary: pathlib.Path, name: str, seed: int, plan: Plan,
-                 postgres_environment: dict[str, str] | None = None):
+                 postgres_environment: dict[str, str] | None = None, variant: Variant = Variant()):
         self.scratch, self.binary, self.plan, self.seconds = scratch, binary, plan, plan.seconds
         self.rng = random.Random(f"{name}/{seed}/faults")
         self.tried: collections.Counter[str] = collections.Counter()
@@ -60,11 +73,15 @@ class Bed:
         self.notes: list[str] = []
         self.faults: list[Fault] = []
         seed_text = f"{name}/{seed}"
-        self.server = Server(scratch, settings={"max_connections": "60"} | plan.postgres,
-                             environment=postgres_environment, data_mount_mb=plan.data_mount_mb)
+        self.server = plan.make_server(scratch) if plan.make_server else Server(
+            scratch, settings={"max_connections": "60"} | plan.postgres, environment=postgres_environment,
+            data_mount_mb=plan.data_mount_mb, tls=variant.tls)
         self.standby = self.server.standby(scratch) if plan.has_standby else None
         self.server.fresh_database(DATABASE)
         self.pooler = Pooler(scratch, self.server) if plan.has_pooler else None
+        self.variant = variant
+        if variant.schema:
+            foreign.share(self.server, variant.schema)
         secrets = Secrets(scratch, random.Random(f"{seed_text}/secret").randbytes(32))
         self.canary = Receiver("canary", secrets.integration, seed_text)
         self.receivers = [Receiver(f"receiver{number}", secrets.integration, seed_text, self.canary)
@@ -73,6 +90,8 @@ class Bed:
                             tables=plan.tables)
         if self.pooler:
             settings.database = self.pooler.database
+        if variant.schema:
+            settings.database["schema"] = f'"{variant.schema}"'
         self.secrets = secrets
         self.daemons = [Daemon(scratch, binary, secrets, settings, self.receivers, number + 1)
                         for number in range(plan.daemons)]
@@ -172,6 +191,8 @@ class Bed:
             self.findings.add("webhooks that were not answered 200", other)
         if self.canary.behaved or self.canary.messages or self.canary.complaints:
             self.findings.add("a redirect was followed")
+        if self.variant.schema:
+            await foreign.examine(self.current, self.findings)
         await self.audit(ledger)
 
     async def audit(self, ledger: Ledger) -> None:

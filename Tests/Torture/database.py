@@ -15,13 +15,18 @@ from cluster import ROLE, Cluster, tool
 from processes import BenchError, Scratch, wait_until
 
 DATABASE = "posthouse"
+# In a network of its own, where the usual port is free.
+TLS_ADDRESS = "127.0.0.1"
 
 
 class Server(Cluster):
     def __init__(self, scratch: Scratch, name: str = "postgresql", settings: dict[str, str] | None = None,
-                 environment: dict[str, str] | None = None, data_mount_mb: int = 0):
+                 environment: dict[str, str] | None = None, data_mount_mb: int = 0, tls: bool = False):
         self.settings, self.data_mount_mb, self.mounted = settings or {}, data_mount_mb, False
-        super().__init__(scratch, name, settings, environment)
+        self.authority = scratch.path / f"{name}-ca.pem" if tls else None
+        if tls:
+            self.settings |= {"listen_addresses": TLS_ADDRESS, "ssl": "on"}
+        super().__init__(scratch, name, self.settings, environment)
 
     def make_data(self) -> None:
         if self.data_mount_mb:
@@ -31,6 +36,24 @@ class Server(Cluster):
                            check=True)
             self.mounted = True
         super().make_data()
+        if self.authority:
+            self.make_certificate()
+
+    def make_certificate(self) -> None:
+        """One for localhost that nobody else has signed; and over the network nobody is let in without TLS."""
+        key, certificate = self.data / "server.key", self.data / "server.crt"
+        self.as_server("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj",
+                       "/CN=localhost", "-addext", "subjectAltName=DNS:localhost", "-keyout", str(key), "-out",
+                       str(certificate))
+        self.authority.write_bytes(certificate.read_bytes())
+        with open(self.data / "pg_hba.conf", "w", encoding="ascii") as rules:
+            rules.write(f"local all all trust\nhostssl all {ROLE} {TLS_ADDRESS}/32 trust\n")
+
+    def url(self, database: str, role: str = ROLE) -> str:
+        if self.authority is None or role != ROLE:
+            return super().url(database, role)
+        return (f"host=localhost hostaddr={TLS_ADDRESS} port=5432 user={role} dbname={database} sslmode=verify-full "
+                f"sslrootcert={self.authority}")
 
     def close(self) -> None:
         self.server.stop()

@@ -10,6 +10,7 @@ import socket
 import time
 
 import clock
+import failover
 import faults
 import letters
 import operators
@@ -32,6 +33,8 @@ class Scenario:
     why_not: collections.abc.Callable[[Scratch, pathlib.Path], str | None] = lambda _, __: None
     # What PostgreSQL's environment needs beside the machine's.
     postgres_environment: collections.abc.Callable[[Scratch], dict[str, str]] = lambda _: {}
+    # The address in a network of its own, which it has for its machines; empty: it has none.
+    network: str = ""
 
     @property
     def what(self) -> str:
@@ -233,11 +236,14 @@ SCENARIOS = [
     Scenario("operators", operators.operators, operators.PLAN),
     Scenario("shared-holders", shared_holders.shared_holders, shared_holders.PLAN),
     Scenario("mixed", mixed, Plan(seconds=120, daemons=2)),
+    Scenario("patroni", failover.patroni, failover.PLAN, why_not=failover.why_not, network=failover.OUTSIDE),
 ]
+# Only if they are asked for: they take minutes.
+LONG = ("mixed", "patroni")
 # Always in deploy/test, with seconds of their own; beside them one of the others in turn, by the seed.
 SHORT = {"daemon-kill": 6, "failpoints": 15, "postgres-kill": 6, "daemons": 4, "dead-letters": 6, "shared-holders": 8,
          "operators": 6}
-IN_TURN = [scenario.name for scenario in SCENARIOS if scenario.name not in SHORT and scenario.name != "mixed"]
+IN_TURN = [scenario.name for scenario in SCENARIOS if scenario.name not in (*SHORT, *LONG)]
 
 
 async def play(scenario: Scenario, bed: Bed) -> None:

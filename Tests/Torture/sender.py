@@ -61,6 +61,16 @@ class Sender:
         return [webhook.event_id for history in self.begun for webhook in history.webhooks
                 if webhook.event_id not in self.acknowledged]
 
+    @property
+    def last_acknowledged(self) -> float:
+        """Time of the newest acknowledgement of something new."""
+        return next(reversed(self.acknowledged.values()), 0)
+
+    def longest_pause(self, since: float) -> float:
+        """Seconds: the longest time without an acknowledgement from the last one before `since` until now."""
+        times = [*self.acknowledged.values(), time.monotonic()]
+        return max((after - before for before, after in zip(times, times[1:]) if after > since), default=0)
+
     async def pump(self) -> None:
         began, released = time.monotonic(), 0
         while True:

@@ -3,6 +3,7 @@ which installs and builds what is needed."""
 
 import argparse
 import asyncio
+import contextlib
 import dataclasses
 import json
 import pathlib
@@ -10,10 +11,12 @@ import sys
 import time
 
 import hot
-from bed import Bed
+import machines
+from bed import Bed, Variant
+from machines import own_network
 from processes import Scratch
 from program import run_as_program
-from scenarios import IN_TURN, SCENARIOS, SHORT, Scenario, play
+from scenarios import IN_TURN, LONG, SCENARIOS, SHORT, Scenario, play
 
 WARNINGS_SHOWN = 8
 
@@ -51,7 +54,7 @@ HEAD = ["scenario", "seed", "", "acknowledged", "refusals", "deliveries", "twice
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="deploy/torture")
-    parser.add_argument("scenarios", nargs="*", metavar="scenario", help="all but mixed by default")
+    parser.add_argument("scenarios", nargs="*", metavar="scenario", help="all but the long ones by default")
     parser.add_argument("--seed", type=int, help="of the first run; drawn and shown by default")
     parser.add_argument("--runs", type=int, default=1, help="of each scenario, each with the next seed (1)")
     parser.add_argument("--minutes", type=float, help="how long each run's faults last")
@@ -59,6 +62,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="where the results go besides")
     parser.add_argument("--keep", type=pathlib.Path, metavar="DIR",
                         help="where the logs go of runs that found something, or a duplicate")
+    parser.add_argument("--schema", default="", help="the daemons' role owns only this schema")
+    parser.add_argument("--tls", action="store_true", help="the daemons reach PostgreSQL by TLS, verified in full")
     parser.add_argument("--binary", type=pathlib.Path)
     parser.add_argument("--list", action="store_true", help="the scenarios")
     given = parser.parse_args()
@@ -78,10 +83,10 @@ def chosen(given: argparse.Namespace, seed: int) -> list[Scenario]:
     if given.short:
         names = [*SHORT, IN_TURN[seed % len(IN_TURN)]]
         return [scenario for scenario in SCENARIOS if scenario.name in names]
-    return [scenario for scenario in SCENARIOS if scenario.name != "mixed"]
+    return [scenario for scenario in SCENARIOS if scenario.name not in LONG]
 
 
-async def run(scenario: Scenario, seed: int, given: argparse.Namespace) -> Result:
+def run(scenario: Scenario, seed: int, given: argparse.Namespace) -> Result:
     plan = scenario.plan
     if given.minutes:
         plan = dataclasses.replace(plan, seconds=given.minutes * 60)
@@ -90,10 +95,12 @@ async def run(scenario: Scenario, seed: int, given: argparse.Namespace) -> Resul
     began = time.monotonic()
     with Scratch("torture") as scratch:
         binary = given.binary.resolve()
-        if reason := scenario.why_not(scratch, binary):
+        if reason := scenario.why_not(scratch, binary) or why_no_variant(scenario, given):
             return Result(scenario.name, seed, skipped=reason)
-        bed = Bed(scratch, binary, scenario.name, seed, plan, scenario.postgres_environment(scratch))
-        await play(scenario, bed)
+        with own_network(scenario.network) if scenario.network or given.tls else contextlib.nullcontext():
+            bed = Bed(scratch, binary, scenario.name, seed, plan, scenario.postgres_environment(scratch),
+                      Variant(given.schema, given.tls))
+            asyncio.run(play(scenario, bed))
         result = Result(
             scenario.name, seed, seconds=round(time.monotonic() - began, 1), tried=dict(bed.tried),
             acknowledged=len(bed.sender.acknowledged), answers=dict(bed.sender.answers),
@@ -106,6 +113,13 @@ async def run(scenario: Scenario, seed: int, given: argparse.Namespace) -> Resul
             for log in scratch.path.glob("*.log"):
                 (kept / log.name).write_bytes(log.read_bytes())
     return result
+
+
+def why_no_variant(scenario: Scenario, given: argparse.Namespace) -> str | None:
+    """Why the database cannot be as it is asked for there; None: it can."""
+    if (given.schema or given.tls) and (scenario.plan.make_server or scenario.plan.has_standby):
+        return "--schema and --tls are of one PostgreSQL"
+    return machines.why_not() if given.tls else None
 
 
 def show(result: Result) -> None:
@@ -145,7 +159,7 @@ def main() -> int:
     results = []
     for scenario in chosen(given, first):
         for seed in range(first, first + given.runs):
-            results.append(asyncio.run(run(scenario, seed, given)))
+            results.append(run(scenario, seed, given))
             show(results[-1])
     dimensions = hot_dimensions(given)
     hot_results = [] if dimensions is None else asyncio.run(hot.run_all(

@@ -36,7 +36,7 @@ struct MigrateCommand: AsyncParsableCommand {
             guard let own = direct.settings(settings) else { throw Complaint(DirectConnection.needed) }
             let isDeclared = configuration.database.durability == .declared
             let (from, to) = try await LedgerCommand.reaching(file) {
-                try await DatabaseAccess.prepare(settings, direct: direct, isDeclared: isDeclared)
+                try await DatabaseAccess.prepare(settings, direct: direct, isDeclared: isDeclared) { Self.say($0) }
             }
             let outcome = try await LedgerCommand.reaching(file) { try await DatabaseAccess.migrateIndexes(own) }
             if output.json {
@@ -50,6 +50,10 @@ struct MigrateCommand: AsyncParsableCommand {
             Terminal.say(from == to ? "the schema is up to date (\(to))" : "migrated from \(from) to \(to)")
             if let rest = outcome.rest { Terminal.say(rest) }
         }
+    }
+
+    private static func say(_ wait: MigrationError) {
+        Terminal.complain("posthouse: \(wait); waiting until they have ended")
     }
 }
 
