@@ -81,7 +81,11 @@ struct BatchWrite {
         if including.isEmpty { return [:] }
         let indexes = Set(planned.filter { including.contains($0.integration) }.map(\.message)).sorted()
         if indexes.isEmpty { return [:] }
-        let subjects = indexes.map { ($0, plan.messages[$0].fields.accessSubjects) }
+        let concerned = AccessHolders(plan)
+        let subjects = indexes.map { index in
+            let message = plan.messages[index]
+            return (index, concerned.holders(of: message).map { message.fields.accessSubject($0) })
+        }
         let access = try MessageAccess(
             of: subjects.flatMap { $0.1 }, leeways: Leeways(recorder.rules), on: session)
         return Dictionary(firstOf: subjects.map { ($0, access.text(of: $1)) })
