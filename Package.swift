@@ -77,10 +77,11 @@ let package = Package(
         .target(name: "Configuration", dependencies: ["CToml", "Vocabulary", crypto], swiftSettings: sharedSettings),
 
         // The way of an event.
+        .target(name: "Spool", dependencies: ["Linux", "Vocabulary"], swiftSettings: sharedSettings),
         .target(
             name: "Inbound",
             dependencies: [
-                "Vocabulary", "JSONText", "HTTPServer", "Ledger", crypto, cryptoExtras, certificates, asn1,
+                "Vocabulary", "JSONText", "HTTPServer", "Ledger", "Spool", crypto, cryptoExtras, certificates, asn1,
             ],
             swiftSettings: sharedSettings),
         .target(
@@ -122,7 +123,7 @@ let package = Package(
             name: "posthouse",
             dependencies: [
                 "API", "Cluster", "Configuration", "Doctor", "HTTPClient", "HTTPServer", "Inbound", "JSONText",
-                "Ledger", "Linux", "Observing", "Outbound", "Postgres", "Systemd", "Vocabulary", nio, nioPosix,
+                "Ledger", "Linux", "Observing", "Outbound", "Postgres", "Spool", "Systemd", "Vocabulary", nio, nioPosix,
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
             swiftSettings: sharedSettings),
@@ -134,6 +135,7 @@ let package = Package(
             ("Vocabulary", []),
             ("JSONText", []),
             ("Linux", []),
+            ("Spool", ["Linux", "Vocabulary"]),
             ("Postgres", ["TestSupport"]),
             ("Systemd", []),
             ("HTTPServer", ["Vocabulary", nio, nioEmbedded, nioPosix, nioTLS]),
@@ -142,7 +144,7 @@ let package = Package(
             ("Configuration", ["Vocabulary"]),
             (
                 "Inbound",
-                ["HTTPServer", "JSONText", "Ledger", "Vocabulary", nio, crypto, cryptoExtras, certificates, asn1]
+                ["HTTPServer", "JSONText", "Ledger", "Spool", "Vocabulary", nio, crypto, cryptoExtras, certificates, asn1]
             ),
             ("Ledger", ["Vocabulary", "JSONText", "Postgres", "TestSupport"]),
             ("Doctor", ["Configuration", "Ledger", "Linux", "Vocabulary"]),

@@ -67,7 +67,19 @@ SELECT format('REVOKE %I FROM %I', :'owner', :'role')
 WHERE EXISTS (SELECT FROM pg_auth_members m JOIN pg_roles o ON o.oid = m.roleid JOIN pg_roles r ON r.oid = m.member
               WHERE o.rolname = :'owner' AND r.rolname = :'role') \gexec
 
-REASSIGN OWNED BY :"role" TO :"owner";
+-- Only what is in the schema: the role may own another ledger, or what is an app's. Sequences of a column go with its
+-- table. Who owns the schema or the database could drop tables that are not its own.
+SELECT format('ALTER %s %I.%I OWNER TO %I', CASE c.relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, :'schema',
+              c.relname, :'owner')
+FROM pg_class c
+WHERE c.relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = :'schema') AND c.relkind IN ('r', 'p', 'S')
+  AND c.relowner = (SELECT oid FROM pg_roles WHERE rolname = :'role')
+  AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.classid = 'pg_class'::regclass AND d.objid = c.oid
+                                            AND d.deptype IN ('a', 'i') AND c.relkind = 'S') \gexec
+SELECT format('ALTER SCHEMA %I OWNER TO %I', nspname, :'owner') FROM pg_namespace
+WHERE nspname = :'schema' AND nspowner = (SELECT oid FROM pg_roles WHERE rolname = :'role') \gexec
+SELECT format('ALTER DATABASE %I OWNER TO %I', datname, :'owner') FROM pg_database
+WHERE datname = current_database() AND datdba = (SELECT oid FROM pg_roles WHERE rolname = :'role') \gexec
 
 GRANT USAGE, CREATE ON SCHEMA :"schema" TO :"role";
 GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA :"schema" TO :"role";

@@ -17,6 +17,7 @@ struct Check {
         let server = server(tables.single[Schema.server.name])
         let database = database(tables.single[Schema.database.name])
         let embedded = embedded(tables.single[Schema.embedded.name])
+        let spool = spool(tables.single[Schema.spool.name], beside: embedded)
         let sources = sources(tables.repeated[Schema.source.name] ?? [])
         let integrations = integrations(
             tables.repeated[Schema.integration.name] ?? [], sourceNames: sources.names)
@@ -26,7 +27,7 @@ struct Check {
         let retention = retention(tables.single[Schema.retention.name])
         guard !report.hasErrors else { return nil }
         return Configuration(
-            server: server, database: database, embedded: embedded, sources: sources.sources,
+            server: server, database: database, embedded: embedded, spool: spool, sources: sources.sources,
             integrations: integrations, incompleteIntegrations: incompleteIntegrations, subscriptionGroups: groups,
             apiTokens: tokens, journal: journal, retention: retention)
     }

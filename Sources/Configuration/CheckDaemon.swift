@@ -1,6 +1,6 @@
 internal import Vocabulary
 
-// `[server]`, `[database]`, `[embedded]`, `[journal]` and `[retention]`: the daemon itself.
+// `[server]`, `[database]`, `[embedded]`, `[spool]`, `[journal]` and `[retention]`: the daemon itself.
 
 extension Check {
     mutating func server(_ view: TableView?) -> Configuration.Server {
@@ -113,6 +113,13 @@ extension Check {
             directory: directory
                 ?? StateDirectory.resolve(
                     environment: secrets.reader.environment, isRoot: isRoot, owns: secrets.reader.owns))
+    }
+
+    /// - Parameter embedded: left out, the spool lies in the same state directory.
+    mutating func spool(_ view: TableView?, beside embedded: Configuration.Embedded) -> Configuration.Spool {
+        Configuration.Spool(
+            directory: view.flatMap { path("directory", of: $0) }?.value ?? embedded.directory + "/spool",
+            bytesMax: view.flatMap { size("max", of: $0, in: ConfigurationLimits.spoolBytes) } ?? Limits.spoolBytesMax)
     }
 
     mutating func journal(_ view: TableView?) -> Configuration.Journal {

@@ -29,6 +29,7 @@ extension Check {
         if let environment { environmentIsKnown(environment) }
         let freshness = freshness(of: view, kind, authentication)
         let leeway = leeway(of: view)
+        let spools = boolean("spool", of: view)
         let policy = policy(of: view, kind)
         let settings = kindSettings(of: view, kind)
         guard let name, let kind else { return nil }
@@ -36,7 +37,7 @@ extension Check {
             name: name, kind: kind, authentication: authentication, secrets: secrets, app: app?.value,
             defaultEnvironment: environment?.value, freshness: freshness, leeway: leeway,
             ownership: policy.ownership, restore: policy.restore ?? .transfer, merges: policy.merges ?? false,
-            renamedEvents: policy.renamedEvents, settings: settings)
+            renamedEvents: policy.renamedEvents, settings: settings, spooling: spools.map { $0 ? .required : .off })
     }
 
     /// The secrets that both sides have.

@@ -37,6 +37,13 @@ package struct Configuration: Sendable {
         package let directory: String
     }
 
+    package struct Spool: Sendable, Hashable {
+        /// Where webhooks wait that the ledger could not take.
+        package let directory: String
+        /// What one daemon's files may take of the disk.
+        package let bytesMax: Int
+    }
+
     package struct Journal: Sendable, Hashable {
         /// Successes a second that each get an entry.
         package let detailPerSecond: Int
@@ -47,6 +54,7 @@ package struct Configuration: Sendable {
     package let server: Server
     package let database: Database
     package let embedded: Embedded
+    package let spool: Spool
     /// In the order of the file; names are unique. Under `.check` a secret that could not be read here is missing.
     package let sources: [Source]
     /// In the order of the file; names are unique. Under `.check` a secret that could not be read here is missing.

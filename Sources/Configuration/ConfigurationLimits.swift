@@ -42,6 +42,8 @@ package enum ConfigurationLimits {
     package static let socketPathBytesMax = 107
 
     static let bodyBytes = 1_024...Limits.recordQueueBytesMax
+    /// `[spool] max`.
+    static let spoolBytes = (1 << 20)...(1 << 40)
     static let poolConnections = 2...256
     /// `[database] pool` default.
     package static let poolConnectionsDefault = 8

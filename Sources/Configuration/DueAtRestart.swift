@@ -16,6 +16,12 @@ extension Configuration {
         if database.schema != started.database.schema { keys.append("[database] schema") }
         if database.durability != started.database.durability { keys.append("[database] durability") }
         if database.usesPrivateCluster, embedded != started.embedded { keys.append("[embedded] directory") }
+        if spool != started.spool { keys.append("[spool]") }
+        // The spool is opened at the start alone.
+        func spools(_ configuration: Configuration) -> Bool {
+            configuration.sources.contains { $0.spooling != .off }
+        }
+        if spools(self), !spools(started) { keys.append("[[source]] spool") }
         if journal.format != started.journal.format { keys.append("[journal] format") }
         return keys
     }

@@ -79,6 +79,8 @@ enum Schema {
             Key("durability", #""checked" or "declared""#),
         ])
     static let embedded = Table("embedded", keys: [Key("directory", "the path of a directory")])
+    static let spool = Table(
+        "spool", keys: [Key("directory", "the path of a directory"), Key("max", #"a size such as "1GiB""#)])
     static let source = Table(
         "source", isRepeated: true,
         keys: [
@@ -98,6 +100,7 @@ enum Schema {
                 holdsNames: true),
             Key("freshness", duration("5m") + #" or "off""#),
             Key("leeway", duration("24h") + #" or "off""#),
+            Key("spool", "true or false"),
             Key("bundle_ids", #"an array of bundle ids such as ["com.example.app"]"#),
             Key("roots", #"an array of SHA-256 fingerprints of certificates such as ["sha256:63343abf…"]"#),
             Key("account_token", #""user" or "anonymous""#),
@@ -176,7 +179,7 @@ enum Schema {
         ])
 
     static let tables = [
-        server, database, embedded, source, integration, subscriptionGroup, apiToken, journal, retention,
+        server, database, embedded, spool, source, integration, subscriptionGroup, apiToken, journal, retention,
     ]
 
     /// The forms of a secret; anything else in its place is clear text.

@@ -2,7 +2,8 @@
 package struct DoctorFinding: Sendable, Hashable {
     /// What a line is about, in the order of the page.
     package enum Area: String, Sendable, CaseIterable {
-        case configuration, unit, credentials, files, socket, disk, database, clock, privileges, settings, deliveries
+        case configuration, unit, credentials, files, socket, disk, spool, database, clock, privileges, settings,
+            deliveries
         case tables, certificates, versions
     }
 

@@ -1,8 +1,15 @@
 import HTTPServer
 import Ledger
+import Spool
 import Vocabulary
 
 /// The path of a webhook into the ledger: receive → verify → ask → normalise → record, then acknowledge.
+///
+/// A webhook of a source that spools, and that the ledger does not take in time, is written to the spool as it came, once
+/// it is verified, and acknowledged then. From there it takes the same path again, from `ask` on. Other webhooks do not
+/// wait until the spool is empty: event keys and event times make the order of arrival harmless (Domain.md,
+/// "Invariants"), and one that the ledger refuses for good must not hold up all that follow. An acknowledgement from
+/// the spool says nothing of integrations with `confirm`.
 ///
 /// Everything before recording runs on the connection's event loop without waiting, unless the ledger or the source's
 /// API is asked about the webhook first; the webhook is acknowledged when the batch with its event has been committed.
@@ -13,6 +20,8 @@ struct InboundPath: Sendable {
     /// Looks up what is known of a webhook and asks the source's API; nil: neither.
     var enricher: Enricher?
     let queue: RecordQueue
+    /// Keeps webhooks that the ledger does not take in time; nil: they are answered 503.
+    var spooling: SpoolFallback?
     let now: @Sendable () -> Timestamp
     let observe: Observer
 
@@ -21,8 +30,9 @@ struct InboundPath: Sendable {
 
     func take(_ request: IncomingRequest, acknowledge: @escaping @Sendable (HTTPAnswer) -> Void) {
         Failpoint.reach(.webhookRead)
+        let time = now()
         let authenticity = adapter.authenticate(
-            header: { request.head.first($0) }, body: request.body, source: source, now: now())
+            header: { request.head.first($0) }, body: request.body, source: source, now: time)
         switch authenticity {
         case .authentic: break
         case .refused(let refusal):
@@ -33,62 +43,121 @@ struct InboundPath: Sendable {
             return acknowledge(.undecided)
         }
         if let answer = adapter.handshake(request.body) { return acknowledge(.json(200, answer)) }
+        let webhook = Authentic(
+            body: request.body, header: { request.head.first($0) }, startedAt: .now - request.age)
+        guard let spooling else { return pass(webhook, to: Submitter(answer: acknowledge)) }
+        let keep = keeper(of: request, at: time, in: spooling.spool, acknowledge)
+        if let obstacle = spooling.obstacle { return keep(obstacle) }
+        let ticket = spooling.watch(until: webhook.startedAt + Limits.spoolPatience, keep)
+        let fallback = RecordQueue.Fallback(
+            committed: { spooling.committed(ticket) },
+            unavailable: { reason in if spooling.take(ticket) { keep(reason) } })
+        pass(webhook, to: Submitter(answer: acknowledge, fallback: fallback))
+    }
+
+    /// Records a webhook from the spool, which was authentic. It is read by the rules of today.
+    /// - Parameter done: called once: whether it is committed.
+    func record(_ spooled: SpooledWebhook, done: @escaping @Sendable (Bool) -> Void) {
+        let fallback = RecordQueue.Fallback(
+            committed: { [spooling] in
+                spooling?.committed(nil)
+                done(true)
+            }, unavailable: { _ in done(false) })
+        let webhook = Authentic(body: spooled.body, header: { spooled.header($0) }, startedAt: .now)
+        pass(webhook, to: Submitter(answer: { _ in }, fallback: fallback))
+    }
+
+    /// Writes a webhook into the spool and answers it.
+    private func keeper(
+        of request: IncomingRequest, at time: Timestamp, in spool: Spool,
+        _ acknowledge: @escaping @Sendable (HTTPAnswer) -> Void
+    ) -> @Sendable (_ cause: String) -> Void {
+        { [source, adapter, observe] cause in
+            let headers = adapter.readHeaders.compactMap { name in
+                request.head.first(name).map { SpooledWebhook.Header(name: name, value: $0) }
+            }
+            let webhook = SpooledWebhook(source: source.name, receivedAt: time, headers: headers, body: request.body)
+            spool.write(webhook, because: cause) { answer in
+                switch answer {
+                case .written: acknowledge(.stored)
+                case .refused(let reason):
+                    observe(.refused(source: source.name, status: 503, reason: reason))
+                    acknowledge(.unavailable)
+                }
+            }
+        }
+    }
+
+    // MARK: To the ledger
+
+    private struct Authentic: Sendable {
+        let body: [UInt8]
+        let header: @Sendable (String) -> String?
+        /// When the first byte of its request arrived, or it was taken from the spool.
+        let startedAt: ContinuousClock.Instant
+
+        var age: Duration { .now - startedAt }
+    }
+
+    private struct Submitter: Sendable {
+        let answer: @Sendable (HTTPAnswer) -> Void
+        var fallback: RecordQueue.Fallback?
+    }
+
+    private func pass(_ webhook: Authentic, to submitter: Submitter) {
         let enrichment: Enrichment?
         do throws(Unreadable) {
-            enrichment = try enricher == nil ? nil : adapter.enrichment(of: request.body, from: source)
+            enrichment = try enricher == nil ? nil : adapter.enrichment(of: webhook.body, from: source)
         } catch {
             // It cannot be normalised either, which says why.
             enrichment = nil
         }
-        guard let enricher, let enrichment else { return record(request, answer: nil, acknowledge: acknowledge) }
+        guard let enricher, let enrichment else { return record(webhook, answer: nil, submitter) }
         Task {
-            switch await enricher.run(enrichment, age: request.age) {
+            switch await enricher.run(enrichment, age: webhook.age) {
             // The recorder acknowledges one that is stored as it does every duplicate.
-            case .asIs: record(request, answer: nil, acknowledge: acknowledge)
-            case .answered(let answer): record(request, answer: answer, acknowledge: acknowledge)
-            case .unavailable(let reason):
-                observe(.refused(source: source.name, status: 503, reason: reason))
-                acknowledge(.unasked)
+            case .asIs: record(webhook, answer: nil, submitter)
+            case .answered(let answer): record(webhook, answer: answer, submitter)
+            case .unavailable(let reason): refuse(reason, .unasked, submitter)
             case .unusable(let reason):
-                submit(.quarantine(quarantined(request, reason, answer: nil)), request, acknowledge: acknowledge)
+                submit(.quarantine(quarantined(webhook, reason, answer: nil)), webhook, submitter)
             }
         }
     }
 
-    private func record(
-        _ request: IncomingRequest, answer: [UInt8]?, acknowledge: @escaping @Sendable (HTTPAnswer) -> Void
-    ) {
+    private func record(_ webhook: Authentic, answer: [UInt8]?, _ submitter: Submitter) {
         let item: RecordQueue.Item
         do throws(Unreadable) {
-            try adapter.requireOwn(request.body, of: source)
+            try adapter.requireOwn(webhook.body, of: source)
             item = .event(
-                try adapter.normalise(
-                    request.body, answer: answer, header: { request.head.first($0) }, from: source))
+                try adapter.normalise(webhook.body, answer: answer, header: webhook.header, from: source))
         } catch {
-            item = .quarantine(quarantined(request, error.reason, answer: answer))
+            item = .quarantine(quarantined(webhook, error.reason, answer: answer))
         }
-        submit(item, request, acknowledge: acknowledge)
+        submit(item, webhook, submitter)
     }
 
-    private func quarantined(_ request: IncomingRequest, _ reason: String, answer: [UInt8]?) -> QuarantinedBody {
-        QuarantinedBody(source: source.name, reason: reason, body: request.body, answer: answer)
+    private func quarantined(_ webhook: Authentic, _ reason: String, answer: [UInt8]?) -> QuarantinedBody {
+        QuarantinedBody(source: source.name, reason: reason, body: webhook.body, answer: answer)
     }
 
-    private func submit(
-        _ item: RecordQueue.Item, _ request: IncomingRequest, acknowledge: @escaping @Sendable (HTTPAnswer) -> Void
-    ) {
-        let isTaken = queue.submit(item, startedAt: .now - request.age) { [source, observe] answer in
+    private func submit(_ item: RecordQueue.Item, _ webhook: Authentic, _ submitter: Submitter) {
+        let isTaken = queue.submit(item, startedAt: webhook.startedAt, fallback: submitter.fallback) { answer in
             switch answer {
-            case .stored: acknowledge(.stored)
-            case .unavailable: acknowledge(.unavailable)
+            case .stored: submitter.answer(.stored)
+            case .unavailable: submitter.answer(.unavailable)
             // Webhooks are never conditional: it is one that presumed something of its token (`Event.tokens`).
-            case .refused:
-                observe(.refused(source: source.name, status: 503, reason: Self.outdated))
-                acknowledge(.unavailable)
+            case .refused: refuse(Self.outdated, .unavailable, submitter)
             }
         }
-        if !isTaken {
-            observe(.refused(source: source.name, status: 503, reason: "too many webhooks wait to be stored"))
+        if !isTaken, submitter.fallback == nil {
+            observe(.refused(source: source.name, status: 503, reason: RecordQueue.fullReason))
         }
+    }
+
+    private func refuse(_ reason: String, _ answer: HTTPAnswer, _ submitter: Submitter) {
+        if let fallback = submitter.fallback { return fallback.unavailable(reason) }
+        observe(.refused(source: source.name, status: 503, reason: reason))
+        submitter.answer(answer)
     }
 }

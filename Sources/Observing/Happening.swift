@@ -31,6 +31,11 @@ package enum Happening: String, CaseIterable, Sendable {
     case databaseRecovered = "5fd18b903eed43378f7cea0f65b6491a"
     case recordingRefused = "faab331ed1df45f2b6527be1474f21bb"
     case recordingRecovered = "5cb3f7616e894633b412f53c4e127cc9"
+    case spoolingBegan = "4f12cf170f3b44bd911256c00bc548c9"
+    case spoolEmptied = "6a479696fb2f4664a7700bff840d2b21"
+    case spoolRefused = "5b4252b3d42b4a91a149223908875096"
+    case spoolDamaged = "27f6ec6c1be643d0876010fcfcae4e2f"
+    case spoolAdopted = "98682a1488894008931b8e193c1aabef"
     case clusterStarted = "bc2c494a989c4333b3a0d330e117936b"
     case clusterStopped = "d656a91eb063432495fd528a7de3abc7"
     case migrated = "9189643281f3440ea157f47201330634"
@@ -75,6 +80,11 @@ extension Happening {
         case .databaseRecovered: self = .databaseRecovered
         case .recordingRefused: self = .recordingRefused
         case .recordingRecovered: self = .recordingRecovered
+        case .spoolingBegan: self = .spoolingBegan
+        case .spoolEmptied: self = .spoolEmptied
+        case .spoolRefused: self = .spoolRefused
+        case .spoolDamaged: self = .spoolDamaged
+        case .spoolAdopted: self = .spoolAdopted
         case .clusterStarted: self = .clusterStarted
         case .clusterStopped: self = .clusterStopped
         case .migrated: self = .migrated

@@ -48,9 +48,12 @@ extension JournalEntry {
             list.add("DAEMON", String(daemon))
             list.add("COUNT", count)
         case .leaseLost(let daemon): list.add("DAEMON", String(daemon))
-        case .journalDropped(let count), .acceptFailed(_, _, let count): list.add("COUNT", count)
-        case .databaseLost, .databaseRecovered, .recordingRefused, .recordingRecovered, .clusterStarted,
-            .clusterStopped, .migrated, .ready, .reloaded, .startFailed, .reloadRefused, .hangs, .stopping, .stopped,
+        case .journalDropped(let count), .acceptFailed(_, _, let count), .spoolEmptied(let count),
+            .spoolAdopted(_, let count):
+            list.add("COUNT", count)
+        case .databaseLost, .databaseRecovered, .recordingRefused, .recordingRecovered, .spoolingBegan, .spoolRefused,
+            .spoolDamaged, .clusterStarted, .clusterStopped, .migrated, .ready, .reloaded, .startFailed, .reloadRefused,
+            .hangs, .stopping, .stopped,
             .warning:
             break
         }

@@ -16,12 +16,15 @@ extension JournalEntry {
             .deliveriesAccepted:
             .info
         case .integrationResumed, .breakerClosed, .databaseRecovered, .recordingRecovered, .storeRecovered,
+            .spoolEmptied, .spoolAdopted,
             .clusterStarted, .clusterStopped, .migrated, .ready, .reloaded, .stopping, .stopped:
             .notice
         case .duplicateDiffers, .quarantined, .requestRefused, .requestsRefused, .transferVoided, .deliveryRetry,
-            .deliveryPaused, .integrationPaused, .breakerOpened, .leasesReclaimed, .warning, .journalDropped:
+            .deliveryPaused, .integrationPaused, .breakerOpened, .leasesReclaimed, .spoolingBegan, .warning,
+            .journalDropped:
             .warning
-        case .acceptFailed, .deliveryDead, .leaseLost, .databaseLost, .recordingRefused, .storeLost, .startFailed,
+        case .acceptFailed, .deliveryDead, .leaseLost, .databaseLost, .recordingRefused, .spoolRefused, .spoolDamaged,
+            .storeLost, .startFailed,
             .reloadRefused, .hangs:
             .error
         }
@@ -71,10 +74,20 @@ extension JournalEntry {
                 : "took over \(counted(count, "delivery", "deliveries")) of daemon \(daemon), which let its lease end"
         case .leaseLost(let daemon):
             "lost the lease as daemon \(daemon): others have its deliveries; starting again under a new lease"
-        case .databaseLost(let reason): "database out of reach, webhooks are answered 503: \(reason)"
+        case .databaseLost(let reason):
+            "database out of reach, webhooks are answered 503 or spooled, as their source has it: \(reason)"
         case .databaseRecovered: "database is back"
-        case .recordingRefused(let reason): "webhooks cannot be stored and are answered 503: \(reason)"
+        case .recordingRefused(let reason):
+            "webhooks cannot be stored and are answered 503 or spooled, as their source has it: \(reason)"
         case .recordingRecovered: "webhooks are stored again"
+        case .spoolingBegan(let reason):
+            "webhooks are kept in the spool, answered 200, and recorded as soon as that is possible: \(reason)"
+        case .spoolEmptied(let count): "the spool is empty again: \(counted(count, "webhook")) recorded from it"
+        case .spoolRefused(let reason): "the spool takes no webhooks, they are answered 503: \(reason)"
+        case .spoolDamaged(let file, let reason):
+            "a webhook in the spool cannot be read and is not recorded; its file is kept as \(file): \(reason)"
+        case .spoolAdopted(let folder, let count):
+            "\(counted(count, "webhook")) of an earlier daemon wait in folder \(folder) of the spool, and are recorded now"
         case .clusterStarted(let directory, let takenOver):
             "\(takenOver ? "took over the running" : "started the") private PostgreSQL cluster in \(directory)"
         case .clusterStopped: "stopped the private PostgreSQL cluster"

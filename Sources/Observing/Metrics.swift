@@ -56,6 +56,22 @@ package struct Gauges: Sendable {
     /// The disk of the private cluster; nil: there is none.
     package var disk: DiskSpace?
 
+    /// What waits in the spool of this daemon; nil: there is none.
+    package var spool: Spool?
+
+    package struct Spool: Sendable {
+        package var webhooks: Int
+        package var bytes: Int
+        /// Age of the oldest by this machine's clock; 0: none waits.
+        package var oldestSeconds: Double
+
+        package init(webhooks: Int, bytes: Int, oldestSeconds: Double) {
+            self.webhooks = webhooks
+            self.bytes = bytes
+            self.oldestSeconds = oldestSeconds
+        }
+    }
+
     /// Distributions since the start.
     package struct Recording: Sendable {
         /// Milliseconds.
@@ -72,7 +88,7 @@ package struct Gauges: Sendable {
 
     package init(
         databaseIsUp: Bool, queues: [Queue], overdue: [Overdue] = [], recording: Recording = Recording(),
-        beingStored: Int = 0, disk: DiskSpace? = nil
+        beingStored: Int = 0, disk: DiskSpace? = nil, spool: Spool? = nil
     ) {
         self.databaseIsUp = databaseIsUp
         self.queues = queues
@@ -80,6 +96,7 @@ package struct Gauges: Sendable {
         self.recording = recording
         self.beingStored = beingStored
         self.disk = disk
+        self.spool = spool
     }
 }
 

@@ -21,6 +21,7 @@ struct MetricsPage {
         writeQueues(to: &out)
         writeOverdue(to: &out)
         writeDisk(to: &out)
+        writeSpool(to: &out)
         process.write(to: &out)
         return out.text
     }
@@ -115,6 +116,16 @@ struct MetricsPage {
         out.sample("posthouse_disk_size_bytes", [], disk.sizeBytes)
         out.family("posthouse_disk_available_bytes", .gauge, "What is left of it.")
         out.sample("posthouse_disk_available_bytes", [], disk.availableBytes)
+    }
+
+    private func writeSpool(to out: inout PrometheusText) {
+        guard let spool = gauges.spool else { return }
+        out.family("posthouse_spool_webhooks", .gauge, "Webhooks in the spool, answered and not recorded.")
+        out.sample("posthouse_spool_webhooks", [], spool.webhooks)
+        out.family("posthouse_spool_bytes", .gauge, "What they take of the disk.")
+        out.sample("posthouse_spool_bytes", [], spool.bytes)
+        out.family("posthouse_spool_oldest_seconds", .gauge, "Age of the oldest of them; 0: none waits.")
+        out.sample("posthouse_spool_oldest_seconds", [], spool.oldestSeconds)
     }
 
     private func writeOverdue(to out: inout PrometheusText) {

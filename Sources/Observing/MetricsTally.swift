@@ -53,10 +53,10 @@ struct MetricsTally: Sendable, Equatable {
         // The parts of a sum were counted here before it was logged; the rest has a gauge or no number.
         case .eventsRecorded, .refusals, .acceptFailed, .successes, .integrationPaused, .integrationResumed,
             .breakerClosed, .recordingRefused, .recordingRecovered, .storeRecovered, .databaseRecovered,
-            .clusterStarted, .clusterStopped, .migrated, .ready, .reloaded, .startFailed, .reloadRefused, .hangs,
+            .spoolingBegan, .spoolEmptied, .spoolRefused, .spoolDamaged, .spoolAdopted, .clusterStarted,
+            .clusterStopped, .migrated, .ready, .reloaded, .startFailed, .reloadRefused, .hangs,
             .stopping,
-            .stopped,
-            .warning, .journalDropped:
+            .stopped, .warning, .journalDropped:
             break
         }
     }

@@ -124,6 +124,19 @@ package struct ConnectionSettings: Sendable {
     }
 }
 
+extension ConnectionSettings {
+    /// Whether both say the same of where a connection leads, and as whom it is opened.
+    package func leadsLike(_ other: ConnectionSettings) -> Bool {
+        schema == other.schema
+            && candidates.elementsEqual(other.candidates) { one, other in
+                one.keywords.elementsEqual(other.keywords) { $0.key == $1.key && $0.value == $1.value }
+            }
+    }
+
+    /// The role that a connection is opened as; nil: libpq's default.
+    package var user: String? { candidates.first?.keywords.last(where: { $0.key == "user" })?.value }
+}
+
 extension ConnectionSettings: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
     package var description: String { shown.isEmpty ? "the default database" : shown }
     package var debugDescription: String { description }

@@ -69,15 +69,27 @@ extension Wire {
     static let copyBytesQueued = 64 << 10
 
     /// Sends a COPY and waits until the server is ready for its rows.
-    func beginCopy(
-        _ sql: String, _ wanted: ExecStatusType, _ stall: Duration, statement: String? = nil
-    ) throws(DatabaseError) {
+    func beginCopy(_ sql: String, _ wanted: ExecStatusType, _ stall: Duration) throws(DatabaseError) {
+        let deadline = try sendCopy(sql, stall)
+        try awaitCopy(wanted, deadline)
+    }
+
+    /// Sends one COPY, or several as one command; `awaitCopy` comes next.
+    @discardableResult
+    func sendCopy(_ sql: String, _ stall: Duration) throws(DatabaseError) -> Deadline {
         try collect()
         let deadline = begin(stall)
         notices.clear()
         copyBytes = 0
         guard PQsendQuery(try pointer(), sql) == 1 else { throw lost() }
         try flush(deadline)
+        return deadline
+    }
+
+    /// Waits until the server is ready for the rows of a copy.
+    func awaitCopy(
+        _ wanted: ExecStatusType, _ deadline: Deadline, statement: String? = nil
+    ) throws(DatabaseError) {
         guard let result = try nextResult(deadline) else { throw doubt("no answer to a COPY") }
         if result.status == wanted { return }
         guard let refusal = try failure(of: result, statement: statement) else {
@@ -128,7 +140,13 @@ extension Wire {
         }
     }
 
-    func endCopy(_ stall: Duration, statement: String? = nil) throws(DatabaseError) -> Int {
+    func endCopy(_ stall: Duration) throws(DatabaseError) -> Int {
+        try sendCopyEnd(stall)
+        return try copyResult(stall)
+    }
+
+    /// Sends the end of a copy's rows.
+    func sendCopyEnd(_ stall: Duration) throws(DatabaseError) {
         while true {
             let answer = PQputCopyEnd(try pointer(), nil)
             if answer == 1 { break }
@@ -136,17 +154,18 @@ extension Wire {
             try flush(begin(stall))
         }
         try flush(begin(stall))
-        return try copyResult(stall, statement: statement)
     }
 
     /// The number of rows that the server counted for a COPY.
-    private func copyResult(_ stall: Duration, statement: String? = nil) throws(DatabaseError) -> Int {
+    /// - Parameter isLast: no other COPY was sent behind it.
+    func copyResult(_ stall: Duration, statement: String? = nil, isLast: Bool = true) throws(DatabaseError) -> Int {
         let deadline = begin(stall)
         var refusal: Refusal?
         var rows = 0
         while let result = try nextResult(deadline) {
             if let error = try failure(of: result, statement: statement) { refusal = refusal ?? error }
             rows = max(rows, result.affectedRows)
+            if !isLast, refusal == nil { return rows }
         }
         if let refusal { throw judge(refusal) }
         return rows

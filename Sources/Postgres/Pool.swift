@@ -26,6 +26,14 @@ package final class Pool: Sendable {
         var settings: ConnectionSettings
         var machine: PoolMachine
         var connections: [Connection?]
+        /// How often `settings` were replaced; and of each slot's connection, how often they had been when it began to
+        /// open.
+        var generation = 0
+        var generations: [Int]
+        /// Connections of generations before do not serve.
+        var oldestServing = 0
+        /// How often the last open connection was lost.
+        var losses = 0
         var waiters: [UInt64: CheckedContinuation<Answer, Never>] = [:]
         var nextWaiter: UInt64 = 0
         /// Changes to publish, in the order in which they were decided, by one thread at a time.
@@ -67,7 +75,7 @@ package final class Pool: Sendable {
         state = Mutex(
             State(
                 settings: settings, machine: PoolMachine(size: size, waitersMax: waiting.waitersMax, backoff: backoff),
-                connections: Array(repeating: nil, count: size)))
+                connections: Array(repeating: nil, count: size), generations: Array(repeating: 0, count: size)))
     }
 
     /// Starts opening the connections; returns at once.
@@ -76,17 +84,28 @@ package final class Pool: Sendable {
     /// What the next connection is opened by.
     package var settings: ConnectionSettings { state.withLock { $0.settings } }
 
-    /// Opens every further connection by other settings, which must lead to the same database. Those that are open stay
-    /// until they are lost. Without any, they are tried at once.
-    package func use(_ settings: ConnectionSettings) {
+    /// Opens every further connection by other settings, which must lead to the same database; one that is just being
+    /// opened is opened anew. Those that are open stay until they are lost. Without any, they are tried at once.
+    /// - Parameter alone: those that are open are closed as soon as no caller has them, because it is not proven that
+    ///   both settings lead to the same server.
+    package func use(_ settings: ConnectionSettings, alone: Bool = false) {
         decide { state in
             state.settings = settings
-            return state.machine.isReachable ? [] : state.machine.retryDue()
+            state.generation += 1
+            var actions: [PoolMachine.Action] = []
+            if alone {
+                state.oldestServing = state.generation
+                for slot in state.connections.indices { actions += state.machine.replace(slot: slot) }
+            }
+            return actions + (state.machine.isReachable ? [] : state.machine.retryDue())
         }
     }
 
     /// Whether at least one connection is open.
-    package var isReachable: Bool { state.withLock { $0.machine.isReachable } }
+    package var isReachable: Bool { contact != nil }
+
+    /// Without a break since it was the same number, at least one connection has been open; nil: none is.
+    package var contact: Int? { state.withLock { $0.machine.isReachable ? $0.losses : nil } }
 
     /// The earliest deadline of the running waits: if it is long past, a thread is stuck.
     package var earliestDeadline: ContinuousClock.Instant? {
@@ -151,9 +170,14 @@ package final class Pool: Sendable {
 
     private func release(_ lease: Lease) {
         decide { state in
-            let lost = lease.connection.endReason
-            if lost != nil { state.connections[lease.slot] = nil }
-            return state.machine.release(slot: lease.slot, lost: lost)
+            if let lost = lease.connection.endReason {
+                state.connections[lease.slot] = nil
+                return state.machine.release(slot: lease.slot, lost: lost)
+            }
+            guard state.generations[lease.slot] < state.oldestServing else {
+                return state.machine.release(slot: lease.slot, lost: nil)
+            }
+            return [.close(slot: lease.slot)] + state.machine.release(slot: lease.slot, lost: "replaced")
         }
     }
 
@@ -162,7 +186,9 @@ package final class Pool: Sendable {
     /// Passes an event to the machine and performs the resulting actions outside the lock.
     private func decide(_ event: (inout State) -> [PoolMachine.Action]) {
         let effects = state.withLock { state in
+            let wasReachable = state.machine.isReachable
             let actions = event(&state)
+            if wasReachable, !state.machine.isReachable { state.losses += 1 }
             return actions.compactMap { state.effect(of: $0) } + state.drained()
         }
         for effect in effects { perform(effect) }
@@ -185,21 +211,43 @@ package final class Pool: Sendable {
     }
 
     private func open(_ slot: Int) async {
-        do throws(DatabaseError) {
-            let connection = try await admitted(slot)
-            decide { state in
-                state.connections[slot] = connection
-                return state.machine.opened(slot: slot)
+        while true {
+            let (settings, generation) = state.withLock { ($0.settings, $0.generation) }
+            let opened: Result<Connection, DatabaseError>
+            do throws(DatabaseError) {
+                opened = .success(try await admitted(slot, settings))
+            } catch {
+                opened = .failure(error)
             }
-        } catch {
-            let reason = if case .connectFailed(let reason) = error { reason } else { error.description }
-            decide { $0.machine.openFailed(slot: slot, reason: reason, jitter: Double.random(in: 0...1)) }
+            if finish(slot, opened, of: generation) { return }
+            // The settings were replaced meanwhile, and may have led to another server.
+            if case .success(let connection) = opened { await connection.close() }
         }
+    }
+
+    /// Takes what came of an opening.
+    /// - Returns: false: the settings were replaced meanwhile, so nothing was taken.
+    private func finish(_ slot: Int, _ opened: Result<Connection, DatabaseError>, of generation: Int) -> Bool {
+        var isTaken = false
+        decide { state in
+            guard state.generation == generation || state.machine.isClosed else { return [] }
+            isTaken = true
+            switch opened {
+            case .success(let connection):
+                state.connections[slot] = connection
+                state.generations[slot] = generation
+                return state.machine.opened(slot: slot)
+            case .failure(let error):
+                let reason = if case .connectFailed(let reason) = error { reason } else { error.description }
+                return state.machine.openFailed(slot: slot, reason: reason, jitter: Double.random(in: 0...1))
+            }
+        }
+        return isTaken
     }
 
     /// Opens and checks a connection. One that is lost during the check says nothing about the server, so another one
     /// is opened, once.
-    private func admitted(_ slot: Int) async throws(DatabaseError) -> Connection {
+    private func admitted(_ slot: Int, _ settings: ConnectionSettings) async throws(DatabaseError) -> Connection {
         var isFirst = true
         while true {
             let connection = try await Connection.open(settings, thread: "postgres-\(slot)")

@@ -84,6 +84,12 @@ struct PoolMachine {
         return actions + stateChange()
     }
 
+    /// Closes an idle connection and opens another in its place.
+    mutating func replace(slot: Int) -> [Action] {
+        guard slots[slot] == .idle else { return [] }
+        return [.close(slot: slot)] + release(slot: slot, lost: "replaced")
+    }
+
     mutating func opened(slot: Int) -> [Action] {
         if isClosed {
             slots[slot] = .vacant

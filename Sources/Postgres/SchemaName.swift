@@ -22,9 +22,12 @@ extension Session {
     /// The same, quoted for SQL.
     package var quotedSchema: String? { wire.settings.schema.map(SchemaName.quoted) }
 
+    /// What the keys of advisory locks are mixed with.
+    package var lockSalt: Int64 { wire.settings.lockSalt }
+
     /// The key of an advisory lock, made one of this ledger's own among those of the database.
-    package func lockKey(_ key: Int64) -> Int64 { key ^ wire.settings.lockSalt }
+    package func lockKey(_ key: Int64) -> Int64 { key ^ lockSalt }
 
     /// The same for half of a key.
-    package func halfLockKey(_ key: Int32) -> Int32 { key ^ Int32(truncatingIfNeeded: wire.settings.lockSalt) }
+    package func halfLockKey(_ key: Int32) -> Int32 { key ^ Int32(truncatingIfNeeded: lockSalt) }
 }

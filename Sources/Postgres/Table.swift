@@ -28,7 +28,7 @@
 ///
 ///     static let items = Table<Item>("items", [Column("id", \.id), Column("note", \.note)])
 ///     try session.enqueue(items.insert, rows)
-///     try session.copy(items, rows)
+///     try session.copy([items.copied(rows)])
 ///
 /// All names are literals, as the SQL of a statement is.
 @usableFromInline package struct Table<Row: Sendable>: Sendable {

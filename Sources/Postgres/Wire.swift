@@ -14,7 +14,7 @@ final class Wire {
     let notices = Notices()
     var parameters = ParameterBuffer()
     /// The rows of a copy, kept to reuse the memory.
-    var copyRows = CopyRows()
+    var copyRows = ValueWriter()
     /// The SQL of the statements that the server has prepared, by name.
     var prepared: [String: String] = [:]
     /// Enqueued and not answered yet; libpq is in pipeline mode while there are any.

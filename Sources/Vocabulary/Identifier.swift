@@ -54,7 +54,27 @@ package struct Identifier: Hashable, Comparable, Sendable {
         return out
     }
 
-    package var hex: String { Self.hex(of: bytes) }
+    package var hex: String { hex(behind: "") }
+
+    /// The hex digits behind a prefix.
+    package func hex(behind prefix: StaticString) -> String {
+        let start = prefix.utf8CodeUnitCount
+        return String(unsafeUninitializedCapacity: start + 32) { out in
+            for at in 0..<start { out[at] = prefix.utf8Start[at] }
+            for digit in 0..<16 {
+                let shift = UInt64(60 - 4 * digit)
+                out[start + digit] = Self.hexDigit(UInt8(truncatingIfNeeded: high >> shift))
+                out[start + 16 + digit] = Self.hexDigit(UInt8(truncatingIfNeeded: low >> shift))
+            }
+            return start + 32
+        }
+    }
+
+    /// Of the lower four bits.
+    private static func hexDigit(_ value: UInt8) -> UInt8 {
+        let nibble = value & 15
+        return nibble < 10 ? UInt8(ascii: "0") + nibble : UInt8(ascii: "a") - 10 + nibble
+    }
 
     package static func < (left: Identifier, right: Identifier) -> Bool {
         left.high == right.high ? left.low < right.low : left.high < right.high
@@ -99,11 +119,11 @@ package struct Identifier: Hashable, Comparable, Sendable {
 
     /// Lower-case hex of any bytes.
     package static func hex(of bytes: some Sequence<UInt8>) -> String {
-        let digits = Array("0123456789abcdef".utf8)
         var out = [UInt8]()
+        out.reserveCapacity(2 * bytes.underestimatedCount)
         for byte in bytes {
-            out.append(digits[Int(byte >> 4)])
-            out.append(digits[Int(byte & 15)])
+            out.append(hexDigit(byte >> 4))
+            out.append(hexDigit(byte))
         }
         return String(decoding: out, as: UTF8.self)
     }

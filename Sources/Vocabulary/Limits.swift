@@ -67,6 +67,33 @@ package enum Limits {
     /// Purchases of one holder among which these are chosen, those with access first.
     package static let accessCandidatesMax = 1_000
 
+    // MARK: Spool
+
+    /// `[spool] max` default: what one daemon's files take of the disk.
+    package static let spoolBytesMax = 1 << 30
+    /// What the spool leaves free of its disk, beside a private cluster for PostgreSQL to recover in; of a small disk
+    /// the part below.
+    package static let spoolHeadroomBytes = 1 << 30
+    /// The headroom is at most this part of the disk: one tenth.
+    package static let spoolHeadroomPart = 10
+    /// A file takes whole blocks of the disk.
+    package static let spoolBlockBytes = 4_096
+    /// From the first byte of a webhook to its way into the spool, if the ledger has not answered by then.
+    package static let spoolPatience: Duration = .seconds(5)
+    /// Precision of the end of that wait.
+    package static let spoolTick: Duration = .milliseconds(100)
+    /// Webhooks that are written behind one fsync of their folder.
+    package static let spoolGroupMax = 64
+    /// Files that are read and recorded at once, and bytes of them (a larger one comes by itself).
+    package static let spoolDrainWebhooksMax = 256
+    package static let spoolDrainBytesMax = 8 << 20
+    /// Wait before what could not be recorded is tried again: doubles from the first value to the second.
+    package static let spoolRetry: ClosedRange<Duration> = .milliseconds(500)...(.seconds(5))
+    /// How often a daemon looks for folders that another one has left.
+    package static let spoolAdoptionInterval: Duration = .seconds(30)
+    /// At most so often is it reported that the spool takes nothing.
+    package static let spoolReportInterval: Duration = .seconds(60)
+
     // MARK: Import
 
     /// Bytes of one line.

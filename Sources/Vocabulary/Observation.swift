@@ -51,6 +51,16 @@ package enum Observation: Sendable {
     /// The database answers and does not store: every webhook is answered 503.
     case recordingRefused(reason: String)
     case recordingRecovered
+    /// The ledger does not take a webhook of a source that spools, and the spool was empty before.
+    case spoolingBegan(reason: String)
+    /// Everything in the spool is recorded: `count` webhooks since it began.
+    case spoolEmptied(count: Int)
+    /// The spool takes nothing: webhooks are answered 503. Reported once a minute at most.
+    case spoolRefused(reason: String)
+    /// A file of the spool cannot be read and was moved to `file`.
+    case spoolDamaged(file: String, reason: String)
+    /// `count` webhooks of a daemon that is gone, or of the run before, wait in a folder of the spool.
+    case spoolAdopted(folder: String, count: Int)
     case clusterStarted(directory: String, takenOver: Bool)
     case clusterStopped
     case migrated(from: Int, to: Int)

@@ -21,7 +21,7 @@ package enum SourceKind: String, Sendable, CaseIterable {
             SourceTraits(
                 authentications: [.token, .none], ownerships: [.installAndIdentity, .exclusive], restores: true,
                 renamesEvents: true)
-        case .apphud: SourceTraits(authentications: [.token, .none], namesApp: true)
+        case .apphud: SourceTraits(authentications: [.token, .none], namesApp: true, sendsOnce: true)
         case .revenuecat:
             SourceTraits(authentications: [.token, .signature, .none], namesApp: true)
         case .adapty: SourceTraits(authentications: [.token, .none], renamesEvents: true)
@@ -66,6 +66,17 @@ package struct SourceTraits: Sendable {
     package var mayLackName = false
     /// Whether its events name a purchase by tokens that follow one another: the ledger says which is whose.
     package var namesTokens = false
+    /// Whether the vendor sends each webhook once, whatever the answer: one that is refused is lost.
+    package var sendsOnce = false
+}
+
+/// Whether a source's webhooks that the ledger cannot take in time are kept on the daemon's disk and answered 200.
+package enum Spooling: Sendable, Hashable {
+    case off
+    /// Unless the disk has no place for them, as in a container without a volume: the default of kinds that send once.
+    case whereItCan
+    /// The operator asked for it: a daemon that cannot does not start.
+    case required
 }
 
 /// A configured sender of webhooks: one `[[source]]`, checked.
@@ -101,12 +112,13 @@ package struct Source: Sendable, Hashable {
     /// Event names configured at the vendor, each with the vendor's default name for it.
     package let renamedEvents: [String: String]
     package let settings: KindSettings
+    package let spooling: Spooling
 
     package init(
         name: String, kind: SourceKind, authentication: Authentication, secrets: [Secret], app: String?,
         defaultEnvironment: String?, freshness: Duration?, leeway: Leeway = .usual, ownership: Ownership? = nil,
         restore: RestoreStrategy = .transfer, merges: Bool = false, renamedEvents: [String: String] = [:],
-        settings: KindSettings = .none
+        settings: KindSettings = .none, spooling: Spooling? = nil
     ) {
         self.name = name
         self.kind = kind
@@ -121,6 +133,7 @@ package struct Source: Sendable, Hashable {
         self.merges = merges
         self.renamedEvents = renamedEvents
         self.settings = settings
+        self.spooling = spooling ?? (kind.traits.sendsOnce ? .whereItCan : .off)
     }
 
     /// Whether a login stated by the app's backend moves the purchases of the anonymous holder: always, unless the kind

@@ -89,20 +89,22 @@ enum DatabaseAccess {
 
     /// Checks what is before the database and its durability settings, and migrates its schema. `serve` and `migrate`
     /// do this first.
-    /// - Parameter isDeclared: as for `Durability.unsafeServer`.
+    /// - Parameters:
+    ///   - isDeclared: as for `Durability.unsafeServer`.
+    ///   - onWait: as for `Migrator.migrate`.
     static func prepare(
-        _ settings: ConnectionSettings, isDeclared: Bool = false
+        _ settings: ConnectionSettings, isDeclared: Bool = false,
+        onWait: @Sendable (MigrationError) -> Void = { _ in }
     ) async throws -> (from: Int, to: Int) {
         if try await PoolerProbe.findsPooler(settings) { throw Complaint("\(Durability.Refusal.pooled)") }
         let connection = try await Connection.open(settings)
-        let outcome = try await connection.withSession { session throws(DatabaseError) in
-            if let refusal = try Durability.unsafeServer(on: session, isDeclared: isDeclared) {
-                return Result<(from: Int, to: Int), Complaint>.failure(Complaint("\(refusal)"))
-            }
-            return try Migrator.migrate(on: session).mapError { Complaint("\($0)") }
+        let refusal = try await connection.withSession { session throws(DatabaseError) in
+            try Durability.unsafeServer(on: session, isDeclared: isDeclared).map { Complaint("\($0)") }
         }
+        if let refusal { throw refusal }
+        let outcome = try await Migrator.migrate(on: connection, onWait: onWait)
         await connection.close()
-        return try outcome.get()
+        return try outcome.mapError { Complaint("\($0)") }.get()
     }
 
     /// Builds and drops the indexes that migrations leave for later; on a large ledger it takes minutes.

@@ -17,8 +17,9 @@ final class OpenListeners: Sendable {
     /// The handlers of requests.
     struct Handlers: Sendable {
         let ingest: Ingest
-        let api: API
-        let operations: Operations
+        /// nil: nothing can be asked yet, and `operations` says so.
+        let api: API?
+        let operations: any OperationalPaths
     }
 
     private struct Entry: Sendable {
@@ -96,19 +97,21 @@ private final class LiveRouter: IncomingHandler {
 /// Chooses the handler for each path of one listener.
 private struct Router: IncomingHandler {
     private let ingest: Ingest?
-    /// nil: the listener serves webhooks only, without the API and the metrics.
     private let api: API?
-    private let operations: Operations
+    private let operations: any OperationalPaths
+    /// False: the listener serves webhooks only, without the API and the metrics.
+    private let isInner: Bool
 
     init(_ handlers: OpenListeners.Handlers, _ role: OpenListeners.Role) {
         ingest = role == .backend ? nil : handlers.ingest
-        api = role == .webhooks ? nil : handlers.api
+        isInner = role != .webhooks
+        api = isInner ? handlers.api : nil
         operations = handlers.operations
     }
 
     func admit(_ head: IncomingHead) -> Admission {
         if let handler = handler(of: head) { return handler.admit(head) }
-        return operations.admit(head, showsMetrics: api != nil)
+        return operations.admit(head, isInner: isInner)
     }
 
     func respond(to request: IncomingRequest, with responder: Responder) {

@@ -3,10 +3,18 @@ import Inbound
 import Ledger
 import Observing
 import Postgres
+import Spool
 import Vocabulary
 
+/// What answers where neither a webhook nor the API is asked for.
+protocol OperationalPaths: Sendable {
+    /// - Parameter isInner: whether the listener serves the API and the metrics, too.
+    func admit(_ head: IncomingHead, isInner: Bool) -> Admission
+    func respond(to request: IncomingRequest, with responder: Responder)
+}
+
 /// `/healthz` (the process answers), `/readyz` (a webhook could be acknowledged now), `/metrics` (Prometheus).
-struct Operations: Sendable {
+struct Operations: OperationalPaths {
     let pool: Pool
     let reading: FiguresReading
     let overdue: OverdueReading
@@ -16,14 +24,18 @@ struct Operations: Sendable {
     let health: RecordingHealth
     let recordQueue: RecordQueue
     let disk: DiskWatching
+    /// nil: there is none.
+    let spool: Spool?
+    /// Whether a configured source spools.
+    let spools: Bool
     /// Names of the configured integrations.
     let integrations: Set<String>
     let sources: [String]
 
-    func admit(_ head: IncomingHead, showsMetrics: Bool) -> Admission {
+    func admit(_ head: IncomingHead, isInner: Bool) -> Admission {
         switch head.path {
         case "/healthz", "/readyz": break
-        case "/metrics" where showsMetrics: break
+        case "/metrics" where isInner: break
         default: return .refuse(.text(404, "there is nothing here; webhooks go to POST /ingest/NAME\n"))
         }
         guard head.method == "GET" || head.method == "HEAD" else { return .refuse(.wrongMethod("GET")) }
@@ -41,13 +53,17 @@ struct Operations: Sendable {
     }
 
     /// Ready means that a connection is open, that a renewal of the lease was committed lately, and that the database
-    /// did not refuse the last webhooks.
+    /// did not refuse the last webhooks. Otherwise it is ready as long as the spool of a source has room.
     private var readiness: HTTPAnswer {
-        guard pool.isReachable else { return .text(503, "the database is out of reach\n") }
-        guard registration.mayStart else { return .text(503, "the database has not committed lately\n") }
+        guard let obstacle else { return .text(200, "ready\n") }
+        return spools && spool?.hasRoom == true ? .spooling(obstacle) : .text(503, obstacle + "\n")
+    }
+
+    private var obstacle: String? {
+        guard pool.isReachable else { return "the database is out of reach" }
+        guard registration.mayStart else { return "the database has not committed lately" }
         // Without the cause: this page needs no token, and the journal has it.
-        guard health.refusal == nil else { return .text(503, "the database refuses to store webhooks\n") }
-        return .text(200, "ready\n")
+        return health.refusal == nil ? nil : "the database refuses to store webhooks"
     }
 
     /// What is overdue, and 0 for every other configured source: an alert sees only what changes.
@@ -73,10 +89,29 @@ struct Operations: Sendable {
                     breakerIsOpen: $0.hasOpenBreaker(among: integrations))
             }, overdue: counted.map { Gauges.Overdue($0) },
             recording: Gauges.Recording(commits: recorded.commits, batches: recorded.batches),
-            beingStored: recordQueue.depth, disk: disk.latest)
-        return HTTPAnswer(
+            beingStored: recordQueue.depth, disk: disk.latest, spool: spool.map { Gauges.Spool($0.figures) })
+        return .metrics(observatory.metricsPage(gauges: gauges))
+    }
+}
+
+extension HTTPAnswer {
+    static func metrics(_ page: String) -> HTTPAnswer {
+        HTTPAnswer(
             status: 200, headers: [("content-type", "text/plain; version=0.0.4; charset=utf-8")],
-            body: Array(observatory.metricsPage(gauges: gauges).utf8))
+            body: Array(page.utf8))
+    }
+
+    /// Of `/readyz` while the spool takes what the database does not.
+    static func spooling(_ obstacle: String) -> HTTPAnswer {
+        .text(200, "\(obstacle); webhooks of sources that spool are kept\n")
+    }
+}
+
+extension Gauges.Spool {
+    /// By this machine's clock.
+    init(_ figures: SpoolFigures) {
+        let age = figures.oldestAt.map { ThisProcess.now().milliseconds - $0.milliseconds } ?? 0
+        self.init(webhooks: figures.webhooks, bytes: figures.bytes, oldestSeconds: Double(max(0, age)) / 1_000)
     }
 }
 

@@ -22,12 +22,14 @@ struct Posthouse: AsyncParsableCommand {
             ListenCommand.self, StatusCommand.self, EventsCommand.self, TraceCommand.self, OverdueCommand.self,
             DeliveriesCommand.self,
             PauseCommand.self, ResumeCommand.self, RetryCommand.self, ReplayCommand.self, BackfillCommand.self,
-            DiscardCommand.self, QuarantineCommand.self, RepairCommand.self, AuditCommand.self, EraseCommand.self,
+            DiscardCommand.self, QuarantineCommand.self, SpoolCommand.self, RepairCommand.self, AuditCommand.self,
+            EraseCommand.self,
             ImportCommand.self, ExportCommand.self,
         ])
 
     static func main() async {
         Terminal.checkOutputAtExit()
+        Signals.endFirstProcess()
         let words = Array(CommandLine.arguments.dropFirst())
         if let complaint = UnknownCommand.complaint(words, of: Self.self)
             ?? UnknownCommand.secretComplaint(words, of: Self.self)

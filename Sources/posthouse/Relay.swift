@@ -8,6 +8,7 @@ import NIOPosix
 import Observing
 import Outbound
 import Postgres
+import Spool
 import Systemd
 import Vocabulary
 
@@ -22,6 +23,8 @@ final class Relay: Sendable {
     let recordQueue: RecordQueue
     let dispatchBuffer: DispatchBuffer
     let recordingHealth: RecordingHealth
+    /// nil: there is none.
+    let spool: Spool?
     /// Applies a new configuration to the parts.
     let reloader: Reloader
     private let dispatcher: Dispatcher
@@ -34,11 +37,10 @@ final class Relay: Sendable {
     private let settling: Task<Void, Never>
     /// The background tasks; they run until they are cancelled.
     private let backgroundTasks: [Task<Void, Never>]
+    /// Fill and empty the spool. Nothing waits for their end: what they leave is recorded by the next daemon.
+    private let spoolTasks: [Task<Void, Never>]
     private let indexing: Task<Void, Never>
-    private let names: NameResolver
-    /// What sources need of their stores' servers.
-    private let stores: StoreClients
-    private let outgoing: OutgoingClients
+    private let clients: NetworkClients
     let observe: Observer
 
     var listens: String { openListeners.servers.map(\.boundAddress).joined(separator: ", ") }
@@ -47,14 +49,18 @@ final class Relay: Sendable {
 
     /// Starts the relay. Everything that can fail comes before the first delivery; a start that fails ends what it
     /// began, and gives its leases back.
+    /// - Parameters:
+    ///   - spool: closed by `stop`; after a start that fails it is the caller's.
+    ///   - early: its listeners and clients become the relay's; after a start that fails they serve on as before.
     static func start(
-        configuration: Configuration, settings: ConnectionSettings, listeners: Listeners, observatory: Observatory
+        configuration: Configuration, settings: ConnectionSettings, listeners: Listeners, spool: Spool?,
+        early: EarlyService?, observatory: Observatory
     ) async throws -> Relay {
         let undo = StartUndo()
         do {
             return try await Relay(
-                configuration: configuration, settings: settings, listeners: listeners, observatory: observatory,
-                undo: undo)
+                configuration: configuration, settings: settings, listeners: listeners, spool: spool, early: early,
+                observatory: observatory, undo: undo)
         } catch {
             if await !undo.run(within: Limits.startUndoTimeout) {
                 observatory.observer(
@@ -65,16 +71,18 @@ final class Relay: Sendable {
     }
 
     private init(
-        configuration: Configuration, settings: ConnectionSettings, listeners: Listeners, observatory: Observatory,
-        undo: StartUndo
+        configuration: Configuration, settings: ConnectionSettings, listeners: Listeners, spool: Spool?,
+        early: EarlyService?, observatory: Observatory, undo: StartUndo
     ) async throws {
         let observe = observatory.observer
         self.observe = observe
         let live = LiveConfiguration(configuration)
         let disk = DiskWatching(directory: configuration.clusterDirectory)
-        let group = MultiThreadedEventLoopGroup(numberOfThreads: System.coreCount)
+        let clients = early?.clients ?? NetworkClients(observe)
+        self.clients = clients
+        let group = clients.group
         self.group = group
-        undo.add { try? await group.shutdownGracefully() }
+        if early == nil { undo.add { await clients.close() } }
         let pool = Self.pool(configuration, settings, observe)
         self.pool = pool
         undo.add { await pool.close() }
@@ -109,15 +117,6 @@ final class Relay: Sendable {
         dispatcher = Dispatcher(
             queue: queue, dispatchBuffer: dispatchBuffer, registration: registration, clock: clock, sources: signings,
             group: group, observe: observe)
-        names = NameResolver()
-        let outgoing = OutgoingClients(on: group.next(), resolver: names.resolver)
-        self.outgoing = outgoing
-        let stores = StoreClients(sendingBy: outgoing, observe: observe)
-        self.stores = stores
-        undo.add {
-            stores.stop()
-            outgoing.close()
-        }
 
         recordQueue = RecordQueue()
         let recorder = Recorder(
@@ -127,17 +126,29 @@ final class Relay: Sendable {
 
         let reading = FiguresReading(pool: pool)
         let overdue = OverdueReading(pool: pool)
+        self.spool = spool
+        let spooling = spool.map { RelaySpool($0, beside: pool) }
         let makeHandlers = { @Sendable [pool, recordQueue] configuration in
             OpenListeners.Handlers(
                 configuration, pool: pool, reading: reading, overdue: overdue, queue: recordQueue, recorder: recorder,
-                stores: stores, disk: disk, registration: registration, clock: clock, observatory: observatory)
+                stores: clients.stores, disk: disk, spooling: spooling, registration: registration, clock: clock,
+                observatory: observatory)
         }
-        openListeners = try await OpenListeners.open(
-            listeners.roles, tls: listeners.tls, handlers: makeHandlers(configuration), group: group, observe: observe)
+        if let early {
+            openListeners = early.openListeners
+        } else {
+            openListeners = try await OpenListeners.open(
+                listeners.roles, tls: listeners.tls, handlers: makeHandlers(configuration), group: group,
+                observe: observe)
+        }
 
         try Task.checkCancellation()
         // Nothing fails from here on: webhooks and deliveries may begin.
-        let resolver = names.resolver
+        if let early {
+            openListeners.answer(by: makeHandlers(configuration))
+            early.handOver()
+        }
+        let resolver = clients.names.resolver
         await dispatcher.adopt(lanes, resolver: resolver)
         recording = Task { await recorder.run() }
         settling = Task { [dispatcher] in await dispatcher.runSettling() }
@@ -148,6 +159,10 @@ final class Relay: Sendable {
             Task { await disk.run(observe) },
             Task { await SourceReporting(pool: pool, registration: registration, observatory: observatory).run() },
         ]
+        spoolTasks =
+            spooling.map { spooling in
+                [Task { await spooling.fallback.run() }, Task { await spooling.drain.run() }]
+            } ?? []
         indexing = Task { await Self.buildIndexes(pool, observe) }
         reloader = Reloader(
             started: configuration, live: live, pool: pool, ledger: ledger, queue: queue, rules: rules,
@@ -260,8 +275,9 @@ final class Relay: Sendable {
         await withTaskGroup { group in
             for server in openListeners.servers { group.addTask { await server.drain(upTo: left() / 2) } }
         }
-        stores.stop()
+        clients.stores.stop()
         recordQueue.close()
+        spoolTasks.forEach { $0.cancel() }
         backgroundTasks.forEach { $0.cancel() }
         indexing.cancel()
         // Beside each other: a database that stores nothing must not keep attempts from ending. Whoever sent what is
@@ -283,11 +299,10 @@ final class Relay: Sendable {
                 .warning("the leases could not be given back and will run out in \(Limits.leaseDuration): \(error)"))
         }
         // The process ends with the transactions that are still running.
+        await spool?.close()
         guard isRecorded else { return cut }
         await pool.close()
-        outgoing.close()
-        names.close()
-        try? await group.shutdownGracefully()
+        await clients.close()
         return cut
     }
 }

@@ -39,8 +39,8 @@ extension OpenListeners.Handlers {
     init(
         _ configuration: Configuration, pool: Pool, reading: FiguresReading, overdue: OverdueReading,
         queue: RecordQueue,
-        recorder: Recorder, stores: StoreClients, disk: DiskWatching, registration: Registration,
-        clock: DatabaseClock, observatory: Observatory
+        recorder: Recorder, stores: StoreClients, disk: DiskWatching, spooling: RelaySpool?,
+        registration: Registration, clock: DatabaseClock, observatory: Observatory
     ) {
         let observe = observatory.observer
         observatory.expect(
@@ -51,7 +51,9 @@ extension OpenListeners.Handlers {
         overdue.adopt(leeways)
         ingest = Ingest(
             sources: configuration.sources, stores: stores, lookups: Enricher.Lookups(TokenLookup(pool: pool)),
-            queue: queue, bodyBytesMax: bodyBytesMax, now: ThisProcess.now, observe: observe)
+            queue: queue, spooling: spooling?.fallback, bodyBytesMax: bodyBytesMax, now: ThisProcess.now,
+            observe: observe)
+        spooling?.drain.adopt(ingest)
         api = API(
             tokens: configuration.apiTokens, sources: configuration.sources,
             subscriptionGroups: configuration.subscriptionGroups,
@@ -62,7 +64,7 @@ extension OpenListeners.Handlers {
         operations = Operations(
             pool: pool, reading: reading, overdue: overdue, registration: registration, observatory: observatory,
             recording: recorder.figures, health: recorder.health, recordQueue: queue,
-            disk: disk,
+            disk: disk, spool: spooling?.spool, spools: configuration.sources.contains { $0.spooling != .off },
             integrations: Set(configuration.integrations.map(\.name)), sources: configuration.sources.map(\.name))
     }
 }

@@ -46,23 +46,30 @@ struct Reloader: Sendable {
         // TLS that only the new file switches on has no listener yet: it is due at the next restart.
         let files = openListeners.speakTLS ? next.server.tls : nil
         let certificate = try files.map { try $0.load() }
-        let connection = try await connection(by: next)
-        try await SourceNames.remember(next.sources.map(\.name), in: pool)
-        let routed = try await queue.name(next.integrations)
-        return Prepared(
-            configuration: next, lanes: try PlannedLane.join(routed, plans), certificate: certificate,
-            connection: connection)
+        let former = pool.settings
+        do {
+            let connection = try await connection(by: next)
+            try await SourceNames.remember(next.sources.map(\.name), in: pool)
+            let routed = try await queue.name(next.integrations)
+            return Prepared(
+                configuration: next, lanes: try PlannedLane.join(routed, plans), certificate: certificate,
+                connection: connection)
+        } catch {
+            // What is refused is not used, neither by the connections that it has opened.
+            if !former.leadsLike(pool.settings) { pool.use(former, alone: true) }
+            throw error
+        }
     }
 
     /// What new connections are opened by under the next configuration, tried out; nil: as before. Where the pool has
-    /// lost its connections, it is told at once, whatever becomes of the rest: without the database nothing can be
-    /// prepared, and the old password may be the reason.
+    /// lost its connections, it uses them at once: without the database nothing can be prepared, and the old password
+    /// may be the reason. Nor is it proven then that a server which answers again by the settings before is the same.
     private func connection(by next: Configuration) async throws -> ConnectionSettings? {
-        let (first, before) = (started.database, live.current.database)
-        guard !first.usesPrivateCluster, next.database.url != before.url, let url = DatabaseAccess.url(next) else {
-            return nil
-        }
+        let first = started.database
+        guard !first.usesPrivateCluster, let url = DatabaseAccess.url(next) else { return nil }
         let settings = try DatabaseAccess.settings(url, statementTimeout: first.statementTimeout, schema: first.schema)
+        if settings.leadsLike(pool.settings) { return nil }
+        let contact = pool.contact
         let objection: String?
         do throws(DatabaseError) {
             objection = try await ledger.objection(
@@ -71,8 +78,8 @@ struct Reloader: Sendable {
             objection = "\(error)"
         }
         if let objection { throw Complaint("the new [database] url (\(settings)): \(objection)") }
-        if !pool.isReachable {
-            pool.use(settings)
+        if contact == nil || pool.contact != contact {
+            pool.use(settings, alone: true)
             let deadline = ContinuousClock.Instant.now + Limits.connectTimeout
             while !pool.isReachable, ContinuousClock.Instant.now < deadline {
                 try await Task.sleep(for: .milliseconds(20))
@@ -85,7 +92,7 @@ struct Reloader: Sendable {
     /// replaces the handlers of the listeners.
     func adopt(_ prepared: Prepared) async -> Reload {
         let next = prepared.configuration
-        if let connection = prepared.connection { pool.use(connection) }
+        if let connection = prepared.connection, !connection.leadsLike(pool.settings) { pool.use(connection) }
         rules.learn(SourceRules.byName(next))
         signings.learn(SourceSigning.byName(next.sources))
         queue.route(to: prepared.lanes.map(\.route))

@@ -2,6 +2,7 @@ import Ledger
 import NIOCore
 import NIOPosix
 import Postgres
+import Spool
 import Systemd
 import Vocabulary
 
@@ -16,10 +17,14 @@ struct SelfCheck: Sendable {
 
     let relay: Relay
 
+    static var interval: Duration {
+        min(Watchdog.interval().map { $0 / 2 } ?? statusInterval, statusInterval)
+    }
+
     /// Feeds the watchdog and sets STATUS every 5 s, or at half the watchdog's interval if that is shorter, until
     /// cancelled. A hang is logged once, when it begins.
     func run() async {
-        let interval = min(Watchdog.interval().map { $0 / 2 } ?? Self.statusInterval, Self.statusInterval)
+        let interval = Self.interval
         var isLogged = false
         while true {
             let hang = await hang()
@@ -44,10 +49,13 @@ struct SelfCheck: Sendable {
                 relay.recordingHealth.refusal.map { "; webhooks cannot be stored and are answered 503: \($0)" } ?? ""
             } else {
                 "; the database is out of reach: webhooks are answered 503"
+                    + (relay.spool == nil ? "" : ", or spooled")
             }
+        let spooled = relay.spool?.figures.webhooks ?? 0
+        let waiting = spooled == 0 ? "" : "; \(spooled) webhooks wait in the spool"
         let held = relay.dispatchBuffer.heldCount
         return "serving \(relay.listens); \(held) deliveries in hand, \(relay.recordQueue.depth) webhooks being stored"
-            + database + (relay.reloader.live.refusal.map { "; the last reload was refused: \($0)" } ?? "")
+            + database + waiting + (relay.reloader.live.refusal.map { "; the last reload was refused: \($0)" } ?? "")
     }
 
     /// Which thread does not answer, as a text; nil if all do.
@@ -56,13 +64,16 @@ struct SelfCheck: Sendable {
             let late = (ContinuousClock.Instant.now - deadline).components.seconds
             return "a database thread has not come back, \(late) s after the end of its wait"
         }
-        let loopsAnswer = await withTaskGroup(of: Bool.self) { group in
-            for loop in relay.group.makeIterator() {
-                group.addTask { await Self.answers(loop) }
-            }
-            return await group.allSatisfy { $0 }
+        if await Self.answer(relay.group) { return nil }
+        return "an event loop has not answered for \(Self.loopPatience.components.seconds) s"
+    }
+
+    /// Whether all loops of a group do.
+    static func answer(_ group: any EventLoopGroup) async -> Bool {
+        await withTaskGroup(of: Bool.self) { tasks in
+            for loop in group.makeIterator() { tasks.addTask { await answers(loop) } }
+            return await tasks.allSatisfy { $0 }
         }
-        return loopsAnswer ? nil : "an event loop has not answered for \(Self.loopPatience.components.seconds) s"
     }
 
     /// Whether the loop runs an empty task in time; one that hangs never does.

@@ -33,6 +33,14 @@ enum Signals {
         }
     }
 
+    /// Lets signals end a command that is the first process of a container: there the kernel ignores those without a
+    /// handler. `stream` may replace it.
+    static func endFirstProcess() {
+        guard getpid() == 1 else { return }
+        // The status that a shell gives of a process that a signal has ended.
+        for number in [SIGTERM, SIGINT] { signal(number) { _exit(128 + $0) } }
+    }
+
     /// Makes the pipe and the thread that reads it, once. Without them signals keep their default action.
     private static let hasReader: Bool = {
         var ends: [Int32] = [-1, -1]

@@ -116,6 +116,7 @@ import Testing
             "[retention]\nevents = \"30d\"",
             "12:10 `events` (30d) must be at least `duplicates` (60d): an event keeps its own identity"
         ),
+        ("[spool]\nmax = \"1KiB\"", "12:7 `max` must be from 1MiB to 1024GiB, not 1KiB"),
         ("[journal]\nformat = \"xml\"", "12:10 `format` must be \"json\" or \"logfmt\", not `xml`"),
         ("[journal]\ndetail_limit = -1", "12:16 `detail_limit` must be from 0 to 100000, not -1"),
         ("order = [}", "11:10 this is not TOML: `}` closes no bracket that is open here"),

@@ -17,6 +17,12 @@ import Testing
             ["[database] url", "[database] schema", "[database] durability"]
         ),
         ("[embedded]\ndirectory = \"/elsewhere\"", ["[embedded] directory"]),
+        ("[spool]\ndirectory = \"/elsewhere\"", ["[spool]"]),
+        ("[spool]\nmax = \"2GiB\"", ["[spool]"]),
+        ("[[source]]\nname = \"a\"\nkind = \"apphud\"\nsecret = { env = \"S\" }", ["[[source]] spool"]),
+        (
+            "[[source]]\nname = \"a\"\nkind = \"apphud\"\nsecret = { env = \"S\" }\nspool = false", []
+        ),
         ("[journal]\ndetail_limit = 5\n[retention]\nattempts = \"40d\"", []),
         ("[journal]\nformat = \"json\"", ["[journal] format"]),
         (

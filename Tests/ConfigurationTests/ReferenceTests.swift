@@ -97,6 +97,7 @@ import Vocabulary
         #expect(said.database.durability == silent.database.durability)
         #expect(said.database.schema == "posthouse" && silent.database.schema == nil)
         #expect(said.embedded == silent.embedded)
+        #expect(said.spool == silent.spool)
         #expect(said.journal.detailPerSecond == silent.journal.detailPerSecond)
         #expect(silent.journal.format == nil)
         #expect(said.retention == silent.retention)
@@ -105,6 +106,7 @@ import Vocabulary
         #expect(source.defaultEnvironment == plainSource.defaultEnvironment)
         #expect(source.freshness == plainSource.freshness)
         #expect(source.leeway == plainSource.leeway)
+        #expect(source.spooling == plainSource.spooling)
         for kind in SourceKind.allCases where kind != source.kind {
             guard let said = said.sources.first(where: { $0.kind == kind }) else { continue }
             let text = SourceTraitsTests.text(kind.rawValue)

@@ -15,6 +15,7 @@ import Vocabulary
         var renames = false
         var hasSecret = true
         var freshness: Duration?
+        var spools = false
         var testDescription: String { kind }
     }
 
@@ -23,7 +24,7 @@ import Vocabulary
         Row(
             kind: "qonversion", auths: ["token", "none"], ownerships: ["install_and_identity", "exclusive"],
             restores: true, renames: true),
-        Row(kind: "apphud", auths: ["token", "none"], ownerships: ["exclusive"]),
+        Row(kind: "apphud", auths: ["token", "none"], ownerships: ["exclusive"], spools: true),
         Row(kind: "revenuecat", auths: ["token", "signature", "none"], ownerships: ["exclusive"]),
         Row(kind: "adapty", auths: ["token", "none"], ownerships: ["exclusive"], renames: true),
         Row(kind: "sessions", auths: ["signature", "none"], ownerships: ["exclusive"], merges: true),
@@ -64,6 +65,11 @@ import Vocabulary
         #expect(source.authentication.rawValue == row.auths.first)
         #expect(source.ownership.rawValue == row.ownerships.first)
         #expect(source.freshness == row.freshness && source.secrets.isEmpty == !row.hasSecret)
+        #expect(source.spooling == (row.spools ? .whereItCan : .off))
+        for (text, spooling) in [("true", Spooling.required), ("false", .off)] {
+            let stated = try #require(Self.check(row.kind, "spool = \(text)\n").configuration?.sources.first)
+            #expect(stated.spooling == spooling)
+        }
         #expect(source.restore == .transfer && !source.merges && source.renamedEvents.isEmpty)
     }
 

@@ -16,7 +16,7 @@ FUZZ_SOURCES = ROOT / "Tests" / "Fuzz"
 # Each wave depends on those before it.
 WAVES = [
     ["CToml", "Linux", "Vocabulary", "JSONText"],
-    ["Postgres"],
+    ["Postgres", "Spool"],
     ["HTTPServer", "HTTPClient", "Configuration", "Ledger"],
     ["Inbound", "Outbound", "API"],
     ["Fuzz"],

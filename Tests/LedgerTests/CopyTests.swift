@@ -23,6 +23,7 @@ struct CopyTests {
         "entitlements": "holder, purchase, active, as_of_ms, event",
         "messages": "id, key, event, type, transfer, envelope, derived_body, integrations, access",
         "deliveries": "id, message, integration, purchase, blocked, leased_by",
+        "purchase_ends": "until_ms, purchase",
         "transfers": "id, purchase, from_holder, to_holder, ordinal, event, store_transaction_id",
     ]
 
@@ -35,7 +36,10 @@ struct CopyTests {
             "ACTIVATE", holder: .device, at: seconds(2), purchase: "subs_1",
             fact: Fact(kind: .gain, holder: .device, at: seconds(2))),
         .sample("LOGIN", purchase: nil, transaction: nil, vendorEventID: "evt-1", product: nil),
-        .sample("Žluťoučký", purchase: "subs_2", transaction: "tx_🐎", status: "AUTO_RENEWING", body: ""),
+        .sample(
+            "Žluťoučký", purchase: "subs_2", transaction: "tx_🐎", status: "AUTO_RENEWING", until: seconds(2_000),
+            body: ""),
+        .sample("RENEWED", at: seconds(3), purchase: "subs_2", transaction: "tx_4", until: seconds(3_000)),
         .sample("ONCE", purchase: "once", kind: .oneTime, transaction: nil, product: nil),
     ]
 

@@ -46,6 +46,42 @@ struct EraseOwnRaceTests {
         }
     }
 
+    private static func link(_ user: Holder, at: Int64) -> Event {
+        .change(
+            .move(from: [own], to: user, isNative: false), by: user, at: at, source: "store",
+            links: [HolderLink(anonymousID: own.id, userID: user.id)])
+    }
+
+    @Test("A link to another user that is committed while the person's links are erased stays")
+    func betweenCheckAndDeletion() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
+            await daemon.record([Self.event(.gain, Self.jeff, of: "a", at: 100)])
+            await daemon.record([Self.link(Self.jeff, at: 150)])
+            await daemon.record([Self.event(.loss, nil, of: "a", at: 200)])
+            let erasure = try await Erasure.start(Self.jeff, source: nil, isDry: false, in: daemon.pool)
+            #expect(erasure.holders == [Self.jeff, Self.own])
+            // What a batch of another daemon writes of such a link, before its COMMIT.
+            let tally = try await ledger.holding { session throws(DatabaseError) in
+                try session.script(
+                    """
+                    INSERT INTO holder_changes (source, app, environment, subject, kind, target, at_ms, event)
+                    SELECT source, app, environment, 'anon:cus_77aa', 'login', 'user:ann-2b1d', as_of_ms + 1000, 1
+                    FROM holder_links;
+                    UPDATE holder_links SET user_id = 'ann-2b1d', as_of_ms = as_of_ms + 1000
+                    """)
+            } _: { [pool = daemon.pool] in
+                try await erasure.run(in: pool) { _ in }
+            }
+            #expect(tally.isOvertaken)
+            let links = "SELECT anonymous_user_id || ' ' || user_id FROM holder_links"
+            #expect(try ledger.psql(links) == "cus_77aa ann-2b1d")
+            let again = try await erasure.run(in: daemon.pool) { _ in }
+            #expect(!again.isOvertaken)
+            #expect(try ledger.psql(links) == "cus_77aa ann-2b1d")
+        }
+    }
+
     /// What is stored of the other user.
     private static func others(_ ledger: TestLedger, _ late: Late) throws -> String {
         switch late {

@@ -132,6 +132,28 @@ struct EraseOwnTests {
         }
     }
 
+    @Test("A customer who is another user by what is known last stays, though no webhook of that user names nobody")
+    func knownAsAnother() async throws {
+        try await TestLedger.run { ledger in
+            let named = Event(
+                scope: Scope(source: "store", app: "app.one", environment: "PRODUCTION"), vendorEventID: "e",
+                name: "RENEWED", type: "RENEWED", holder: Self.ann, occurredAt: seconds(300),
+                purchase: Purchase(
+                    key: "b", kind: .subscription, store: "STRIPE", product: nil, plan: nil, subscriptionID: nil),
+                transaction: nil, facts: [.activate(Self.ann, seconds(300))],
+                links: [HolderLink(anonymousID: Self.own.id, userID: Self.ann.id)],
+                body: Array(#"{"customer":"cus_77aa"}"#.utf8))
+            let (erasure, _) = try await Self.erase(
+                [
+                    Self.event(.gain, Self.jeff, of: "a", at: 100), Self.event(.loss, nil, of: "a", at: 200), named,
+                ], in: ledger)
+            #expect(erasure.holders == [Self.jeff])
+            #expect(try ledger.psql("SELECT user_id FROM holder_links") == Self.ann.id)
+            let body = "SELECT convert_from(body, 'UTF8') FROM events WHERE vendor_event_id = 'e'"
+            #expect(try ledger.psql(body) == #"{"customer":"cus_77aa"}"#)
+        }
+    }
+
     @Test("An install that the app named is somebody: it does not go with another install of the purchase")
     func installs() async throws {
         try await TestLedger.run { ledger in

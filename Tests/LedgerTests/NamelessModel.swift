@@ -151,15 +151,16 @@ struct NamelessModel {
         }
     }
 
-    /// The links that say who this own holder is: its own, and those of the store's id since it has the purchase.
+    /// The links that say who this own holder is: its own, and those of the store's id from while it had the purchase;
+    /// from before any install had it, those say who it is that is no install.
     private func links(about own: Holder?, at time: Int64) -> [Name] {
         let known = known(at: time)
-        var run: Name?
-        for install in known where install.by == .given && install.holder != run?.holder { run = install }
-        let start = run?.holder == own ? run?.at ?? .min : .min
         return known.filter { link in
             guard link.by == .link, let about = link.about else { return false }
-            return about == own || !given.contains(about) && link.at >= start
+            if about == own || given.contains(about) { return about == own }
+            let had = known.filter { $0.by == .given && $0.at <= link.at }
+            if let install = had.last?.holder { return install == own }
+            return !known.contains { $0.by == .given && $0.holder == own }
         }
     }
 

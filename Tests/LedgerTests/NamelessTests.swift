@@ -224,6 +224,21 @@ struct NamelessTests {
             voids: true)
     }
 
+    @Test("An install that comes back is whoever the store's id was linked to while it had the purchase")
+    func returningInstall() {
+        func gain(_ holder: Holder, _ at: Int64) -> PurchaseStatement {
+            .fact(Fact(kind: .gain, holder: holder, at: seconds(at), isNamed: false, isGiven: true))
+        }
+        let (old, new) = (Holder.anonymous("install-1"), Holder.anonymous("install-2"))
+        let passed = [Pair(from: old, to: user): 1, Pair(from: user, to: new): 1, Pair(from: new, to: user): 1]
+        // As if the link had named the install.
+        for about in [old, Self.own] {
+            let link = PurchaseStatement.link(about, to: user, at: seconds(500))
+            let history = [gain(old, 0), Self.nameless(.gain, 100), link, gain(new, 1_000), gain(old, 2_000)]
+            expect(history, numbers: passed, active: [user], voids: true)
+        }
+    }
+
     @Test("Of a one-time purchase, too, the install has it where the store lost its token")
     func oneTimeToken() {
         let token = Holder.anonymous("install-1")
@@ -272,6 +287,26 @@ struct NamelessTests {
             [start, session, link, Self.gain(otherUser, 4, until: 1_000)],
             numbers: [Pair(from: Self.own, to: otherUser): 1], active: [otherUser], voids: true)
         expect([session, Self.nameless(.loss, 9)], numbers: [:], active: [])
+    }
+
+    @Test("A link behind a session of another user is kept while another session may come between, and not for ever")
+    func linkBehindNaming() {
+        func session(_ holder: Holder, _ at: Int64) -> PurchaseStatement {
+            .fact(Fact(kind: .naming, holder: holder, at: seconds(at)))
+        }
+        let start = Self.nameless(.gain, 0, until: 30 * Self.day)
+        let link = PurchaseStatement.link(Self.own, to: otherUser, at: seconds(500))
+        // Whatever comes last, the link counts once it says the same as the purchase's own newest session.
+        expect(
+            [start, session(user, 5), session(otherUser, 100), link],
+            numbers: [Pair(from: Self.own, to: otherUser): 1], active: [otherUser], voids: true)
+        let renewals = (1...3).map { Self.nameless(.gain, $0 * 30 * Self.day, until: ($0 + 1) * 30 * Self.day) }
+        let played = NamelessPlayback(([start, session(user, 5), link] + renewals).map { [$0] }, isStore: true)
+        #expect(played.state.moves.isEmpty && !played.state.names.contains { $0.kind == .link })
+        #expect(played.access.filter(\.value.isActive).map(\.key) == [user])
+        // A gain under a name is never preceded: the link behind it is not kept at all.
+        let named = NamelessPlayback([[start], [Self.gain(user, 5)], [link]], isStore: true)
+        #expect(named.state.moves.isEmpty && !named.state.names.contains { $0.kind == .link })
     }
 
     @Test("Which of the links before the first fact are still stored makes no difference")

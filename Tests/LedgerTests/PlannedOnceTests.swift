@@ -9,15 +9,7 @@ import Vocabulary
 /// must still be right when they are not. Oracle: EXPLAIN.
 @Suite("Statements about event keys and purchases that are planned once", .serialized, .timeLimit(.minutes(30)))
 struct PlannedOnceTests {
-    fileprivate struct Planned: Sendable {
-        let name: String
-        let sql: String
-        let types: [UInt32]
-
-        init<Parameters, Row>(_ statement: Statement<Parameters, Row>) {
-            (name, sql, types) = (statement.name, statement.sql, statement.parameterOIDs)
-        }
-    }
+    private typealias Planned = PlannedStatement
 
     private static let recording = [
         Planned(RecordStatements.admit), Planned(RecordStatements.forget),
@@ -86,20 +78,5 @@ struct PlannedOnceTests {
                 #expect(plan.contains { $0.contains("Subplans Removed: 1") }, "\(planned.name)\n\(plan)")
             }
         }
-    }
-}
-
-extension PlannedOnceTests.Planned {
-    /// Lines of EXPLAIN.
-    fileprivate func plan(with values: [String], in ledger: TestLedger) throws -> [String] {
-        let types = types.map { "\($0)::regtype::text" }.joined(separator: " || ', ' || ")
-        return try ledger.psql(
-            """
-            SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET enable_hashjoin = off;
-            SET enable_mergejoin = off;
-            PREPARE s (\(try ledger.psql("SELECT \(types)"))) AS \(sql);
-            EXPLAIN EXECUTE s (\(values.joined(separator: ", ")))
-            """
-        ).split(separator: "\n").map(String.init)
     }
 }

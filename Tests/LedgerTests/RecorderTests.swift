@@ -110,6 +110,45 @@ struct RecorderTests {
         }
     }
 
+    @Test("A submitter with a fallback hears of a commit and of a refusal, and its source is refused nothing")
+    func fallback() async throws {
+        let cluster = try TestCluster()
+        try await TestLedger.run(on: cluster) { ledger in
+            let daemon = try await ledger.daemon()
+            let heard = Mutex<[String]>([])
+            func record(_ items: [RecordQueue.Item]) async {
+                let queue = RecordQueue(eventsMax: 2, writers: 1)
+                for item in items {
+                    let fallback = RecordQueue.Fallback(
+                        committed: { heard.withLock { $0.append("committed") } },
+                        unavailable: { reason in heard.withLock { $0.append(reason) } })
+                    queue.submit(item, fallback: fallback) { answer in heard.withLock { $0.append("\(answer)") } }
+                }
+                queue.close()
+                await daemon.recorder(queue).run()
+            }
+            let body = QuarantinedBody(source: "shop", reason: "x", body: [1])
+            let items = [RecordQueue.Item.event(.sample("A")), .quarantine(body), .event(.sample("C"))]
+            for attempt in 1...4 {
+                await record(items)
+                let said = heard.withLock { heard in
+                    defer { heard = [] }
+                    return heard
+                }
+                // On a busy machine a statement may take longer than it has.
+                if attempt < 4, said.filter({ $0 == "committed" }).count < 2 { continue }
+                #expect(said.first == RecordQueue.fullReason)
+                #expect(said.dropFirst().sorted() == ["committed", "committed", "stored", "stored"])
+                break
+            }
+            try cluster.stop(mode: "immediate")
+            await record(Array(items.prefix(2)))
+            let said = heard.withLock { $0 }
+            #expect(said.count == 2 && !said.contains("unavailable") && !said.contains("committed"), "\(said)")
+            #expect(daemon.log.all { if case .refused = $0 { true } else { nil } }.isEmpty)
+        }
+    }
+
     @Test("A full queue, by number or by bytes, and a closed one answer at once")
     func bounds() {
         let answers = Mutex<[RecordQueue.Answer]>([])

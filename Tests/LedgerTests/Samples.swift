@@ -36,7 +36,7 @@ extension Event {
         kind: Purchase.Kind = .subscription, transaction: String? = "tx_1", vendorEventID: String? = nil,
         source: String = "shop", app: String = "app.one", environment: String = "PRODUCTION", status: String? = nil,
         isTimeRepeated: Bool = false, product: String? = "gold", money: String? = nil, fact: Fact? = nil,
-        body: String? = nil
+        until: Timestamp? = nil, body: String? = nil
     ) -> Event {
         Event(
             scope: Scope(source: source, app: app, environment: environment), vendorEventID: vendorEventID, name: name,
@@ -49,7 +49,7 @@ extension Event {
             transaction: transaction.map {
                 Transaction(
                     storeTransactionID: $0, storeOriginalTransactionID: "tx_0", purchasedAt: at,
-                    effectiveNextRenewalAt: nil, offerType: nil, status: status)
+                    effectiveNextRenewalAt: until, offerType: nil, status: status)
             },
             money: money.map { Array($0.utf8) },
             facts: fact.map { [$0] } ?? [], body: Array((body ?? #"{"event_name":"\#(name)"}"#).utf8))

@@ -184,6 +184,44 @@ struct SchemaTests {
         #expect(try ledger.psql(Self.inPublic) == before)
     }
 
+    @Test("Beside a living daemon that finds the schema otherwise no daemon registers and no command runs")
+    func sharedLocks() async throws {
+        let ledger = try await TestLedger(isMigrated: false)
+        let named = try TestLedger.settings(ledger.connectionString, schema: "posthouse")
+        let found = try TestLedger.settings(ledger.connectionString + " options='-c search_path=posthouse'")
+        _ = try await migrate(named).get()
+        func with(_ settings: ConnectionSettings, _ body: (Pool, Registration) async throws -> Void) async throws {
+            let pool = pool(settings)
+            pool.start()
+            let result: Result<Void, any Error>
+            do {
+                result = .success(
+                    try await body(pool, Registration(pool: pool, key: nil, version: "test", clock: DatabaseClock())))
+            } catch {
+                result = .failure(error)
+            }
+            await pool.close()
+            try result.get()
+        }
+        try await with(found) { pool, registration in
+            try await registration.register()
+            try await SharedLocks.require(in: pool)
+        }
+        try await with(named) { pool, registration in
+            await #expect(throws: SharedLocks.Mismatch.self) { try await registration.register() }
+            await #expect(throws: SharedLocks.Mismatch.self) { try await SharedLocks.require(in: pool) }
+            // As once its lease has ended, or an older version has registered.
+            for gone in ["expires_at = now() - interval '1 second'", "lock_salt = NULL"] {
+                try ledger.psql("UPDATE posthouse.daemons SET \(gone)")
+                try await SharedLocks.require(in: pool)
+            }
+            try await registration.register()
+        }
+        // An older version's ledger.
+        try ledger.psql("ALTER TABLE posthouse.daemons DROP COLUMN lock_salt")
+        try await with(named) { pool, _ in try await SharedLocks.require(in: pool) }
+    }
+
     @Test("Other settings are used for the same ledger alone: not for an empty database, another ledger or a copy")
     func mark() async throws {
         let ledger = try await TestLedger()

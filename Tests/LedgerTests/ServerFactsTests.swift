@@ -68,7 +68,8 @@ struct ServerFactsTests {
         let ledger = try await TestLedger()
         try await withPool(ledger.connectionString) { pool in
             let version = try await SchemaVersion.read(from: pool)
-            #expect(version.database == version.program && version.program == Migration.all.count)
+            #expect(version.database == version.program)
+            #expect(version.program == Migration.all.last.map { Int($0.version) })
             let built = try await IndexMigration.unfinished(in: pool)
             #expect(built == [])
             try ledger.psql("DROP INDEX events_stray; CREATE INDEX events_holder ON events (holder, id)")

@@ -41,6 +41,30 @@ struct UpkeepTests {
         }
     }
 
+    @Test("Partitions are their table's owner's, whichever role of that owner's makes them")
+    func owner() async throws {
+        try await TestLedger.run { ledger in
+            let (owner, member) = ("owner_\(ledger.database)", "member_\(ledger.database)")
+            try ledger.psql(
+                """
+                CREATE ROLE \(owner); CREATE ROLE \(member) LOGIN IN ROLE \(owner);
+                GRANT USAGE, CREATE ON SCHEMA public TO \(owner);
+                GRANT ALL ON ALL TABLES IN SCHEMA public TO \(member);
+                GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO \(member);
+                ALTER TABLE attempts OWNER TO \(owner); ALTER TABLE attempts_default OWNER TO \(owner)
+                """)
+            let url = ledger.connectionString.replacing(/user=\w+/, with: "user=\(member)")
+            let daemon = try await ledger.daemon(settings: TestLedger.settings(url))
+            try await upkeep(daemon).preparePartitions()
+            #expect(try ledger.psql(Self.partitions) == "0,1,2,3")
+            let owners = """
+                SELECT string_agg(DISTINCT pg_get_userbyid(relowner), ' ') FROM pg_class
+                WHERE relname ~ '^attempts(_|$)' AND relkind IN ('r', 'p')
+                """
+            #expect(try ledger.psql(owners) == owner)
+        }
+    }
+
     @Test("What came while its day had no partition moves into it")
     func strays() async throws {
         try await TestLedger.run { ledger in

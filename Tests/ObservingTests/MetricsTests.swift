@@ -214,4 +214,18 @@ import Vocabulary
         let started = try #require(figures.startTimeSeconds)
         #expect((Date.now.timeIntervalSince1970 - 3_600...Date.now.timeIntervalSince1970 + 1).contains(started))
     }
+
+    @Test func whatWaitsInTheSpoolIsShownWhereThereIsOne() {
+        func page(_ spool: Gauges.Spool?) -> String {
+            MetricsPage(
+                version: "1", tally: MetricsTally(), journalDropped: 0,
+                gauges: Gauges(databaseIsUp: true, queues: [], spool: spool), process: .now()
+            ).text
+        }
+        #expect(!page(nil).contains("posthouse_spool"))
+        let text = page(Gauges.Spool(webhooks: 3, bytes: 12_288, oldestSeconds: 1.5))
+        for line in ["webhooks 3", "bytes 12288", "oldest_seconds 1.5"] {
+            #expect(text.contains("\nposthouse_spool_\(line)\n"), "\(text)")
+        }
+    }
 }

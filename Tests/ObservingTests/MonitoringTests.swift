@@ -13,7 +13,9 @@ import Vocabulary
     private static func families() -> Set<String> {
         let metrics = Metrics()
         everyObservation.forEach(metrics.count)
-        let gauges = Gauges(databaseIsUp: true, queues: [], disk: DiskSpace(sizeBytes: 2, availableBytes: 1))
+        let gauges = Gauges(
+            databaseIsUp: true, queues: [], disk: DiskSpace(sizeBytes: 2, availableBytes: 1),
+            spool: Gauges.Spool(webhooks: 1, bytes: 4_096, oldestSeconds: 1))
         let text = MetricsPage(
             version: "1", tally: metrics.total(), journalDropped: 0, gauges: gauges, process: .now()
         ).text

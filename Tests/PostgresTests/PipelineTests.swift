@@ -29,7 +29,7 @@ import Testing
                 try session.enqueue(Self.mark, ())
                 try session.script("INSERT INTO items VALUES (2, 'script')")
                 try session.enqueue(Self.mark, ())
-                try session.copy(items, [3])
+                try session.copy([items.copied([3])])
                 try session.enqueue(Self.mark, ())
                 return early
             }
@@ -37,6 +37,70 @@ import Testing
         }
         #expect(early == [1])
         #expect(late.map(\.0) == [1, 2, 3] && late.map(\.1) == ["a....", "script..", "copied."])
+    }
+
+    @Test("Tables copied together: each has its rows, one without rows is left out, and rows may be of any number")
+    func copiedTogether() async throws {
+        let connection = try await connection()
+        try await connection.withSession { session throws(DatabaseError) in
+            try session.script("CREATE TABLE others (id int8 PRIMARY KEY, note text NOT NULL)")
+        }
+        let note = String(repeating: "x", count: 1_000)
+        let items = Table<Int64>("items", [Column("id") { $0 }, Column("note") { _ in note }])
+        let others = Table<Int64>("others", [Column("id") { $0 }, Column("note") { _ in note }])
+        let sums = Statement<Void, (Int64, Int64)>(
+            "sums", "SELECT sum(id)::bigint, sum(length(note))::bigint FROM (TABLE items UNION ALL TABLE others) AS t")
+        let found = try await connection.withSession { session throws(DatabaseError) in
+            try session.transaction { session throws(DatabaseError) in
+                try session.enqueue(Sample.insert, (1, "a"))
+                try session.copy([
+                    others.copied([]), items.copied([2]), others.copied(Array(10..<5_000)), items.copied([]),
+                    items.copied([3, 4]),
+                ])
+                try session.copy([items.copied([])])
+                try session.copy([])
+                return try session.run(sums, ())
+            }
+        }
+        #expect(found.map(\.0) == [(10..<5_000).reduce(10, +)] && found.map(\.1) == [1 + 3_000 + 4_990_000])
+        #expect(connection.isAlive)
+    }
+
+    @Test("Of tables copied together each may be refused: nothing of any stays, and the connection goes on")
+    func copiedTogetherRefused() async throws {
+        let connection = try await connection()
+        try await connection.withSession { session throws(DatabaseError) in
+            try session.script("CREATE TABLE others (id int8 PRIMARY KEY CHECK (id < 9), note text NOT NULL)")
+        }
+        let cases: [(rows: [(String, [Int64])], state: SQLState, statement: String)] = [
+            ([("items", [1, 1]), ("others", [1])], "23505", "copy_items"),
+            ([("items", [1]), ("others", [9]), ("items", [2])], "23514", "copy_others"),
+            ([("items", [1]), ("others", [9] + Array(10..<20_000))], "23514", "copy_others"),
+            ([("items", [1]), ("others", [1]), ("items", [1])], "23505", "copy_items"),
+            ([("items", [1]), ("missing", [1])], "42P01", "copy_missing"),
+        ]
+        for (rows, state, statement) in cases {
+            let error = await databaseError {
+                try await connection.withSession { session throws(DatabaseError) in
+                    try session.transaction { session throws(DatabaseError) in
+                        try session.copy(rows.map { Self.rows($0.1, of: $0.0) })
+                    }
+                }
+            }
+            guard case .refused(let refusal) = error else { Issue.record("\(String(describing: error))"); continue }
+            #expect(refusal.sqlState == state && refusal.statement == statement)
+            #expect(connection.isAlive)
+            #expect(try await count(connection) == 0)
+        }
+    }
+
+    private static func rows(_ ids: [Int64], of table: String) -> CopiedRows {
+        let columns = [Column<Int64>("id") { $0 }, Column<Int64>("note") { _ in "copied" }]
+        return switch table {
+        case "items": Table("items", columns).copied(ids)
+        case "others": Table("others", columns).copied(ids)
+        default: Table("missing", columns).copied(ids)
+        }
     }
 
     @Test("One that is refused ends the transaction with its own name and reason, whoever waits for the answer")

@@ -51,6 +51,15 @@ import Testing
         #expect(machine.opened(slot: 0) == [.publish(.recovered), .open(slot: 1), .open(slot: 2)])
     }
 
+    @Test("An idle connection is replaced; one that somebody has, or that is not open, is left") func replacing() {
+        var machine = machine(opened: 1)
+        #expect(machine.replace(slot: 0) == [.close(slot: 0), .open(slot: 0)])
+        #expect(machine.replace(slot: 0) == [] && machine.replace(slot: 1) == [])
+        #expect(machine.opened(slot: 0) == [])
+        #expect(machine.acquire(waiter: 1) == .use(slot: 0))
+        #expect(machine.replace(slot: 0) == [])
+    }
+
     @Test("A lost connection is opened again at once, and others serve meanwhile") func lostOne() {
         var machine = machine(opened: 2)
         #expect(machine.acquire(waiter: 1) == .use(slot: 0))

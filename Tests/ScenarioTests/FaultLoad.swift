@@ -52,19 +52,19 @@ final class FaultLoad: Sendable {
     var tally: Tally { state.read(\.tally) }
 
     /// Waits until so many more webhooks were answered 200.
-    func waitForProgress(_ count: Int, within seconds: Double = 30) -> Bool {
+    func waitForProgress(_ count: Int, within seconds: Double = 120) -> Bool {
         let target = state.read { $0.tally.acknowledged.count } + count
         return state.wait(seconds) { $0.tally.acknowledged.count >= target }
     }
 
     /// Waits until so many more answers were 503.
-    func waitForRefusals(_ count: Int, within seconds: Double = 30) -> Bool {
+    func waitForRefusals(_ count: Int, within seconds: Double = 120) -> Bool {
         let target = state.read { $0.tally.refusals[503] ?? 0 } + count
         return state.wait(seconds) { $0.tally.refusals[503] ?? 0 >= target }
     }
 
     /// Lets every connection finish its purchase; nil: some webhook was not answered 200 within `seconds`.
-    func finish(within seconds: Double = 60) -> Tally? {
+    func finish(within seconds: Double = 180) -> Tally? {
         state.change { $0.isStopping = true }
         guard state.wait(seconds, until: { $0.tally.connectionsLeft == 0 }) else { return nil }
         return tally

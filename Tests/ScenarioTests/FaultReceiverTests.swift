@@ -26,7 +26,7 @@ extension FaultTests {
         #expect(try eventually { try database.value(queue + "'good'") == "0" })
         #expect(Self.expectComplete(good, of: tally).duplicates == 0)
         // Three attempts of a second each.
-        #expect(try database.drained(within: 120))
+        #expect(try database.drained())
         for receiver in bad {
             let name = "\(receiver.manner)"
             let id = "(SELECT id FROM integrations WHERE name = '\(name)')"

@@ -76,7 +76,7 @@ extension FaultTests {
         #expect(load.waitForProgress(60))
         let frozen = try FrozenCluster(cluster)
         // Something is on its way into the database: it has to be waited for, but not for ever.
-        #expect(load.waitForRefusals(1, within: 60))
+        #expect(load.waitForRefusals(1))
         #expect(relay.stop(within: 25) == .exited(0))
         frozen.thaw()
         try relay.start()

@@ -19,7 +19,7 @@ import Vocabulary
     /// the journal is written.
     private static func push(_ body: String, to relay: Relay) throws -> Int {
         var status = 0
-        _ = try eventually(within: 30) {
+        _ = try eventually {
             status = try relay.post("play", Google.authorization(), body)
             return status != 503 || relay.waitForLine("503", "keys by which") == nil
         }
@@ -83,7 +83,7 @@ import Vocabulary
         #expect(try relay.database.count("events") == 0 && relay.database.count("quarantine") == 0)
         google.fail(nil)
         #expect(
-            try eventually(within: 30) {
+            try eventually {
                 try relay.post("play", Google.authorization(), Google.push(4, Self.token, id: "1")) == 200
             })
         #expect(relay.waitForLine("the API of play answers again") != nil)
@@ -151,7 +151,7 @@ import Vocabulary
                 let answered = (try? relay.post("play", authorization, upgrade)) ?? 0
                 status.change { $0 = answered }
             }
-            #expect(eventually(within: 30) { google.asked.contains(new) })
+            #expect(eventually { google.asked.contains(new) })
             let ended = try relay.post("play", authorization, end)
             #expect(status.wait(30) { $0 != nil })
             let statuses = [status.current ?? 0, ended]
@@ -165,6 +165,48 @@ import Vocabulary
         }
         #expect(relay.waitForLine("another webhook of its purchase was recorded meanwhile") != nil)
         #expect(try relay.database.count("purchases") == 2 && relay.database.count("events") == 6)
+    }
+
+    @Test("A recovery from a pause is SUBSCRIPTION_UNPAUSED, once; repair and replay keep its name and the access")
+    func pause() throws {
+        let (google, receiver) = (try Google(), try Receiver())
+        google.know(Self.token, Google.state(account: "ada"))
+        let relay = try Self.running(google, [.init("backend", receiver)])
+        defer { relay.end() }
+        #expect(try Self.push(Google.push(4, Self.token, id: "1"), to: relay) == 200)
+        let recoveries: [(pushes: [Int], state: String, access: Bool)] = [
+            ([11], "ACTIVE", true), ([10], "PAUSED", false), ([1, 1], "ACTIVE", true), ([5], "ON_HOLD", false),
+            ([1], "ACTIVE", true),
+        ]
+        var number = 1
+        for (pushes, state, access) in recoveries {
+            google.know(Self.token, Google.state(state, account: "ada"))
+            for type in pushes {
+                number += 1
+                let body = Google.push(type, Self.token, id: "\(number)", at: Webhook.epoch + Int64(number) * 1_000)
+                for _ in 0..<2 { #expect(try relay.post("play", Google.authorization(), body) == 200) }
+            }
+            #expect(try relay.database.access().values.map { $0 } == [["user:ada": access]], "\(state)")
+        }
+        let types = [
+            "SUBSCRIPTION_STARTED", "SUBSCRIPTION_WILL_PAUSE", "SUBSCRIPTION_PAUSED", "SUBSCRIPTION_UNPAUSED",
+            "SUBSCRIPTION_RECOVERED_FROM_BILLING_RETRY", "ENTERED_BILLING_RETRY",
+            "SUBSCRIPTION_RECOVERED_FROM_BILLING_RETRY",
+        ]
+        #expect(receiver.waitForAccepted(types.count))
+        #expect(receiver.received.map(\.type) == types)
+        let stored = "SELECT type FROM events ORDER BY id"
+        #expect(try relay.database.rows(stored).map { $0[0] } == types)
+
+        #expect(try relay.json("repair", "--all")["repaired"] as? Int == 0)
+        try relay.database.rows("UPDATE purchases SET state = '\\xff'")
+        #expect(try relay.json("repair", "--all")["repaired"] as? Int == 1)
+        #expect(try relay.database.access().values.map { $0 } == [["user:ada": true]])
+        #expect(try relay.database.rows(stored).map { $0[0] } == types)
+        #expect(try relay.json("replay", "--since", "1h")["queued"] as? Int == types.count)
+        #expect(receiver.waitForAccepted(2 * types.count))
+        #expect(receiver.received.dropFirst(types.count).map(\.type) == types)
+        #expect(google.asked.count == types.count, "neither asks again")
     }
 
     @Test("With and without the API: a token that was recorded keeps its purchase")
@@ -241,7 +283,7 @@ import Vocabulary
         let body = Google.push(4, Self.token, id: "1")
         #expect(try relay.post("play", Google.authorization(), body) == 401)
         try relay.directory.write("keys.json", try Google.keySet(id: "key-1"))
-        #expect(try eventually(within: 30) { try relay.post("play", Google.authorization(), body) == 200 })
+        #expect(try eventually { try relay.post("play", Google.authorization(), body) == 200 })
         #expect(google.receiver.count == 0)
         let row = try #require(try relay.database.rows("SELECT environment, answer IS NULL, holder FROM events").first)
         #expect(row[0] == "SANDBOX" && row[1] == "t" && row[2].hasPrefix("anon:token-a-"), "\(row)")

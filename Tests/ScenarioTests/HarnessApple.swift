@@ -7,9 +7,10 @@ import Foundation
 struct AppStore: Sendable {
     static let bundleID = "com.example.app"
 
-    private let key: P256.Signing.PrivateKey
-    /// The header of each JWS, encoded.
-    private let header: String
+    /// That of the leaf.
+    let key: P256.Signing.PrivateKey
+    /// Leaf, intermediate, root: DER in base64.
+    let certificates: [String]
     /// `[[source]]` named apple.
     let source: Relay.SourceTable
 
@@ -25,15 +26,13 @@ struct AppStore: Sendable {
         guard making.waitForEnd(30) == .exited(0) else {
             throw HarnessFailure("no certificates: \(making.errors.joined(separator: "\n"))")
         }
-        let certificates = try ["leaf.pem", "intermediate.pem", "root.pem"].map { name in
+        certificates = try ["leaf.pem", "intermediate.pem", "root.pem"].map { name in
             try String(contentsOfFile: "\(chain)/\(name)", encoding: .utf8)
                 .split(separator: "\n").filter { !$0.hasPrefix("-----") }.joined()
         }
         guard let root = Data(base64Encoded: certificates[2]) else { throw HarnessFailure("root.pem is no PEM") }
         let text = try String(contentsOfFile: "\(chain)/leaf.key", encoding: .utf8)
         key = try P256.Signing.PrivateKey(pemRepresentation: text)
-        let x5c = certificates.map { "\"\($0)\"" }.joined(separator: ",")
-        header = Google.base64url(Data(#"{"alg":"ES256","x5c":[\#(x5c)]}"#.utf8))
         let fingerprint = SHA256.hash(data: root).map { String(format: "%02x", $0) }.joined()
         let settings = ["bundle_ids": "[\"\(Self.bundleID)\"]", "roots": "[\"sha256:\(fingerprint)\"]"]
         source = .init(name: "apple", kind: "apple", secrets: [], settings: settings)
@@ -41,9 +40,18 @@ struct AppStore: Sendable {
 
     /// A compact JWS under the leaf's key.
     func sign(_ payload: String) throws -> String {
-        let input = header + "." + Google.base64url(Data(payload.utf8))
-        let signature = try key.signature(for: Data(input.utf8))
-        return input + "." + Google.base64url(signature.rawRepresentation)
+        let input = Self.signingInput(payload, under: certificates)
+        return input + "." + Google.base64url(try key.signature(for: Data(input.utf8)).rawRepresentation)
+    }
+
+    /// Header and payload of a JWS.
+    /// - Parameter more: members of the header, each with a comma behind it.
+    static func signingInput(
+        _ payload: String, algorithm: String = "ES256", under certificates: [String], more: String = ""
+    ) -> String {
+        let x5c = certificates.map { "\"\($0)\"" }.joined(separator: ",")
+        let header = #"{\#(more)"alg":"\#(algorithm)","x5c":[\#(x5c)]}"#
+        return Google.base64url(Data(header.utf8)) + "." + Google.base64url(Data(payload.utf8))
     }
 
     /// One period of a subscription, in milliseconds since 1970. The first transaction names the purchase.

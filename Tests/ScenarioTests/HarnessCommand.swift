@@ -5,7 +5,7 @@ import Testing
 extension Relay {
     /// Runs another command of the binary to its end.
     func command(
-        _ arguments: String..., within seconds: Double = 30
+        _ arguments: String..., within seconds: Double = 120
     ) throws -> (end: ChildProcess.End?, output: String, errors: String) {
         let child = try ChildProcess([try Self.binary.get()] + arguments, environment: Self.environment)
         let end = child.waitForEnd(seconds)
@@ -16,7 +16,7 @@ extension Relay {
     /// The one JSON document that a command of this relay's configuration prints with `--json`.
     func json(_ arguments: String..., ended: Int32 = 0) throws -> [String: Any] {
         let child = try ChildProcess([try Self.binary.get()] + arguments + ["--json", "--config", configuration])
-        #expect(child.waitForEnd(30) == .exited(ended), "\(arguments): \(child.errors)")
+        #expect(child.waitForEnd(120) == .exited(ended), "\(arguments): \(child.errors)")
         let text = child.output.joined(separator: "\n")
         return try #require(JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any], "\(text)")
     }
@@ -29,7 +29,7 @@ extension Relay {
         let child = try ChildProcess(
             ["script", "-qec", "stty cols \(columns) rows 24 && exec \(quoted)", "/dev/null"],
             environment: ["TERM": "xterm", "COLUMNS": "", "NO_COLOR": ""].merging(environment) { $1 })
-        #expect(child.waitForEnd(30) == .exited(0), "\(arguments): \(child.output)")
+        #expect(child.waitForEnd(120) == .exited(0), "\(arguments): \(child.output)")
         return child.output.map { $0.hasSuffix("\r") ? String($0.dropLast()) : $0 }
     }
 }

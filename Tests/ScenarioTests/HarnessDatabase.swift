@@ -38,7 +38,7 @@ struct Database: Sendable {
     }
 
     /// Waits until no delivery is left to do.
-    func drained(within seconds: Double = 60) throws -> Bool {
+    func drained(within seconds: Double = 180) throws -> Bool {
         try eventually(within: seconds) { try count("deliveries") == 0 }
     }
 

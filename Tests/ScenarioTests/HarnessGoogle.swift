@@ -108,15 +108,36 @@ final class Google: Sendable {
 
     /// The header of a push, signed now.
     static func authorization(audience: String = audience, keyID: String = "key-1") throws -> [(String, String)] {
-        let now = Int(Date().timeIntervalSince1970)
-        let header = #"{"alg":"RS256","kid":"\#(keyID)","typ":"JWT"}"#
-        let claims =
-            #"{"aud":"\#(audience)","email":"\#(sender)","email_verified":true,"exp":\#(now + 3_600),"iat":\#(now),"#
-            + #""iss":"https://accounts.google.com","sub":"1"}"#
-        let input = base64url(Data(header.utf8)) + "." + base64url(Data(claims.utf8))
-        let signature = try key.get().signature(for: Data(input.utf8), padding: .insecurePKCS1v1_5)
-        return [("Authorization", "Bearer \(input).\(base64url(signature.rawRepresentation))")]
+        [("Authorization", "Bearer " + (try token(keyID: keyID, ["aud": "\"\(audience)\""])))]
     }
+
+    /// An ID token.
+    /// - Parameters:
+    ///   - other: claims in place of the good ones, as JSON; nil: the claim is left out.
+    ///   - seconds: since it was issued.
+    ///   - sign: nil: with Google's key.
+    static func token(
+        algorithm: String = "RS256", keyID: String = "key-1", _ other: [String: String?] = [:], seconds: Int = 0,
+        sign: ((_ input: Data) throws -> Data)? = nil
+    ) throws -> String {
+        let issuedAt = Int(Date().timeIntervalSince1970) - seconds
+        let good: [String: String?] = [
+            "aud": "\"\(audience)\"", "email": "\"\(sender)\"", "email_verified": "true",
+            "exp": "\(issuedAt + 3_600)", "iat": "\(issuedAt)", "iss": #""https://accounts.google.com""#,
+            "sub": #""1""#,
+        ]
+        let claims = good.merging(other) { $1 }.compactMap { name, value in value.map { "\"\(name)\":\($0)" } }
+        let header = #"{"alg":"\#(algorithm)","kid":"\#(keyID)","typ":"JWT"}"#
+        let body = "{" + claims.joined(separator: ",") + "}"
+        let input = base64url(Data(header.utf8)) + "." + base64url(Data(body.utf8))
+        let signature =
+            try sign?(Data(input.utf8))
+            ?? key.get().signature(for: Data(input.utf8), padding: .insecurePKCS1v1_5).rawRepresentation
+        return input + "." + base64url(signature)
+    }
+
+    /// The key by which tokens are verified, as PEM.
+    static func publicKey() throws -> String { try key.get().publicKey.pemRepresentation }
 
     static func base64url(_ data: Data) -> String {
         data.base64EncodedString().replacing("+", with: "-").replacing("/", with: "_").replacing("=", with: "")

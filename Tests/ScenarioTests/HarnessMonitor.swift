@@ -52,7 +52,7 @@ final class Monitor<Value: Sendable>: @unchecked Sendable {
 
 /// Calls `isReached` until it holds, at intervals that grow: for what gives no signal (another program's database). The
 /// seconds are for a machine that is busy with other tests: only what never comes waits so long.
-func eventually(within seconds: Double = 60, _ isReached: () throws -> Bool) rethrows -> Bool {
+func eventually(within seconds: Double = 180, _ isReached: () throws -> Bool) rethrows -> Bool {
     let deadline = Date(timeIntervalSinceNow: seconds)
     var pause = 0.02
     while true {

@@ -118,7 +118,7 @@ final class Relay: Sendable {
         guard let child else { throw HarnessFailure("no daemon runs") }
         let reported = child.errors.count(where: Self.isOfReload)
         child.signal(SIGHUP)
-        guard eventually(within: 30, { child.errors.count(where: Self.isOfReload) > reported }) else {
+        guard eventually({ child.errors.count(where: Self.isOfReload) > reported }) else {
             throw HarnessFailure("SIGHUP was not answered:\n\(child.errors.joined(separator: "\n"))")
         }
         return child.errors.last(where: Self.isOfReload) ?? ""
@@ -162,7 +162,7 @@ final class Relay: Sendable {
 
     /// Starts the daemon and waits until it is ready.
     /// - Parameter binary: of another version; nil: the one that was built.
-    func start(within seconds: Double = 60, binary: String? = nil) throws {
+    func start(within seconds: Double = 180, binary: String? = nil) throws {
         let child = try launch(binary: binary)
         let client = HTTPClient(port: port)
         let deadline = Date(timeIntervalSinceNow: seconds)
@@ -206,7 +206,7 @@ final class Relay: Sendable {
 
     /// Waits for a line that holds all of `parts`; nil: none came.
     @discardableResult
-    func waitForLine(_ parts: String..., within seconds: Double = 60) -> String? {
+    func waitForLine(_ parts: String..., within seconds: Double = 180) -> String? {
         child?.waitForError(seconds) { line in parts.allSatisfy { line.contains($0) } }
     }
 

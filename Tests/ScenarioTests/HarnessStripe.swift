@@ -3,16 +3,24 @@ import Foundation
 /// Stripe in this process: snapshot events with the members that docs.stripe.com/api documents, and their signature.
 /// Times are in whole seconds since 1970.
 enum Stripe {
-    private static let secret = "whsec_scenarios0123456789abcdef"
+    static let secret = "whsec_scenarios0123456789abcdef"
 
     /// `[[source]]` named stripe.
     static var source: Relay.SourceTable { .init(name: "stripe", kind: "stripe", secrets: [secret]) }
 
     /// HMAC-SHA256(secret, `t` ++ "." ++ body) in hex, signed now (docs.stripe.com/webhooks).
     static func signature(of body: [UInt8]) -> [(String, String)] {
-        let time = String(Int(Date().timeIntervalSince1970))
-        let code = Source.signature(body, secret: secret, timestamp: time + ".")
+        let (time, code) = proof(of: body)
         return [("Stripe-Signature", "t=\(time),v1=\(code)")]
+    }
+
+    /// The parts of the header: the time of the signature, and the signature.
+    /// - Parameter age: seconds since it was made.
+    static func proof(
+        of body: [UInt8], secret: String = secret, age: Int = 0
+    ) -> (time: String, code: String) {
+        let time = String(Int(Date().timeIntervalSince1970) - age)
+        return (time, Source.signature(body, secret: secret, timestamp: time + "."))
     }
 
     /// The body of an event. `object` and `previous` are JSON objects.

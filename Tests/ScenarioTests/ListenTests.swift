@@ -24,7 +24,7 @@ import Vocabulary
     }
 
     private func isReady(_ url: String, _ options: String...) throws -> Bool {
-        try eventually(within: 60) {
+        try eventually {
             let curl = try ChildProcess(
                 ["curl", "-s", "-g", "-m", "20", "-o", "/dev/null", "-w", "%{http_code}"] + options + [url])
             _ = curl.waitForEnd(30)
@@ -89,7 +89,7 @@ import Vocabulary
         let other = try Socket.freePort()
         let child = try relay.launch(by: activation(["127.0.0.1:\(relay.port)", "[::1]:\(api)", "[::1]:\(other)"]))
         // It is started by the first connection, and ends without an answer.
-        let hasEnded = try eventually(within: 60) {
+        let hasEnded = try eventually {
             _ = try status("http://127.0.0.1:\(relay.port)/readyz")
             return !child.isRunning
         }
@@ -111,13 +111,13 @@ import Vocabulary
         let relay = try Relay([.init("backend", receiver)])
         defer { relay.end() }
         let child = try relay.launch(by: ["prlimit", "--nofile=160:160"])
-        #expect(relay.waitForLine("ready on ", within: 60) != nil)
+        #expect(relay.waitForLine("ready on ") != nil)
         let idle = try (0..<200).map { _ in try Socket.connect(port: relay.port) }
         // All descriptors are taken but the 64 that are kept; further clients wait in the kernel's queue.
         func open() -> Int {
             (try? FileManager.default.contentsOfDirectory(atPath: "/proc/\(child.identifier)/fd").count) ?? 0
         }
-        #expect(eventually(within: 30) { open() >= 95 })
+        #expect(eventually { open() >= 95 })
         try #require(child.isRunning, "\(String(describing: child.waitForEnd(1))): \(relay.lines)")
         let before = try ticks(of: child.identifier)
         Thread.sleep(forTimeInterval: 3)
@@ -128,7 +128,7 @@ import Vocabulary
         #expect(said.count == 1 && said[0].contains("127.0.0.1:\(relay.port)"), "\(relay.lines)")
         idle.forEach { close($0.descriptor) }
         #expect(
-            eventually(within: 30) {
+            eventually {
                 (try? relay.source().post(.init("ACTIVATE", .user("u"), purchase: "subs_1"))) == 200
             })
         #expect(receiver.waitForAccepted(1))

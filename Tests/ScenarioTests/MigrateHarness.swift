@@ -29,7 +29,7 @@ final class Move: Sendable {
             let status = try old.source().post(Webhook("ACTIVATE", .user("u"), purchase: "subs_\(number)"))
             guard status == 200 else { throw HarnessFailure("a webhook was answered \(status)") }
         }
-        guard try old.database.drained(within: 60) else { throw HarnessFailure("not everything was delivered") }
+        guard try old.database.drained() else { throw HarnessFailure("not everything was delivered") }
         // SIGKILL: the cluster goes on, for psql.
         old.kill()
         return try Figures(old.database)
@@ -105,7 +105,7 @@ final class Hold: Sendable {
             "-c",
             "SELECT pg_sleep(600)",
         ])
-        guard try eventually(within: 60, { try database.value(Self.waiting(isGranted: true)) != "0" }) else {
+        guard try eventually({ try database.value(Self.waiting(isGranted: true)) != "0" }) else {
             throw HarnessFailure("the lock was not taken: \(holder.errors)")
         }
     }
@@ -129,7 +129,7 @@ final class Hold: Sendable {
     func release() throws {
         try database.rows(Self.waiting(isGranted: true, "pg_terminate_backend(pid)"))
         _ = holder.waitForEnd(30)
-        guard try eventually(within: 60, { try database.value(Self.others) == "0" }) else {
+        guard try eventually({ try database.value(Self.others) == "0" }) else {
             throw HarnessFailure("the session that was held does not end")
         }
         try database.rows("DROP FUNCTION hold() CASCADE")

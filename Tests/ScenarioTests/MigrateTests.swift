@@ -226,7 +226,7 @@ import Vocabulary
                 #expect(
                     !FileManager.default.fileExists(atPath: move.old.directory.path + "/state/cluster/postmaster.pid"))
             }
-            #expect(try eventually(within: 60) { try move.new.database.value(Hold.others) == "0" })
+            #expect(try eventually { try move.new.database.value(Hold.others) == "0" })
             #expect(try move.new.database.count("events") == 0)
             #expect(!move.isMarked)
         }
@@ -267,7 +267,7 @@ import Vocabulary
             #expect(daemon.errors.contains { $0.contains("migrate --from-embedded again") }, "\(daemon.errors)")
         }
         try hold.release()
-        #expect(try eventually(within: 60) { try move.new.database.value(Hold.others) == "0" })
+        #expect(try eventually { try move.new.database.value(Hold.others) == "0" })
         #expect(try move.new.database.count("moves") == (isCommitted ? 1 : 0))
         let second = try move.migrate()
         #expect(second.end == .exited(0), "\(second)")

@@ -31,7 +31,7 @@ import Vocabulary
             pooler.signal(SIGTERM)
             _ = pooler.waitForEnd(30)
         }
-        let isUp = eventually(within: 60) { FileManager.default.fileExists(atPath: directory + "/.s.PGSQL.6432") }
+        let isUp = eventually { FileManager.default.fileExists(atPath: directory + "/.s.PGSQL.6432") }
         #expect(isUp, "\(pooler.errors)")
         try body("host=\(directory) port=6432 user=postgres dbname=\(database)")
     }

@@ -79,6 +79,38 @@ import Vocabulary
         try relay.start()
     }
 
+    @Test("A second ledger of the same role in the same database stays as it is, and both take webhooks")
+    func twoLedgers() throws {
+        let cluster = try TestCluster(durable: true)
+        let superuser = Database(connectionString: try cluster.createDatabase())
+        try superuser.rows("CREATE ROLE posthouse LOGIN")
+        try superuser.rows(
+            "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I OWNER TO posthouse', current_database()); END $$")
+        let url = superuser.connectionString.replacing(/user=\w+/, with: "user=posthouse")
+        let relays = try ["one", "two"].map { schema in
+            try Relay([], storage: .given(url), databaseSettings: ["schema": "\"\(schema)\""])
+        }
+        defer { for relay in relays { relay.end() } }
+        for relay in relays {
+            #expect(try relay.command("migrate", "--config", relay.configuration).end == .exited(0))
+        }
+        for _ in 1...2 { try takePrivileges(superuser, ["schema": "one"]) }
+        #expect(
+            try superuser.rows(
+                """
+                SELECT DISTINCT n.nspname, pg_get_userbyid(relowner), relname ~ '^(attempts|events|messages)(_|$)'
+                FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
+                WHERE n.nspname IN ('one', 'two') AND relkind IN ('r', 'p', 'S') ORDER BY 1, 2, 3
+                """) == [
+                    ["one", "posthouse", "t"], ["one", "posthouse_owner", "f"], ["two", "posthouse", "f"],
+                    ["two", "posthouse", "t"],
+                ])
+        for relay in relays {
+            try relay.start()
+            #expect(try relay.source().post(Webhook("ACTIVATE", .user("u"), purchase: "subs_1")) == 200)
+        }
+    }
+
     @Test("A role that owns one schema serves from it beside an app's tables of the same names, which stay as they are")
     func ownSchema() throws {
         let cluster = try TestCluster(durable: true)

@@ -5,7 +5,8 @@ import Vocabulary
 
 /// posthouse repair with the real binary. Oracle: psql, before and after.
 @Suite struct RepairTests {
-    private static let picture = """
+    /// All that is stored of purchases and of access to them.
+    static let picture = """
         SELECT p.id, p.kind, encode(p.state, 'hex'), e.holder, e.active,
                coalesce((p.access -> 'of' -> e.holder ->> 1)::bigint, e.as_of_ms)
         FROM purchases p LEFT JOIN entitlements e ON e.purchase = p.id ORDER BY p.id, e.holder

@@ -72,7 +72,7 @@ import Vocabulary
             + "(SELECT oid FROM pg_database WHERE datname = current_database())"
         #expect(try eventually { try relay.database.value(waiting.replacing("NOT granted", with: "granted")) != "0" })
         let child = try relay.launch()
-        #expect(try eventually(within: 30) { try relay.database.value(waiting) != "0" })
+        #expect(try eventually { try relay.database.value(waiting) != "0" })
         expectCleanEnd(of: child)
         try relay.database.rows(
             """
@@ -97,7 +97,7 @@ import Vocabulary
         let locks = "SELECT count(*) FROM pg_locks WHERE relation = 'integrations'::regclass AND "
         #expect(try eventually { try database.value(locks + "granted") != "0" })
         let child = try relay.launch()
-        #expect(try eventually(within: 30) { try database.value(locks + "NOT granted") != "0" })
+        #expect(try eventually { try database.value(locks + "NOT granted") != "0" })
         #expect(try database.count("daemons") == 1)
         child.signal(SIGTERM)
         // Nothing outside shows that the signal was taken; it has four seconds until the process ends as it is.
@@ -125,7 +125,7 @@ import Vocabulary
             }
         }
         let child = try relay.launch()
-        #expect(eventually(within: 30) { unfinished() })
+        #expect(eventually { unfinished() })
         expectCleanEnd(of: child)
         try relay.start()
         #expect(!unfinished())
@@ -143,7 +143,7 @@ import Vocabulary
         Foundation.kill(postmaster, SIGSTOP)
         defer { Foundation.kill(postmaster, SIGCONT) }
         let child = try relay.launch()
-        let isHeld = eventually(within: 30) {
+        let isHeld = eventually {
             (try? String(contentsOfFile: state + "/cluster.lock", encoding: .utf8)) == "process \(child.identifier)\n"
         }
         #expect(isHeld)
@@ -238,7 +238,7 @@ import Vocabulary
         try alter("RESET synchronous_commit")
         // A connection that was made again before the second statement is ended by it.
         #expect(
-            try eventually(within: 60) {
+            try eventually {
                 try relay.source().post(Webhook("ACTIVATE", .user("u"), purchase: "subs_1")) == 200
             })
         #expect(try relay.get("/readyz").status == 200)

@@ -100,7 +100,7 @@ import Testing
             let bytes = Array(body.utf8)
             let proof = isProven ? headers(bytes) : []
             var status = 0
-            _ = try eventually(within: 30) {
+            _ = try eventually {
                 status = try client.request("POST", "/ingest/\(source)", headers: proof, body: bytes).status
                 return status != 503
             }

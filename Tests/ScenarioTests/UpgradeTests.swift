@@ -96,7 +96,7 @@ import Vocabulary
             ])
         #expect(try relay.json("replay", "--outcome", "dead")["queued"] as? Int == 1)
         #expect(doomed.waitForAccepted(1, 60))
-        #expect(try database.drained(within: 60))
+        #expect(try database.drained())
         #expect(Set(backend.accepted.map(\.id)).count == 6 && backend.accepted.count == 6)
         #expect(try database.count("quarantine") == 1)
     }
@@ -114,7 +114,7 @@ import Vocabulary
         #expect(alone.waitForProgress(200))
         try new.start()
         let both = FaultLoad("both", on: [old.port, new.port])
-        #expect(both.waitForProgress(300, within: 60))
+        #expect(both.waitForProgress(300))
         // The older one goes, and comes again no more: the schema is newer now.
         let tallies = [alone.finish(), both.finish()]
         #expect(old.stop(within: 60) == .exited(0))
@@ -123,7 +123,7 @@ import Vocabulary
         let database = try old.database
         for tally in tallies + [after.finish()] {
             let load = try #require(tally)
-            #expect(try database.drained(within: 60))
+            #expect(try database.drained())
             #expect(try database.notOnce(load) == [] && database.wrongHolders(load) == [])
             for receiver in [first, second] {
                 let receipts = FaultReceipts(receiver)
@@ -149,10 +149,10 @@ import Vocabulary
         #expect(try relay.source().post(Array("{}".utf8)) == 200)
         #expect(backend.waitForAccepted(Self.settledMessages, 60))
         let database = try relay.database
-        #expect(try database.drained(within: 60))
+        #expect(try database.drained())
         isDown.change { $0 = true }
         for webhook in Self.waiting { #expect(try relay.source().post(webhook) == 200) }
-        #expect(try eventually(within: 60) { try database.count("attempts", where: "http_status = 500") == 1 })
+        #expect(try eventually { try database.count("attempts", where: "http_status = 500") == 1 })
         #expect(relay.stop(within: 60) == .exited(0))
         let schema = try database.value("SELECT max(version) FROM schema_migrations")
         let file = "schema-\(schema).sql"

@@ -34,14 +34,15 @@ struct EdgeTests {
         "Cluster": ["Linux", "Vocabulary"],
         "Configuration": ["CToml", "Vocabulary"],
         "Ledger": ["JSONText", "Postgres", "Vocabulary"],
-        "Inbound": ["HTTPServer", "JSONText", "Ledger", "Vocabulary"],
+        "Spool": ["Linux", "Vocabulary"],
+        "Inbound": ["HTTPServer", "JSONText", "Ledger", "Spool", "Vocabulary"],
         "Outbound": ["HTTPClient", "Ledger", "Vocabulary"],
         "API": ["HTTPServer", "JSONText", "Ledger", "Vocabulary"],
         "Doctor": ["Configuration", "Ledger", "Linux", "Vocabulary"],
         "Observing": ["Linux", "Systemd", "Vocabulary"],
         "posthouse": [
             "API", "Cluster", "Configuration", "Doctor", "HTTPClient", "HTTPServer", "Inbound", "JSONText", "Ledger",
-            "Linux", "Observing", "Outbound", "Postgres", "Systemd", "Vocabulary",
+            "Linux", "Observing", "Outbound", "Postgres", "Spool", "Systemd", "Vocabulary",
         ],
     ]
 
@@ -70,8 +71,9 @@ struct EdgeTests {
         // Times and bytes of certificates and RSA keys.
         "FoundationEssentials": ["Inbound"],
         "Synchronization": [
-            "API", "HTTPClient", "HTTPServer", "Inbound", "Ledger", "Observing", "Outbound", "Postgres", "Systemd",
-            "Vocabulary", "posthouse",
+            "API", "HTTPClient", "HTTPServer", "Inbound", "Ledger", "Linux", "Observing", "Outbound", "Postgres",
+            "Spool",
+            "Systemd", "Vocabulary", "posthouse",
         ],
     ]
 

@@ -17,6 +17,14 @@ package struct Enricher: Sendable {
             self.token = token
         }
 
+        /// For a daemon that has not reached its database yet.
+        package static let unreachable = Lookups(
+            event: { _ in throw DatabaseIsAway() }, token: { _, _ in throw DatabaseIsAway() })
+
+        private struct DatabaseIsAway: Error, CustomStringConvertible {
+            var description: String { "the database is out of reach" }
+        }
+
         package init(_ lookup: TokenLookup) {
             self.init(event: { try await lookup.find($0) }, token: { try await lookup.find($0, of: $1) })
         }

@@ -32,6 +32,8 @@ package struct Sessions: SourceAdapter {
 
     package var signature: (any WebhookSignature.Type)? { StandardWebhooksSignature.self }
 
+    package var readHeaders: [String] { [StandardWebhooksSignature.idHeader] }
+
     package func normalise(
         _ body: [UInt8], header: (String) -> String?, from source: Source
     ) throws(Unreadable) -> Event {

@@ -28,6 +28,10 @@ package protocol SourceAdapter: SourceShape {
         _ body: [UInt8], header: (String) -> String?, from source: Source
     ) throws(Unreadable) -> Event
 
+    /// Names of the headers that `normalise` reads: kept with a webhook that waits in the spool. None is a credential or
+    /// a signature.
+    var readHeaders: [String] { get }
+
     /// What a sealed body says, in clear, for people, with what the vendor's API answered about it: one JSON object.
     /// Nil where it cannot be opened, and for kinds whose bodies are not sealed. It is not checked whether the vendor
     /// said it.
@@ -73,6 +77,7 @@ extension SourceAdapter {
     package var token: StaticToken? { nil }
     package var signature: (any WebhookSignature.Type)? { nil }
 
+    package var readHeaders: [String] { [] }
     package func decoded(_ body: [UInt8], answer: [UInt8]?) -> [UInt8]? { nil }
     package func requireOwn(_ body: [UInt8], of source: Source) throws(Unreadable) {}
     package func enrichment(of body: [UInt8], from source: Source) throws(Unreadable) -> Enrichment? { nil }

@@ -1,5 +1,6 @@
 package import HTTPServer
 package import Ledger
+package import Spool
 package import Vocabulary
 
 /// `POST /ingest/NAME` for every configured source.
@@ -20,10 +21,12 @@ package struct Ingest: IncomingHandler {
     /// - Parameters:
     ///   - stores: has adopted the sources.
     ///   - lookups: what the ledger knows before a store is asked.
+    ///   - spooling: for the sources that spool; nil: this daemon has no spool, and they are answered 503.
     ///   - now: this machine's wall clock, for the freshness window of sources that have one.
     package init(
-        sources: [Source], stores: StoreClients, lookups: Enricher.Lookups, queue: RecordQueue, bodyBytesMax: Int,
-        now: @escaping @Sendable () -> Timestamp, observe: @escaping Observer
+        sources: [Source], stores: StoreClients, lookups: Enricher.Lookups, queue: RecordQueue,
+        spooling: SpoolFallback?, bodyBytesMax: Int, now: @escaping @Sendable () -> Timestamp,
+        observe: @escaping Observer
     ) {
         self.bodyBytesMax = bodyBytesMax
         self.observe = observe
@@ -33,8 +36,8 @@ package struct Ingest: IncomingHandler {
             firstOf: sources.map { source in
                 let path = InboundPath(
                     source: source, adapter: stores.adapter(for: source),
-                    enricher: stores.enricher(for: source, lookups: lookups), queue: queue, now: now,
-                    observe: observe)
+                    enricher: stores.enricher(for: source, lookups: lookups), queue: queue,
+                    spooling: source.spooling == .off ? nil : spooling, now: now, observe: observe)
                 return (Self.prefix + source.name, path)
             })
     }
@@ -60,6 +63,15 @@ package struct Ingest: IncomingHandler {
     package func respond(to request: IncomingRequest, with responder: Responder) {
         guard let path = paths[request.head.path] else { return responder.respond(.unavailable) }
         path.take(request) { responder.respond($0) }
+    }
+
+    /// Whether the source of a webhook in the spool is configured.
+    package func serves(_ source: String) -> Bool { paths[Self.prefix + source] != nil }
+
+    /// Records a webhook from the spool; `done` is called once, from any thread.
+    package func record(_ webhook: SpooledWebhook, done: @escaping @Sendable (_ isCommitted: Bool) -> Void) {
+        guard let path = paths[Self.prefix + webhook.source] else { return done(false) }
+        path.record(webhook, done: done)
     }
 
     package func rejected(_ head: IncomingHead?, status: Int, reason: String) {

@@ -5,7 +5,7 @@ internal import Vocabulary
 /// `webhook-signature` contains, separated by spaces, `v1,<base64 of HMAC-SHA256(webhook-id.webhook-timestamp.body)>`
 /// for each key of the sender. Signatures of other versions are ignored.
 enum StandardWebhooksSignature: WebhookSignature {
-    private static let idHeader = "webhook-id"
+    static let idHeader = "webhook-id"
     private static let timestampHeader = "webhook-timestamp"
     private static let signatureHeader = "webhook-signature"
     private static let version = "v1,"

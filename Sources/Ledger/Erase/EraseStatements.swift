@@ -61,16 +61,19 @@ enum EraseStatements {
         ORDER BY p.id LIMIT $4
         """, row: HeldState.init)
 
-    /// Which of the holders ($1) a link or another change of holders leads to anybody but $2 and whoever was erased
-    /// (`ErasedID.isStandIn`).
+    /// Which of the holders ($1) a link, another change of holders or the newest that is known of them leads to anybody
+    /// but $2 and whoever was erased (`ErasedID.isStandIn`).
     static let linkedElsewhere = Statement<([String], [String], String?), String>(
         "erase_linked_elsewhere",
         """
-        SELECT DISTINCT subject FROM holder_changes
+        SELECT subject FROM holder_changes
         WHERE subject = ANY ($1)
             AND (target <> ALL ($2) AND target NOT LIKE 'anon:erased-%'
                  OR second_target <> ALL ($2) AND second_target NOT LIKE 'anon:erased-%')
             AND ($3 IS NULL OR source = $3)
+        UNION
+        SELECT w.holder FROM unnest($1) AS w (holder) JOIN holder_links l ON l.anonymous_user_id = substr(w.holder, 6)
+        WHERE w.holder LIKE 'anon:%' AND 'user:' || l.user_id <> ALL ($2) AND ($3 IS NULL OR l.source = $3)
         """)
 
     static let standIns = Statement<[String], String>(

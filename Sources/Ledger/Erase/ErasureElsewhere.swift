@@ -29,11 +29,28 @@ extension Erasure {
     private func eraseLinks(in pool: Pool) async throws(DatabaseError) -> Bool {
         if isDry { return true }
         let (anonymous, users) = (anonymousIDs, userIDs)
-        return try await pool.retriedTransaction { session throws(DatabaseError) -> Bool in
-            if try isShared(on: session) { return false }
+        let isDone: Bool? = try await unlessShared(in: pool) { session throws(DatabaseError) in
             _ = try session.execute(EraseStatements.links, (anonymous, users, source))
             _ = try session.execute(EraseStatements.installIdentities, (anonymous, users, source))
             return true
+        }
+        return isDone ?? false
+    }
+
+    /// Runs a step in a transaction of its own, and takes it back if an own holder is somebody else's by then.
+    ///
+    /// That is asked after the step, so no lock is needed: a webhook whose rows the step could meet was committed
+    /// before the question, which then sees it; one that is committed later has lost nothing to the step. Locks would
+    /// keep webhooks out for as long as a step reads, which may be a whole day of attempts.
+    ///
+    /// - Returns: nil if it was taken back.
+    private func unlessShared<Value: Sendable>(
+        in pool: Pool, _ step: @escaping @Sendable (borrowing Session) throws(DatabaseError) -> Value
+    ) async throws(DatabaseError) -> Value? {
+        try await pool.retriedDecidedTransaction {
+            session throws(DatabaseError) -> TransactionVerdict<Value?> in
+            let value = try step(session)
+            return try isShared(on: session) ? .rollBack(nil) : .commit(value)
         }
     }
 
@@ -125,17 +142,15 @@ extension Erasure {
         var found = 0
         for (from, to) in zip(edges, edges.dropFirst()) {
             let statement = isDry ? EraseScans.foundAttemptWords : EraseScans.attemptWords
-            let count = try await pool.retriedTransaction { session throws(DatabaseError) -> Int? in
-                if try isShared(on: session) { return nil }
-                return try session.run(statement, (expression, from, to)).count { !own.messages.contains($0) }
+            let count: Int? = try await unlessShared(in: pool) { session throws(DatabaseError) in
+                try session.run(statement, (expression, from, to)).count { !own.messages.contains($0) }
             }
             guard let count else { return nil }
             found += count
         }
         let statement = isDry ? EraseScans.foundLastWords : EraseScans.lastWords
-        let count = try await pool.retriedTransaction { session throws(DatabaseError) -> Int? in
-            if try isShared(on: session) { return nil }
-            return try session.run(statement, expression).count { !own.messages.contains($0) }
+        let count: Int? = try await unlessShared(in: pool) { session throws(DatabaseError) in
+            try session.run(statement, expression).count { !own.messages.contains($0) }
         }
         return count.map { found + $0 }
     }
@@ -157,9 +172,8 @@ extension Erasure {
                 try session.run(statement, wanted)
             }
             for row in page where row.isHit {
-                let isErased = try await pool.retriedTransaction { session throws(DatabaseError) -> Bool? in
-                    if try isShared(on: session) { return nil }
-                    return try body(row.id, session)
+                let isErased: Bool? = try await unlessShared(in: pool) { session throws(DatabaseError) in
+                    try body(row.id, session)
                 }
                 guard let isErased else { return nil }
                 if isErased { hits += 1 }

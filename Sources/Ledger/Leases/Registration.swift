@@ -143,13 +143,18 @@ package final class Registration: Sendable {
 
     private func insert() async throws -> Lease {
         let asked = ContinuousClock.Instant.now
-        let row = (key, version, leaseDuration.wholeMilliseconds, LedgerForm.current.rawValue)
         let registered = try await pool.withSession { [self] session throws(DatabaseError) in
-            let registered = try session.run(QueueStatements.register, row)
+            let registered = try session.transaction { session throws(DatabaseError) -> (Int64, Timestamp)? in
+                guard try SharedLocks.mayRegister(on: session) else { return nil }
+                return try session.run(
+                    QueueStatements.register,
+                    (key, version, leaseDuration.wholeMilliseconds, LedgerForm.current.rawValue, session.lockSalt)
+                ).first
+            }
             try readForm(on: session)
             return registered
         }
-        guard let (id, time) = registered.first else { throw RegistrationLost() }
+        guard let (id, time) = registered else { throw SharedLocks.Mismatch() }
         clock.note(time)
         return Lease(id: id, asked: asked, duration: leaseDuration)
     }

@@ -158,6 +158,28 @@ enum PeriodTables {
         "ALTER TABLE \(table) DETACH PARTITION \(name);\n"
     }
 
+    // MARK: Owners
+
+    /// Partitions that are not their table's owner's, and that owner, where this role may give them away.
+    static let heirs = Statement<[String], (String, String)>(
+        "period_heirs",
+        """
+        SELECT c.oid::regclass::text, quote_ident(pg_get_userbyid(p.relowner)) FROM unnest($1) AS t (name)
+        JOIN pg_class c ON c.oid = to_regclass(t.name) JOIN pg_inherits i ON i.inhrelid = c.oid
+        JOIN pg_class p ON p.oid = i.inhparent
+        WHERE c.relowner <> p.relowner AND has_schema_privilege(p.relowner, p.relnamespace, 'CREATE')
+            AND pg_has_role(p.relowner, CASE WHEN current_setting('server_version_num')::integer < 160000
+                                             THEN 'MEMBER' ELSE 'SET' END)
+        """)
+
+    /// Gives new partitions to the owner of their table: a daemon that serves later by another role of that owner's
+    /// must be able to drop them.
+    static func giveToOwner(_ partitions: [String], on session: borrowing Session) throws(DatabaseError) {
+        for (partition, owner) in try session.run(heirs, partitions) {
+            try session.script("ALTER TABLE \(partition) OWNER TO \(owner)")
+        }
+    }
+
     // MARK: A move
 
     /// Makes the partitions of an empty table as those of another ledger. Where that has none yet, all its ids are

@@ -27,6 +27,7 @@ extension Upkeep {
                 guard try session.run(PeriodTables.mayMove, ()).first == true else { throw Self.notAllowed }
                 try session.script(Self.lockTimeout(Self.lockWaitMax))
                 try session.script(PeriodTables.creation(of: period))
+                try PeriodTables.giveToOwner(PeriodTables.names.map { "\($0)_\(period)" }, on: session)
                 _ = try session.execute(PeriodTables.begin, period)
                 return true
             }
@@ -114,6 +115,7 @@ extension Upkeep {
             sql += "DROP TABLE \(own);\n"
         }
         try session.script(sql)
+        try PeriodTables.giveToOwner(PeriodTables.names.map { "\($0)_\(PeriodTables.kept)" }, on: session)
         _ = try session.execute(PeriodTables.end, period)
         return true
     }

@@ -130,7 +130,7 @@ extension Queue {
     }
 
     private func writeAttempts(_ batch: [Settlement], on session: borrowing Session) throws(DatabaseError) {
-        try session.copy(QueueStatements.attempts, batch)
+        try session.copy([QueueStatements.attempts.copied(batch)])
     }
 
     /// Groups by lease: a batch may span two, from before and after this daemon registered anew.

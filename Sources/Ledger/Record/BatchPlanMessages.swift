@@ -64,8 +64,7 @@ extension BatchPlan {
             id: new.purchase, purchase: event.purchase, transaction: event.transaction, money: event.money)
         messages.append(
             MessageRow(
-                key: transfer.map { KeyHash.message(ofTransfer: $0.id, type: event.type) }
-                    ?? KeyHash.message(passingOn: new.hash),
+                key: transfer.map { KeyHash.message(ofTransfer: $0.id, type: event.type) },
                 cause: index, fields: MessageFields(statement, of: subject, causedBy: event), transfer: transfer?.id,
                 envelope: MessageEnvelope.write(statement, of: subject, causedBy: event), derivedBody: nil))
     }

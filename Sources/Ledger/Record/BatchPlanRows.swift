@@ -92,9 +92,8 @@ extension BatchPlan {
     }
 
     struct MessageRow {
-        /// Of a transfer's message. One that passes an event on most often has the event's key instead
-        /// (`BatchWrite.hasKeyOfEvent`).
-        var key: Identifier
+        /// Of a transfer's message; nil: it passes an event on (`BatchWrite.ownKey`).
+        var key: Identifier?
         /// Index into `events`.
         var cause: Int
         var fields: MessageFields

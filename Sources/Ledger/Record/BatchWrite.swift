@@ -21,31 +21,27 @@ struct BatchWrite {
     func run(
         on session: borrowing Session, reserved: inout Reservations, into committed: inout RecordEvents.Committed
     ) throws(DatabaseError) -> [Identifier: Caused] {
-        let planned = try fanOut(on: session, into: &committed)
-        let ids = try queueReads.rowIDs(messages: plan.messages.count, deliveries: planned.count, on: session)
-        let entitlements = EntitlementWrite(plan, in: recorder.ledgerForm, at: createdAt)
-        // What is stored belongs to the states that are written below.
-        if !entitlements.outdated.isEmpty { try session.enqueue(KnownAccessStatements.write, entitlements.outdated) }
-        try writePurchases(knowing: entitlements.known, on: session)
-        if !plan.isCauseStored {
-            let events = plan.events.map { RecordTables.EventRow($0, isStray: plan.isStray($0)) }
-            try write(events, to: RecordTables.events, on: session)
-            try writeTokens(on: session)
+        let (planned, ids) = try fanOut(on: session, into: &committed)
+        var new = NewRows(mode: recorder.mode)
+        let known = try writeNew(into: &new, on: session)
+        let access: [Int: [UInt8]]
+        let including = messagesIncludingAccess(planned)
+        if including.isEmpty {
+            access = [:]
+        } else {
+            // Behind all locks and writes: it says what they leave.
+            try new.copy(on: session)
+            try write(known, on: session)
+            access = try self.access(of: including, on: session)
         }
-        try writeTransactions(on: session)
-        try write(entitlements: entitlements.rows, on: session)
-        try writeEnds(beside: entitlements.rows, on: session)
-        if !plan.transfers.isEmpty { try session.enqueue(RecordTables.transfers.insert, plan.transfers) }
-        try writeLinks(on: session)
-        try writeChanges(on: session)
-        // Behind all locks and writes: it says what they leave.
-        let access = try access(for: planned, on: session)
-        let written = try writeMessages(ids.messages, for: wanted(planned), with: access, on: session)
+        let written = try writeMessages(ids.messages, for: wanted(planned), with: access, into: &new, on: session)
         let kept = zip(ids.deliveries, planned).filter { written.contains(ids.messages[$1.message]) }
             .map { (id: $0, planned: $1) }
         let deliveries = lease(
             kept, messageIDs: ids.messages, with: access, reserved: &reserved, into: &committed)
-        try write(deliveries, to: RecordTables.deliveries, on: session)
+        try new.write(deliveries, to: RecordTables.deliveries, on: session)
+        try new.copy(on: session)
+        if including.isEmpty { try write(known, on: session) }
         let isLeftForOthers = deliveries.contains { !$0.isBlocked && $0.leasedBy == nil }
         if isLeftForOthers, recorder.dispatchBuffer.mayHint() { try session.enqueue(RecordStatements.notify, "") }
         committed.leftOut = plan.holders.leftOut
@@ -73,14 +69,17 @@ struct BatchWrite {
     /// Index into the plan's events.
     private func cause(of delivery: FanOut.Planned) -> Int { plan.messages[delivery.message].cause }
 
-    /// What holders have now, of each message to an integration that includes it.
-    private func access(
-        for planned: [FanOut.Planned], on session: borrowing Session
-    ) throws(DatabaseError) -> [Int: [UInt8]] {
+    /// Indexes of the messages that say what holders have, because an integration includes it.
+    private func messagesIncludingAccess(_ planned: [FanOut.Planned]) -> [Int] {
         let including = recorder.routes.includingAccess
-        if including.isEmpty { return [:] }
-        let indexes = Set(planned.filter { including.contains($0.integration) }.map(\.message)).sorted()
-        if indexes.isEmpty { return [:] }
+        if including.isEmpty { return [] }
+        return Set(planned.filter { including.contains($0.integration) }.map(\.message)).sorted()
+    }
+
+    /// What holders have now, of each of these messages.
+    private func access(
+        of indexes: [Int], on session: borrowing Session
+    ) throws(DatabaseError) -> [Int: [UInt8]] {
         let subjects = indexes.map { ($0, plan.messages[$0].fields.accessSubjects) }
         let access = try MessageAccess(
             of: subjects.flatMap { $0.1 }, leeways: Leeways(recorder.rules), on: session)
@@ -89,19 +88,23 @@ struct BatchWrite {
 
     // MARK: Fan-out and leases
 
+    /// - Returns: row ids of all messages and of all planned deliveries beside these.
     private func fanOut(
         on session: borrowing Session, into committed: inout RecordEvents.Committed
-    ) throws(DatabaseError) -> [FanOut.Planned] {
+    ) throws(DatabaseError) -> (planned: [FanOut.Planned], ids: RecordStatements.RowIDs) {
         let known = plan.touched.filter { plan.purchases[$0]?.isNew == false }.sorted()
         var fanOut = FanOut(plan.messages.lazy.map(\.fields), by: recorder.routes)
-        var heads = try queueReads.heads(of: known, for: fanOut.orderedReceivers, on: session)
+        let answers = try queueReads.answers(
+            headsOf: known, for: fanOut.orderedReceivers, messages: plan.messages.count,
+            deliveries: fanOut.planned.count, on: session)
+        var heads = answers.heads
         fanOut.block(occupied: heads.keys)
         for delivery in fanOut.planned where delivery.isBlocked {
             if let key = delivery.orderingKey, let head = heads.removeValue(forKey: key) {
                 committed.blocked.append((key, head))
             }
         }
-        return fanOut.planned
+        return (fanOut.planned, answers.ids)
     }
 
     /// Leases the deliveries that are not blocked and find a free slot of an open lane; these are handed over after the
@@ -150,73 +153,106 @@ struct BatchWrite {
         let message = plan.messages[index]
         let new = plan.events[message.cause]
         return Message(
-            row: row, id: key(of: message).messageID, event: new.row, eventID: message.eventID, type: message.type,
+            row: row, id: (ownKey(of: message) ?? new.key).messageID, event: new.row, eventID: message.eventID,
+            type: message.type,
             source: new.event.scope.source, transaction: message.storeTransactionID, purchase: message.purchase,
             purchaseKey: message.purchaseKey, transferID: message.transfer?.transferID,
             envelope: message.envelope, original: new.event.body, derivedBody: message.derivedBody, access: access)
     }
 
-    /// Its key for receivers.
-    private func key(of message: BatchPlan.MessageRow) -> Identifier {
-        hasKeyOfEvent(message) ? plan.events[message.cause].key : message.key
-    }
-
+    /// Its key for receivers; nil: it has the event's.
+    ///
     /// An event of which a source may still repeat the webhook is known by its event key. That of an older one may
     /// have been pruned while its message was kept, by a version before: then the message's own key tells.
-    private func hasKeyOfEvent(_ message: BatchPlan.MessageRow) -> Bool {
-        guard message.transfer == nil, recorder.ledgerForm >= .three, let createdAt else { return false }
-        let occurredAt = plan.events[message.cause].event.occurredAt
-        return occurredAt > createdAt.advanced(byMilliseconds: -Limits.retryHorizonMilliseconds)
+    private func ownKey(of message: BatchPlan.MessageRow) -> Identifier? {
+        if let key = message.key { return key }
+        let cause = plan.events[message.cause]
+        if recorder.ledgerForm >= .three, let createdAt,
+            cause.event.occurredAt > createdAt.advanced(byMilliseconds: -Limits.retryHorizonMilliseconds)
+        {
+            return nil
+        }
+        return KeyHash.message(passingOn: cause.hash)
     }
 
     // MARK: Rows
 
-    /// Writes rows that the batch takes for new.
-    private func write<Row>(_ rows: [Row], to table: Table<Row>, on session: borrowing Session) throws(DatabaseError) {
-        if rows.isEmpty { return }
-        switch recorder.mode {
-        case .copy: try session.copy(table, rows)
-        case .insert, .insertIfAbsent: try session.enqueue(table.insert, rows)
-        }
+    /// What is written of purchases that may have rows already, in one order everywhere. It is sent with COMMIT.
+    private struct KnownRows {
+        var outdated: [Identifier] = []
+        var purchases: [RecordTables.PurchaseRow] = []
+        var transactions: [BatchPlan.TransactionRow] = []
+        var entitlements: [BatchPlan.EntitlementRow] = []
+        var ends: [PurchaseEnds.Row] = []
+        var regained: [Identifier] = []
     }
 
-    private func writePurchases(
-        knowing access: [Identifier: KnownAccess], on session: borrowing Session
-    ) throws(DatabaseError) {
-        var (known, new) = ([RecordTables.PurchaseRow](), [RecordTables.PurchaseRow]())
+    /// Writes what the batch takes for new. A new purchase has no rows in other tables either, so these are copied
+    /// where the batch copies.
+    /// - Returns: what is to be written behind it.
+    private func writeNew(
+        into new: inout NewRows, on session: borrowing Session
+    ) throws(DatabaseError) -> KnownRows {
+        let entitlements = EntitlementWrite(plan, in: recorder.ledgerForm, at: createdAt)
+        let ends = EndWrite(plan, writing: entitlements.rows)
+        var known = KnownRows(outdated: entitlements.outdated, regained: ends.regained)
+        var purchases: [RecordTables.PurchaseRow] = []
         for id in plan.touched.sorted() {
             guard let purchase = plan.purchases[id] else { continue }
-            let row = purchase.written(as: id, knowing: access[id], in: recorder.ledgerForm)
-            if purchase.isNew { new.append(row) } else { known.append(row) }
+            let row = purchase.written(as: id, knowing: entitlements.known[id], in: recorder.ledgerForm)
+            if purchase.isNew { purchases.append(row) } else { known.purchases.append(row) }
         }
-        if !known.isEmpty { try session.enqueue(RecordTables.updatePurchases, known) }
-        guard recorder.mode == .insertIfAbsent, !new.isEmpty else {
-            return try write(new, to: RecordTables.purchases, on: session)
+        if recorder.mode == .insertIfAbsent, !purchases.isEmpty {
+            let count = purchases.count
+            try session.enqueue(RecordTables.purchasesIfAbsent, purchases) {
+                $0 == count ? nil : RecordEvents.purchaseRace
+            }
+        } else {
+            try new.write(purchases, to: RecordTables.purchases, on: session)
         }
-        let count = new.count
-        try session.enqueue(RecordTables.purchasesIfAbsent, new) { $0 == count ? nil : RecordEvents.purchaseRace }
-    }
-
-    private func writeTransactions(on session: borrowing Session) throws(DatabaseError) {
-        try upsert(Array(plan.transactions.values), into: RecordTables.transactions, of: \.purchase, on: session) {
+        if !plan.isCauseStored {
+            let events = plan.events.map { RecordTables.EventRow($0, isStray: plan.isStray($0)) }
+            try new.write(events, to: RecordTables.events, on: session)
+        }
+        known.transactions = try writeNew(
+            Array(plan.transactions.values), of: \.purchase, to: RecordTables.transactions, into: &new, on: session
+        ).sorted {
             ($0.transaction.storeTransactionID, $0.purchase) < ($1.transaction.storeTransactionID, $1.purchase)
         }
+        known.entitlements = try writeNew(
+            entitlements.rows, of: \.purchase, to: RecordTables.entitlements, into: &new, on: session
+        ).sorted { ($0.holder, $0.purchase) < ($1.holder, $1.purchase) }
+        known.ends = try writeNew(ends.rows, of: \.purchase, to: PurchaseEnds.table, into: &new, on: session)
+        return known
     }
 
-    private func write(
-        entitlements rows: [BatchPlan.EntitlementRow], on session: borrowing Session
-    ) throws(DatabaseError) {
-        try upsert(rows, into: RecordTables.entitlements, of: \.purchase, on: session) {
-            ($0.holder, $0.purchase) < ($1.holder, $1.purchase)
+    /// Copies the rows of new purchases, if the batch copies.
+    /// - Returns: the others.
+    private func writeNew<Row>(
+        _ rows: [Row], of purchase: (Row) -> Identifier, to table: Table<Row>, into new: inout NewRows,
+        on session: borrowing Session
+    ) throws(DatabaseError) -> [Row] {
+        guard recorder.mode == .copy else { return rows }
+        var (copied, others) = ([Row](), [Row]())
+        for row in rows {
+            if plan.purchases[purchase(row)]?.isNew == true { copied.append(row) } else { others.append(row) }
         }
+        try new.write(copied, to: table, on: session)
+        return others
     }
 
-    private func writeEnds(
-        beside entitlements: [BatchPlan.EntitlementRow], on session: borrowing Session
-    ) throws(DatabaseError) {
-        let ends = EndWrite(plan, writing: entitlements)
-        if !ends.rows.isEmpty { try session.enqueue(PurchaseEnds.table.insert, ends.rows) }
-        if !ends.regained.isEmpty { try session.enqueue(PurchaseEnds.addStored, ends.regained) }
+    private func write(_ known: KnownRows, on session: borrowing Session) throws(DatabaseError) {
+        // What is stored belongs to the states that are written below.
+        if !known.outdated.isEmpty { try session.enqueue(KnownAccessStatements.write, known.outdated) }
+        if !known.purchases.isEmpty { try session.enqueue(RecordTables.updatePurchases, known.purchases) }
+        try writeTokens(on: session)
+        if !known.transactions.isEmpty { try session.enqueue(RecordTables.transactions.insert, known.transactions) }
+        if !known.entitlements.isEmpty { try session.enqueue(RecordTables.entitlements.insert, known.entitlements) }
+        if !known.ends.isEmpty { try session.enqueue(PurchaseEnds.table.insert, known.ends) }
+        if !known.regained.isEmpty { try session.enqueue(PurchaseEnds.addStored, known.regained) }
+        if !plan.transfers.isEmpty { try session.enqueue(RecordTables.transfers.insert, plan.transfers) }
+        try writeLinks(on: session)
+        try writeChanges(on: session)
     }
 
     /// Writes what is new of tokens. A row that another batch wrote first, with another purchase, is not written: then
@@ -228,20 +264,6 @@ struct BatchWrite {
         try session.enqueue(RecordTables.tokens.insert, rows) { $0 == count ? nil : RecordEvents.purchaseRace }
     }
 
-    /// Writes rows that purchases may have already, in one order everywhere. A new purchase has none.
-    private func upsert<Row>(
-        _ rows: [Row], into table: Table<Row>, of purchase: (Row) -> Identifier, on session: borrowing Session,
-        by isBefore: (Row, Row) -> Bool
-    ) throws(DatabaseError) {
-        var rows = rows
-        if recorder.mode == .copy {
-            let new = rows.partition { plan.purchases[purchase($0)]?.isNew != true }
-            if new > 0 { try session.copy(table, rows[..<new]) }
-            rows.removeFirst(new)
-        }
-        if !rows.isEmpty { try session.enqueue(table.insert, rows.sorted(by: isBefore)) }
-    }
-
     /// Whom each message is for, in the order of the messages.
     private func wanted(_ planned: [FanOut.Planned]) -> [String] {
         var rows = [[Int32]](repeating: [], count: plan.messages.count)
@@ -251,12 +273,13 @@ struct BatchWrite {
 
     /// - Returns: the rows of the messages that are new.
     private func writeMessages(
-        _ ids: [Int64], for wanted: [String], with access: [Int: [UInt8]], on session: borrowing Session
+        _ ids: [Int64], for wanted: [String], with access: [Int: [UInt8]], into new: inout NewRows,
+        on session: borrowing Session
     ) throws(DatabaseError) -> Set<Int64> {
         let rows = zip(zip(ids, plan.messages.enumerated()), wanted).map { numbered, integrations in
             let (id, (index, message)) = numbered
             return RecordTables.MessageRow(
-                id: id, key: hasKeyOfEvent(message) ? nil : message.key, event: plan.events[message.cause].row,
+                id: id, key: ownKey(of: message), event: plan.events[message.cause].row,
                 type: message.type, transfer: message.transfer, envelope: message.envelope,
                 derivedBody: message.derivedBody, integrations: integrations, access: access[index])
         }
@@ -267,7 +290,7 @@ struct BatchWrite {
         if !own.isEmpty, try !session.run(RecordStatements.messagesKept, own).isEmpty {
             throw RecordEvents.messageIsThere
         }
-        try write(rows, to: RecordTables.messages, on: session)
+        try new.write(rows, to: RecordTables.messages, on: session)
         return Set(rows.map(\.id))
     }
 

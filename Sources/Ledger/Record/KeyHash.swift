@@ -118,9 +118,9 @@ package enum KeyHash {
 
 /// The written forms of ids outside the database: at most 36 characters (Standard Webhooks asks for a short id).
 extension Identifier {
-    package var messageID: String { "msg_" + hex }
-    package var transferID: String { "trf_" + hex }
-    package var eventID: String { "evt_" + hex }
+    package var messageID: String { hex(behind: "msg_") }
+    package var transferID: String { hex(behind: "trf_") }
+    package var eventID: String { hex(behind: "evt_") }
 
     /// Reads any of the three written forms, or bare hex.
     package init?(written text: String) {
@@ -136,11 +136,13 @@ extension Scope {
 }
 
 private struct Digest {
-    private var hash = SHA256()
+    /// Hashed in one piece: an update of a hash costs more than a short part.
+    private var parts: [UInt8] = []
 
     init(_ purpose: String) { add(purpose) }
 
     init(_ purpose: String, scope: Scope) {
+        parts.reserveCapacity(256)
         add(purpose)
         add(scope.source)
         add(scope.app)
@@ -150,10 +152,10 @@ private struct Digest {
     mutating func add(_ part: String) {
         var part = part
         part.withUTF8 { utf8 in
-            withUnsafeBytes(of: UInt32(utf8.count).bigEndian) { hash.update(bufferPointer: $0) }
-            hash.update(bufferPointer: UnsafeRawBufferPointer(utf8))
+            withUnsafeBytes(of: UInt32(utf8.count).bigEndian) { parts.append(contentsOf: $0) }
+            parts.append(contentsOf: utf8)
         }
     }
 
-    consuming func finish() -> Identifier { hash.finalize().withUnsafeBytes { Identifier(rawBytes: $0) } }
+    func finish() -> Identifier { KeyHash.body(parts) }
 }

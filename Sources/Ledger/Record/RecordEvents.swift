@@ -100,12 +100,14 @@ struct RecordEvents {
     /// Locks the sources of the events, because a webhook of a purchase and a statement about its holder must not miss
     /// each other: an event with such a statement is recorded while no other batch of that source runs.
     private func lockSources(of events: [Event], on session: borrowing Session) throws(DatabaseError) {
-        var locks: [Int32: Bool] = [:]
+        var sources: [String: Bool] = [:]
         for event in events {
             let isExclusive = event.change != nil
-            let key = KeyHash.lock(ofSource: event.scope.source)
-            locks[key] = locks[key] == true || isExclusive
+            if isExclusive || sources[event.scope.source] == nil { sources[event.scope.source] = isExclusive }
         }
+        // Two sources may have the same key.
+        let locks = Dictionary(
+            sources.map { (KeyHash.lock(ofSource: $0.key), $0.value) }, uniquingKeysWith: { $0 || $1 })
         for (key, isExclusive) in locks.sorted(by: { $0.key < $1.key }) {
             let statement = isExclusive ? HolderStatements.lock : HolderStatements.lockShared
             try session.enqueue(statement, session.halfLockKey(key))

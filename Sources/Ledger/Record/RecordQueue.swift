@@ -41,13 +41,44 @@ package final class RecordQueue: Sendable {
 
     package typealias Completion = @Sendable (Answer) -> Void
 
+    /// For a submitter that keeps elsewhere what cannot be stored now: nothing is refused to its source then.
+    package struct Fallback: Sendable {
+        /// Called when the item is committed, before anything that the answer waits for besides.
+        package let committed: @Sendable () -> Void
+        /// Called instead of the completion's `unavailable`, with the reason; nothing is observed of it.
+        package let unavailable: @Sendable (_ reason: String) -> Void
+
+        package init(
+            committed: @escaping @Sendable () -> Void, unavailable: @escaping @Sendable (_ reason: String) -> Void
+        ) {
+            self.committed = committed
+            self.unavailable = unavailable
+        }
+    }
+
+    /// The one who submitted an item, and waits for its answer.
+    struct Submitter: Sendable {
+        let completion: Completion
+        let fallback: Fallback?
+
+        /// Answers an item that was not stored. `observe` reports that its source was refused, if it was.
+        func refuse(_ reason: String, observe: () -> Void = {}) {
+            if let fallback { return fallback.unavailable(reason) }
+            completion(.unavailable)
+            observe()
+        }
+    }
+
     struct Pending: Sendable {
         var item: Item
         var enqueued: ContinuousClock.Instant
         /// When the first byte of its request arrived.
         var startedAt: ContinuousClock.Instant
-        var completion: Completion
+        var submitter: Submitter
     }
+
+    /// Why an item is not taken.
+    package static let fullReason = "too many webhooks wait to be stored"
 
     /// The entries that wait for one writer, and the writer while it waits.
     private struct Share {
@@ -79,13 +110,17 @@ package final class RecordQueue: Sendable {
 
     /// Adds an item; `completion` is called once, from any thread. If the queue is full or closed, it is called at
     /// once.
-    /// - Parameter startedAt: when the first byte of the request arrived; nil: now.
+    /// - Parameters:
+    ///   - startedAt: when the first byte of the request arrived; nil: now.
+    ///   - fallback: nil: what cannot be stored is refused.
     /// - Returns: false: it is full or closed.
     @discardableResult
     package func submit(
-        _ item: Item, startedAt: ContinuousClock.Instant? = nil, completion: @escaping Completion
+        _ item: Item, startedAt: ContinuousClock.Instant? = nil, fallback: Fallback? = nil,
+        completion: @escaping Completion
     ) -> Bool {
         let now = ContinuousClock.Instant.now
+        let submitter = Submitter(completion: completion, fallback: fallback)
         let share = item.share(of: writers)
         let sleeper: CheckedContinuation<Void, Never>?
         let isTaken: Bool
@@ -94,12 +129,12 @@ package final class RecordQueue: Sendable {
                 return (false, nil)
             }
             state.shares[share].pending.append(
-                Pending(item: item, enqueued: now, startedAt: startedAt ?? now, completion: completion))
+                Pending(item: item, enqueued: now, startedAt: startedAt ?? now, submitter: submitter))
             state.count += 1
             state.bytes += item.bytes
             return (true, state.shares[share].sleeper.take())
         }
-        if !isTaken { completion(.unavailable) }
+        if !isTaken { submitter.refuse(Self.fullReason) }
         sleeper?.resume()
         return isTaken
     }

@@ -68,7 +68,9 @@ package struct Recorder: Sendable {
 
     /// An event and the completion that answers its source. A stored event is answered by `answerBy`, even if
     /// confirmations are missing.
-    private typealias Entry = (event: Event, answerBy: ContinuousClock.Instant, completion: RecordQueue.Completion)
+    private typealias Entry = (event: Event, answerBy: ContinuousClock.Instant, submitter: RecordQueue.Submitter)
+
+    private static let lateReason = "it waited too long to be stored"
 
     private func record(_ batch: [RecordQueue.Pending]) async {
         // An event that waited too long has been answered 503 already: it would be safe to record it, but pointless.
@@ -76,11 +78,11 @@ package struct Recorder: Sendable {
         var events: [Entry] = []
         for pending in batch {
             switch pending.item {
-            case _ where pending.enqueued < oldest: pending.completion(.unavailable)
+            case _ where pending.enqueued < oldest: pending.submitter.refuse(Self.lateReason)
             case .event(let event):
                 let answerBy = pending.startedAt + Limits.acknowledgementTimeout - Limits.acknowledgementMargin
-                events.append((event, answerBy, pending.completion))
-            case .quarantine(let body): await quarantine(body, completion: pending.completion)
+                events.append((event, answerBy, pending.submitter))
+            case .quarantine(let body): await quarantine(body, for: pending.submitter)
             }
         }
         if !events.isEmpty { await record(events) }
@@ -105,11 +107,11 @@ package struct Recorder: Sendable {
             await record(Array(events[..<middle]), apartUntil: deadline)
             await record(Array(events[middle...]), apartUntil: deadline)
         } catch let error as DatabaseError where error.isOfTheEvent {
-            if let (event, _, completion) = events.first {
+            if let (event, _, submitter) = events.first {
                 let reason = "the database cannot store it: \(error)"
                 let body = QuarantinedBody(
                     source: event.scope.source, reason: reason, body: event.body, answer: event.answer)
-                await quarantine(body, completion: completion)
+                await quarantine(body, for: submitter)
             }
         } catch let error as DatabaseError where error.isOfFormBefore {
             refuse(events, "\(error); if it stays so, posthouse migrate builds the indexes that the ledger lacks")
@@ -121,9 +123,10 @@ package struct Recorder: Sendable {
     /// - Parameter isNoticed: the pool notices the cause itself, or this daemon stops.
     private func refuse(_ events: [Entry], _ reason: String, isNoticed: Bool = false) {
         if !isNoticed { health.refused(reason) }
-        for (event, _, completion) in events {
-            completion(.unavailable)
-            observe(.refused(source: event.scope.source, status: 503, reason: reason))
+        for (event, _, submitter) in events {
+            submitter.refuse(reason) {
+                observe(.refused(source: event.scope.source, status: 503, reason: reason))
+            }
         }
     }
 
@@ -132,13 +135,16 @@ package struct Recorder: Sendable {
     private func acknowledge(_ events: [Entry], _ committed: RecordEvents.Committed) {
         let confirmations = dispatchBuffer.confirmations
         let isAwaited = confirmations.count > 0
-        for (index, entry) in events.enumerated() {
+        for (index, (_, answerBy, submitter)) in events.enumerated() {
             if case .refused = committed.outcomes[index] {
-                entry.completion(.refused)
-            } else if isAwaited {
-                confirmations.answer(committed.keys[index], by: entry.answerBy) { entry.completion(.stored) }
+                submitter.completion(.refused)
+                continue
+            }
+            submitter.fallback?.committed()
+            if isAwaited {
+                confirmations.answer(committed.keys[index], by: answerBy) { submitter.completion(.stored) }
             } else {
-                entry.completion(.stored)
+                submitter.completion(.stored)
             }
         }
     }
@@ -250,21 +256,19 @@ package struct Recorder: Sendable {
         if !refused.isEmpty { dispatchBuffer.requestSweeps() }
     }
 
-    private func quarantine(_ body: QuarantinedBody, completion: RecordQueue.Completion) async {
+    private func quarantine(_ body: QuarantinedBody, for submitter: RecordQueue.Submitter) async {
         do {
-            let digest = KeyHash.body(body.body)
-            let rows = try await pool.withSession { session throws(DatabaseError) in
-                try session.run(
-                    RecordStatements.quarantine, (body.source, body.reason, digest, body.body, body.answer))
-            }
+            let row = try await Quarantine.add(body, in: pool)
             health.stored()
-            completion(.stored)
+            submitter.fallback?.committed()
+            submitter.completion(.stored)
             // No row: it came again after it was erased.
-            if let row = rows.first { observe(.quarantined(source: body.source, quarantine: row, reason: body.reason)) }
+            if let row { observe(.quarantined(source: body.source, quarantine: row, reason: body.reason)) }
         } catch {
             if error.isRefusedByServer { health.refused("\(error)") }
-            completion(.unavailable)
-            observe(.refused(source: body.source, status: 503, reason: "\(error)"))
+            submitter.refuse("\(error)") {
+                observe(.refused(source: body.source, status: 503, reason: "\(error)"))
+            }
         }
     }
 

@@ -6,10 +6,17 @@ extension Pool {
     func retriedTransaction<Value: Sendable>(
         _ body: @Sendable (borrowing Session) throws(DatabaseError) -> Value
     ) async throws(DatabaseError) -> Value {
+        try await retriedDecidedTransaction { session throws(DatabaseError) in .commit(try body(session)) }
+    }
+
+    /// Like `retriedTransaction`, for a body that may also roll back without an error.
+    func retriedDecidedTransaction<Value: Sendable>(
+        _ body: @Sendable (borrowing Session) throws(DatabaseError) -> TransactionVerdict<Value>
+    ) async throws(DatabaseError) -> Value {
         for attempt in 1... {
             do throws(DatabaseError) {
                 return try await withSession { session throws(DatabaseError) in
-                    try session.transaction { session throws(DatabaseError) in try body(session) }
+                    try session.decidedTransaction { session throws(DatabaseError) in try body(session) }
                 }
             } catch  where error.isRetryable && attempt < Recorder.collisionsMax {
                 continue

@@ -102,7 +102,7 @@ package struct Repair: Sendable {
             read: read
         ).run(eventsKept: eventsKept, on: session)
         let rebuilt = Rebuilding(history: history, rules: self.rules).run()
-        let decision = RepairDecision(history, stored: stored, rebuilt: rebuilt, ownership: rules.ownership)
+        let decision = RepairDecision(history, stored: stored, rebuilt: rebuilt, rules: rules)
         if case .rebuilt = decision.verdict, !isDry { try write(decision, of: purchase, on: session) }
         report.fill(decision, history)
         let prefix = LoadedPurchases.unreadablePrefix(key: row.key)

@@ -31,7 +31,7 @@ struct RepairDecision {
     let transfers: [BatchPlan.TransferRow]
 
     /// - Parameter stored: nil: it cannot be read.
-    init(_ history: PurchaseHistory, stored: PurchaseState?, rebuilt: Rebuilding.Result, ownership: Ownership) {
+    init(_ history: PurchaseHistory, stored: PurchaseState?, rebuilt: Rebuilding.Result, rules: SourceRules) {
         var rebuilt = rebuilt
         rebuilt.state.unknownLines = stored?.unknownLines ?? []
         let known = Dictionary(firstOf: history.entitlements, by: \.holder)
@@ -55,7 +55,7 @@ struct RepairDecision {
         if isComplete {
             (state, kind) = (rebuilt.state, rebuilt.kind)
         } else {
-            let seeds = RepairSeeds(history, ownership: ownership)
+            let seeds = RepairSeeds(history, rules: rules)
             kind = seeds.kind(rebuilt.kind)
             state = seeds.state(completing: rebuilt.state, of: kind)
             let given = seeds.access(of: state)

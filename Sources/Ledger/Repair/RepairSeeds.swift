@@ -8,10 +8,12 @@ import Vocabulary
 struct RepairSeeds {
     let history: PurchaseHistory
     let ownership: Ownership
+    private let mayLackName: Bool
 
-    init(_ history: PurchaseHistory, ownership: Ownership) {
+    init(_ history: PurchaseHistory, rules: SourceRules) {
         self.history = history
-        self.ownership = ownership
+        ownership = rules.ownership
+        mayLackName = rules.mayLackName
     }
 
     /// A purchase that was known to be a one-time purchase still is.
@@ -27,6 +29,10 @@ struct RepairSeeds {
         switch ownership {
         case .exclusive:
             if kind == .oneTime { state = TransferResolution.oneTime(state).state }
+            if mayLackName {
+                seedUser(&state)
+                seedInstall(&state)
+            }
             seedExclusive(&state, kind)
         case .installAndIdentity: seedShared(&state)
         }
@@ -52,6 +58,45 @@ struct RepairSeeds {
                 guard let access = known[entitlement.holder] else { return true }
                 return access.asOf <= entitlement.access.asOf && access != entitlement.access
             }
+    }
+
+    /// Names the user whom the purchase itself was given, if no webhook that is stored says it: otherwise a link of its
+    /// customer to somebody else would count, or nobody would be named. Who had it by the newest link has it by that.
+    private func seedUser(_ state: inout PurchaseState) {
+        let users = history.entitlements.filter { !$0.holder.isAnonymous }
+        let link = newestLink
+        let isGiven = history.entitlements.contains(where: \.access.isActive)
+        let given =
+            isGiven
+            ? users.first { $0.access.isActive && $0.holder != link }
+            : link == nil ? users.max { ($0.access.asOf, $0.holder) < ($1.access.asOf, $1.holder) } : nil
+        guard let given else { return }
+        state.expectNameless()
+        state.insert(HolderName(at: given.access.asOf, kind: .gain, holder: given.holder))
+    }
+
+    /// Makes an install of who has the purchase under an anonymous id that no stored webhook names, where they name
+    /// the store's own: what names nobody is the install's then.
+    private func seedInstall(_ state: inout PurchaseState) {
+        guard !state.own.isEmpty,
+            let install = history.entitlements.first(where: { $0.access.isActive && $0.holder.isAnonymous }),
+            !state.isOwn(install.holder)
+        else { return }
+        state.insert(OwnHolder(holder: install.holder, since: install.access.asOf, isGiven: true))
+        state.insert(HolderName(at: install.access.asOf, kind: .given, holder: install.holder))
+    }
+
+    /// To whom a link of an anonymous holder of the purchase leads that is the newest known.
+    private var newestLink: Holder? {
+        let anonymous = Set(history.entitlements.map(\.holder).filter(\.isAnonymous).map(\.storageKey))
+        let rows = history.items.flatMap { item in
+            guard item.changes.isEmpty, let change = item.event.change else { return item.changes }
+            return HolderChangeRow.rows(
+                of: change, ownership: ownership, isFirstIdentify: false, identity: nil, scope: history.scope,
+                at: item.event.occurredAt)
+        }
+        return rows.filter { $0.kind == .login && anonymous.contains($0.subject) }
+            .max { ($0.at, $0.target) < ($1.at, $1.target) }?.target
     }
 
     private func seedExclusive(_ state: inout PurchaseState, _ kind: Purchase.Kind) {

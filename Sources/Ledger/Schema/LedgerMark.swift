@@ -10,6 +10,9 @@ package struct LedgerMark: Sendable, Hashable {
         """
         SELECT (extract(epoch FROM applied_at) * 1000000)::bigint FROM schema_migrations ORDER BY version LIMIT 1
         """)
+    /// Whether the server takes no changes: it is a standby, or the role or the database has that default.
+    static let isReadOnly = Statement<(), Bool>(
+        "ledger_is_read_only", "SELECT current_setting('transaction_read_only')::boolean")
     static let lock = Statement<Int64, Bool>("ledger_mark_lock", "SELECT pg_try_advisory_xact_lock($1)")
 
     package static func read(from pool: Pool) async throws(DatabaseError) -> LedgerMark {
@@ -25,18 +28,27 @@ package struct LedgerMark: Sendable, Hashable {
     ///
     /// While the pool has connections, one of them holds a lock that a connection by the other settings must find
     /// taken, for advisory locks are of one database of one running server. Otherwise the mark alone says it.
+    ///
+    /// Another role must have every privilege that a daemon needs (`MissingPrivilege`). The same role is what it was.
     /// - Parameter isDeclared: as for `Durability.unsafeServer`.
     /// - Returns: why they must not be used; nil if they may.
     package func objection(
         to settings: ConnectionSettings, insteadOf pool: Pool, isDeclared: Bool
     ) async throws(DatabaseError) -> String? {
+        let former = pool.settings.user
         let connection = try await Connection.open(settings)
         let (refusal, mark) = try await connection.withSession {
             session throws(DatabaseError) -> (String?, LedgerMark?) in
-            let refusal = try Durability.unsafeServer(on: session, isDeclared: isDeclared)
+            if let refusal = try Durability.unsafeServer(on: session, isDeclared: isDeclared) {
+                return ("\(refusal)", nil)
+            }
+            if try session.run(Self.isReadOnly, ()).first == true { return (Self.readOnly, nil) }
             // A database without a ledger has no table to read.
-            let exists = try session.run(Migrator.exists, ()).first == true
-            return (refusal.map { "\($0)" }, try exists ? Self.read(on: session) : nil)
+            guard try session.run(Migrator.exists, ()).first == true else { return (nil, nil) }
+            if settings.user != former, let missing = try session.run(MissingPrivilege.statement, ()).first {
+                return (Self.lacking(missing), nil)
+            }
+            return (nil, try Self.read(on: session))
         }
         await connection.close()
         if let refusal { return refusal }
@@ -60,5 +72,11 @@ package struct LedgerMark: Sendable, Hashable {
         }
     }
 
+    private static let readOnly =
+        "it leads to a server that takes no changes (a standby, or default_transaction_read_only is on)"
+    private static func lacking(_ missing: MissingPrivilege) -> String {
+        "its role lacks the privilege \(missing.privilege) of \(missing.object); posthouse doctor with that url names "
+            + "all that it lacks"
+    }
     private static let otherLedger = "it leads to another ledger, which takes a restart"
 }

@@ -49,6 +49,9 @@ struct Migration: Sendable {
         Migration(
             version: 17, name: "message_access",
             sql: String(decoding: PackageResources.M0017_message_access_sql, as: UTF8.self)),
+        Migration(
+            version: 22, name: "lock_salt",
+            sql: String(decoding: PackageResources.M0022_lock_salt_sql, as: UTF8.self)),
     ]
 }
 
@@ -60,6 +63,8 @@ package enum MigrationError: Error, CustomStringConvertible {
     case schemaForbidden(String, role: String)
     /// `schema_migrations` is another program's.
     case foreign
+    /// Others use a table that is to be changed, and webhooks would wait behind a wait for them. To be tried again.
+    case inUse(by: [String])
     case failed(version: Int32, name: String, DatabaseError)
 
     package var description: String {
@@ -77,6 +82,10 @@ package enum MigrationError: Error, CustomStringConvertible {
                 + "GRANT USAGE, CREATE ON SCHEMA \(schema) TO \(role)"
         case .foreign:
             "schema_migrations is another program's table; \(Self.ownSchema)"
+        case .inUse(let users):
+            "the new version's tables are not made yet, because others use a table that they change: "
+                + (users.isEmpty ? "it was not free in time" : users.joined(separator: ", "))
+                + " (a backup? pg_stat_activity shows it)"
         case .failed(let version, let name, let error):
             "migration \(version) (\(name)) failed: \(error)" + (error.isForbidden ? "; \(Self.rights)" : "")
                 + (error.isTaken ? "; \(Self.ownSchema)" : "")
@@ -116,6 +125,8 @@ package enum Migrator {
     /// The longest time for one migration, and for waiting for another daemon's: on a large ledger one may rewrite a
     /// table or build an index.
     private static let patience: Duration = .seconds(6 * 3_600)
+    /// The pause before it is tried again where others use the tables: each attempt may hold up webhooks.
+    private static let pause: Duration = .seconds(5)
 
     /// Whether the schema exists, whether the role may use it, and whether the role may make one; and the role's name.
     static let schema = Statement<String, (Bool, Bool, Bool, String)>(
@@ -133,6 +144,29 @@ package enum Migrator {
     static let record = Statement<(Int32, String, [UInt8]), ()>(
         "migrate_record", "INSERT INTO schema_migrations (version, name, checksum) VALUES ($1, $2, $3)")
 
+    /// Migrates. Where others use a table that is to be changed, it is tried again until they have ended or `patience`
+    /// is over: webhooks go on meanwhile.
+    /// - Parameter onWait: called at the first attempt that fails by that.
+    /// - Returns: the versions before and after.
+    package static func migrate(
+        on connection: Connection, onWait: @Sendable (MigrationError) -> Void = { _ in }
+    ) async throws -> Result<(from: Int, to: Int), MigrationError> {
+        let deadline = ContinuousClock.now + patience
+        var isFirst = true
+        while true {
+            let outcome = try await connection.withSession { session throws(DatabaseError) in
+                try migrate(on: session)
+            }
+            guard case .failure(let error) = outcome, case .inUse = error, ContinuousClock.now < deadline else {
+                return outcome
+            }
+            if isFirst { onWait(error) }
+            isFirst = false
+            try await Task.sleep(for: pause)
+        }
+    }
+
+    /// Tries it once.
     /// - Returns: the versions before and after.
     package static func migrate(
         on session: borrowing Session
@@ -176,6 +210,8 @@ package enum Migrator {
     ) throws(DatabaseError) -> Result<(from: Int, to: Int), MigrationError> {
         // The time-out of the daemon's statements does not apply to migrations.
         try session.script("SET LOCAL statement_timeout = 0")
+        // It goes on for nobody once this process is gone, and would keep its place in the queue for a lock.
+        try session.script("SET LOCAL client_connection_check_interval = '10s'")
         try holdStarts(on: session)
         if let failure = try prepareSchema(on: session) { return .failure(failure) }
         if try session.run(exists, ()).first != true {
@@ -190,6 +226,13 @@ package enum Migrator {
         let last = checksums.keys.max() ?? 0
         let newest = Migration.all.last?.version ?? 0
         if last > newest { return .failure(.newer(database: last, program: newest)) }
+        let missing = Migration.all.filter { checksums[$0.version] == nil }
+        if last > 0, !missing.isEmpty {
+            let sql = missing.map(\.sql).joined(separator: "\n")
+            let users = try SwitchGate.lastingUsers(ofTablesIn: sql, on: session)
+            if !users.isEmpty { return .failure(.inUse(by: users)) }
+            _ = try session.run(SwitchGate.limitWaits, ())
+        }
         for migration in Migration.all {
             if let checksum = checksums[migration.version] {
                 guard checksum == migration.checksum else {
@@ -203,12 +246,13 @@ package enum Migrator {
         return .success((Int(last), Int(newest)))
     }
 
-    private static func apply(_ migration: Migration, on session: borrowing Session) -> MigrationError? {
+    static func apply(_ migration: Migration, on session: borrowing Session) -> MigrationError? {
         do throws(DatabaseError) {
             try session.script(migration.sql, upTo: patience)
             _ = try session.execute(record, (migration.version, migration.name, migration.checksum))
             return nil
         } catch {
+            if error.isLocked { return .inUse(by: []) }
             return .failed(version: migration.version, name: migration.name, error)
         }
     }

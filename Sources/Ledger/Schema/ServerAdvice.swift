@@ -12,6 +12,14 @@ package struct ServerAdvice: Sendable {
     let maxWAL: Int64
     /// Seconds.
     let checkpointTimeout: Int64
+    let maxLocksPerTransaction: Int64
+    /// Locks on tables and indexes that all transactions together may hold at least (PostgreSQL manual, "Lock
+    /// Management").
+    let locks: Int64
+
+    /// Those that the private cluster has room for: 256 for each of 100 connections. A look-up over all periods that may
+    /// stand holds some 700.
+    private static let locksMin: Int64 = 25_600
 
     static let settings = Statement<(), ServerAdvice>(
         "server_advice",
@@ -20,7 +28,10 @@ package struct ServerAdvice: Sendable {
                (SELECT 'lz4' = ANY (enumvals) FROM pg_settings WHERE name = 'wal_compression'),
                pg_size_bytes(current_setting('shared_buffers')),
                pg_size_bytes(current_setting('max_wal_size')),
-               extract(epoch FROM current_setting('checkpoint_timeout')::interval)::bigint
+               extract(epoch FROM current_setting('checkpoint_timeout')::interval)::bigint,
+               current_setting('max_locks_per_transaction')::bigint,
+               current_setting('max_locks_per_transaction')::bigint * (
+                   current_setting('max_connections')::bigint + current_setting('max_prepared_transactions')::bigint)
         """, row: ServerAdvice.init)
 
     /// Reads the settings and returns the advice, one line each; empty where there is nothing to gain.
@@ -49,6 +60,11 @@ package struct ServerAdvice: Sendable {
         }
         if checkpointTimeout <= 300 {
             lines.append("checkpoint_timeout = \(checkpointTimeout)s, as PostgreSQL ships it: set it to 30min")
+        }
+        if locks < Self.locksMin {
+            lines.append(
+                "max_locks_per_transaction = \(maxLocksPerTransaction), which is room for \(locks) locks: set it to 256; "
+                    + "a look-up over all periods holds some 700")
         }
         return lines
     }

@@ -25,6 +25,53 @@ enum SwitchGate {
                                AND coalesce(a.xact_start < now() - interval '1 second', true))
         """)
 
+    /// Limits the waits for locks of this transaction, so that webhooks wait behind none of them for long: to half a
+    /// second more than PostgreSQL takes to end a VACUUM of its own that is in the way, and to three seconds at most.
+    static let limitWaits = Statement<(), String>(
+        "switch_limit_waits",
+        """
+        SELECT set_config('lock_timeout', (least(deadlock, 2500) + 500)::integer::text, true)
+        FROM (SELECT 1000 * extract(epoch FROM current_setting('deadlock_timeout')::interval)) AS d (deadlock)
+        """)
+    /// How long a transaction may have used a table and yet be waited for.
+    private static let look = "SELECT pg_sleep(1)"
+    /// The transactions of others that use tables which this SQL names.
+    static let transactions = Statement<String, String>(
+        "switch_transactions",
+        """
+        SELECT DISTINCT virtualtransaction FROM pg_locks
+        WHERE granted AND pid IS DISTINCT FROM pg_backend_pid()
+            AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+            AND relation IN (
+                SELECT coalesce(p.relid, c.oid) FROM pg_class c LEFT JOIN LATERAL pg_partition_tree(c.oid) AS p ON true
+                WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p')
+                    AND NOT c.relispartition AND $1 ~ ('\\m' || c.relname || '\\M'))
+        """)
+    /// Those of the transactions that still use a table. Not a VACUUM of PostgreSQL's own, which has no user and makes
+    /// way.
+    static let users = Statement<[String], String>(
+        "switch_users",
+        """
+        SELECT DISTINCT CASE WHEN l.pid IS NULL THEN 'a prepared transaction'
+                        ELSE format('process %s of the role %s', l.pid, a.usename)
+                             || coalesce(' (' || nullif(a.application_name, '') || ')', '') END
+        FROM pg_locks l LEFT JOIN pg_stat_activity a USING (pid)
+        WHERE l.virtualtransaction = ANY ($1) AND l.relation IS NOT NULL AND l.granted
+            AND (l.pid IS NULL OR a.usesysid IS NOT NULL)
+        ORDER BY 1 LIMIT 3
+        """)
+
+    /// Who has used tables which this SQL names for longer than a second, in one transaction: a backup does for as long
+    /// as it runs. Takes that second. A transaction is known again by its number, which every role may see.
+    static func lastingUsers(
+        ofTablesIn sql: String, on session: borrowing Session
+    ) throws(DatabaseError) -> [String] {
+        let before = try session.run(transactions, sql)
+        if before.isEmpty { return [] }
+        try session.script(look)
+        return try session.run(users, before)
+    }
+
     /// Whether the migration is older than `delay`, and the tables are free.
     static func isOpen(
         after migration: Int32, tables: [String], on session: borrowing Session

@@ -75,9 +75,12 @@ package struct HolderName: Sendable, Hashable, Comparable {
 struct PurchaseAccount {
     /// The last name of the purchase itself that counts.
     private(set) var account: HolderName?
-    /// The own holder that the app gave last, as of the first gain of its run.
-    private var given: HolderName?
-    private var links: [HolderName] = []
+    /// The install that has the purchase: the own holder that the app gave last.
+    private var given: Holder?
+    /// The installs that had the purchase so far.
+    private var installs: Set<Holder> = []
+    /// Each with the install that it is about; nil: with the store's id, while no install had the purchase.
+    private var links: [(about: Holder?, to: Holder)] = []
     private let isGiven: [Holder]
 
     /// - Parameters:
@@ -87,8 +90,10 @@ struct PurchaseAccount {
         self.isGiven = isGiven
         for name in names {
             switch name.kind {
-            case .given: if given?.holder != name.holder { given = name }
-            case .link: links.append(name)
+            case .given:
+                given = name.holder
+                installs.insert(name.holder)
+            case .link: links.append((install(of: name.about), name.holder))
             case .naming, .loss, .gain: if name.counts(after: account) { account = name }
             }
         }
@@ -98,23 +103,21 @@ struct PurchaseAccount {
     func holder(of own: Holder) -> Holder {
         if let account { return account.holder }
         // An install goes before the store's id, also if the fact lacks it.
-        let own = isGiven.contains(own) ? own : given?.holder ?? own
-        return links.last { isAbout($0.about, own, at: $0.at) }?.holder ?? own
+        let own = isGiven.contains(own) ? own : given ?? own
+        return links.last { $0.about == own || $0.about == nil && !installs.contains(own) }?.to ?? own
     }
 
     /// Whether a link says of this purchase whose it is.
     func isAbout(_ link: KeptMove) -> Bool {
         if let account { return account.isMoved(by: link) }
-        return isAbout(link.from, given?.holder, at: link.at)
+        return install(of: link.from) == given
     }
 
-    /// Whether a link about `subject` is one about `own`. That of the store's id is about the purchase, and so about
-    /// the install that had it then, but about no later one.
-    private func isAbout(_ subject: Holder?, _ own: Holder?, at time: Timestamp) -> Bool {
-        guard let subject, subject != own else { return true }
-        if isGiven.contains(subject) { return false }
-        guard let given, given.holder == own else { return true }
-        return given.at <= time
+    /// The install that a link of this subject is about now. That of the store's id is about the purchase, and so about
+    /// the install that has it now, also when it comes back, but about no later one. Nil: no install has it.
+    private func install(of subject: Holder?) -> Holder? {
+        if let subject, isGiven.contains(subject) { return subject }
+        return given
     }
 }
 

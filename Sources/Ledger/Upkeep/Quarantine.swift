@@ -43,6 +43,16 @@ package enum Quarantine {
         }
     }
 
+    /// Quarantines a body; one that is there already keeps its id.
+    /// - Returns: nil: it was erased.
+    package static func add(_ body: QuarantinedBody, in pool: Pool) async throws(DatabaseError) -> Int64? {
+        let digest = KeyHash.body(body.body)
+        return try await pool.withSession { session throws(DatabaseError) in
+            try session.run(RecordStatements.quarantine, (body.source, body.reason, digest, body.body, body.answer))
+                .first
+        }
+    }
+
     /// Records why it still cannot be read or stored.
     package static func note(_ reason: String, of id: Int64, in pool: Pool) async throws(DatabaseError) {
         try await pool.withSession { session throws(DatabaseError) in

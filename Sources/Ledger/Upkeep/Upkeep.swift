@@ -73,18 +73,23 @@ package struct Upkeep: Sendable {
         _ = try session.run(lockStatement, session.lockKey(lock))
         let existing = Set(try session.run(partitions, ()).map(\.day))
         if let limit { try session.script(lockTimeout(limit)) }
-        for day in days where !existing.contains(day) { try session.script(createPartition(day)) }
+        let missing = days.filter { !existing.contains($0) }
+        for day in missing { try session.script(createPartition(day)) }
+        try PeriodTables.giveToOwner(missing.map(partition), on: session)
     }
 
     /// Sets the limit for the current transaction.
     static func lockTimeout(_ limit: Duration) -> String { "SET LOCAL lock_timeout = \(limit.wholeMilliseconds)" }
 
+    private static func date(_ day: Int32) -> Substring {
+        Timestamp(milliseconds: Int64(day) * 86_400_000).iso8601.prefix(10)
+    }
+
+    private static func partition(_ day: Int32) -> String { "attempts_" + date(day).filter { $0 != "-" } }
+
     /// Moves the day's rows first: PostgreSQL refuses a partition while the default one holds rows of it.
     private static func createPartition(_ day: Int32) -> String {
-        func date(_ day: Int32) -> Substring {
-            Timestamp(milliseconds: Int64(day) * 86_400_000).iso8601.prefix(10)
-        }
-        let name = "attempts_" + date(day).filter { $0 != "-" }
+        let name = partition(day)
         let (from, to) = ("'\(date(day)) 00:00:00+00'", "'\(date(day + 1)) 00:00:00+00'")
         return """
             CREATE TABLE \(name) (LIKE attempts INCLUDING DEFAULTS);

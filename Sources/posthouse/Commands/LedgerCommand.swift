@@ -15,7 +15,10 @@ enum LedgerCommand {
         try await Terminal.reporting {
             let settings = try DatabaseAccess.forCommand(configuration)
             try await reaching(file) {
-                try await DatabaseAccess.withPool(settings) { try await body(configuration, $0) }
+                try await DatabaseAccess.withPool(settings) { pool in
+                    try await SharedLocks.require(in: pool)
+                    try await body(configuration, pool)
+                }
             }
         }
     }

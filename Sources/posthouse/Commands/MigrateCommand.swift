@@ -34,7 +34,7 @@ struct MigrateCommand: AsyncParsableCommand {
             let settings = try DatabaseAccess.forCommand(configuration)
             let isDeclared = configuration.database.durability == .declared
             let (from, to) = try await LedgerCommand.reaching(file) {
-                try await DatabaseAccess.prepare(settings, isDeclared: isDeclared)
+                try await DatabaseAccess.prepare(settings, isDeclared: isDeclared) { Self.say($0) }
             }
             let outcome = try await LedgerCommand.reaching(file) { try await DatabaseAccess.migrateIndexes(settings) }
             if output.json {
@@ -48,6 +48,10 @@ struct MigrateCommand: AsyncParsableCommand {
             Terminal.say(from == to ? "the schema is up to date (\(to))" : "migrated from \(from) to \(to)")
             if let rest = outcome.rest { Terminal.say(rest) }
         }
+    }
+
+    private static func say(_ wait: MigrationError) {
+        Terminal.complain("posthouse: \(wait); waiting until they have ended")
     }
 }
 

@@ -114,15 +114,7 @@ struct RetryQuarantine: AsyncParsableCommand {
         try await LedgerCommand.run(file) { configuration, pool in
             let known = try await Quarantine.all(in: pool).map(\.id)
             let wanted = all ? known : ids.filter(Set(known).contains)
-            let routes = try await NamedIntegrations.read(configuration.integrations, in: pool).routes
-            let names = NameResolver()
-            let outgoing = OutgoingClients(on: NIOSingletons.posixEventLoopGroup.next(), resolver: names.resolver)
-            let stores = StoreClients(sendingBy: outgoing) { _ in }
-            stores.adoptAPIs(configuration.sources)
-            let retry = QuarantineRetry(configuration: configuration, routes: routes, pool: pool, stores: stores)
-            let (results, lost) = await retry.run(wanted)
-            outgoing.close()
-            names.close()
+            let (results, lost) = try await QuarantineRetry.with(configuration, pool) { await $0.run(wanted) }
             if !results.isEmpty || output.json { report(results) }
             if let lost { throw lost }
             if wanted.isEmpty, all, !output.json { Terminal.complain("nothing is in quarantine") }
@@ -241,6 +233,23 @@ struct QuarantineRetry {
     /// Has adopted the sources of the configuration.
     let stores: StoreClients
 
+    /// Makes one, with what it needs of the network, for as long as `body` runs.
+    static func with<Value>(
+        _ configuration: Configuration, _ pool: Pool, _ body: (QuarantineRetry) async throws -> Value
+    ) async throws -> Value {
+        let routes = try await NamedIntegrations.read(configuration.integrations, in: pool).routes
+        let names = NameResolver()
+        let outgoing = OutgoingClients(on: NIOSingletons.posixEventLoopGroup.next(), resolver: names.resolver)
+        defer {
+            outgoing.close()
+            names.close()
+        }
+        let stores = StoreClients(sendingBy: outgoing) { _ in }
+        stores.adoptAPIs(configuration.sources)
+        return try await body(
+            QuarantineRetry(configuration: configuration, routes: routes, pool: pool, stores: stores))
+    }
+
     /// Retries each by itself, until the connection is lost: it is not known what became of the one under way then.
     func run(_ ids: [Int64]) async -> (results: [Retried], lost: DatabaseError?) {
         var results: [Retried] = []
@@ -256,7 +265,11 @@ struct QuarantineRetry {
         return (results, nil)
     }
 
-    private func release(_ id: Int64) async throws(DatabaseError) -> Result {
+    /// - Parameter header: looks up a header of the webhook's request; quarantine keeps none, so an id that came in one
+    ///   is not known any more.
+    func release(
+        _ id: Int64, header: (String) -> String? = { _ in nil }
+    ) async throws(DatabaseError) -> Result {
         guard let (row, body, stored) = try await Quarantine.body(id, in: pool) else { return .vanished }
         guard let source = configuration.sources.first(where: { $0.name.utf8.elementsEqual(row.source.utf8) }) else {
             return .kept(reason: "the configuration has no source \(row.source); give it back its name, then try again")
@@ -267,14 +280,14 @@ struct QuarantineRetry {
         // What was answered before may not fit any more what is known of its token: then it is asked about anew, once.
         let answers: [[UInt8]?] = stored == nil ? [nil] : [stored, nil]
         for answer in answers {
-            if let result = try await release(id, body, answer: answer, of: source) { return result }
+            if let result = try await release(id, body, answer: answer, header, of: source) { return result }
         }
         return .kept(reason: "other webhooks of its purchase were recorded meanwhile; try again")
     }
 
     /// - Returns: nil: the answer does not fit any more what is known.
     private func release(
-        _ id: Int64, _ body: [UInt8], answer stored: [UInt8]?, of source: Source
+        _ id: Int64, _ body: [UInt8], answer stored: [UInt8]?, _ header: (String) -> String?, of source: Source
     ) async throws(DatabaseError) -> Result? {
         let adapter = SourceAdapters.adapter(for: source.kind)
         let event: Event
@@ -290,8 +303,7 @@ struct QuarantineRetry {
                 case .unusable(let reason): throw Unreadable(reason: reason)
                 }
             }
-            // Headers are not kept: an id that came in one is not known any more.
-            event = try adapter.normalise(body, answer: answer, header: { _ in nil }, from: source)
+            event = try adapter.normalise(body, answer: answer, header: header, from: source)
         } catch {
             return try await keep(id, error.reason)
         }

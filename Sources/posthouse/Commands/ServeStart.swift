@@ -4,6 +4,7 @@ import Glibc
 import Ledger
 import Observing
 import Postgres
+import Spool
 import Systemd
 import Vocabulary
 
@@ -109,6 +110,15 @@ extension ServeCommand {
     ) async throws -> Running {
         let observe = observatory.observer
         let cluster = try await privateCluster(configuration, observe)
+        // Behind the cluster, which makes the directory that both lie in.
+        let spool: Spool?
+        do {
+            spool = try await Spool.open(configuration, observe)
+        } catch {
+            await cluster?.stop()
+            throw error
+        }
+        var early: EarlyService?
         do {
             let target = cluster?.connectionString ?? DatabaseAccess.url(configuration) ?? ""
             let settings = try DatabaseAccess.settings(
@@ -116,13 +126,29 @@ extension ServeCommand {
                 schema: configuration.database.schema)
             let isDeclared = configuration.database.durability == .declared
             if isDeclared { observe(.warning(declaredDurability)) }
-            let (from, to) = try await prepare(settings, isDeclared: isDeclared, path, observe)
-            if from != to { observe(.migrated(from: from, to: to)) }
-            try Task.checkCancellation()
-            let relay = try await Relay.start(
-                configuration: configuration, settings: settings, listeners: listeners, observatory: observatory)
-            return Running(relay: relay, cluster: cluster)
+            while true {
+                let (from, to) = try await prepare(settings, isDeclared: isDeclared, path, observe) {
+                    if early != nil { return true }
+                    guard let spool, cluster == nil, Self.spools(configuration) else { return false }
+                    early = try await EarlyService.open(configuration, listeners, spool, observatory)
+                    serves(early, observe)
+                    return true
+                }
+                if from != to { observe(.migrated(from: from, to: to)) }
+                try Task.checkCancellation()
+                do {
+                    let relay = try await Relay.start(
+                        configuration: configuration, settings: settings, listeners: listeners, spool: spool,
+                        early: early, observatory: observatory)
+                    return Running(relay: relay, cluster: cluster)
+                } catch let error as DatabaseError where early != nil && error.isConnectionLevel {
+                    // Lost again: what serves already goes on.
+                    continue
+                }
+            }
         } catch {
+            await early?.close()
+            await spool?.close()
             await cluster?.stop()
             // Lost or locked since the check: the unit restarts the daemon.
             if let error = error as? DatabaseError, error.isConnectionLevel || error.isRetryable {
@@ -130,6 +156,16 @@ extension ServeCommand {
             }
             throw error
         }
+    }
+
+    private static func spools(_ configuration: Configuration) -> Bool {
+        configuration.sources.contains { $0.spooling != .off }
+    }
+
+    private static func serves(_ early: EarlyService?, _ observe: Observer) {
+        guard let early else { return }
+        observe(.warning("serving \(early.listens) without the database: webhooks are spooled, or answered 503"))
+        _ = Notify.ready(status: "serving \(early.listens); waiting for the database")
     }
 
     private static let declaredDurability = """
@@ -150,25 +186,33 @@ extension ServeCommand {
     }
 
     /// Prepares the database, and waits for one that is still starting. A wrong setting fails at once.
+    /// - Parameter servesWithout: called when the database is found to be away; true: the daemon serves without it, and
+    ///   waits as long as it takes.
     private static func prepare(
-        _ settings: ConnectionSettings, isDeclared: Bool, _ path: String, _ observe: @escaping Observer
+        _ settings: ConnectionSettings, isDeclared: Bool, _ path: String, _ observe: @escaping Observer,
+        servesWithout: () async throws -> Bool
     ) async throws -> (from: Int, to: Int) {
         let deadline = ContinuousClock.Instant.now + databasePatience
         var pause = Limits.reconnectBackoff.lowerBound
         var isWaiting = false
         while true {
             do {
-                let outcome = try await DatabaseAccess.prepare(settings, isDeclared: isDeclared)
+                let outcome = try await DatabaseAccess.prepare(settings, isDeclared: isDeclared) { wait in
+                    _ = Notify.status("waiting to migrate: \(wait)")
+                    observe(.warning("\(wait); this daemon starts once they have ended"))
+                }
                 // Logs the end of the outage, so that the journal shows how long the database was away.
                 if isWaiting { observe(.databaseRecovered) }
                 return outcome
             } catch let error as DatabaseError where error.isConnectionLevel {
-                guard ContinuousClock.Instant.now < deadline else {
-                    throw DatabaseAccess.unreachable(error, path)
-                }
-                _ = Notify.status("waiting for the database: \(error)")
                 if !isWaiting { observe(.databaseLost(reason: "\(error)")) }
                 isWaiting = true
+                if try await !servesWithout() {
+                    guard ContinuousClock.Instant.now < deadline else {
+                        throw DatabaseAccess.unreachable(error, path)
+                    }
+                    _ = Notify.status("waiting for the database: \(error)")
+                }
                 try await Task.sleep(for: pause)
                 pause = min(pause * 2, Limits.reconnectBackoff.upperBound)
             }

@@ -18,11 +18,14 @@ struct StatusText {
     let sources: [String]
     /// The private cluster's disk; nil: there is none, or this user cannot see it.
     let disk: DiskSpace?
+    /// Of this machine.
+    let spool: SpoolState
 
     init(_ status: LedgerStatus, _ configuration: Configuration) {
         self.status = status
         integrations = Set(configuration.integrations.map(\.name))
         sources = configuration.sources.map(\.name)
+        spool = SpoolState(configuration)
         disk = configuration.clusterDirectory.flatMap(DiskSpace.of(path:))
     }
 
@@ -160,7 +163,7 @@ struct StatusText {
             [advice(integration, state(integration)), lastError(integration)]
                 .compactMap { line in line.map { "\(integration.name): \($0)" } }
         }
-        return (diskRemarks + sourceRemarks + lines + unserved.map(notTakenUp))
+        return (diskRemarks + spoolRemarks + sourceRemarks + lines + unserved.map(notTakenUp))
             .map { Terminal.wrapped(PlainText.harmless($0)) }
     }
 
@@ -175,6 +178,23 @@ struct StatusText {
         ]
     }
 
+    private var spoolRemarks: [String] {
+        var lines: [String] = []
+        if let oldest = spool.oldestAt {
+            lines.append(
+                "\(spool.files.count) webhooks wait in the spool of this machine, since "
+                    + "\(Age.text(from: oldest, to: ThisProcess.now())) ago (posthouse spool)")
+        }
+        for (source, count) in spool.homeless(sources) {
+            lines.append(
+                "\(count) of them are of \(source), which is not in the configuration: they wait until it is back")
+        }
+        if !spool.damaged.isEmpty {
+            lines.append("\(spool.damaged.count) files of the spool are damaged and not recorded (posthouse spool)")
+        }
+        return lines
+    }
+
     // MARK: JSON
 
     func write(into json: inout JSONWriter) {
@@ -184,6 +204,15 @@ struct StatusText {
         json.member("unserved", strings: unserved)
         json.member("disk_available_bytes", disk?.availableBytes)
         json.member("disk_size_bytes", disk?.sizeBytes)
+        json.member("spool", object: spool.isVisible ? spool : nil) { spool, json in
+            json.member("webhooks", spool.files.count)
+            json.member("oldest_at", spool.oldestAt)
+            json.member("unconfigured", objects: spool.homeless(sources)) { other, json in
+                json.member("source", other.source)
+                json.member("count", other.count)
+            }
+            json.member("damaged", spool.damaged.count)
+        }
         json.member("sources", objects: SourceFigures.all(status, sources)) { source, json in
             json.member("name", source.name.isEmpty ? nil : source.name)
             json.member("last_webhook_at", source.heardAt)

@@ -2,6 +2,7 @@ import Configuration
 import Doctor
 import Glibc
 import Linux
+import Spool
 import Vocabulary
 
 /// Gathers the facts for `posthouse doctor`. Each part is bounded and by itself: one that fails or hangs says so and
@@ -25,10 +26,11 @@ struct Examination {
         let outcome = ConfigurationFile.load(path: path, purpose: .check)
         async let unit = ofSystemd(outcome)
         async let disk = Self.bounded(.disk, within: Self.limit) { Self.ofDisk(outcome) }
+        async let spool = Self.bounded(.spool, within: Self.limit) { Self.ofSpool(outcome) }
         async let versions = Self.bounded(.versions, within: Self.limit) { await Self.ofVersions() }
         async let database = ofDatabase(outcome)
         async let certificates = ofCertificates(outcome)
-        let parts = await [unit, disk, database, certificates, versions]
+        let parts = await [unit, disk, spool, database, certificates, versions]
         return DoctorPage.ordered(ConfigurationFindings.of(outcome, path: path) + parts.flatMap { $0 })
     }
 
@@ -119,6 +121,20 @@ struct Examination {
             space = DiskSpace.of(path: looked)
         }
         return DiskFindings.of(directory: directory, looked: looked, space: space)
+    }
+
+    private static func ofSpool(_ outcome: LoadOutcome) -> [DoctorFinding] {
+        guard let configuration = outcome.configuration else { return [] }
+        let (state, directory) = (SpoolState(configuration), configuration.spool.directory)
+        let disk = DiskSpace.of(path: directory)
+        return SpoolFindings.of(
+            SpoolFacts(
+                directory: directory, bytesMax: configuration.spool.bytesMax,
+                sources: configuration.sources.filter { $0.spooling != .off }.map(\.name), isVisible: state.isVisible,
+                webhooks: state.files.count,
+                oldestMilliseconds: state.oldestAt.map { max(0, ThisProcess.now().milliseconds - $0.milliseconds) },
+                unconfigured: state.homeless(configuration.sources.map(\.name)).map(\.source),
+                damaged: state.damaged.count, disk: disk, headroomBytes: disk.map(Spool.headroom) ?? 0))
     }
 
     private static func ofVersions() async -> [DoctorFinding] {

@@ -1,0 +1,86 @@
+package import Spool
+internal import Synchronization
+internal import Vocabulary
+
+/// Decides which webhooks of spooling sources go to the spool: those that the ledger refuses, those that it has not
+/// committed after `Limits.spoolPatience`, and at once all that come while it is known to take none.
+package final class SpoolFallback: Sendable {
+    /// Writes a webhook into the spool, with the reason.
+    typealias Keep = @Sendable (_ cause: String) -> Void
+
+    private struct State {
+        var watched: [UInt64: (until: ContinuousClock.Instant, keep: Keep)] = [:]
+        var newest: UInt64 = 0
+        /// The ledger left a webhook without an answer a moment ago, and has committed none since.
+        var isSilentUntil: ContinuousClock.Instant?
+    }
+
+    let spool: Spool
+    private let isReachable: @Sendable () -> Bool
+    private let state = Mutex(State())
+    private let (entered, enter) = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
+
+    private static let silentReason = "the database does not answer in time"
+
+    /// - Parameter isReachable: whether the database is, as far as it is known.
+    package init(spool: Spool, isReachable: @escaping @Sendable () -> Bool) {
+        self.spool = spool
+        self.isReachable = isReachable
+    }
+
+    /// Why the ledger would not take a webhook that came now; nil: it may take it. After a silence one is tried again
+    /// now and then, whatever waits in the spool.
+    var obstacle: String? {
+        guard isReachable() else { return "the database is out of reach" }
+        let isSilent = state.withLock { state in
+            guard let until = state.isSilentUntil else { return false }
+            if ContinuousClock.Instant.now < until { return true }
+            state.isSilentUntil = nil
+            return false
+        }
+        return isSilent ? Self.silentReason : nil
+    }
+
+    /// Watches a webhook that the ledger was given; unless it is committed or taken before, `keep` is called then.
+    /// - Returns: the ticket that stands for it.
+    func watch(until: ContinuousClock.Instant, _ keep: @escaping Keep) -> UInt64 {
+        let (ticket, isFirst) = state.withLock { state in
+            state.newest += 1
+            state.watched[state.newest] = (until, keep)
+            return (state.newest, state.watched.count == 1)
+        }
+        if isFirst { enter.yield() }
+        return ticket
+    }
+
+    /// The ledger has committed a webhook: this one, or (nil) one from the spool.
+    func committed(_ ticket: UInt64?) {
+        state.withLock { state in
+            if let ticket { state.watched[ticket] = nil }
+            state.isSilentUntil = nil
+        }
+    }
+
+    /// - Returns: false: the webhook is in the spool already, or committed.
+    func take(_ ticket: UInt64) -> Bool { state.withLock { $0.watched.removeValue(forKey: ticket) != nil } }
+
+    /// Keeps those whose time is over.
+    func expire(at now: ContinuousClock.Instant) {
+        let late = state.withLock { state in
+            let late = state.watched.filter { $0.value.until <= now }
+            for ticket in late.keys { state.watched[ticket] = nil }
+            if !late.isEmpty { state.isSilentUntil = now + Limits.spoolPatience }
+            return late
+        }
+        for (_, entry) in late.sorted(by: { $0.key < $1.key }) { entry.keep(Self.silentReason) }
+    }
+
+    /// Watches the time while anything is watched; ends when it is cancelled.
+    package func run() async {
+        for await _ in entered {
+            while state.withLock({ !$0.watched.isEmpty }), (try? await Task.sleep(for: Limits.spoolTick)) != nil {
+                expire(at: .now)
+            }
+        }
+    }
+}

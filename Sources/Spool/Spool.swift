@@ -1,0 +1,323 @@
+internal import Linux
+internal import Synchronization
+package import Vocabulary
+
+/// Keeps webhooks on this machine's disk until the ledger takes them.
+///
+///     write ─▶ pending (bounded) ─writer thread─▶ tmp/FILE, fsync ─▶ rename ─▶ fsync of the folder ─▶ answered
+///     files ─▶ read ─▶ (recorded, after COMMIT) ─▶ remove ─reader thread─▶ unlink, fsync of the folder
+///
+/// The directory has a folder for each daemon, which is locked; one whose daemon is gone is adopted, so what a crash
+/// left is recorded by the next daemon that comes. The files own the truth: memory has counts alone. A file that was
+/// recorded and not removed is recorded again, as a duplicate.
+///
+/// What can fail:
+/// - the disk is full, or refuses: the webhook is answered 503, as without a spool;
+/// - a file cannot be read: it is moved to the folder `damaged` and reported;
+/// - the disk hangs: what is being written is answered 503 by the HTTP server, when its time is over.
+package final class Spool: Sendable {
+    package enum Answer: Sendable, Hashable {
+        /// The disk has it.
+        case written
+        case refused(reason: String)
+    }
+
+    private struct Pending: Sendable {
+        let webhook: SpooledWebhook
+        /// Reserved of the disk.
+        let bytes: Int
+        let cause: String
+        let completion: @Sendable (Answer) -> Void
+    }
+
+    private struct State {
+        var tally: SpoolTally
+        var pending: [Pending] = []
+        var isWriting = false
+        var isClosed = false
+        /// Those of daemons that are gone.
+        var adopted: [SpoolFolder] = []
+        var refusalReportedAt: ContinuousClock.Instant?
+    }
+
+    package let directory: String
+    private let own: SpoolFolder
+    private let writer: WorkThread
+    private let reader: WorkThread
+    private let now: @Sendable () -> Timestamp
+    private let observe: Observer
+    private let state: Mutex<State>
+    /// Yields when something waits that did not wait before. For one reader.
+    package let arrivals: AsyncStream<Void>
+    private let arrive: AsyncStream<Void>.Continuation
+
+    /// Opens a spool, which is made where it is not there yet, and adopts what daemons that are gone have left.
+    /// - Parameter now: this machine's wall clock.
+    package static func open(
+        directory: String, bytesMax: Int, now: @escaping @Sendable () -> Timestamp, observe: @escaping Observer
+    ) async throws -> Spool {
+        let (writer, reader) = (try WorkThread.start(), try WorkThread.start())
+        let opened = await reader.value {
+            Result {
+                try Spool(
+                    directory: directory, bytesMax: bytesMax, writer: writer, reader: reader, now: now,
+                    observe: observe)
+            }
+        }
+        do {
+            guard let opened else { throw CancellationError() }
+            return try opened.get()
+        } catch {
+            writer.stop()
+            reader.stop()
+            throw error
+        }
+    }
+
+    private init(
+        directory: String, bytesMax: Int, writer: WorkThread, reader: WorkThread,
+        now: @escaping @Sendable () -> Timestamp, observe: @escaping Observer
+    ) throws(DurableFile.Failure) {
+        self.directory = directory
+        self.writer = writer
+        self.reader = reader
+        self.now = now
+        self.observe = observe
+        let (stream, continuation) = AsyncStream<Void>.makeStream(bufferingPolicy: .bufferingNewest(1))
+        arrivals = stream
+        arrive = continuation
+        try DurableFile.makeFolder(directory)
+        var taken: (folder: SpoolFolder, files: [SpoolFile])?
+        for name in try SpoolFile.folders(in: directory) {
+            taken = try SpoolFolder.take(name, in: directory)
+            if taken != nil { break }
+        }
+        own = if let taken { taken.folder } else { try SpoolFolder.make(in: directory) }
+        var tally = SpoolTally(bytesMax: bytesMax)
+        tally.disk = DiskSpace.of(path: directory)
+        state = Mutex(State(tally: tally))
+        if let taken { found(taken.files, in: own) }
+        adoptNow()
+    }
+
+    // MARK: What waits
+
+    package var figures: SpoolFigures { state.withLock { $0.tally.figures } }
+
+    /// Whether a webhook that came now would be taken, as of the last look at the disk.
+    package var hasRoom: Bool { state.withLock { !$0.isClosed && $0.tally.hasRoom } }
+
+    /// Looks at the disk, and adopts what daemons have left that are gone. To be called now and then.
+    package func look() async {
+        _ = await reader.value { [self] in
+            let disk = DiskSpace.of(path: directory)
+            state.withLock { state in
+                state.tally.disk = disk
+                // What failed may succeed now: the next webhook tries it.
+                state.tally.failure = nil
+            }
+            adoptNow()
+        }
+    }
+
+    private func found(_ files: [SpoolFile], in folder: SpoolFolder) {
+        guard !files.isEmpty else { return }
+        state.withLock { state in
+            for file in files { _ = state.tally.add(bytes: SpoolTally.blocks(of: file.sizeBytes), at: file.writtenAt) }
+        }
+        observe(.spoolAdopted(folder: folder.name, count: files.count))
+        arrive.yield()
+    }
+
+    private func adoptNow() {
+        let adopted = state.withLock { $0.adopted }
+        for folder in adopted where (try? SpoolFile.of(folder: folder.name, in: directory))?.isEmpty == true {
+            try? folder.discard()
+            state.withLock { $0.adopted.removeAll { $0 === folder } }
+        }
+        let held = Set([own.name] + adopted.map(\.name))
+        // What cannot be listed or taken is tried again at the next look.
+        for name in (try? SpoolFile.folders(in: directory)) ?? [] where !held.contains(name) {
+            guard let (folder, files) = try? SpoolFolder.take(name, in: directory) else { continue }
+            if files.isEmpty {
+                try? folder.discard()
+            } else {
+                state.withLock { $0.adopted.append(folder) }
+                found(files, in: folder)
+            }
+        }
+    }
+
+    // MARK: Writing
+
+    /// Writes a webhook, which is authentic; `completion` is called once, from any thread. Waits for nothing.
+    /// - Parameter cause: why the ledger does not take it, for the journal.
+    package func write(
+        _ webhook: SpooledWebhook, because cause: String, completion: @escaping @Sendable (Answer) -> Void
+    ) {
+        let bytes = SpoolTally.blocks(of: webhook.body.count + SpooledWebhook.textBytesMax)
+        let (obstacle, mustStart) = state.withLock { state -> (String?, Bool) in
+            if let obstacle = state.isClosed ? "the daemon stops" : state.tally.obstacle(to: bytes) {
+                return (obstacle, false)
+            }
+            state.tally.reserve(bytes)
+            state.pending.append(Pending(webhook: webhook, bytes: bytes, cause: cause, completion: completion))
+            defer { state.isWriting = true }
+            return (nil, !state.isWriting)
+        }
+        if let obstacle { return refuse(obstacle, [completion]) }
+        if mustStart { writer.post { [self] in writePending() } }
+    }
+
+    private func writePending() {
+        while true {
+            let group = state.withLock { state in
+                let group = Array(state.pending.prefix(Limits.spoolGroupMax))
+                state.pending.removeFirst(group.count)
+                if group.isEmpty { state.isWriting = false }
+                return group
+            }
+            if group.isEmpty { return }
+            write(group)
+        }
+    }
+
+    /// Writes a group behind one fsync of the folder.
+    private func write(_ group: [Pending]) {
+        let disk = DiskSpace.of(path: directory)
+        let obstacle = state.withLock { state in
+            state.tally.disk = disk
+            return state.tally.obstacle(to: 0)
+        }
+        var written: [(pending: Pending, name: SpoolName, bytes: Int)] = []
+        var failure: String?
+        for pending in obstacle == nil ? group : [] {
+            do throws(DurableFile.Failure) {
+                let file = pending.webhook.file
+                let name = try own.write(file, of: pending.webhook.source)
+                written.append((pending, name, SpoolTally.blocks(of: file.count)))
+            } catch {
+                failure = "\(error)"
+                break
+            }
+        }
+        do throws(DurableFile.Failure) {
+            if !written.isEmpty { try own.sync() }
+        } catch {
+            failure = "\(error)"
+            // Nothing is known of them: they are answered 503, and what stays all the same is a duplicate later.
+            for entry in written { try? own.remove(entry.name) }
+            written = []
+        }
+        let time = now()
+        let isFirst = state.withLock { state in
+            for pending in group { state.tally.release(pending.bytes) }
+            state.tally.failure = failure
+            return written.map { state.tally.add(bytes: $0.bytes, at: time) }.contains(true)
+        }
+        if isFirst, let cause = written.first?.pending.cause { observe(.spoolingBegan(reason: cause)) }
+        for entry in written { entry.pending.completion(.written) }
+        if !written.isEmpty { arrive.yield() }
+        if let reason = obstacle ?? failure { refuse(reason, group.dropFirst(written.count).map { $0.completion }) }
+    }
+
+    private func refuse(_ reason: String, _ completions: [@Sendable (Answer) -> Void]) {
+        let time = ContinuousClock.Instant.now
+        let isReported = state.withLock { state in
+            if state.isClosed { return false }
+            if let last = state.refusalReportedAt, time < last + Limits.spoolReportInterval { return false }
+            state.refusalReportedAt = time
+            return true
+        }
+        if isReported { observe(.spoolRefused(reason: reason)) }
+        for completion in completions { completion(.refused(reason: reason)) }
+    }
+
+    /// Takes no further webhooks, and waits until those that it has are written.
+    package func close() async {
+        state.withLock { $0.isClosed = true }
+        arrive.finish()
+        _ = await writer.value { [self] in writePending() }
+        writer.stop()
+        reader.stop()
+    }
+
+    // MARK: Recording
+
+    /// All files that wait here, in order: those of daemons that are gone first.
+    package func files() async -> [SpoolFile] {
+        await reader.value { [self] in
+            let folders = state.withLock { $0.adopted.map(\.name) } + [own.name]
+            return folders.flatMap { (try? SpoolFile.of(folder: $0, in: directory)) ?? [] }
+        } ?? []
+    }
+
+    /// Reads files of these folders; what cannot be read is set aside and reported.
+    package func read(_ files: [SpoolFile]) async -> [(file: SpoolFile, webhook: SpooledWebhook)] {
+        await reader.value { [self] in
+            files.compactMap { file -> (file: SpoolFile, webhook: SpooledWebhook)? in
+                let reason: String
+                do throws(DurableFile.Failure) {
+                    let bytes = try DurableFile.read(
+                        directory + "/" + file.relativePath, bytesMax: SpoolFile.bytesMax)
+                    do throws(SpooledWebhook.Damage) {
+                        return (file, try SpooledWebhook(file: bytes))
+                    } catch {
+                        reason = "\(error)"
+                    }
+                } catch {
+                    // Somebody has removed it by hand.
+                    if error.isMissing {
+                        leaves(file, isRecorded: false)
+                        return nil
+                    }
+                    reason = "\(error)"
+                }
+                setAside(file, reason)
+                return nil
+            }
+        } ?? []
+    }
+
+    private func setAside(_ file: SpoolFile, _ reason: String) {
+        let target = SpoolFile.damagedFolder + "/" + file.folder + "-" + file.name.text
+        do throws(DurableFile.Failure) {
+            try DurableFile.makeFolder(directory + "/" + SpoolFile.damagedFolder)
+            try DurableFile.move(directory + "/" + file.relativePath, to: directory + "/" + target)
+            try DurableFile.sync(folder: directory + "/" + SpoolFile.damagedFolder)
+            try DurableFile.sync(folder: directory + "/" + file.folder)
+        } catch {
+            return observe(.spoolDamaged(file: directory + "/" + file.relativePath, reason: "\(reason); \(error)"))
+        }
+        leaves(file, isRecorded: false)
+        observe(.spoolDamaged(file: directory + "/" + target, reason: reason))
+    }
+
+    /// Removes files whose webhooks the ledger has committed.
+    /// - Returns: whether all are gone; otherwise they come again, as duplicates.
+    package func remove(_ files: [SpoolFile]) async -> Bool {
+        await reader.value { [self] in
+            do throws(DurableFile.Failure) {
+                for file in files {
+                    try DurableFile.remove(directory + "/" + file.relativePath)
+                    leaves(file, isRecorded: true)
+                }
+                for folder in Set(files.map(\.folder)) { try DurableFile.sync(folder: directory + "/" + folder) }
+            } catch {
+                observe(.warning("what was recorded from the spool stays in it and is recorded again: \(error)"))
+                return false
+            }
+            return true
+        } ?? false
+    }
+
+    private func leaves(_ file: SpoolFile, isRecorded: Bool) {
+        let recorded = state.withLock { state in
+            state.tally.remove(bytes: SpoolTally.blocks(of: file.sizeBytes), isRecorded: isRecorded)
+        }
+        if let recorded { observe(.spoolEmptied(count: recorded)) }
+    }
+
+    /// After a look at all files, the time of the oldest that stays.
+    package func oldest(is time: Timestamp?) { state.withLock { $0.tally.oldest(is: time) } }
+}

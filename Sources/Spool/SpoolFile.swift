@@ -1,0 +1,61 @@
+package import Linux
+package import Vocabulary
+
+/// A webhook that waits, by its file alone.
+package struct SpoolFile: Sendable, Hashable {
+    /// The folder of a daemon, in the directory of the spool.
+    package let folder: String
+    package let name: SpoolName
+    package let sizeBytes: Int
+    package let writtenAt: Timestamp
+
+    package init(folder: String, name: SpoolName, sizeBytes: Int, writtenAt: Timestamp) {
+        self.folder = folder
+        self.name = name
+        self.sizeBytes = sizeBytes
+        self.writtenAt = writtenAt
+    }
+
+    /// As commands show it: below the directory of the spool.
+    package var relativePath: String { folder + "/" + name.text }
+
+    /// Bytes of a file that can be read at all: the largest body that any configuration allows, and the text before it.
+    package static let bytesMax = Limits.recordQueueBytesMax + SpooledWebhook.textBytesMax
+
+    /// All that wait in a spool, in order, whoever has their folders: for commands, which lock nothing. Blocks.
+    /// - Returns: nothing where there is no spool.
+    package static func all(in directory: String) throws(DurableFile.Failure) -> [SpoolFile] {
+        do throws(DurableFile.Failure) {
+            var files: [SpoolFile] = []
+            for folder in try folders(in: directory) { files += try of(folder: folder, in: directory) }
+            return files
+        } catch {
+            if error.isMissing { return [] }
+            throw error
+        }
+    }
+
+    /// The names of files that were set aside as damaged. Blocks.
+    package static func damaged(in directory: String) -> [String] {
+        let files = try? DurableFile.files(of: directory + "/" + damagedFolder)
+        return (files ?? []).map { damagedFolder + "/" + $0.name }.sorted()
+    }
+
+    static let damagedFolder = "damaged"
+
+    /// The folders of daemons, in no order that means anything.
+    static func folders(in directory: String) throws(DurableFile.Failure) -> [String] {
+        try DurableFile.folders(of: directory).filter { SpoolFolder.isName($0) }.sorted()
+    }
+
+    /// Those of one folder, in order.
+    static func of(folder: String, in directory: String) throws(DurableFile.Failure) -> [SpoolFile] {
+        try DurableFile.files(of: directory + "/" + folder).compactMap { entry in
+            SpoolName(entry.name).map { name in
+                SpoolFile(
+                    folder: folder, name: name, sizeBytes: entry.sizeBytes,
+                    writtenAt: Timestamp(milliseconds: entry.writtenAtMilliseconds))
+            }
+        }.sorted { $0.name < $1.name }
+    }
+}

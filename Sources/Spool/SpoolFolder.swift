@@ -1,0 +1,84 @@
+internal import Linux
+internal import Synchronization
+
+/// The folder of one daemon, locked by this process: whoever has the lock is the only one that writes or removes files
+/// there. A file is written in `tmp` and renamed, so that a name stands for a whole file.
+final class SpoolFolder: Sendable {
+    private static let temporary = "tmp"
+    private static let nameDigits = 16
+    private static let attemptsMax = 8
+
+    let name: String
+    let path: String
+    private let lock: FolderLock
+    /// The number of the newest file.
+    private let newest: Mutex<UInt64>
+
+    private init(_ name: String, _ path: String, _ lock: FolderLock, newest: UInt64) {
+        self.name = name
+        self.path = path
+        self.lock = lock
+        self.newest = Mutex(newest)
+    }
+
+    static func isName(_ text: String) -> Bool {
+        text.utf8.count == nameDigits && text.allSatisfy { $0.isASCII && $0.isHexDigit }
+    }
+
+    /// Makes a folder that no daemon has.
+    static func make(in directory: String) throws(DurableFile.Failure) -> SpoolFolder {
+        var path = directory
+        // Another daemon that starts may find the new folder empty before it is locked, and remove it.
+        for _ in 0..<attemptsMax {
+            let digits = String(UInt64.random(in: .min ... .max), radix: 16)
+            let name = String(repeating: "0", count: nameDigits - digits.utf8.count) + digits
+            path = directory + "/" + name
+            try DurableFile.makeFolder(path)
+            if let taken = try take(name, in: directory) { return taken.folder }
+        }
+        throw DurableFile.Failure.busy(path)
+    }
+
+    /// Takes a folder and removes what its last daemon had not finished: it answered none of that.
+    /// - Returns: the folder and what waits in it; nil: another process has it.
+    static func take(
+        _ name: String, in directory: String
+    ) throws(DurableFile.Failure) -> (folder: SpoolFolder, files: [SpoolFile])? {
+        let path = directory + "/" + name
+        guard let lock = try FolderLock.take(in: path) else { return nil }
+        let unfinished = path + "/" + temporary
+        try DurableFile.makeFolder(unfinished)
+        for file in try DurableFile.files(of: unfinished) { try DurableFile.remove(unfinished + "/" + file.name) }
+        let files = try SpoolFile.of(folder: name, in: directory)
+        return (SpoolFolder(name, path, lock, newest: files.last?.name.number ?? 0), files)
+    }
+
+    /// Writes one file; it is durable once the folder is synced.
+    func write(_ bytes: [UInt8], of source: String) throws(DurableFile.Failure) -> SpoolName {
+        let number = newest.withLock { newest in
+            newest += 1
+            return newest
+        }
+        let name = SpoolName(number: number, source: source)
+        let unfinished = path + "/" + Self.temporary + "/" + name.text
+        try DurableFile.write(bytes, to: unfinished)
+        do throws(DurableFile.Failure) {
+            try DurableFile.move(unfinished, to: path + "/" + name.text)
+        } catch {
+            try? DurableFile.remove(unfinished)
+            throw error
+        }
+        return name
+    }
+
+    func sync() throws(DurableFile.Failure) { try DurableFile.sync(folder: path) }
+
+    func remove(_ name: SpoolName) throws(DurableFile.Failure) { try DurableFile.remove(path + "/" + name.text) }
+
+    /// Removes the folder, which is empty. The lock goes last, with this object.
+    func discard() throws(DurableFile.Failure) {
+        try DurableFile.removeFolder(path + "/" + Self.temporary)
+        try DurableFile.remove(path + "/" + FolderLock.fileName)
+        try DurableFile.removeFolder(path)
+    }
+}

@@ -1,0 +1,272 @@
+import ArgumentParser
+import Configuration
+import JSONText
+import Ledger
+import Linux
+import Observing
+import Postgres
+import Spool
+import Vocabulary
+
+struct SpoolCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "spool",
+        abstract: "Look at webhooks that wait on this machine's disk for the database, record them by hand.",
+        discussion: """
+            Of sources with spool = true. They were authentic and were acknowledged. The daemon records them by itself \
+            as soon as the database answers.
+            """,
+        subcommands: [ListSpool.self, ShowSpool.self, RecordSpool.self], defaultSubcommand: ListSpool.self)
+}
+
+struct ListSpool: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "list", abstract: "List what waits in the spool of this machine, without the database.",
+        discussion: """
+            Files in the folder damaged could not be read: they are not recorded, and stay until somebody removes them.
+            """)
+
+    @OptionGroup var file: ConfigurationOption
+    @OptionGroup var output: OutputOption
+
+    func run() async throws {
+        let configuration = try file.load(.check)
+        try await Terminal.reporting {
+            let waiting = SpoolState(configuration)
+            guard waiting.isVisible else { throw SpoolState.unreadable(configuration) }
+            if output.json {
+                return Terminal.say { json in
+                    json.member("directory", configuration.spool.directory)
+                    json.member("spool", objects: waiting.files) { file, json in
+                        json.member("file", file.relativePath)
+                        json.member("source", file.name.source)
+                        json.member("written_at", file.writtenAt)
+                        json.member("bytes", file.sizeBytes)
+                    }
+                    json.member("damaged", strings: waiting.damaged)
+                }
+            }
+            for name in waiting.damaged { Terminal.complain("damaged, not recorded: \(name)") }
+            guard !waiting.files.isEmpty else { return Terminal.complain("nothing waits in the spool") }
+            var table = Table([
+                .init(title: "WRITTEN"), .init(title: "SOURCE", shrinksTo: 8),
+                .init(title: "BYTES", isNumber: true, dropsFirst: 1), .init(title: "FILE"),
+            ])
+            table.rows = waiting.files.map { file in
+                [
+                    .init(file.writtenAt.toTheSecond), .init(file.name.source), .init("\(file.sizeBytes)"),
+                    .init(file.relativePath),
+                ]
+            }
+            Terminal.say(table)
+        }
+    }
+}
+
+struct ShowSpool: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "show", abstract: "Show one of them with its body, byte for byte.",
+        discussion: "Of a damaged file it shows the whole file, as it is.")
+
+    @OptionGroup var file: ConfigurationOption
+    @OptionGroup var output: OutputOption
+    @Argument(help: "Its file, as the list has it.") var name: String
+
+    func run() async throws {
+        let configuration = try file.load(.check)
+        try await Terminal.reporting {
+            let directory = configuration.spool.directory
+            let parts = name.split(separator: "/", omittingEmptySubsequences: false)
+            guard parts.count == 2, !parts.contains(where: { $0.isEmpty || $0 == "." || $0 == ".." }) else {
+                throw Complaint("\(name) is no file of the spool; posthouse spool lists them")
+            }
+            let bytes: [UInt8]
+            do throws(DurableFile.Failure) {
+                bytes = try DurableFile.read(directory + "/" + name, bytesMax: SpoolFile.bytesMax)
+            } catch {
+                throw Complaint("\(error)")
+            }
+            do throws(SpooledWebhook.Damage) {
+                let webhook = try SpooledWebhook(file: bytes)
+                if output.json { return Terminal.say { write(webhook, into: &$0) } }
+                Terminal.complain("\(name) of \(webhook.source), received \(readableTime(webhook.receivedAt))")
+                for header in webhook.headers {
+                    Terminal.complain(PlainText.harmless("\(header.name): \(header.value)"))
+                }
+                Terminal.say(webhook.body)
+            } catch {
+                if output.json {
+                    throw Complaint("\(name) cannot be read: \(error); without --json it is shown as it is")
+                }
+                Terminal.complain("\(name) cannot be read: \(error); this is the file as it is")
+                Terminal.say(bytes)
+            }
+        }
+    }
+
+    private func write(_ webhook: SpooledWebhook, into json: inout JSONWriter) {
+        json.member("file", name)
+        json.member("source", webhook.source)
+        json.member("received_at", readableTime(webhook.receivedAt))
+        json.member("headers", objects: webhook.headers) { header, json in
+            json.member("name", header.name)
+            json.member("value", header.value)
+        }
+        json.member("body", String(decoding: webhook.body, as: UTF8.self))
+        json.member("body_base64", Base64.encode(webhook.body))
+    }
+
+    private func readableTime(_ time: Timestamp) -> String {
+        Timestamp.writable.contains(time) ? time.iso8601 : "\(time.milliseconds) ms"
+    }
+}
+
+struct RecordSpool: AsyncParsableCommand {
+    /// Files that are read at once.
+    private static let pageMax = 64
+
+    static let configuration = CommandConfiguration(
+        commandName: "record", abstract: "Record what waits in the spool of a daemon that does not run.",
+        discussion: """
+            A running daemon records its own spool, and that of one that is gone, by itself. This is for a machine whose \
+            daemon does not start any more: run it as the daemon's user, with its configuration. What cannot be read \
+            goes to quarantine. Exits 1 if anything is left.
+            """)
+
+    @OptionGroup var file: ConfigurationOption
+    @OptionGroup var output: OutputOption
+
+    /// What became of one.
+    private struct Recorded {
+        let file: String
+        let result: String
+        let explanation: String
+        /// Whether it left the spool.
+        let isGone: Bool
+    }
+
+    func run() async throws {
+        try await LedgerCommand.run(file) { configuration, pool in
+            let before = SpoolState(configuration)
+            guard before.isVisible else { throw SpoolState.unreadable(configuration) }
+            let (mine, results) = try await record(before.files, configuration, pool)
+            let others = before.files.count - mine
+            if output.json {
+                Terminal.say { json in
+                    json.member("recorded", objects: results) { recorded, json in
+                        json.member("file", recorded.file)
+                        json.member("result", recorded.result)
+                        json.member("explanation", recorded.explanation)
+                    }
+                    json.member("of_running_daemons", others)
+                }
+            } else {
+                report(results, others)
+            }
+            if results.count < mine || results.contains(where: { !$0.isGone }) { throw ExitCode.failure }
+        }
+    }
+
+    private func report(_ results: [Recorded], _ others: Int) {
+        for result in results { Terminal.say("\(result.file) \(result.result): \(result.explanation)") }
+        if others > 0 {
+            Terminal.complain("\(others) wait in folders of running daemons, which record them by themselves")
+        }
+        if results.isEmpty, others == 0 { Terminal.complain("nothing waits in the spool") }
+    }
+
+    /// - Returns: how many wait in folders that no daemon has, and what became of each that could be read.
+    private func record(
+        _ waiting: [SpoolFile], _ configuration: Configuration, _ pool: Pool
+    ) async throws -> (mine: Int, results: [Recorded]) {
+        guard !waiting.isEmpty else { return (0, []) }
+        let spool = try await Spool.open(
+            directory: configuration.spool.directory, bytesMax: configuration.spool.bytesMax, now: ThisProcess.now
+        ) { observation in
+            if case .spoolDamaged = observation { Terminal.complain(JournalEntry(observation).message) }
+        }
+        let files = await spool.files()
+        do {
+            let results = try await QuarantineRetry.with(configuration, pool) { retry in
+                try await record(files, of: spool, by: retry, in: pool)
+            }
+            await spool.close()
+            return (files.count, results)
+        } catch {
+            await spool.close()
+            throw error
+        }
+    }
+
+    private func record(
+        _ files: [SpoolFile], of spool: Spool, by retry: QuarantineRetry, in pool: Pool
+    ) async throws -> [Recorded] {
+        var results: [Recorded] = []
+        for start in stride(from: 0, to: files.count, by: Self.pageMax) {
+            for (file, webhook) in await spool.read(Array(files[start...].prefix(Self.pageMax))) {
+                results.append(try await record(file, webhook, of: spool, by: retry, in: pool))
+            }
+        }
+        return results
+    }
+
+    private func record(
+        _ file: SpoolFile, _ webhook: SpooledWebhook, of spool: Spool, by retry: QuarantineRetry, in pool: Pool
+    ) async throws -> Recorded {
+        let isServed = retry.configuration.sources.contains { $0.name.utf8.elementsEqual(webhook.source.utf8) }
+        guard isServed else {
+            let reason = "the configuration has no source \(webhook.source); give it back its name, then try again"
+            return Recorded(file: file.relativePath, result: "kept", explanation: reason, isGone: false)
+        }
+        let body = QuarantinedBody(
+            source: webhook.source, reason: "it waited in the spool, and is not recorded yet", body: webhook.body,
+            answer: nil)
+        let outcome: (word: String, explanation: String)
+        if let id = try await Quarantine.add(body, in: pool) {
+            switch try await retry.release(id, header: { webhook.header($0) }) {
+            case .kept(let reason): outcome = ("quarantined", reason)
+            case let result: outcome = (result.word, result.explanation)
+            }
+        } else {
+            outcome = ("erased", "its event was erased before")
+        }
+        let isGone = await spool.remove([file])
+        return Recorded(
+            file: file.relativePath, result: outcome.word, explanation: outcome.explanation, isGone: isGone)
+    }
+}
+
+/// What of the spool can be seen from a command, by its files alone.
+struct SpoolState {
+    /// In order.
+    let files: [SpoolFile]
+    let damaged: [String]
+    /// False: this user may not look.
+    let isVisible: Bool
+
+    init(_ configuration: Configuration) {
+        do throws(DurableFile.Failure) {
+            files = try SpoolFile.all(in: configuration.spool.directory)
+            isVisible = true
+        } catch {
+            files = []
+            isVisible = false
+        }
+        damaged = SpoolFile.damaged(in: configuration.spool.directory)
+    }
+
+    var oldestAt: Timestamp? { files.lazy.map(\.writtenAt).min() }
+
+    /// How many wait for a source that is not configured, by its name.
+    func homeless(_ configured: some Sequence<String>) -> [(source: String, count: Int)] {
+        let known = Set(configured)
+        let others = Dictionary(grouping: files.lazy.map(\.name.source).filter { !known.contains($0) }) { $0 }
+        return others.map { (source: $0.key, count: $0.value.count) }.sorted { $0.source < $1.source }
+    }
+
+    static func unreadable(_ configuration: Configuration) -> Complaint {
+        Complaint(
+            "the spool in \(configuration.spool.directory) cannot be read by this user; run this as root or as the daemon's "
+                + "user")
+    }
+}

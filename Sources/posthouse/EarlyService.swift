@@ -1,0 +1,112 @@
+import Configuration
+import HTTPServer
+import Inbound
+import Ledger
+import Observing
+import Spool
+import Systemd
+import Vocabulary
+
+/// Serves webhooks from the spool alone, until the database is reached for the first time: those of sources that spool
+/// are written there, all others are answered 503. The relay then takes over its listeners, without closing one.
+struct EarlyService: Sendable {
+    let clients: NetworkClients
+    let openListeners: OpenListeners
+    /// Keeps the watchdog fed.
+    private let check: Task<Void, Never>
+
+    var listens: String { openListeners.servers.map(\.boundAddress).joined(separator: ", ") }
+
+    static func open(
+        _ configuration: Configuration, _ listeners: Listeners, _ spool: Spool, _ observatory: Observatory
+    ) async throws -> EarlyService {
+        if let obstacle = StoreClients.obstacles(to: configuration).first { throw Complaint(obstacle) }
+        let clients = NetworkClients(observatory.observer)
+        do {
+            let openListeners = try await OpenListeners.open(
+                listeners.roles, tls: listeners.tls,
+                handlers: OpenListeners.Handlers(early: configuration, clients.stores, spool, observatory),
+                group: clients.group, observe: observatory.observer)
+            return EarlyService(clients, openListeners)
+        } catch {
+            await clients.close()
+            throw error
+        }
+    }
+
+    private init(_ clients: NetworkClients, _ openListeners: OpenListeners) {
+        self.clients = clients
+        self.openListeners = openListeners
+        let listens = openListeners.servers.map(\.boundAddress).joined(separator: ", ")
+        check = Task {
+            repeat {
+                if await SelfCheck.answer(clients.group) { _ = Notify.watchdog() }
+                _ = Notify.status("serving \(listens); waiting for the database: webhooks are spooled, or answered 503")
+            } while (try? await Task.sleep(for: SelfCheck.interval)) != nil
+        }
+    }
+
+    /// The relay serves from here on.
+    func handOver() { check.cancel() }
+
+    /// Ends it, for a start that fails or is given up.
+    func close() async {
+        check.cancel()
+        for server in openListeners.servers { await server.drain(upTo: Self.drainTimeout) }
+        await clients.close()
+    }
+
+    /// A write to the disk may be under way.
+    private static let drainTimeout: Duration = .seconds(1)
+}
+
+extension OpenListeners.Handlers {
+    fileprivate init(
+        early configuration: Configuration, _ stores: StoreClients, _ spool: Spool, _ observatory: Observatory
+    ) {
+        observatory.expect(
+            sources: configuration.sources.map(\.name), integrations: configuration.integrations.map(\.name))
+        stores.adopt(configuration.sources)
+        // Nothing is given to the ledger: a queue that is closed refuses it, and no look-up is made.
+        let queue = RecordQueue()
+        queue.close()
+        let lookups = Enricher.Lookups.unreachable
+        ingest = Ingest(
+            sources: configuration.sources, stores: stores, lookups: lookups, queue: queue,
+            spooling: SpoolFallback(spool: spool) { false }, bodyBytesMax: configuration.server.maxBodyBytes,
+            now: ThisProcess.now, observe: observatory.observer)
+        api = nil
+        operations = EarlyOperations(spool: spool, observatory: observatory)
+    }
+}
+
+/// What is answered besides webhooks before the database is reached for the first time.
+private struct EarlyOperations: OperationalPaths {
+    let spool: Spool
+    let observatory: Observatory
+
+    private static let obstacle = "the database is out of reach"
+
+    func admit(_ head: IncomingHead, isInner: Bool) -> Admission {
+        switch head.path {
+        case "/healthz", "/readyz": break
+        case "/metrics" where isInner: break
+        default: return .refuse(.text(503, Self.obstacle + "\n"))
+        }
+        guard head.method == "GET" || head.method == "HEAD" else { return .refuse(.wrongMethod("GET")) }
+        return .accept(
+            bodyBytesMax: 0, answerTimeout: Limits.acknowledgementTimeout,
+            timeoutAnswer: .text(503, Self.obstacle + "\n"))
+    }
+
+    func respond(to request: IncomingRequest, with responder: Responder) {
+        switch request.head.path {
+        case "/healthz": responder.respond(.text(200, "ok\n"))
+        case "/readyz":
+            responder.respond(spool.hasRoom ? .spooling(Self.obstacle) : .text(503, Self.obstacle + "\n"))
+        default:
+            let gauges = Gauges(databaseIsUp: false, queues: [], spool: Gauges.Spool(spool.figures))
+            responder.respond(.metrics(observatory.metricsPage(gauges: gauges)))
+        }
+    }
+}

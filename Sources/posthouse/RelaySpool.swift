@@ -1,0 +1,44 @@
+import Configuration
+import Inbound
+import Linux
+import Postgres
+import Spool
+import Vocabulary
+
+/// The spool of a relay that has reached its database once.
+struct RelaySpool: Sendable {
+    let spool: Spool
+    /// Decides which webhooks go there.
+    let fallback: SpoolFallback
+    /// Records what waits.
+    let drain: SpoolDrain
+
+    init(_ spool: Spool, beside pool: Pool) {
+        self.spool = spool
+        fallback = SpoolFallback(spool: spool) { pool.isReachable }
+        drain = SpoolDrain(spool: spool, mayRecord: { pool.isReachable }, now: ThisProcess.now)
+    }
+}
+
+extension Spool {
+    /// Opens the spool where a source spools, or something waits from a time when one did.
+    /// - Returns: nil: there is none, and webhooks are answered 503 while the database does not take them.
+    static func open(_ configuration: Configuration, _ observe: @escaping Observer) async throws -> Spool? {
+        let (directory, sources) = (configuration.spool.directory, configuration.sources.filter { $0.spooling != .off })
+        if sources.isEmpty, (try? SpoolFile.all(in: directory).isEmpty) ?? true { return nil }
+        do {
+            return try await Self.open(
+                directory: directory, bytesMax: configuration.spool.bytesMax, now: ThisProcess.now, observe: observe)
+        } catch {
+            if let source = sources.first(where: { $0.spooling == .required }) {
+                throw Complaint(
+                    "source \(source.name) has spool = true, and the spool cannot be opened: \(error); let [spool] directory "
+                        + "name one that the daemon's user may write, on a disk that lasts")
+            }
+            let names = sources.map(\.name).joined(separator: ", ")
+            let whose = names.isEmpty ? "what waits in it" : "webhooks of \(names) while the database is away"
+            observe(.warning("there is no spool, so that \(whose) may be lost: \(error)"))
+            return nil
+        }
+    }
+}

@@ -1,0 +1,39 @@
+import Linux
+import Testing
+
+@testable import Doctor
+
+/// What the spool's line says. Oracle: posthouse-operate(7), "The spool".
+@Suite("The spool, as the doctor sees it")
+struct SpoolFindingsTests {
+    private static func facts(
+        sources: [String] = ["apphud"], isVisible: Bool = true, webhooks: Int = 0, age: Int64? = nil,
+        unconfigured: [String] = [], damaged: Int = 0, available: Int = 50 << 30
+    ) -> SpoolFacts {
+        SpoolFacts(
+            directory: "/s", bytesMax: 1 << 30, sources: sources, isVisible: isVisible, webhooks: webhooks,
+            oldestMilliseconds: age, unconfigured: unconfigured, damaged: damaged,
+            disk: DiskSpace(sizeBytes: 100 << 30, availableBytes: available), headroomBytes: 1 << 30)
+    }
+
+    @Test("Nothing is said where no source spools and nothing waits")
+    func silent() {
+        #expect(SpoolFindings.of(Self.facts(sources: [])) == [])
+        #expect(SpoolFindings.of(Self.facts(sources: [], isVisible: false)) == [])
+    }
+
+    @Test(
+        "What waits is a note for five minutes, then wrong; damage, a missing source and a full disk are wrong",
+        arguments: [
+            (facts(), [DoctorFinding.State.fine]), (facts(isVisible: false), [.unknown]),
+            (facts(webhooks: 2, age: 299_999), [.note]), (facts(webhooks: 2, age: 300_000), [.wrong]),
+            (facts(sources: [], webhooks: 2, age: 1, unconfigured: ["old"]), [.note, .wrong]),
+            (facts(damaged: 1), [.wrong]), (facts(available: (1 << 30) - 1), [.wrong]),
+            (facts(sources: [], damaged: 1, available: 0), [.wrong]), (facts(available: 1 << 30), [.fine]),
+        ])
+    func states(_ facts: SpoolFacts, _ expected: [DoctorFinding.State]) {
+        let found = SpoolFindings.of(facts)
+        #expect(found.map(\.state) == expected && found.allSatisfy { $0.area == .spool })
+        #expect(found.allSatisfy { ($0.state == .fine) == ($0.advice == nil) })
+    }
+}

@@ -1,0 +1,105 @@
+import Foundation
+import Testing
+
+/// Google's API when it is slow, refuses, errs or talks nonsense, over HTTP with the real binary. Each question is one
+/// about an end, so that an answer which is taken for one would show. Oracle: psql, and what Google's servers
+/// (`Google`) were asked.
+@Suite struct GooglePlayFaultTests {
+    private enum Outcome {
+        /// Answered 503 and not stored: Pub/Sub sends it again.
+        case again
+        /// Answered 200 and kept in quarantine: a person decides.
+        case kept
+    }
+
+    private struct Fault {
+        let name: String
+        let answer: Google.Answer
+        let outcome: Outcome
+        var seconds: Double?
+    }
+
+    private static func error(_ code: Int, _ reason: String) -> Google.Answer {
+        (code, #"{"error":{"code":\#(code),"errors":[{"reason":"\#(reason)"}]}}"#)
+    }
+
+    private static let active = Google.state(account: "ada")
+
+    private static let faults = [
+        Fault(name: "too many", answer: error(429, "rateLimitExceeded"), outcome: .again),
+        Fault(name: "broken", answer: (500, "{}"), outcome: .again),
+        Fault(name: "a page of a proxy", answer: (503, "<html>503</html>"), outcome: .again),
+        Fault(name: "no token", answer: error(401, "authError"), outcome: .again),
+        Fault(name: "no right", answer: error(403, "permissionDenied"), outcome: .again),
+        Fault(name: "nowhere", answer: (404, "not found"), outcome: .again),
+        Fault(name: "unknown app", answer: error(404, "applicationNotFound"), outcome: .again),
+        Fault(name: "slow", answer: active, outcome: .again, seconds: 12),
+        Fault(name: "garbage", answer: (200, "\u{0}\u{1}garbage"), outcome: .kept),
+        Fault(name: "no object", answer: (200, "[]"), outcome: .kept),
+        Fault(name: "nothing", answer: (200, ""), outcome: .kept),
+        Fault(name: "without a state", answer: (200, "{}"), outcome: .kept),
+        Fault(name: "cut short", answer: (200, String(active.body.dropLast())), outcome: .kept),
+        Fault(name: "too long", answer: (200, String(repeating: " ", count: 70_000) + active.body), outcome: .kept),
+        Fault(name: "another 400", answer: error(400, "badRequest"), outcome: .kept),
+        Fault(name: "moved", answer: (302, "{}"), outcome: .kept),
+    ]
+
+    private static func token(_ name: String) -> String {
+        "token-\(name)-" + String(repeating: "0123456789", count: 14)
+    }
+
+    @Test("By no fault of Google's API is a webhook lost or access: what is not stored is sent again, nonsense is kept")
+    func faults() throws {
+        let google = try Google()
+        let relay = try Relay([])
+        defer { relay.end() }
+        try relay.configure([], sources: [try google.source(in: relay.directory)])
+        try relay.start()
+        let database = try relay.database
+        let authorization = try Google.authorization()
+        func push(_ type: Int, _ name: String, id: String) throws -> Int {
+            try relay.post("play", authorization, Google.push(type, Self.token(name), id: id))
+        }
+        let names = Self.faults.indices.map { "f\($0)" } + ["probe"]
+        for name in names { google.know(Self.token(name), Self.active) }
+        // The keys of Google's tokens are fetched in the background.
+        for name in names { #expect(try eventually(within: 30) { try push(4, name, id: "bought-\(name)") == 200 }) }
+        func having() throws -> Int { try database.count("entitlements", where: "active AND holder = 'user:ada'") }
+        #expect(try having() == names.count)
+
+        for (index, fault) in Self.faults.enumerated() {
+            let name = names[index]
+            google.know(Self.token(name), fault.answer)
+            google.delay(Self.token(name), by: fault.seconds)
+            let asked = google.asked.count
+            let status = try push(13, name, id: "end-\(name)")
+            #expect(status == (fault.outcome == .again ? 503 : 200), "\(fault.name)")
+            #expect(google.asked.count > asked, "\(fault.name)")
+            #expect(try having() == names.count, "\(fault.name)")
+            google.delay(Self.token(name), by: nil)
+            // Failures in a row are counted: after one that is none, the API is asked again.
+            #expect(try eventually { try push(2, "probe", id: "probe-\(index)") == 200 })
+        }
+        let kept = Self.faults.count { $0.outcome == .kept }
+        #expect(try database.count("quarantine") == kept)
+        #expect(try database.count("events", where: "vendor_event_id LIKE 'end-%'") == 0)
+
+        // Google works again. Of every other purchase it says now that it has ended.
+        let over = Google.state("EXPIRED", account: "ada", until: "2026-01-01T00:00:00Z")
+        for (index, name) in names.enumerated() {
+            google.know(Self.token(name), index.isMultiple(of: 2) ? Self.active : over)
+        }
+        for (index, fault) in Self.faults.enumerated() where fault.outcome == .again {
+            #expect(try push(13, names[index], id: "end-\(names[index])") == 200, "\(fault.name)")
+        }
+        let retried = try relay.json("quarantine", "retry", "--all")
+        let results = (retried["retried"] as? [[String: Any]] ?? []).map { $0["result"] as? String }
+        #expect(results == Array(repeating: "recorded", count: kept), "\(retried)")
+        #expect(try database.count("quarantine") == 0)
+        #expect(try database.count("events", where: "vendor_event_id LIKE 'end-%'") == Self.faults.count)
+        let access = try database.access()
+        for (index, name) in names.dropLast().enumerated() {
+            #expect(access[Google.name(of: Self.token(name))] == ["user:ada": index.isMultiple(of: 2)], "\(name)")
+        }
+    }
+}

@@ -1,0 +1,277 @@
+import Foundation
+import TestSupport
+import Testing
+
+/// The spool with the real daemon, a real disk and PostgreSQL. Oracle: what the source was answered 200 for, against
+/// what the ledger says, and the files on the disk.
+@Suite(.serialized, .timeLimit(.minutes(30))) struct SpoolTests {
+    private static func relay(_ cluster: TestCluster, _ settings: [String: String] = [:]) throws -> Relay {
+        try Relay(
+            [.init("backend", try Receiver(), ["schedule": FaultTests.manyGaps])],
+            sources: [.init(name: "apphud", settings: settings)], storage: .given(try cluster.createDatabase()))
+    }
+
+    /// Files that wait, of all daemons.
+    private static func waiting(_ relay: Relay) -> Int {
+        let root = relay.directory.path + "/spool"
+        let folders = (try? FileManager.default.contentsOfDirectory(atPath: root)) ?? []
+        return folders.reduce(0) { sum, folder in
+            let names = (try? FileManager.default.contentsOfDirectory(atPath: root + "/" + folder)) ?? []
+            return sum + names.count { $0.hasSuffix(".apphud") }
+        }
+    }
+
+    private func post(_ relay: Relay, _ number: Int) throws -> [Int] {
+        try SpoolLoad.webhooks(number).map { try relay.post("apphud", SpoolLoad.header, $0.body) }
+    }
+
+    /// Everything that was answered 200 is in the ledger once, its transfers are right, and nothing is left.
+    private func expectRecorded(
+        _ relay: Relay, _ tally: SpoolLoad.Tally, sourceLocation: SourceLocation = #_sourceLocation
+    ) throws {
+        #expect(eventually(within: 120) { Self.waiting(relay) == 0 }, sourceLocation: sourceLocation)
+        let database = try relay.database
+        var counts: [String: Int] = [:]
+        for row in try database.rows("SELECT vendor_event_id, count(*) FROM events GROUP BY 1") {
+            counts[row[0]] = Int(row[1])
+        }
+        let wrong = tally.acknowledged.filter { counts[$0] != 1 }.sorted()
+        #expect(wrong == [], "in the ledger another number of times than once", sourceLocation: sourceLocation)
+        let transfers = try database.rows(
+            "SELECT p.key, count(*) FROM transfers t JOIN purchases p ON p.id = t.purchase GROUP BY 1")
+        let once = Set(transfers.filter { $0[1] == "1" }.map { $0[0] })
+        #expect(tally.transferred.subtracting(once) == [], sourceLocation: sourceLocation)
+        #expect(transfers.count == once.count, "no transfer twice", sourceLocation: sourceLocation)
+        #expect(try database.drained(within: 120), sourceLocation: sourceLocation)
+        #expect(try database.count("quarantine") == 0, sourceLocation: sourceLocation)
+    }
+
+    @Test("PostgreSQL away under load that never repeats, kill -9 meanwhile: each 200 is recorded, once")
+    func databaseStopped() throws {
+        let cluster = try TestCluster(durable: true)
+        let relay = try Self.relay(cluster)
+        defer { relay.end() }
+        try relay.start()
+        let load = SpoolLoad(on: relay.port)
+        #expect(load.waitForProgress(60))
+        #expect(Self.waiting(relay) == 0, "the database answers: nothing is written to the disk")
+
+        try cluster.stop(mode: "immediate")
+        #expect(load.waitForProgress(150))
+        #expect(try relay.get("/readyz").status == 200)
+        #expect(relay.waitForLine("webhooks are kept in the spool") != nil)
+        #expect(Self.waiting(relay) > 0)
+        let page = try relay.get("/metrics").text
+        #expect(page.contains("posthouse_spool_webhooks") && !page.contains("posthouse_spool_webhooks 0\n"), "\(page)")
+
+        relay.kill()
+        let left = Self.waiting(relay)
+        // Without the database, the next daemon serves all the same.
+        try relay.start()
+        #expect(relay.waitForLine("without the database") != nil)
+        #expect(relay.waitForLine("\(left) webhook", "of an earlier daemon") != nil)
+        #expect(load.waitForProgress(100))
+        relay.kill()
+        try relay.start()
+        #expect(load.waitForProgress(20))
+
+        try cluster.start()
+        #expect(relay.waitForLine("ready on", within: 60) != nil)
+        #expect(load.waitForProgress(60))
+        let tally = try #require(load.finish())
+        #expect(tally.refusals == [:], "a source that spools is refused nothing while the database is away")
+        try expectRecorded(relay, tally)
+        #expect(relay.waitForLine("the spool is empty again") != nil)
+        #expect(try relay.get("/metrics").text.contains("posthouse_spool_webhooks 0\n"))
+        #expect(tally.unanswered > 0, "no kill met a request: the scenario has shown nothing")
+    }
+
+    @Test("PostgreSQL frozen: a webhook is spooled within its time, those behind it at once, and all are recorded")
+    func databaseFrozen() throws {
+        let cluster = try TestCluster(durable: true)
+        let relay = try Self.relay(cluster)
+        defer { relay.end() }
+        try relay.start()
+        let load = SpoolLoad(on: relay.port)
+        #expect(load.waitForProgress(40))
+        let frozen = try FrozenCluster(cluster)
+        #expect(load.waitForProgress(60))
+        #expect(relay.waitForLine("the database does not answer in time") != nil)
+        frozen.thaw()
+        #expect(load.waitForProgress(40))
+        let tally = try #require(load.finish())
+        #expect(tally.refusals == [:] && tally.unanswered == 0)
+        try expectRecorded(relay, tally)
+    }
+
+    @Test("A full spool answers 503, /readyz too, and what it holds is recorded")
+    func full() throws {
+        let cluster = try TestCluster(durable: true)
+        let relay = try Self.relay(cluster)
+        defer { relay.end() }
+        try relay.configure(
+            [.init("backend", try Receiver())], sources: [.init(name: "apphud")], settings: "[spool]\nmax = \"1MiB\"")
+        try relay.start()
+        try cluster.stop()
+        var taken: [String] = []
+        var number = 0
+        var refused = 0
+        while refused == 0, number < 1_000 {
+            number += 1
+            for (id, body) in SpoolLoad.webhooks(number) {
+                let status = try relay.post("apphud", SpoolLoad.header, body)
+                if status == 200 { taken.append(id) } else { refused += 1 }
+                #expect([200, 503].contains(status))
+            }
+        }
+        #expect(refused > 0 && taken.count > 100)
+        #expect(try relay.get("/readyz").status == 503)
+        #expect(relay.waitForLine("the spool takes no webhooks", "the spool is full") != nil)
+        try cluster.start()
+        #expect(eventually(within: 60) { Self.waiting(relay) == 0 })
+        let ids = try Set(relay.database.rows("SELECT vendor_event_id FROM events").map { $0[0] })
+        #expect(ids.isSuperset(of: taken))
+        #expect(try eventually { try relay.get("/readyz").text == "ready\n" })
+        #expect(try post(relay, 5_000) == [200, 200])
+    }
+
+    @Test("The commands say what waits, without the database, and record it where no daemon runs")
+    func commands() throws {
+        let cluster = try TestCluster(durable: true)
+        let relay = try Self.relay(cluster)
+        defer { relay.end() }
+        let settings = "[spool]\ndirectory = \"\(relay.directory.path)/spool\""
+        try relay.configure([.init("backend", try Receiver())], sources: [.init(name: "apphud")], settings: settings)
+        try relay.start()
+        #expect(try relay.command("spool", "--config", relay.configuration).errors == "nothing waits in the spool")
+        try cluster.stop()
+        #expect(try post(relay, 1) == [200, 200])
+        #expect(try relay.post("apphud", SpoolLoad.header, "{\"no\": \"event\"}") == 200)
+
+        let list = try relay.json("spool", "list")
+        let waiting = try #require(list["spool"] as? [[String: Any]])
+        #expect(waiting.compactMap { $0["source"] as? String } == ["apphud", "apphud", "apphud"])
+        let name = try #require(waiting.first?["file"] as? String)
+        let shown = try relay.command("spool", "show", name, "--config", relay.configuration)
+        #expect(shown.end == .exited(0) && shown.output == SpoolLoad.webhooks(1)[0].body)
+        let outside = try relay.command("spool", "show", "../posthouse.toml", "--config", relay.configuration)
+        #expect(outside.end == .exited(1))
+        // The secret is nowhere in it.
+        let folder = relay.directory.path + "/spool/" + (name.split(separator: "/").first.map(String.init) ?? "")
+        let file = try String(contentsOfFile: relay.directory.path + "/spool/" + name, encoding: .utf8)
+        #expect(!file.contains("source-secret") && !file.lowercased().contains("token"))
+
+        relay.kill()
+        try cluster.start()
+        let recorded = try relay.command("spool", "record", "--config", relay.configuration)
+        #expect(recorded.end == .exited(0), "\(recorded.errors)")
+        let lines = recorded.output.split(separator: "\n")
+        #expect(lines.count == 3 && lines.count { $0.contains(" recorded: ") } == 2, "\(recorded.output)")
+        #expect(lines.last?.contains(" quarantined: ") == true, "\(recorded.output)")
+        #expect(try FileManager.default.contentsOfDirectory(atPath: folder).sorted() == ["lock", "tmp"])
+        #expect(try relay.database.count("events") == 2 && relay.database.count("quarantine") == 1)
+    }
+
+    @Test("Webhooks of a source that is not configured wait, status says so, and they are recorded once it is back")
+    func sourceGone() throws {
+        let cluster = try TestCluster(durable: true)
+        let relay = try Self.relay(cluster)
+        defer { relay.end() }
+        let settings = "[spool]\ndirectory = \"\(relay.directory.path)/spool\""
+        let backend = Relay.Integration("backend", try Receiver())
+        try relay.configure([backend], sources: [.init(name: "apphud")], settings: settings)
+        try relay.start()
+        try cluster.stop()
+        #expect(try post(relay, 1) == [200, 200])
+        relay.kill()
+        try relay.configure([backend], sources: [.init()], settings: settings)
+        try cluster.start()
+        try relay.start()
+        #expect(relay.waitForLine("2 webhooks of an earlier daemon") != nil)
+        let status = try relay.json("status")
+        let spool = try #require(status["spool"] as? [String: Any])
+        #expect(spool["webhooks"] as? Int == 2)
+        let others = try #require(spool["unconfigured"] as? [[String: Any]])
+        #expect(others.first?["source"] as? String == "apphud" && others.first?["count"] as? Int == 2)
+        let text = try relay.command("status", "--config", relay.configuration).output
+        #expect(text.contains("2 webhooks wait in the spool of this machine"), "\(text)")
+        #expect(text.contains("not in the"), "\(text)")
+        #expect(try relay.database.count("events") == 0)
+
+        try relay.configure([backend], sources: [.init(), .init(name: "apphud")], settings: settings)
+        _ = try relay.reload()
+        #expect(try eventually(within: 60) { try relay.database.count("events") == 2 })
+        #expect(eventually { Self.waiting(relay) == 0 })
+    }
+
+    @Test("A damaged file is set aside and reported, and the others are recorded")
+    func damaged() throws {
+        let cluster = try TestCluster(durable: true)
+        let relay = try Self.relay(cluster)
+        defer { relay.end() }
+        try relay.start()
+        try cluster.stop()
+        #expect(try post(relay, 1) == [200, 200])
+        relay.kill()
+        let root = relay.directory.path + "/spool"
+        let names = FileManager.default.enumerator(atPath: root)?.compactMap { $0 as? String } ?? []
+        let first = try #require(names.filter { $0.hasSuffix(".apphud") }.sorted().first)
+        var bytes = try Data(contentsOf: URL(fileURLWithPath: root + "/" + first))
+        bytes[bytes.count / 2] ^= 4
+        try bytes.write(to: URL(fileURLWithPath: root + "/" + first))
+        try cluster.start()
+        try relay.start()
+        #expect(relay.waitForLine("cannot be read and is not recorded", "/damaged/") != nil)
+        #expect(try eventually(within: 60) { try relay.database.count("events") == 1 })
+        #expect(try FileManager.default.contentsOfDirectory(atPath: root + "/damaged").count == 1)
+        #expect(try relay.get("/readyz").status == 200)
+    }
+
+    /// Oracle: the system calls of the daemon, in their order, as the kernel has them.
+    @Test(
+        "The answer goes out behind two fsyncs: of the file and of its folder",
+        .enabled(if: mayTrace, "ptrace or strace(1) is not there: 1 test is left out"))
+    func fsyncs() throws {
+        let cluster = try TestCluster(durable: true)
+        let relay = try Self.relay(cluster)
+        defer { relay.end() }
+        try relay.start()
+        try cluster.stop()
+        // The pool finds out by the first webhook.
+        #expect(try post(relay, 1) == [200, 200])
+        let process = try #require(relay.processIdentifier)
+        let log = relay.directory.path + "/strace"
+        let strace = try ChildProcess([
+            "strace", "-f", "-y", "-p", "\(process)", "-o", log, "-e",
+            "trace=fsync,rename,renameat,renameat2,write,writev,sendto,sendmsg",
+        ])
+        defer { strace.signal(SIGTERM) }
+        #expect(strace.waitForError(30) { $0.contains("attached") } != nil)
+        #expect(try relay.post("apphud", SpoolLoad.header, SpoolLoad.webhooks(2)[0].body) == 200)
+        strace.signal(SIGINT)
+        _ = strace.waitForEnd(30)
+        let calls = try String(contentsOfFile: log, encoding: .utf8).split(separator: "\n").map(String.init)
+        let file = try #require(calls.firstIndex { $0.contains("fsync(") && $0.contains("/tmp/0") })
+        let rename = try #require(calls.firstIndex { $0.contains("rename") && $0.contains(".apphud") })
+        let folder = try #require(
+            calls.firstIndex { $0.contains("fsync(") && $0.contains("/spool/") && !$0.contains("/tmp/0") })
+        let answer = try #require(calls.firstIndex { $0.contains("HTTP/1.1 200") })
+        #expect(
+            Self.end(file, calls) < rename && Self.end(rename, calls) < folder && Self.end(folder, calls) < answer,
+            "\(calls)")
+    }
+
+    /// The line of strace(1) at which a call is over: its own, unless other threads came between.
+    private static func end(_ start: Int, _ calls: [String]) -> Int {
+        guard calls[start].contains("<unfinished ...>") else { return start }
+        let thread = calls[start].prefix { $0 != " " }
+        return calls.indices.first { $0 > start && calls[$0].hasPrefix(thread + " ") && calls[$0].contains("resumed>") }
+            ?? .max
+    }
+
+    /// Whether this process may trace another, tried on one of its own.
+    private static let mayTrace: Bool = {
+        guard let child = try? ChildProcess(["strace", "-o", "/dev/null", "true"]) else { return false }
+        return child.waitForEnd(30) == .exited(0)
+    }()
+}

@@ -1,0 +1,63 @@
+import Linux
+import Testing
+import Vocabulary
+
+@testable import Spool
+
+/// Whether there is room. Oracle: what Limits and `[spool] max` say of bytes.
+@Suite("What the spool counts")
+struct SpoolTallyTests {
+    private static let now = Timestamp(milliseconds: 1_000)
+
+    @Test("The sum of what waits and of what is being written never passes the maximum")
+    func bounded() {
+        var tally = SpoolTally(bytesMax: 10_000)
+        #expect(tally.obstacle(to: 10_000) == nil && tally.obstacle(to: 10_001) != nil)
+        tally.reserve(4_096)
+        #expect(tally.obstacle(to: 5_904) == nil && tally.obstacle(to: 5_905) != nil)
+        tally.release(4_096)
+        #expect(tally.add(bytes: 8_192, at: Self.now) == true)
+        #expect(tally.obstacle(to: 1_808) == nil && tally.obstacle(to: 1_809) != nil)
+        #expect(tally.remove(bytes: 8_192, isRecorded: true) == 1)
+        #expect(tally.obstacle(to: 10_000) == nil && tally.figures == SpoolFigures())
+    }
+
+    @Test("A tenth of a small disk stays free, 1 GiB of a large one")
+    func headroom() {
+        let gib = 1 << 30
+        for (size, headroom) in [(gib, gib / 10), (10 * gib, gib), (1_000 * gib, gib)] {
+            var tally = SpoolTally(bytesMax: .max / 2)
+            tally.disk = DiskSpace(sizeBytes: size, availableBytes: headroom + 4_096)
+            #expect(tally.obstacle(to: 4_096) == nil && tally.obstacle(to: 4_097) != nil)
+            tally.reserve(1)
+            #expect(tally.obstacle(to: 4_096) != nil, "what is being written takes room, too")
+        }
+    }
+
+    @Test("There is room for a webhook while the largest would be taken, and nothing has just failed")
+    func room() {
+        var tally = SpoolTally(bytesMax: Limits.requestBodyBytesMax)
+        #expect(tally.hasRoom)
+        tally.failure = "no space left on device"
+        #expect(!tally.hasRoom)
+        tally.failure = nil
+        tally.reserve(1)
+        #expect(!tally.hasRoom)
+    }
+
+    @Test("The first that waits and the last that leaves are told apart, with the number recorded between")
+    func spans() {
+        var tally = SpoolTally(bytesMax: .max)
+        #expect(tally.add(bytes: 1, at: Self.now) == true)
+        #expect(tally.add(bytes: 2, at: Timestamp(milliseconds: 500)) == false)
+        #expect(tally.add(bytes: 3, at: Timestamp(milliseconds: 2_000)) == false)
+        #expect(tally.figures == SpoolFigures(webhooks: 3, bytes: 6, oldestAt: Timestamp(milliseconds: 500)))
+        #expect(tally.remove(bytes: 2, isRecorded: true) == nil)
+        tally.oldest(is: Self.now)
+        #expect(tally.remove(bytes: 1, isRecorded: false) == nil)
+        #expect(tally.remove(bytes: 3, isRecorded: true) == 2)
+        #expect(tally.figures == SpoolFigures())
+        tally.oldest(is: Self.now)
+        #expect(tally.figures.oldestAt == nil)
+    }
+}
