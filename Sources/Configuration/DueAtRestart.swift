@@ -1,3 +1,5 @@
+internal import Vocabulary
+
 extension Configuration {
     /// Keys that differ from the start of the process and need a restart, because sockets and the database are opened
     /// once. The comparison is with the start, so that each reload names what is still due.
