@@ -103,6 +103,7 @@ let package = Package(
                 .embedInCode("Schema/Migrations/M0015_ends.sql"),
                 .embedInCode("Schema/Migrations/M0016_coverage.sql"),
                 .embedInCode("Schema/Migrations/M0017_message_access.sql"),
+                .embedInCode("Schema/Migrations/M0018_lock_salt.sql"),
             ],
             swiftSettings: sharedSettings),
         .target(

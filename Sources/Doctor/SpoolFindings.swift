@@ -1,7 +1,7 @@
 package import Linux
 
 /// What of a machine's spool can be seen by its files.
-package struct SpoolFacts: Sendable, Hashable {
+package struct SpoolFacts: Sendable {
     package let directory: String
     /// `[spool] max`.
     package let bytesMax: Int

@@ -100,6 +100,8 @@ package struct Event: Sendable {
     /// What the event presumes and says of the tokens by which its store names the purchase: its own, then those that
     /// it replaces. An event that does not fit what is recorded of them meanwhile is refused.
     package let tokens: [KnownToken]
+    /// A line of an export: all that was known of who had the purchase; nil: it states `facts` alone.
+    package let history: StatedHistory?
     /// What each webhook of the event repeats byte for byte; nil: the body.
     package let repeated: [UInt8]?
     /// The body, byte for byte as it was signed.
@@ -111,8 +113,8 @@ package struct Event: Sendable {
         transaction: Transaction?, money: [UInt8]? = nil, mayConvertTrial: Bool = false,
         typeIfKnown: String? = nil, typeIfPaused: String? = nil, facts: [Fact] = [], change: HolderChange? = nil,
         links: [HolderLink] = [],
-        decoded: [UInt8]? = nil, answer: [UInt8]? = nil, tokens: [KnownToken] = [], repeated: [UInt8]? = nil,
-        body: [UInt8]
+        decoded: [UInt8]? = nil, answer: [UInt8]? = nil, tokens: [KnownToken] = [], history: StatedHistory? = nil,
+        repeated: [UInt8]? = nil, body: [UInt8]
     ) {
         self.scope = scope
         self.vendorEventID = vendorEventID
@@ -135,6 +137,7 @@ package struct Event: Sendable {
         self.decoded = decoded
         self.answer = answer
         self.tokens = tokens
+        self.history = history
         self.repeated = repeated
         self.body = body
     }

@@ -19,6 +19,44 @@ package enum HolderChange: Hashable, Sendable {
     /// The purchases of a store account, named by their transactions, are restored on an install: the install and its
     /// current identity hold them, alone or together with the previous holders.
     case restore(install: String, transactions: [String], strategy: RestoreStrategy)
+    /// A line of an export: a change as its ledger kept it. What depended on the moment was decided there.
+    case kept(KeptChange)
+    /// A line of an export: the install that identified as the identity first. Nothing passes by it.
+    case first(install: String, identity: String)
+}
+
+/// A statement about all purchases of a holder, or about one by the name of a transaction.
+package struct KeptChange: Hashable, Sendable {
+    package enum Kind: String, Hashable, Sendable {
+        /// The platform says that everything passes from the subject to the target.
+        case native
+        /// A login: the subject's subscriptions pass to the target.
+        case login
+        /// The first identify: the target holds everything that the subject holds.
+        case share
+        /// A restore of a transaction: only the targets hold its purchase.
+        case transfer
+        /// A restore of a transaction: the targets hold its purchase, beside the others.
+        case copy
+    }
+
+    package enum Subject: Hashable, Sendable {
+        case holder(Holder)
+        case transaction(String)
+    }
+
+    package let kind: Kind
+    package let subject: Subject
+    /// Who holds from then on; the second where an install and its identity do.
+    package let target: Holder
+    package let secondTarget: Holder?
+
+    package init(kind: Kind, subject: Subject, target: Holder, secondTarget: Holder?) {
+        self.kind = kind
+        self.subject = subject
+        self.target = target
+        self.secondTarget = secondTarget
+    }
 }
 
 /// What a restore does to the previous holders of the purchase (Qonversion, "Restore strategies").

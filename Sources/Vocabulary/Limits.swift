@@ -62,6 +62,8 @@ package enum Limits {
     /// Holders in `data.access` whose locks one transaction takes, at most; one with more takes the lock of all. Two
     /// daemons with all their writers then hold a third of the locks that PostgreSQL has room for by default (6,400).
     package static let accessLocksMax = 500
+    /// Holders that `data.access` of one message has: those whom it names first.
+    package static let accessHoldersMax = 32
     /// Purchases that `data.access` lists of one holder.
     package static let accessPurchasesMax = 20
     /// Purchases of one holder among which these are chosen, those with access first.

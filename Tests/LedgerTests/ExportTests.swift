@@ -171,8 +171,9 @@ struct ExportTests {
             }
             for outcome in try await importer.record(links + purchases) { #expect(outcome == .recorded) }
             let lines = try await Self.export(daemon)
-            #expect(lines.count == 2 * count)
-            #expect(Set(lines.map(\.canonical)).count == 2 * count)
+            // A link, a purchase, and the transaction that its end stands with.
+            #expect(lines.count == 3 * count)
+            #expect(Set(lines.map(\.canonical)).count == 3 * count)
         }
     }
 }

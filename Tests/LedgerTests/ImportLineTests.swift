@@ -110,6 +110,85 @@ struct ImportLineTests {
         #expect(fault?.description.contains(reason) == true, "\(fault?.description ?? "")")
     }
 
+    private static let exported = """
+        {"event_name":"posthouse.import",\(head),"holder":{"user_id":"ann"},"as_of":"1970-01-01T00:00:01.000Z",\
+        "until":null,"store":"APPLE_APP_STORE","purchase":"p1","kind":"subscription",\
+        "tokens":[{"token":"00112233445566778899aabbccddeeff","replaced":true}],\
+        "holders":[{"holder":{"user_id":"ann"},"active":true,"as_of":"1970-01-01T00:00:01.000Z"}],\
+        "history":[{"state":[2]},{"fact":[1000,"gain",9000,"-","user","ann"]},\
+        {"register":[1000,"on","tenure","user","ann"]},{"told":[2,0,0,2,"","anon","a","user","ann"]},\
+        {"later":["what","user","x"]}]}
+        """
+
+    @Test("A line of an export has the whole state, also what a newer version added, and states no facts beside it")
+    func exported() throws {
+        let line = try Self.read(Self.exported)
+        #expect(Self.text(of: line) == Self.exported)
+        let event = line.event
+        #expect(event.facts.isEmpty && event.transaction == nil && event.tokens.map(\.isReplaced) == [true])
+        let state = try PurchaseState(bytes: try #require(event.history?.state))
+        #expect(state.facts.map(\.holder) == [.user("ann")] && state.announced.map(\.lastOrdinal) == [2])
+        #expect(String(decoding: state.unknownLines, as: UTF8.self) == "later\twhat\tuser:x\n")
+    }
+
+    @Test(
+        "Whatever ids are, a state is the same once it was written and read",
+        arguments: ["ann", "user", "anon", "a\tb\nc\r", #"\"#, #"\t""#, "7", "-", "user:x", "\u{301}"])
+    func histories(_ id: String) throws {
+        var state = PurchaseState()
+        for fact: Fact in [
+            .activate(.user(id), seconds(0), until: seconds(9)), .activate(.anonymous(id), seconds(5)),
+            Fact(kind: .gain, holder: .anonymous("own"), at: seconds(6), isNamed: false),
+            Fact(kind: .naming, holder: .user(id), at: seconds(7)),
+        ] {
+            state = TransferResolution.resolve(state, fact, kind: .subscription, mayLackName: true).state
+        }
+        var stated = ImportLine.Stated(
+            purchase: Purchase(
+                key: "p", kind: .subscription, store: "S", product: nil, plan: nil, subscriptionID: nil),
+            isActive: true)
+        stated.history = StatedHistory(state: state.bytes, holders: [])
+        let line = ImportLine(
+            scope: Scope(source: "shop", app: "", environment: "PRODUCTION"), holder: .user(id), asOf: seconds(0),
+            until: nil, subject: .purchase(stated))
+        #expect(try ImportLine.read(line.canonical).line == line)
+    }
+
+    @Test(
+        "A history that this version would not write is an error",
+        arguments: [
+            (#"{"state":[2]},"#, "", "history begins with its version"), (#"[2]"#, "[4]", "version"),
+            (#"1000,"gain""#, #""1e3","gain""#, "not a number"), (#""-","user","ann""#, #""-","ann""#, "not a holder"),
+            (#"{"fact":[1000,"gain",9000,"-","user","ann"]},"#, #"7,"#, "history has objects"),
+            (#""on","tenure""#, #""on\nfact","tenure""#, "control character"),
+            ("[2,0,0,2", "[999999999,0,0,2", "more transfers"),
+            (#"00112233445566778899aabbccddeeff"#, "0011", "32 hex digits"), (#""active":true,"#, "", "holders have"),
+        ])
+    func historyFaults(_ part: String, _ other: String, _ reason: String) throws {
+        let range = try #require(Self.exported.firstRange(of: part))
+        let damaged = Self.exported.replacingCharacters(range, with: other)
+        let fault = #expect(throws: ImportFault.self) { _ = try Self.read(damaged) }
+        #expect(fault?.description.contains(reason) == true, "\(fault?.description ?? "")")
+    }
+
+    @Test(
+        "Lines of what a ledger keeps of holders are their own canonical form",
+        arguments: [
+            #""change":"login","to":{"user_id":"ann"}"#, #""change":"first","to":{"user_id":"ann"}"#,
+            #""change":"install""#,
+            #""change":"transfer","transaction_id":"t1","to":{"anonymous_user_id":"a"},"beside":{"user_id":"ann"}"#,
+        ])
+    func changes(_ members: String) throws {
+        let text = """
+            {"event_name":"posthouse.import",\(Self.head),"holder":{"anonymous_user_id":"a"},\
+            "as_of":"2026-01-02T03:04:05.000Z","until":null,\(members)}
+            """
+        let line = try Self.read(text)
+        #expect(Self.text(of: line) == text)
+        #expect(line.event.change != nil && line.event.links.isEmpty && line.event.purchase == nil)
+        #expect(ImportLine.stored(line.event.body) == line)
+    }
+
     @Test("A webhook's body is no line")
     func webhook() {
         #expect(ImportLine.stored(Array(#"{"event_name":"ACTIVATE"}"#.utf8)) == nil)

@@ -73,6 +73,26 @@ struct OverdueTests {
         }
     }
 
+    @Test("Ends of a period before, which renewals made stale, do not hide what is overdue from the figures")
+    func staleEnds() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
+            let now = try ledger.now()
+            func at(_ hours: Int64) -> Timestamp { now.advanced(byMilliseconds: hours * Self.hour) }
+            var events: [Event] = [.paying(user, from: at(-90), until: at(-20), transaction: "a", purchase: "lapsed")]
+            for number in 0..<7 {
+                let purchase = "renewed_\(number)"
+                events += [
+                    .paying(user, from: at(-90), until: at(-1), transaction: "b\(number)", purchase: purchase),
+                    .paying(user, from: at(-1), until: at(90), transaction: "c\(number)", purchase: purchase),
+                ]
+            }
+            await daemon.record(events)
+            let read = try await OverdueFigures.read(leeways: Self.leeways, from: daemon.pool, countedMax: 3)
+            #expect(read == [OverdueFigures(source: "shop", environment: "PRODUCTION", active: 0, lapsed: 1)])
+        }
+    }
+
     @Test("Pages follow one another, also where many end at one moment")
     func pages() async throws {
         try await TestLedger.run { ledger in

@@ -70,7 +70,8 @@ struct StatementCatalogueTests {
             Entry(EndStatements.stale), Entry(EndStatements.prune), Entry(OverdueStatements.isIncomplete),
             Entry(EndStatements.isOfOneVersion), Entry(EndStatements.missing),
             Entry(EndStatements.purchases), Entry(EndStatements.advance), Entry(EndStatements.complete),
-            Entry(OverdueStatements.page), Entry(OverdueStatements.figures), Entry(EndsUpgrade.statement),
+            Entry(OverdueStatements.page), Entry(OverdueStatements.figures), Entry(OverdueStatements.passed),
+            Entry(EndsUpgrade.statement),
             Entry(MessageAccessStatements.lockNotAll), Entry(MessageAccessStatements.lock),
             Entry(MessageAccessStatements.version), Entry(MessageAccessStatements.held),
             Entry(LapseStatements.created), Entry(LapseStatements.current), Entry(LapseStatements.note),
@@ -90,9 +91,11 @@ struct StatementCatalogueTests {
 
     private static let importing: [Entry] = [
         Entry(ImportStatements.known), Entry(ImportComparisonStatements.purchases),
-        Entry(ImportComparisonStatements.links), Entry(ExportStatements.purchases), Entry(ExportStatements.holders),
-        Entry(ExportStatements.transactions), Entry(ExportStatements.transfers), Entry(ExportStatements.links),
-        Entry(ExportStatements.firsts),
+        Entry(ImportComparisonStatements.links), Entry(ImportComparisonStatements.kept),
+        Entry(ExportStatements.purchases), Entry(ExportStatements.holders), Entry(ExportStatements.transactions),
+        Entry(ExportStatements.said), Entry(ExportStatements.tokens), Entry(ExportStatements.transfers),
+        Entry(ExportStatements.links), Entry(ExportStatements.firsts), Entry(ExportStatements.installs),
+        Entry(ExportStatements.changes),
     ]
 
     private static let recording: [Entry] = [

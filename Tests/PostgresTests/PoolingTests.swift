@@ -108,7 +108,7 @@ struct PoolingTests {
             try session.transaction(planning: .onceByIndex) { session throws(DatabaseError) in
                 try session.enqueue(Sample.insert, (1, "enqueued"))
                 let first = try session.run(Self.inForce, ())
-                try session.copy(Self.items, [(2, "copied"), (3, "copied")])
+                try session.copy([Self.items.copied([(2, "copied"), (3, "copied")])])
                 try session.script("INSERT INTO items VALUES (4, 'by a script')")
                 let pending = try session.enqueueQuery(Self.inForce, ())
                 return try first + session.answer(to: pending)
@@ -184,7 +184,7 @@ struct PoolingTests {
         // Alone it would find what other clients have set.
         let copied = await databaseError {
             try await connection.withSession { session throws(DatabaseError) in
-                try session.copy(Self.items, [(3, "c")])
+                try session.copy([Self.items.copied([(3, "c")])])
             }
         }
         guard case .protocolViolation = copied else { Issue.record("\(String(describing: copied))"); return }

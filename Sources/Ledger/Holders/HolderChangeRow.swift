@@ -9,18 +9,7 @@ import Vocabulary
 /// the change arrives rules that out, so a change is deleted only when no source sends webhooks that late any more
 /// (`Upkeep.prune`).
 struct HolderChangeRow {
-    enum Kind: String {
-        /// The platform says that everything passes from the subject to the target.
-        case native
-        /// A login: the subject's subscriptions pass to the target.
-        case login
-        /// The first identify: the target holds everything that the subject holds.
-        case share
-        /// A restore of a transaction: only the targets hold its purchase.
-        case transfer
-        /// A restore of a transaction: the targets hold its purchase, beside the others.
-        case copy
-    }
+    typealias Kind = KeptChange.Kind
 
     var scope: Scope
     /// A holder as `Holder.storageKey` writes it, or a store transaction after the prefix `txn:`.
@@ -84,6 +73,14 @@ struct HolderChangeRow {
         return KnownChanges.Key(scope: scope, subject: subject, isLogin: kind == .login)
     }
 
+    /// The same as a statement.
+    var kept: KeptChange {
+        let name = subject.utf8.dropFirst(Self.transactionPrefix.utf8.count)
+        let subject: KeptChange.Subject =
+            from.map { .holder($0) } ?? .transaction(String(decoding: Array(name), as: UTF8.self))
+        return KeptChange(kind: kind, subject: subject, target: target, secondTarget: secondTarget)
+    }
+
     /// The holders whose later changes concern what this one moves.
     var targets: [Holder] { [target] + (secondTarget.map { [$0] } ?? []) }
 }
@@ -129,7 +126,14 @@ extension HolderChangeRow {
             case .exclusive: return [row(subject, .login, .user(identity))]
             case .installAndIdentity: return isFirstIdentify ? [row(subject, .share, .user(identity))] : []
             }
-        case .endSessions, .register: return []
+        case .endSessions, .register, .first: return []
+        case .kept(let kept):
+            let subject =
+                switch kept.subject {
+                case .holder(let holder): holder.storageKey
+                case .transaction(let id): transactionSubject(id)
+                }
+            return [row(subject, kept.kind, kept.target, kept.secondTarget)]
         case .restore(let install, let transactions, let strategy):
             let install = Holder.anonymous(install)
             return transactions.map { id in

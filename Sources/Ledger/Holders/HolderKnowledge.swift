@@ -202,6 +202,14 @@ struct HolderKnowledge {
         return !isTaken && (!known.linked.isEmpty || !known.isNamed && !isHolder)
     }
 
+    /// Takes which install identified as an identity first, as another ledger recorded it.
+    mutating func learnFirst(_ identity: String, install: String, scope: Scope, event: Int64) {
+        let key = IdentityKey(scope: scope, identity: .user(identity))
+        guard identities[key]?.first == nil else { return }
+        identities[key, default: Identity()].first = install
+        newIdentities.append(NewIdentity(key: key, install: install, event: event))
+    }
+
     /// Whether the install may become the identity's first: no other install is linked with the identity, and nobody
     /// else is logged in on this install.
     func mayClaim(_ identity: String, install: String, scope: Scope, at time: Timestamp) -> Bool {

@@ -74,6 +74,21 @@ struct HolderLoading {
             changes.need(.user(identity), in: scope, from: time)
             anonymous.insert(Key(scope, install))
             identities.insert(Key(scope, identity))
+        case .kept(let kept):
+            switch kept.subject {
+            case .holder(let from):
+                owners.need(from, in: scope)
+                changes.need(from, in: scope, from: time)
+                if from.isAnonymous { anonymous.insert(Key(scope, from.id)) }
+            case .transaction(let id):
+                restored.insert(Key(scope, id))
+                changes.need(KnownChanges.Key(scope: scope, subject: .named(id), isLogin: false), from: time)
+            }
+            for target in [kept.target] + (kept.secondTarget.map { [$0] } ?? []) {
+                changes.need(target, in: scope, from: time)
+                if target.isAnonymous { anonymous.insert(Key(scope, target.id)) }
+            }
+        case .first(_, let identity): identities.insert(Key(scope, identity))
         case .register(let install): registered.insert(Key(scope, install))
         case .endSessions(let user): users.insert(Key(scope, user))
         case .restore(let install, let transactions, _):

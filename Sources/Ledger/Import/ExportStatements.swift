@@ -7,42 +7,29 @@ enum ExportStatements {
         let id: Identifier
         let scope: Scope
         let purchase: Purchase
-        /// Those whose access does not follow from who has the subscription: it was shared with them.
-        let sharers: Set<Holder>
-        /// Of a purchase that several hold together.
-        let together: Together?
-    }
-
-    /// What holders of one purchase have in common, and who was last given it.
-    struct Together: Sendable {
-        let period: PurchaseState.Period
-        let given: Set<Holder>
+        /// The time of what is known of its product.
+        let asOf: Timestamp
+        /// As it is stored; nil: it cannot be read.
+        let state: [UInt8]?
     }
 
     private static func bought(
         id: Identifier, source: String, app: String, environment: String, store: String, key: String, kind: String,
-        product: String?, plan: String?, subscriptionID: String?, state: [UInt8]
+        product: String?, plan: String?, subscriptionID: String?, asOf: Timestamp, state: [UInt8]
     ) -> Bought {
-        let kind = Purchase.Kind(rawValue: kind) ?? .subscription
-        // Of a one-time purchase, and under shared ownership (which has a period), all are free of tenures.
-        // One that cannot be read says nothing of that.
-        let state = (try? PurchaseState(bytes: state)) ?? PurchaseState()
-        let isTogether = state.period != nil || kind == .oneTime
-        return Bought(
+        Bought(
             id: id, scope: Scope(source: source, app: app, environment: environment),
             purchase: Purchase(
-                key: key, kind: kind, store: store, product: product, plan: plan, subscriptionID: subscriptionID),
-            sharers: isTogether ? [] : Set(state.registers.filter(\.isTenureFree).map(\.holder)),
-            together: state.period.map {
-                Together(period: $0, given: Set(state.registers.filter(\.isOn).map(\.holder)))
-            })
+                key: key, kind: Purchase.Kind(rawValue: kind) ?? .subscription, store: store, product: product,
+                plan: plan, subscriptionID: subscriptionID),
+            asOf: asOf, state: (try? PurchaseState(bytes: state))?.bytes)
     }
 
     /// Purchases after id `$1`, of source `$2`; null: of all.
     static let purchases = Statement<(Identifier, String?, Int32), Bought>(
         "export_purchases",
         """
-        SELECT id, source, app, environment, store, key, kind, product, plan, subscription_id, state
+        SELECT id, source, app, environment, store, key, kind, product, plan, subscription_id, as_of_ms, state
         FROM purchases WHERE id > $1 AND ($2 IS NULL OR source = $2) ORDER BY id LIMIT $3
         """, row: bought)
 
@@ -77,10 +64,6 @@ enum ExportStatements {
         let asOf: Timestamp
         /// By `AccessEnd`.
         let isNewest: Bool
-        /// Whether one of its events says so: answers about offers depend on it.
-        let isRefunded: Bool
-        /// An offer that one of its events says was used.
-        let previousOffer: String?
     }
 
     static let transactions = Statement<[Identifier], Transacted>(
@@ -88,12 +71,29 @@ enum ExportStatements {
         """
         SELECT x.purchase, x.store_transaction_id, x.store_original_transaction_id, x.purchased_at_ms,
                x.effective_next_renewal_at_ms, x.offer_type, x.status, x.as_of_ms,
-               x.store_transaction_id = t.store_transaction_id,
-               coalesce(s.is_refunded, false), s.offer
+               x.store_transaction_id = t.store_transaction_id
         FROM unnest($1) AS p (id) JOIN transactions x ON x.purchase = p.id
         \(AccessEnd.newestTransaction(of: "p.id"))
-        LEFT JOIN LATERAL (
-            SELECT bool_or(e.type = 'SUBSCRIPTION_REFUNDED_REVOKED') AS is_refunded,
+        ORDER BY x.purchase, x.as_of_ms, x.store_transaction_id
+        """, row: Transacted.init)
+
+    /// What answers about offers take from the events of a transaction.
+    struct Said: Sendable {
+        let purchase: Identifier
+        let transaction: String
+        let isRefunded: Bool
+        /// An offer that one of its events says was used.
+        let previousOffer: String?
+    }
+
+    /// The events of each purchase are read once, whatever its number of transactions; bodies only for the one member
+    /// that is looked for.
+    static let said = Statement<[Identifier], Said>(
+        "export_said",
+        """
+        SELECT p.id, s.store_transaction_id, s.is_refunded, s.offer
+        FROM unnest($1) AS p (id) CROSS JOIN LATERAL (
+            SELECT e.store_transaction_id, bool_or(e.type = 'SUBSCRIPTION_REFUNDED_REVOKED') AS is_refunded,
                    coalesce(
                        min(CASE WHEN e.type IN ('TRIAL_STARTED', 'TRIAL_CONVERTED', 'TRIAL_NOT_CONVERTED')
                                 THEN 'FREE_TRIAL'
@@ -101,12 +101,32 @@ enum ExportStatements {
                                                 'INTRO_OFFER_NOT_CONVERTED') THEN 'INTRO_OFFER' END),
                        min(v) FILTER (WHERE v IN ('FREE_TRIAL', 'INTRO_OFFER'))) AS offer
             FROM events e
-            CROSS JOIN LATERAL substring(encode(e.body, 'escape')
-                FROM '"previous_offer_type"\\s*:\\s*"([A-Z_]+)"') AS v
-            WHERE e.purchase = p.id AND e.store_transaction_id = x.store_transaction_id
-        ) AS s ON true
-        ORDER BY x.purchase, x.as_of_ms, x.store_transaction_id
-        """, row: Transacted.init)
+            CROSS JOIN LATERAL (SELECT CASE WHEN position('"previous_offer_type"'::bytea IN e.body) > 0
+                THEN substring(encode(e.body, 'escape') FROM '"previous_offer_type"\\s*:\\s*"([A-Z_]+)"') END) AS o (v)
+            WHERE e.purchase = p.id AND e.store_transaction_id IS NOT NULL
+            GROUP BY e.store_transaction_id
+        ) AS s
+        WHERE s.is_refunded OR s.offer IS NOT NULL
+        """, row: Said.init)
+
+    struct Token: Sendable {
+        let purchase: Identifier
+        let id: Identifier
+        let isEnvironmentKnown: Bool
+        let isReplaced: Bool
+    }
+
+    /// Ids, sources, keys and environments of purchases.
+    static let tokens = Statement<([Identifier], [String], [String], [String]), Token>(
+        "export_tokens",
+        """
+        SELECT p.id, t.token, t.environment IS NOT NULL, t.is_replaced
+        FROM unnest($1, $2, $3, $4) AS p (id, source, key, environment)
+        CROSS JOIN LATERAL (
+            SELECT * FROM purchase_tokens
+            WHERE first = p.key AND source = p.source AND coalesce(environment, p.environment) = p.environment
+            ORDER BY token OFFSET 0) AS t
+        """, row: Token.init)
 
     struct Passed: Sendable {
         let purchase: Identifier
@@ -169,18 +189,63 @@ enum ExportStatements {
             place: Place(id: identity, source: source, app: app, environment: environment),
             line: ImportLine(
                 scope: Scope(source: source, app: app, environment: environment), holder: .anonymous(install),
-                asOf: asOf, until: nil, subject: .link(user: identity, isFirst: true)))
+                asOf: asOf, until: nil, subject: .first(identity: identity)))
     }
 
-    /// As of the event that stated it; where that is not kept any more, as of its recording.
     static let firsts = Statement<After, Link>(
         "export_firsts",
         """
-        SELECT f.identity, f.source, f.app, f.environment, f.install,
-               coalesce((SELECT e.occurred_at_ms FROM events e WHERE e.id = f.event LIMIT 1),
-                        (extract(epoch FROM f.linked_at) * 1000)::bigint)
-        FROM install_identities f
-        WHERE (f.identity, f.source, f.app, f.environment) > ($1, $2, $3, $4) AND ($5 IS NULL OR f.source = $5)
-        ORDER BY f.identity, f.source, f.app, f.environment LIMIT $6
+        SELECT identity, source, app, environment, install, (extract(epoch FROM linked_at) * 1000)::bigint
+        FROM install_identities
+        WHERE (identity, source, app, environment) > ($1, $2, $3, $4) AND ($5 IS NULL OR source = $5)
+        ORDER BY identity, source, app, environment LIMIT $6
         """, row: first)
+
+    private static func install(
+        id: String, source: String, app: String, environment: String, createdAt: Timestamp
+    ) -> Link {
+        Link(
+            place: Place(id: id, source: source, app: app, environment: environment),
+            line: ImportLine(
+                scope: Scope(source: source, app: app, environment: environment), holder: .anonymous(id),
+                asOf: createdAt, until: nil, subject: .install))
+    }
+
+    static let installs = Statement<After, Link>(
+        "export_installs",
+        """
+        SELECT install, source, app, environment, (extract(epoch FROM created_at) * 1000)::bigint
+        FROM installs
+        WHERE (install, source, app, environment) > ($1, $2, $3, $4) AND ($5 IS NULL OR source = $5)
+        ORDER BY install, source, app, environment LIMIT $6
+        """, row: install)
+
+    struct Change: Sendable {
+        let row: Int64
+        /// Nil: it cannot be read.
+        let line: ImportLine?
+    }
+
+    private static func change(
+        row: Int64, source: String, app: String, environment: String, subject: String, kind: String, target: String,
+        second: String?, at: Timestamp
+    ) -> Change {
+        let scope = Scope(source: source, app: app, environment: environment)
+        let read = try? HolderChangeRow(
+            row: row, scope: scope, subject: subject, kind: kind, target: target, second: second,
+            at: at.milliseconds)
+        let line = read.map {
+            ImportLine(
+                scope: scope, holder: $0.from ?? $0.target, asOf: at, until: nil, subject: .change($0.kept))
+        }
+        return Change(row: row, line: line)
+    }
+
+    /// Changes of holders after row `$1`, of source `$2`; null: of all.
+    static let changes = Statement<(Int64, String?, Int32), Change>(
+        "export_changes",
+        """
+        SELECT id, source, app, environment, subject, kind, target, second_target, at_ms
+        FROM holder_changes WHERE id > $1 AND ($2 IS NULL OR source = $2) ORDER BY id LIMIT $3
+        """, row: change)
 }

@@ -24,8 +24,9 @@ package enum ImportComparison: Sendable, Equatable {
     package static func read(_ lines: [ImportLine], in pool: Pool) async throws(DatabaseError) -> [ImportComparison] {
         let purchases = lines.map { line in line.stated.map { KeyHash.purchase($0.purchase, in: line.scope) } }
         let named = zip(lines, purchases).compactMap { line, hash in hash.map { (line.holder.storageKey, $0) } }
-        let links = lines.filter { $0.stated == nil }
-        let (held, linked) = try await pool.withSession { session throws(DatabaseError) in
+        let links = lines.filter(\.isLink)
+        let kept = lines.compactMap(\.kept)
+        let (held, linked, known) = try await pool.withSession { session throws(DatabaseError) in
             let held =
                 named.isEmpty
                 ? [] : try session.run(ImportComparisonStatements.purchases, (named.map(\.0), named.map(\.1)))
@@ -38,19 +39,33 @@ package enum ImportComparison: Sendable, Equatable {
                         links.map(\.holder.id), links.map(\.scope.source), links.map(\.scope.app),
                         links.map(\.scope.environment)
                     ))
-            return (held, linked)
+            let known =
+                kept.isEmpty
+                ? []
+                : try session.run(
+                    ImportComparisonStatements.kept,
+                    (
+                        kept.map(\.kind), kept.map(\.subject), kept.map(\.target), kept.map(\.at),
+                        kept.map(\.scope.source), kept.map(\.scope.app), kept.map(\.scope.environment)
+                    ))
+            return (held, linked, known)
         }
         let ofPurchases = Dictionary(firstOf: held.map { (Int($0.line), $0.known) })
         let ofLinks = Dictionary(firstOf: linked.map { (Int($0.0), $0.1) })
+        let ofKept = Set(known.map { Int($0) })
         // The database counts from 1.
-        var (purchase, link) = (0, 0)
+        var (purchase, link, change) = (0, 0, 0)
         return lines.map { line in
             if line.stated != nil {
                 purchase += 1
                 return ofPurchases[purchase].map { line.compared(to: $0) } ?? .new
             }
-            link += 1
-            return ofLinks[link].map { line.compared(to: Known(user: $0)) } ?? .new
+            if line.isLink {
+                link += 1
+                return ofLinks[link].map { line.compared(to: Known(user: $0)) } ?? .new
+            }
+            change += 1
+            return ofKept.contains(change) ? .same : .new
         }
     }
 }
@@ -60,11 +75,42 @@ extension ImportLine {
         if case .purchase(let stated) = subject { stated } else { nil }
     }
 
+    fileprivate var isLink: Bool { if case .link = subject { true } else { false } }
+
+    /// Of a line about what a ledger keeps of holders: the row that would have it.
+    fileprivate struct Kept {
+        /// A kind of change; `first` and `install` stand for tables of their own.
+        let kind: String
+        let subject: String
+        let target: String
+        let at: Int64
+        let scope: Scope
+    }
+
+    fileprivate var kept: Kept? {
+        func kept(_ kind: String, _ subject: String, _ target: String) -> Kept {
+            Kept(kind: kind, subject: subject, target: target, at: asOf.milliseconds, scope: scope)
+        }
+        switch subject {
+        case .purchase, .link: return nil
+        case .first(let identity): return kept("first", holder.id, identity)
+        case .install: return kept("install", holder.id, "")
+        case .change(let change):
+            let subject: String =
+                switch change.subject {
+                case .holder(let holder): holder.storageKey
+                case .transaction(let id): HolderChangeRow.transactionSubject(id)
+                }
+            return kept(change.kind.rawValue, subject, change.target.storageKey)
+        }
+    }
+
     /// What a line leaves out differs from nothing.
     fileprivate func compared(to known: ImportComparison.Known) -> ImportComparison {
         let isSame: Bool
         switch subject {
         case .link(let user, _): isSame = user == known.user
+        case .change, .first, .install: isSame = true
         case .purchase(let stated):
             isSame =
                 (stated.isActive.map { $0 == (known.isActive ?? false) } ?? true)
@@ -109,5 +155,25 @@ enum ImportComparisonStatements {
         FROM unnest($1, $2, $3, $4) WITH ORDINALITY AS w (anonymous, source, app, environment, line)
         JOIN holder_links l ON l.anonymous_user_id = w.anonymous AND l.source = w.source AND l.app = w.app
             AND l.environment = w.environment
+        """)
+
+    /// Those that are there: kinds, subjects, targets, times, sources, apps, environments.
+    static let kept = Statement<([String], [String], [String], [Int64], [String], [String], [String]), Int64>(
+        "import_compare_kept",
+        """
+        SELECT w.line
+        FROM unnest($1, $2, $3, $4, $5, $6, $7) WITH ORDINALITY
+            AS w (kind, subject, target, at_ms, source, app, environment, line)
+        WHERE CASE w.kind
+            WHEN 'first' THEN EXISTS (
+                SELECT FROM install_identities i WHERE i.identity = w.target AND i.source = w.source
+                    AND i.app = w.app AND i.environment = w.environment AND i.install = w.subject)
+            WHEN 'install' THEN EXISTS (
+                SELECT FROM installs i WHERE i.install = w.subject AND i.source = w.source AND i.app = w.app
+                    AND i.environment = w.environment)
+            ELSE EXISTS (
+                SELECT FROM holder_changes c WHERE c.subject = w.subject AND c.source = w.source AND c.app = w.app
+                    AND c.environment = w.environment AND (c.kind = 'login') = (w.kind = 'login')
+                    AND c.at_ms = w.at_ms AND c.kind = w.kind AND c.target = w.target) END
         """)
 }

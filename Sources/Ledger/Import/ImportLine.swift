@@ -25,6 +25,18 @@ package struct ImportLine: Sendable, Equatable {
         /// Anonymous ids that are the holder, who is a user.
         package var links: [String] = []
         package var transfers: [Passed] = []
+        /// All that a ledger knew of who had it. The line then says nothing else of that: `isActive` and the line's end
+        /// are for whoever else reads it.
+        package var history: StatedHistory?
+        /// The names of the tokens by which the store names it.
+        package var tokens: [Token] = []
+    }
+
+    package struct Token: Sendable, Equatable {
+        /// `KnownToken.token`.
+        package let id: Identifier
+        package let isEnvironmentKnown: Bool
+        package let isReplaced: Bool
     }
 
     /// How often a purchase has passed between two holders.
@@ -39,6 +51,12 @@ package struct ImportLine: Sendable, Equatable {
         /// The holder, an anonymous id, is this user; nil: it is nobody any more.
         /// - Parameter isFirst: it is the install that identified as the user first.
         case link(user: String?, isFirst: Bool)
+        /// A change of holders that a ledger keeps, because webhooks that come late may depend on it.
+        case change(KeptChange)
+        /// The holder is the install that identified as this identity first; no more than that.
+        case first(identity: String)
+        /// The holder is an install that was registered by its name.
+        case install
     }
 
     /// Stands for the transaction that a line with an end does not name.
@@ -75,6 +93,9 @@ extension ImportLine {
                 occurredAt: asOf, isTimeRepeated: true, purchase: nil, transaction: nil, change: change,
                 links: change == nil ? [HolderLink(anonymousID: holder.id, userID: user, until: until)] : [],
                 body: body)
+        case .change(let kept): return event(id, .kept(kept), body)
+        case .first(let identity): return event(id, .first(install: holder.id, identity: identity), body)
+        case .install: return event(id, .register(install: holder.id), body)
         case .purchase(let stated):
             return Event(
                 scope: scope, vendorEventID: id, name: Event.importName,
@@ -82,8 +103,19 @@ extension ImportLine {
                 type: stated.isRefunded ? StandardTypes.refunded : Event.importName, holder: holder, occurredAt: asOf,
                 isTimeRepeated: true, asOf: stated.statedAt, purchase: stated.purchase,
                 transaction: transaction(of: stated), facts: facts(of: stated),
-                links: stated.links.map { HolderLink(anonymousID: $0, userID: holder.id) }, body: body)
+                links: stated.links.map { HolderLink(anonymousID: $0, userID: holder.id) },
+                tokens: stated.tokens.map { token in
+                    KnownToken(
+                        token: token.id, first: stated.purchase.key,
+                        environment: token.isEnvironmentKnown ? scope.environment : nil, isReplaced: token.isReplaced)
+                }, history: stated.history, body: body)
         }
+    }
+
+    private func event(_ id: String, _ change: HolderChange, _ body: [UInt8]) -> Event {
+        Event(
+            scope: scope, vendorEventID: id, name: Event.importName, type: Event.importName, holder: holder,
+            occurredAt: asOf, isTimeRepeated: true, purchase: nil, transaction: nil, change: change, body: body)
     }
 
     /// The line of a stored body; nil: it is a webhook's.
@@ -101,7 +133,7 @@ extension ImportLine {
         if let named = stated.transactionID {
             id = named
         } else {
-            guard stated.isActive != false, until != nil else { return nil }
+            guard stated.isActive != false, until != nil, stated.history == nil else { return nil }
             id = Self.unnamedTransaction
             // It stands among the renewals, of which the one that lasts longest counts (`AccessEnd`).
             original = original ?? stated.purchase.key
@@ -112,6 +144,7 @@ extension ImportLine {
     }
 
     private func facts(of stated: Stated) -> [Fact] {
+        if stated.history != nil { return [] }
         let access = stated.isActive.map {
             Fact(
                 kind: $0 ? .gain : .loss, holder: holder, at: asOf, until: until,
@@ -142,6 +175,15 @@ extension ImportLine {
             case .link(let user, let isFirst):
                 json.member("user_id", user)
                 if isFirst { json.member("first", true) }
+            case .change(let kept):
+                json.member("change", kept.kind.rawValue)
+                if case .transaction(let id) = kept.subject { json.member("transaction_id", id) }
+                json.member("to", kept.target)
+                if let second = kept.secondTarget { json.member("beside", second) }
+            case .first(let identity):
+                json.member("change", "first")
+                json.member("to", Holder.user(identity))
+            case .install: json.member("change", "install")
             case .purchase(let stated): stated.write(into: &json)
             }
         }
@@ -165,12 +207,28 @@ extension ImportLine.Stated {
         if isFamilyShared { json.member("family", true) }
         if isRefunded { json.member("refunded", true) }
         if !links.isEmpty { json.member("links", strings: links) }
-        if transfers.isEmpty { return }
-        json.member("transfers", objects: transfers) { passed, json in
-            json.member("from", passed.from)
-            json.member("to", passed.to)
-            json.member("ordinal", passed.ordinal)
+        if !transfers.isEmpty {
+            json.member("transfers", objects: transfers) { passed, json in
+                json.member("from", passed.from)
+                json.member("to", passed.to)
+                json.member("ordinal", passed.ordinal)
+            }
         }
+        if !tokens.isEmpty {
+            json.member("tokens", objects: tokens) { token, json in
+                json.member("token", token.id.hex)
+                if token.isReplaced { json.member("replaced", true) }
+                if !token.isEnvironmentKnown { json.member("environment_known", false) }
+            }
+        }
+        guard let history else { return }
+        json.member("holders", objects: history.holders) { holding, json in
+            json.member("holder", holding.holder)
+            json.member("active", holding.isActive)
+            json.member("as_of", instant: holding.asOf)
+        }
+        json.key("history")
+        ImportHistory.write(history.state, into: &json)
     }
 }
 

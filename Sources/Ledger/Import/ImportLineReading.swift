@@ -34,10 +34,12 @@ private struct LineReading {
         "event_name", "source", "app", "environment", "holder", "as_of", "until",
     ]
     private static let ofLinks: Set<String> = ["user_id", "first"]
+    private static let ofChanges: Set<String> = ["change", "transaction_id", "to", "beside"]
     private static let ofPurchases: Set<String> = [
         "store", "purchase", "kind", "active", "product", "plan", "subscription_id", "transaction_id",
         "original_transaction_id", "offer_type", "previous_offer_type", "status", "purchased_at", "stated_at",
         "family", "refunded", "links", "transfers",
+        "tokens", "holders", "history",
     ]
 
     private let object: JSONObject
@@ -47,9 +49,11 @@ private struct LineReading {
 
     consuming func run() throws(JSONError) -> Result<ReadImportLine, ImportFault> {
         let isPurchase = object.rawRange("purchase") != nil
-        let known = Self.common.union(isPurchase ? Self.ofPurchases : Self.ofLinks)
+        let isChange = object.rawRange("change") != nil && !isPurchase
+        let known = Self.common.union(isPurchase ? Self.ofPurchases : isChange ? Self.ofChanges : Self.ofLinks)
         if let other = object.keys.first(where: { !known.contains($0) }) {
-            let what = isPurchase ? "a purchase" : "an anonymous id (it names no purchase)"
+            let what =
+                isPurchase ? "a purchase" : isChange ? "a change of holders" : "an anonymous id (it names no purchase)"
             return .failure(ImportFault("the line of \(what) has no member \"\(other.prefix(40))\""))
         }
         let name = try object.string("event_name")
@@ -65,6 +69,8 @@ private struct LineReading {
         let subject: ImportLine.Subject
         if isPurchase {
             subject = .purchase(try stated(by: holder))
+        } else if isChange {
+            subject = try change(of: holder)
         } else {
             if object.rawRange("user_id") == nil { note("purchase is missing, or user_id: null is nobody") }
             if holder?.isAnonymous == false { note("the holder is not anonymous; or purchase is missing") }
@@ -112,7 +118,75 @@ private struct LineReading {
             }
             stated.transfers.append(ImportLine.Passed(from: from, to: to, ordinal: Int(ordinal)))
         }
+        stated.tokens = try tokens()
+        stated.history = try history()
         return stated
+    }
+
+    private mutating func change(of holder: Holder?) throws(JSONError) -> ImportLine.Subject {
+        let word = try text("change")
+        if word == "install" || word == "first" {
+            if holder?.isAnonymous == false { note("the holder is an install") }
+            if word == "install" { return .install }
+            guard case .user(let identity)? = try self.holder(object, "to") else {
+                note("to is the identity")
+                return .install
+            }
+            return .first(identity: identity)
+        }
+        guard let kind = KeptChange.Kind(rawValue: word), let target = try self.holder(object, "to") else {
+            note("change is native, login, share, transfer, copy, first or install")
+            return .install
+        }
+        let second = object.rawRange("beside") == nil ? nil : try self.holder(object, "beside")
+        let transaction = try optionalText("transaction_id")
+        let subject: KeptChange.Subject? = transaction.map { .transaction($0) } ?? holder.map { .holder($0) }
+        return .change(
+            KeptChange(kind: kind, subject: subject ?? .holder(target), target: target, secondTarget: second))
+    }
+
+    private mutating func history() throws(JSONError) -> StatedHistory? {
+        let holders = try object.objects("holders")
+        if try holders.count != object.elementCount("holders") { note("holders are objects") }
+        var holdings: [StatedHistory.Holding] = []
+        for held in holders {
+            guard let holder = try self.holder(held, "holder"), let isActive = try held.bool("active"),
+                let asOf = try time("as_of", in: held)
+            else {
+                note("holders have holder, active and as_of")
+                break
+            }
+            holdings.append(StatedHistory.Holding(holder: holder, isActive: isActive, asOf: asOf))
+        }
+        guard object.rawRange("history") != nil else {
+            if !holders.isEmpty { note("holders go with history") }
+            return nil
+        }
+        let lines = try object.objects("history")
+        if try lines.count != object.elementCount("history") { note("history has objects") }
+        switch try ImportHistory.read(lines) {
+        case .success(let state): return StatedHistory(state: state, holders: holdings)
+        case .failure(let fault):
+            note(fault.description)
+            return nil
+        }
+    }
+
+    private mutating func tokens() throws(JSONError) -> [ImportLine.Token] {
+        let objects = try object.objects("tokens")
+        if try objects.count != object.elementCount("tokens") { note("tokens are objects") }
+        var tokens: [ImportLine.Token] = []
+        for token in objects {
+            guard let id = try token.string("token").flatMap({ Identifier(hex: $0) }) else {
+                note("tokens have token, 32 hex digits")
+                break
+            }
+            tokens.append(
+                ImportLine.Token(
+                    id: id, isEnvironmentKnown: try token.bool("environment_known") ?? true,
+                    isReplaced: try token.bool("replaced") ?? false))
+        }
+        return tokens
     }
 
     // MARK: Members
@@ -156,7 +230,9 @@ private struct LineReading {
     }
 
     /// ISO 8601, or milliseconds since 1970.
-    private mutating func time(_ key: String) throws(JSONError) -> Timestamp? {
+    private mutating func time(_ key: String) throws(JSONError) -> Timestamp? { try time(key, in: object) }
+
+    private mutating func time(_ key: String, in object: JSONObject) throws(JSONError) -> Timestamp? {
         guard object.raw(key)?.first == UInt8(ascii: "\"") else {
             return try object.integer(key).map { Timestamp(milliseconds: $0) }
         }

@@ -74,10 +74,12 @@ package struct Importer: Sendable {
             do throws(DatabaseError) {
                 let committed = try await transact(events, mode)
                 if isAnnouncing { await unblock(Set(committed.blocked.map(\.key))) }
-                return committed.outcomes.map { outcome in
+                return zip(committed.outcomes, events).map { outcome, event in
                     switch outcome {
                     case .recorded: .recorded
                     case .duplicate: .known
+                    // An install that is known already is not registered again.
+                    case .refused where event.purchase == nil: .known
                     case .setAside(_, _, let reason): .setAside(reason: reason)
                     case .refused: .refused(reason: "what is known of its token does not fit it")
                     }

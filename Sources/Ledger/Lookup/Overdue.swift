@@ -71,17 +71,53 @@ package struct OverdueFigures: Sendable, Hashable {
         self.lapsed = lapsed
     }
 
-    /// Ends that are looked at, those that passed last: purchases of a source that never says how they ended do not
-    /// hide what is lost now.
-    package static let endsMax: Int32 = 10_000
+    /// Overdue purchases that are counted, those whose end passed last: purchases of a source that never says how they
+    /// ended do not hide what is lost now.
+    package static let countedMax: Int32 = 10_000
+    /// Pages of as many ends that are looked at for them: where many purchases are renewed, most ends of the last hour
+    /// are those of a period before, until upkeep deletes them.
+    static let pagesMax = 10
 
     /// - Returns: those with any, by source and environment; nil: the ends of purchases from before an upgrade are not
     ///   all added yet, so that the figures would rise without a loss.
     package static func read(leeways: Leeways, from pool: Pool) async throws(DatabaseError) -> [OverdueFigures]? {
+        try await read(leeways: leeways, from: pool, countedMax: countedMax)
+    }
+
+    static func read(
+        leeways: Leeways, from pool: Pool, countedMax: Int32
+    ) async throws(DatabaseError) -> [OverdueFigures]? {
         try await pool.withSession { session throws(DatabaseError) in
             if try session.run(OverdueStatements.isIncomplete, ()).first == true { return nil }
-            return try session.run(OverdueStatements.figures, (leeways.names, leeways.milliseconds, endsMax))
+            var found: [OverdueFigures] = []
+            var last = PurchaseEnds.Row(until: .max, purchase: Identifier(high: .max, low: .max))
+            for _ in 0..<pagesMax {
+                let ends = try session.run(OverdueStatements.passed, (last.until, last.purchase, countedMax))
+                let wanted = (leeways.names, leeways.milliseconds, ends.map(\.until), ends.map(\.purchase))
+                found += try session.run(OverdueStatements.figures, wanted)
+                guard let end = ends.last, ends.count == Int(countedMax),
+                    found.reduce(0, { $0 + $1.active + $1.lapsed }) < countedMax
+                else { break }
+                last = end
+            }
+            return sums(found)
         }
+    }
+
+    /// By source and environment, in the order of their bytes.
+    private static func sums(_ pages: [OverdueFigures]) -> [OverdueFigures] {
+        var sums: [[[UInt8]]: OverdueFigures] = [:]
+        for page in pages {
+            let key = [Array(page.source.utf8), Array(page.environment.utf8)]
+            sums[key] = OverdueFigures(
+                source: page.source, environment: page.environment, active: page.active + (sums[key]?.active ?? 0),
+                lapsed: page.lapsed + (sums[key]?.lapsed ?? 0))
+        }
+        return sums.sorted { left, right in
+            left.key[0] == right.key[0]
+                ? left.key[1].lexicographicallyPrecedes(right.key[1])
+                : left.key[0].lexicographicallyPrecedes(right.key[0])
+        }.map(\.value)
     }
 }
 
@@ -128,12 +164,20 @@ enum OverdueStatements {
 
     private static let goesOn = AccessEnd.goesOn(sources: "$1", leeways: "$2")
 
-    static let figures = Statement<([String], [Int64?], Int32), OverdueFigures>(
+    /// Ends that have passed, before one of them ($1, $2), the newest first.
+    static let passed = Statement<(Int64, Identifier, Int32), PurchaseEnds.Row>(
+        "overdue_passed",
+        """
+        SELECT until_ms, purchase FROM purchase_ends
+        WHERE (until_ms, purchase) < ($1, $2) AND until_ms <= \(AccessEnd.now)
+        ORDER BY until_ms DESC, purchase DESC LIMIT $3
+        """, row: PurchaseEnds.Row.init)
+
+    static let figures = Statement<([String], [Int64?], [Int64], [Identifier]), OverdueFigures>(
         "overdue_figures",
         """
         SELECT p.source, p.environment, count(*) FILTER (WHERE \(goesOn)), count(*) FILTER (WHERE NOT \(goesOn))
-        FROM (SELECT * FROM purchase_ends WHERE until_ms <= \(AccessEnd.now)
-              ORDER BY until_ms DESC, purchase DESC LIMIT $3) AS e \(joined)
+        FROM unnest($3, $4) AS e (until_ms, purchase) \(joined)
         WHERE \(isOverdue)
         GROUP BY p.source, p.environment ORDER BY p.source, p.environment
         """, row: OverdueFigures.init)

@@ -114,7 +114,8 @@ package struct Lapses: Sendable {
         of ends: [PurchaseEnds.Row], to asking: [Lapse.Asking], on session: borrowing Session
     ) throws(DatabaseError) -> [Due] {
         if ends.isEmpty { return [] }
-        let rows = try session.run(LapseStatements.current, (ends.map(\.until), ends.map(\.purchase)))
+        let wanted = (ends.map(\.until), ends.map(\.purchase), Int32(Limits.accessHoldersMax))
+        let rows = try session.run(LapseStatements.current, wanted)
         return rows.compactMap { row in
             let until = Timestamp(milliseconds: row.until)
             let access = TimedAccess(isGranted: true, until: until, store: row.store, leeway: leeways[row.source])
@@ -137,14 +138,14 @@ package struct Lapses: Sendable {
         guard let messages = try session.run(RecordStatements.rowIDs, (count, 0)).first?.messages,
             messages.count == new.count, events.count == new.count
         else { throw .protocolViolation(reason: "drawing row ids came to nothing") }
-        let including = new.filter { $0.0.isIncludingAccess }.map(\.1.accessSubject)
+        let including = new.filter { $0.0.isIncludingAccess }.flatMap(\.1.accessSubjects)
         let access = try MessageAccess(of: including, leeways: leeways, on: session)
         let rows = zip(zip(events.map(\.row), messages), new)
         let eventRows = rows.map { ids, new in new.1.eventRow(ids.0) }
         let messageRows = rows.map { ids, new in
             new.1.messageRow(
                 ids.1, of: ids.0, to: new.0.receivers.map(\.row),
-                with: new.0.isIncludingAccess ? access.text(of: [new.1.accessSubject]) : nil)
+                with: new.0.isIncludingAccess ? access.text(of: new.1.accessSubjects) : nil)
         }
         if !new.isEmpty {
             _ = try session.execute(RecordTables.events.insert, eventRows)
@@ -186,8 +187,14 @@ struct LapseMessage {
             isStray: false, answer: nil)
     }
 
-    var accessSubject: MessageAccess.Subject {
-        MessageAccess.Subject(source: row.source, environment: row.environment, holder: Holder(column: row.holder))
+    /// The holder that it names, the user that this is known to be, and all others who have the purchase.
+    var accessSubjects: [MessageAccess.Subject] {
+        var holders = [Holder(column: row.holder)]
+        let others = (row.resolvedUserID.map { [Holder.user($0)] } ?? []) + row.holders.map { Holder(column: $0) }
+        for holder in others where !holders.contains(holder) { holders.append(holder) }
+        return holders.prefix(Limits.accessHoldersMax).map {
+            MessageAccess.Subject(source: row.source, environment: row.environment, holder: $0)
+        }
     }
 
     func messageRow(
@@ -238,6 +245,8 @@ enum LapseStatements {
         /// A storage key; of several holders a user.
         let holder: String
         let resolvedUserID: String?
+        /// Storage keys of all who have it, up to `Limits.accessHoldersMax`.
+        let holders: [String]
         let now: Timestamp
 
         var scope: Scope { Scope(source: source, app: app, environment: environment) }
@@ -263,7 +272,7 @@ enum LapseStatements {
         """)
 
     /// Those of the ends that are the current ones of purchases that somebody has, and were not announced last.
-    static let current = Statement<([Int64], [Identifier]), Row>(
+    static let current = Statement<([Int64], [Identifier], Int32), Row>(
         "lapse_current",
         """
         SELECT e.until_ms, p.id, coalesce(p.hash, p.id), p.source, p.app, p.environment, p.store, p.key, p.kind,
@@ -273,6 +282,8 @@ enum LapseStatements {
                 WHERE h.holder LIKE 'anon:%' AND l.anonymous_user_id = substr(h.holder, 6) AND l.source = p.source
                   AND l.app = p.app AND l.environment = p.environment
                   AND (l.until_ms IS NULL OR l.until_ms > \(AccessEnd.now)) LIMIT 1),
+               ARRAY (SELECT n.holder FROM entitlements n WHERE n.purchase = e.purchase AND n.active
+                      ORDER BY n.holder DESC LIMIT $3),
                \(AccessEnd.now)
         FROM unnest($1, $2) AS e (until_ms, purchase)
         CROSS JOIN LATERAL (SELECT * FROM purchases WHERE id = e.purchase LIMIT 1) AS p

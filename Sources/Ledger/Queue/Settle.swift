@@ -89,16 +89,20 @@ extension Queue {
         _ batch: [Settlement], orderless: Set<Int32>, on session: borrowing Session
     ) throws(DatabaseError) -> (Settled, heads: [FanOut.OrderingKey]) {
         var settled = Settled()
-        try writeAttempts(batch, on: session)
+        let done = batch.filter(\.verdict.isFinal).sorted { $0.delivery.id < $1.delivery.id }
+        // These travel with BEGIN, and their answers with that to the copy.
+        var leaving: [PendingRows<QueueStatements.Gone>] = []
+        for (lease, settlements) in Self.byLease(done) {
+            leaving.append(
+                try session.enqueueQuery(QueueStatements.settled, (settlements.map(\.delivery.id), lease)))
+        }
         try writeRetries(batch, on: session)
+        try writeAttempts(batch, on: session)
         settled.paused = try writePauses(batch, on: session)
         try publish(settled.paused.map { (.paused, $0.integration, $0.reason, []) }, on: session)
-        let done = batch.filter(\.verdict.isFinal).sorted { $0.delivery.id < $1.delivery.id }
-        guard !done.isEmpty else { return (settled, []) }
+        if done.isEmpty { return (settled, []) }
         var gone: [QueueStatements.Gone] = []
-        for (lease, settlements) in Self.byLease(done) {
-            gone += try session.run(QueueStatements.settled, (settlements.map(\.delivery.id), lease))
-        }
+        for rows in leaving { gone += try session.answer(to: rows) }
         let goneIDs = Set(gone.map(\.id))
         let dead = done.filter { goneIDs.contains($0.delivery.id) && $0.verdict.outcome == .dead }
         try writeDeadLetters(dead, on: session)
@@ -158,7 +162,7 @@ extension Queue {
                     delays.append(0)
                 }
             }
-            _ = try session.run(QueueStatements.retry, (ids, attempts, delays, lease))
+            try session.enqueue(QueueStatements.retry, (ids, attempts, delays, lease))
         }
     }
 

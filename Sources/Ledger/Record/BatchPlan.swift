@@ -54,7 +54,11 @@ struct BatchPlan {
             let isFirst = purchases[id].map { $0.state == PurchaseState() } ?? true
             let isConverted = learn(purchase, id: id, of: new, index: index)
             learn(new.event.transaction, purchase: id, of: new)
-            take(new.event.facts, of: id, isFirst: isFirst, isConverted: isConverted, index: index)
+            if let history = new.event.history {
+                take(history, of: id, isFirst: isFirst, index: index)
+            } else {
+                take(new.event.facts, of: id, isFirst: isFirst, isConverted: isConverted, index: index)
+            }
         } else {
             passOn(index, transfer: nil)
         }
@@ -101,6 +105,32 @@ struct BatchPlan {
         }
     }
 
+    /// Takes what an export says of who had the purchase, with the stored changes that reach it.
+    private mutating func take(_ history: StatedHistory, of id: Identifier, isFirst: Bool, index: Int) {
+        guard let row = purchases[id], let stated = try? PurchaseState(bytes: history.state) else { return }
+        var changes = storedChanges(of: id, isFirst: isFirst, index: index)
+        for holder in stated.everHolders where holders.changing.contains(row.scope.source) {
+            for key in KnownChanges.Key.all(of: holder, in: row.scope) { changes[key] = Timestamp(milliseconds: .min) }
+        }
+        let ownership = ownership(of: row.scope.source)
+        let joined =
+            switch ownership {
+            case .exclusive: TransferResolution.joining(stated, to: row.state, kind: row.purchase.kind)
+            case .installAndIdentity: SharedOwnership.joining(stated, to: row.state)
+            }
+        apply(joined, purchase: id, index: index)
+        // Those whom a state has forgotten are known by their rows alone.
+        for former in history.holders where row.state.isUnknown && joined.access[former.holder] == nil {
+            let access = Access(isActive: false, asOf: former.asOf)
+            entitlements[EntitlementKey(holder: former.holder, purchase: id)] = EntitlementRow(
+                holder: former.holder, purchase: id, access: access, event: events[index].row)
+        }
+        switch ownership {
+        case .exclusive: applyExclusive(changes, with: [], to: id, index: index)
+        case .installAndIdentity: applyShared(changes, to: id, index: index)
+        }
+    }
+
     /// Adds the rows of a resolution.
     mutating func apply(_ resolution: Resolution, purchase id: Identifier, index: Int) {
         touched.insert(id)
@@ -134,12 +164,14 @@ struct BatchPlan {
     private mutating func learn(_ purchase: Purchase, id: Identifier, of new: New, index: Int) -> Bool {
         touched.insert(id)
         guard var row = purchases[id] else {
-            purchases[id] = PurchaseRow(
-                hash: new.purchaseHash ?? id, scope: new.event.scope, purchase: purchase,
+            var row = PurchaseRow(
+                hash: new.purchaseHash ?? id, scope: new.event.scope, purchase: purchase.withoutValues,
                 asOf: new.event.asOf, state: PurchaseState(), isNew: true)
+            row.learn(purchase, of: new.event)
+            purchases[id] = row
             return false
         }
-        row.learn(purchase, at: new.event.asOf)
+        row.learn(purchase, of: new.event)
         // One webhook that says so is enough, whenever it arrives: others of the same purchase may not know.
         let becomesOneTime = purchase.kind == .oneTime && row.purchase.kind != .oneTime
         if becomesOneTime { row.purchase.kind = .oneTime }
@@ -184,7 +216,8 @@ extension BatchPlan {
         var isFirst = false
         var identity: Holder?
         switch change {
-        case .move, .register: break
+        case .move, .register, .kept: break
+        case .first(let install, let user): holders.learnFirst(user, install: install, scope: scope, event: new.row)
         case .endSessions(let user): holders.endSessions(of: user, scope: scope, at: time)
         case .identify(let install, let user), .claim(let install, let user, _):
             isFirst = holders.identify(
@@ -225,7 +258,7 @@ extension BatchPlan {
         case .register(let install): holders.register(install, scope: event.scope)
         case .claim(let install, let identity, _):
             holders.mayClaim(identity, install: install, scope: event.scope, at: event.occurredAt)
-        case .move, .identify, .endSessions, .restore, nil: true
+        case .move, .identify, .endSessions, .restore, .kept, .first, nil: true
         }
     }
 

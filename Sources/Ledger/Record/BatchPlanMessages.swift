@@ -19,8 +19,10 @@ extension BatchPlan {
                     id: transfer, purchase: id, from: announced.from, to: announced.to, ordinal: announced.ordinal,
                     event: new.row,
                     storeTransactionID: subject.transaction?.storeTransactionID, trail: trail))
-            // When a transfer happened of which an import has only the number, its links say.
-            if let time = resolution.time(of: announced) ?? (new.event.isImport ? nil : new.event.occurredAt) {
+            // When a transfer happened of which an import has only the number, its links say. An export has all links.
+            if new.event.history == nil,
+                let time = resolution.time(of: announced) ?? (new.event.isImport ? nil : new.event.occurredAt)
+            {
                 holders.learn(announced, scope: new.event.scope, at: time)
             }
             let prefix = row.purchase.kind == .oneTime ? "ONE_TIME_PURCHASE_" : "SUBSCRIPTION_"

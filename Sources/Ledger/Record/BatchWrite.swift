@@ -80,7 +80,12 @@ struct BatchWrite {
     private func access(
         of indexes: [Int], on session: borrowing Session
     ) throws(DatabaseError) -> [Int: [UInt8]] {
-        let subjects = indexes.map { ($0, plan.messages[$0].fields.accessSubjects) }
+        if indexes.isEmpty { return [:] }
+        let concerned = AccessHolders(plan)
+        let subjects = indexes.map { index in
+            let message = plan.messages[index]
+            return (index, concerned.holders(of: message).map { message.fields.accessSubject($0) })
+        }
         let access = try MessageAccess(
             of: subjects.flatMap { $0.1 }, leeways: Leeways(recorder.rules), on: session)
         return Dictionary(firstOf: subjects.map { ($0, access.text(of: $1)) })

@@ -54,7 +54,8 @@ struct KnownTokens {
     ///
     /// It does not fit, and nothing of it is taken, if its token belongs to another purchase or environment than it
     /// presumes, or has been replaced. Nor does it if it replaces a token and something newer than the API's answer is
-    /// known of the purchase: that may be the replaced token's end, which would outlast what the event states.
+    /// known of the purchase: that may be the replaced token's end, which would outlast what the event states. A line of
+    /// an export says what became of tokens, and nothing by them.
     ///
     /// - Parameters:
     ///   - newest: the time of the newest statement about the event's purchase; nil: there is none.
@@ -66,7 +67,7 @@ struct KnownTokens {
             let key = Key(event.scope.source, token.token)
             var joined = token
             if let known = changed[key]?.known ?? learned[key]?.known ?? rows[key] {
-                guard fits(token, known, isOwn: index == 0) else { return false }
+                guard fits(token, known, isOwn: index == 0 && !event.isImport) else { return false }
                 joined = known.joined(by: token)
                 if joined == known { continue }
             }

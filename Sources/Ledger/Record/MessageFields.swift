@@ -23,15 +23,18 @@ struct MessageFields {
         self.init(statement, of: subject, in: event.scope, at: event.occurredAt)
     }
 
-    /// Whose access `data.access` has: the holder's, then those of both sides of a transfer; each once.
-    var accessSubjects: [MessageAccess.Subject] {
+    /// Whom the message names: its holder, the user that this is known to be, and both sides of a transfer; each once.
+    var named: [Holder] {
+        let resolved = statement.resolvedUserID.map { Holder.user($0) }
         var holders: [Holder] = []
-        for holder in [statement.holder, statement.transfer?.from, statement.transfer?.to] {
+        for holder in [statement.holder, resolved, statement.transfer?.from, statement.transfer?.to] {
             if let holder, !holders.contains(holder) { holders.append(holder) }
         }
-        return holders.map {
-            MessageAccess.Subject(source: scope.source, environment: scope.environment, holder: $0)
-        }
+        return holders
+    }
+
+    func accessSubject(_ holder: Holder) -> MessageAccess.Subject {
+        MessageAccess.Subject(source: scope.source, environment: scope.environment, holder: holder)
     }
 
     /// The field as `MessageEnvelope` writes it, of a number its digits; nil: it is null or absent there.

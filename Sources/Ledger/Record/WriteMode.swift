@@ -2,7 +2,7 @@
 enum WriteMode {
     /// INSERT, sent with COMMIT. A row that exists already fails the batch (unique_violation).
     case insert
-    /// COPY: one more round trip for each table, and less work for PostgreSQL, whose time for an event of a wide batch
+    /// COPY: a wait for each table and one more, and less work for PostgreSQL, whose time for an event of a wide batch
     /// fell from 94 to 66 µs. A row that exists already fails the batch, too.
     case copy
     /// INSERT … ON CONFLICT DO NOTHING, for the batch that failed because of such a row. It waits for its messages,

@@ -255,7 +255,9 @@ struct HistoryLoading {
             holders.formUnion([.anonymous(install), .user(identity)])
         case .restore(let install, let transactions, _):
             if !names.isDisjoint(with: transactions) { holders.insert(.anonymous(install)) }
-        case .endSessions, .register, nil: break
+        case .kept(let kept):
+            if case .holder(let from) = kept.subject { holders.formUnion([from, kept.target]) }
+        case .endSessions, .register, .first, nil: break
         }
     }
 
@@ -271,7 +273,7 @@ struct HistoryLoading {
             else { return false }
             return first.install.hasSameBytes(as: install) && first.identity.hasSameBytes(as: identity)
                 && history.entitlements.contains { $0.holder == .user(identity) }
-        case .move, .register, .endSessions, .restore, nil: return false
+        case .move, .register, .endSessions, .restore, .kept, .first, nil: return false
         }
     }
 

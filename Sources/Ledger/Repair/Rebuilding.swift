@@ -41,8 +41,11 @@ struct Rebuilding {
                 result.stated.insert(Statement(holder: fact.holder, at: fact.at))
                 if let other = fact.counterpart { result.stated.insert(Statement(holder: other, at: fact.at)) }
             }
+            if let history = new.event.history.flatMap({ try? PurchaseState(bytes: $0.state) }) {
+                history.add(to: &result)
+            }
         }
-        result.changeTimes = Set(plan.holders.newChanges.map(\.row.at))
+        result.changeTimes.formUnion(plan.holders.newChanges.map(\.row.at))
         return result
     }
 
@@ -98,12 +101,25 @@ struct Rebuilding {
     }
 }
 
+extension PurchaseState {
+    /// Adds what the state of an export names as stated.
+    fileprivate func add(to result: inout Rebuilding.Result) {
+        var said = facts.map { ($0.holder, $0.at) } + (registers + earlier).map { ($0.holder, $0.at) }
+        said += natives.flatMap { [($0.from, $0.at), ($0.to, $0.at)] } + names.map { ($0.holder, $0.at) }
+        said += own.map { ($0.holder, $0.since) } + nameless.map { ($0.holder, $0.at) }
+        for (holder, time) in said { result.stated.insert(Rebuilding.Statement(holder: holder, at: time)) }
+        result.namelessTimes.formUnion(nameless.map(\.at))
+        result.changeTimes.formUnion(moves.map(\.at))
+        if let period { result.changeTimes.insert(period.at) }
+    }
+}
+
 extension HolderChange {
     /// The install and the identity of a login that shares or moves what the install holds.
     fileprivate var identified: (install: String, identity: String)? {
         switch self {
         case .identify(let install, let identity), .claim(let install, let identity, _): (install, identity)
-        case .move, .register, .endSessions, .restore: nil
+        case .move, .register, .endSessions, .restore, .kept, .first: nil
         }
     }
 }
@@ -115,14 +131,14 @@ extension Event {
         Event(
             scope: webhook.scope, vendorEventID: webhook.vendorEventID, name: name, type: type, holder: holder,
             occurredAt: occurredAt, asOf: asOf, purchase: purchase, transaction: transaction, facts: facts,
-            change: change, links: links, body: [])
+            change: change, links: links, history: history, body: [])
     }
 
     func stating(_ facts: [Fact]) -> Event {
         Event(
             scope: scope, vendorEventID: vendorEventID, name: name, type: type, holder: holder, occurredAt: occurredAt,
             asOf: asOf, purchase: purchase, transaction: transaction, facts: facts, change: change, links: links,
-            body: body)
+            history: history, body: body)
     }
 
     /// The same event without what it states about holders as such; a login still says who its install is.

@@ -50,8 +50,8 @@ struct Migration: Sendable {
             version: 17, name: "message_access",
             sql: String(decoding: PackageResources.M0017_message_access_sql, as: UTF8.self)),
         Migration(
-            version: 22, name: "lock_salt",
-            sql: String(decoding: PackageResources.M0022_lock_salt_sql, as: UTF8.self)),
+            version: 18, name: "lock_salt",
+            sql: String(decoding: PackageResources.M0018_lock_salt_sql, as: UTF8.self)),
     ]
 }
 

@@ -138,10 +138,15 @@ extension PurchaseState {
 
     mutating func insert(_ fact: NamelessFact, isGiven: Bool = false) {
         expectNameless()
-        let index = nameless.firstIndex { !($0 < fact) } ?? nameless.endIndex
-        if index == nameless.endIndex || nameless[index] != fact { nameless.insert(fact, at: index) }
+        keep(fact)
         insert(OwnHolder(holder: fact.holder, since: fact.at, isGiven: isGiven))
         if isGiven, fact.kind == .gain { insert(HolderName(at: fact.at, kind: .given, holder: fact.holder)) }
+    }
+
+    /// Adds a fact whose holder is among the own holders, or was forgotten there.
+    mutating func keep(_ fact: NamelessFact) {
+        let index = nameless.firstIndex { !($0 < fact) } ?? nameless.endIndex
+        if index == nameless.endIndex || nameless[index] != fact { nameless.insert(fact, at: index) }
     }
 
     mutating func insert(_ new: OwnHolder) {

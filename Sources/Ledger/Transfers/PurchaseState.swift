@@ -304,7 +304,7 @@ extension PurchaseState {
         if mayLackName, isNaming { for name in reading.names { insert(name) } }
     }
 
-    private mutating func record(_ new: [Register]) {
+    mutating func record(_ new: [Register]) {
         for register in new {
             let known = registers.first { $0.holder == register.holder }
             write(register)

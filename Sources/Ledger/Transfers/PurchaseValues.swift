@@ -12,10 +12,12 @@ extension PurchaseState {
 extension BatchPlan.PurchaseRow {
     /// Takes what a webhook says of the purchase itself: of each value the newest that a webhook named, whichever
     /// arrived first (I1); on equal times the greater one, by bytes.
-    mutating func learn(_ stated: Purchase, at time: Timestamp) {
-        let newest = max(asOf, time)
+    mutating func learn(_ stated: Purchase, of event: Event) {
+        let newest = max(asOf, event.asOf)
+        // An export says of each when it was named.
+        let named = event.history.flatMap { try? PurchaseState(bytes: $0.state) }?.named ?? [:]
         func choose(_ known: String?, _ new: String?, _ value: PurchaseState.Value) -> String? {
-            let knownAt = state.named[value] ?? asOf
+            let (time, knownAt) = (named[value] ?? event.asOf, state.named[value] ?? asOf)
             var (chosen, chosenAt) = (known, knownAt)
             if let new, known == nil || time > knownAt || time == knownAt && new.isGreater(than: known ?? "") {
                 (chosen, chosenAt) = (new, time)
@@ -27,6 +29,13 @@ extension BatchPlan.PurchaseRow {
         purchase.plan = choose(purchase.plan, stated.plan, .plan)
         purchase.subscriptionID = choose(purchase.subscriptionID, stated.subscriptionID, .subscription)
         asOf = newest
+    }
+}
+
+extension Purchase {
+    /// The same purchase, of which nobody named a value.
+    var withoutValues: Purchase {
+        Purchase(key: key, kind: kind, store: store, product: nil, plan: nil, subscriptionID: nil)
     }
 }
 

@@ -56,6 +56,17 @@ enum SharedOwnership {
         }
     }
 
+    /// Joins what an export knew of the purchase with what is known here (`TransferResolution.joining`).
+    static func joining(_ other: PurchaseState, to state: PurchaseState) -> Resolution {
+        var next = other
+        if !state.isUnknown {
+            next = state
+            next.take(shared: other)
+        }
+        let resolution = next.resolution(announcing: [])
+        return .joined(resolution.state, to: state, access: resolution.access)
+    }
+
     private static func share(_ change: HolderChangeRow, _ state: PurchaseState) -> Resolution? {
         guard let from = change.from, state.isHeld(by: from, at: change.at) else { return nil }
         var next = state
@@ -173,6 +184,24 @@ extension PurchaseState {
         settleNatives(of: native.pair)
         while natives.count > Self.nativesMax { settleNatives(of: natives.removeFirst().pair) }
         return [AnnouncedTransfer(from: from, to: to, ordinal: ordinal, native: nil)]
+    }
+
+    /// Takes all that the other states; of numbers the greater counts.
+    fileprivate mutating func take(shared other: PurchaseState) {
+        for register in other.registers { write(register) }
+        for fact in other.facts { recordGain(of: fact.holder, at: fact.at) }
+        for native in other.natives { insert(native) }
+        if let period = other.period { write(period: period) }
+        if unknownLines.isEmpty { unknownLines = other.unknownLines }
+        forgottenOrdinal = max(forgottenOrdinal, other.forgottenOrdinal)
+        for pair in Set(natives.map(\.pair) + other.announced.map(\.pair)) {
+            let index = indexOfEntry(pair)
+            let stated = other.announced.first { $0.pair == pair }?.lastOrdinal ?? 0
+            let shown = natives.count { $0.pair == pair }
+            announced[index].lastOrdinal = max(announced[index].lastOrdinal, stated, shown)
+            settleNatives(of: pair)
+        }
+        while natives.count > Self.nativesMax { settleNatives(of: natives.removeFirst().pair) }
     }
 
     /// Raises the number of a pair's transfers to what was stated of it.

@@ -6,11 +6,11 @@ struct ExportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "export", abstract: "Write who has what, as lines that posthouse import reads.",
         discussion: """
-            One JSON object a line, on standard output: who has each purchase and since when, its transactions and \
-            offers, the numbers of its transfers, which user each anonymous id is, and which install identified first \
-            as whom. After posthouse import into an empty ledger the API answers the same about entitlements, \
-            eligibility and identities; the history stays here. Daemons may run meanwhile: what they record while it \
-            is written may be missing.
+            One JSON object a line, on standard output: who has each purchase and since when, all that the ledger \
+            knows of who had it, its transactions and offers, which user each anonymous id is, and what late webhooks \
+            may depend on. After posthouse import into an empty ledger the API answers the same about entitlements, \
+            eligibility and identities, and webhooks that follow have the same effect; the events stay here. Daemons \
+            may run meanwhile: what they record while it is written may be missing.
             """)
 
     @OptionGroup var file: ConfigurationOption
@@ -32,6 +32,15 @@ struct ExportCommand: AsyncParsableCommand {
                 Terminal.showStage("exporting: \(count) lines")
             }
             Terminal.showStage(nil)
+            if walk.incomplete > 0 {
+                Terminal.complain(
+                    """
+                    of \(walk.incomplete) purchases or changes of holders only the newest word is written: their \
+                    stored state cannot be read, or is longer than a line may be; posthouse repair --all names those \
+                    that it can rebuild
+                    """)
+                throw ExitCode.failure
+            }
         }
     }
 }

@@ -1,7 +1,8 @@
 import Glibc
 import Vocabulary
 
-/// Reads a file, or standard input for `-`, line by line. Lines end by LF; CR before it is a blank like others.
+/// Reads a file, or standard input for `-`, line by line. Lines end by LF; CR before it is a blank like others, and so
+/// is a byte order mark before the first, which some editors and spreadsheets write.
 final class LineFile {
     struct Line {
         /// Counted from 1.
@@ -11,6 +12,8 @@ final class LineFile {
     }
 
     private static let chunkBytes = 256 << 10
+    /// Of UTF-8.
+    private static let byteOrderMark: [UInt8] = [0xEF, 0xBB, 0xBF]
 
     private let path: String
     private let descriptor: Int32
@@ -68,7 +71,10 @@ final class LineFile {
     private func line(upTo end: Int, _ isTooLong: Bool) -> Line {
         number += 1
         let isLong = isTooLong || end - start > Limits.importLineBytesMax
-        return Line(number: number, bytes: isLong ? nil : Array(buffer[start..<end]))
+        if isLong { return Line(number: number, bytes: nil) }
+        let line = buffer[start..<end]
+        let isMarked = number == 1 && line.starts(with: Self.byteOrderMark)
+        return Line(number: number, bytes: Array(isMarked ? line.dropFirst(Self.byteOrderMark.count) : line))
     }
 
     private func fill() throws {

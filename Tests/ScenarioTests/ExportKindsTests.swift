@@ -1,0 +1,148 @@
+import Foundation
+import Testing
+import Vocabulary
+
+/// An export of all kinds of source, imported into an empty ledger in the midst of their histories. Oracle: what the
+/// first ledger answers and stores, then and when the same webhooks have followed on both.
+@Suite struct ExportKindsTests {
+    /// A webhook, and for Google's what its API answers from then on.
+    private struct Arrival {
+        let source: String
+        let headers: [(String, String)]
+        let body: String
+        var answers: [(token: String, answer: Google.Answer)] = []
+    }
+
+    private static let senders = SourceTests.senders.filter(\.settings.isEmpty)
+
+    private static func secret(of kind: String) -> String {
+        kind == "sessions" ? "whsec_" + Data(repeating: 7, count: 32).base64EncodedString() : "the-secret-text"
+    }
+
+    private static func arrivals(_ histories: [StoreHistory]) throws -> (first: [Arrival], second: [Arrival]) {
+        var (first, second): ([Arrival], [Arrival]) = ([], [])
+        for sender in senders {
+            let body = sender.purchase("PRODUCTION")
+            first.append(Arrival(source: sender.kind, headers: sender.prove(body, secret(of: sender.kind)), body: body))
+        }
+        let authorization = try Google.authorization()
+        for (number, history) in histories.enumerated() {
+            let moments = history.play?.moments(Array(history.notices.indices))
+            for (position, notice) in history.notices.enumerated() {
+                let headers: [(String, String)] =
+                    switch history.source {
+                    case "play": authorization
+                    case "stripe": Stripe.signature(of: Array(notice.body.utf8))
+                    default: []
+                    }
+                let answers = moments.flatMap { history.play?.answers(at: $0[position]) } ?? []
+                let arrival = Arrival(
+                    source: history.source, headers: headers, body: notice.body, answers: answers)
+                // Each history is cut at another place.
+                if position <= number % history.notices.count { first.append(arrival) } else { second.append(arrival) }
+            }
+        }
+        return (first, second)
+    }
+
+    /// All that answers and later webhooks depend on.
+    private static func picture(_ relay: Relay, _ people: [String]) throws -> [String] {
+        var picture = try relay.database.rows(
+            """
+            SELECT source, environment, key, kind, product, as_of_ms, convert_from(state, 'UTF8') FROM purchases
+            UNION ALL SELECT p.source, p.environment, p.key, e.holder, e.active::text, 0, '' FROM entitlements e
+                JOIN purchases p ON p.id = e.purchase
+            UNION ALL SELECT source, environment, anonymous_user_id, user_id, '', as_of_ms, '' FROM holder_links
+            UNION ALL SELECT source, environment, first, token::text, is_replaced::text, 0, '' FROM purchase_tokens
+            """
+        ).map { $0.joined(separator: " ") }.sorted()
+        for person in people {
+            for path in person.hasPrefix("install") ? ["entitlements"] : ["entitlements", "identities"] {
+                let answer = try relay.ask("GET", "/v1/\(path)?\(person)")
+                guard let found = try JSONSerialization.jsonObject(with: Data(answer.body)) as? [String: Any],
+                    let entries = found["data"] as? [[String: Any]]
+                else {
+                    Issue.record("\(path) \(person): \(answer.text)")
+                    continue
+                }
+                for entry in entries {
+                    let kept = entry.filter { $0.key != "cause" && $0.key != "event" && $0.key != "id" }
+                    let text = try JSONSerialization.data(withJSONObject: kept, options: [.sortedKeys])
+                    picture.append("\(path) \(person) \(String(decoding: text, as: UTF8.self))")
+                }
+            }
+        }
+        return picture
+    }
+
+    private static func send(_ arrivals: [Arrival], _ google: Google, to relays: [Relay]) throws {
+        for arrival in arrivals {
+            for (token, answer) in arrival.answers { google.know(token, answer) }
+            for relay in relays {
+                #expect(try relay.post(arrival.source, arrival.headers, arrival.body) == 200, "\(arrival.source)")
+            }
+        }
+    }
+
+    @Test("Of every kind of source: the same answers after a round trip, and the same access when webhooks follow")
+    func everyKind() throws {
+        let (google, store) = (try Google(), try AppStore())
+        let receiver = try Receiver()
+        let histories = try (0..<12).map { number in
+            switch number % 4 {
+            case 0: try StoreHistory.apple(number, isOver: number > 5, from: store)
+            case 1: StoreHistory.google(number, isOver: number > 5)
+            case 2: StoreHistory.stripe(number, .session, isOver: number > 5)
+            default: StoreHistory.stripe(number, .metadata, isOver: number > 5)
+            }
+        }
+        func relay() throws -> Relay {
+            let integrations = [Relay.Integration("backend", receiver)]
+            let relay = try Relay(integrations)
+            try relay.configure(
+                integrations,
+                sources: [Relay.SourceTable(), store.source, try google.source(in: relay.directory), Stripe.source]
+                    + Self.senders.map { Relay.SourceTable(name: $0.kind, secrets: [Self.secret(of: $0.kind)]) })
+            try relay.start()
+            return relay
+        }
+        let (one, other) = (try relay(), try relay())
+        defer {
+            one.end()
+            other.end()
+        }
+        let authorization = try Google.authorization()
+        let test = Google.push(#""testNotification":{"version":"1.0"}"#, id: "test")
+        for relay in [one, other] {
+            // The keys of its tokens are fetched in the background.
+            #expect(try eventually(within: 30, { try relay.post("play", authorization, test) == 200 }))
+        }
+        let (first, second) = try Self.arrivals(histories)
+        try Self.send(first, google, to: [one])
+        for (holder, at) in [(Holder.anonymous("d"), Webhook.epoch), (Holder.user("u1"), Webhook.epoch + Webhook.day)] {
+            #expect(try one.source().post(Webhook("ACTIVATE", holder, purchase: "subs_1", at: at)) == 200)
+        }
+        let people =
+            ["user_id=u1", "install=u1", "anonymous_user_id=d"]
+            + histories.flatMap { ["user_id=\($0.userID)", "anonymous_user_id=\($0.anonymousID)"] }
+        let before = try Self.picture(one, people)
+
+        let exported = try one.command("export", "--config", one.configuration)
+        #expect(exported.end == .exited(0), "\(exported.errors)")
+        let file = try other.directory.write("exported", exported.output + "\n")
+        for source in ["purchasely", "apple", "play", "stripe"] + Self.senders.map(\.kind) {
+            let tally = try other.json("import", source, file)
+            #expect((tally["recorded"] as? Int ?? 0) > 0 && tally["left_out"] as? Int == 0, "\(source) \(tally)")
+        }
+        #expect(try Self.picture(other, people) == before)
+
+        try Self.send(second, google, to: [one, other])
+        let after = try Self.picture(one, people)
+        #expect(after != before)
+        #expect(try Self.picture(other, people) == after)
+        for history in histories {
+            let expected = history.outcome(Array(history.notices.indices)).access
+            #expect(try other.database.access()[history.key] == expected, "\(history.source) \(history.key)")
+        }
+    }
+}
