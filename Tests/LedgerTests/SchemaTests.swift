@@ -196,7 +196,12 @@ struct SchemaTests {
             let result: Result<Void, any Error>
             do {
                 result = .success(
-                    try await body(pool, Registration(pool: pool, key: nil, version: "test", clock: DatabaseClock())))
+                    try await body(
+                        pool,
+                        Registration(
+                            pool: pool, key: nil, version: "test", clock: DatabaseClock(),
+                            // Nobody renews it, and on a busy machine a test takes longer than a lease lasts.
+                            leaseDuration: .seconds(3_600))))
             } catch {
                 result = .failure(error)
             }
