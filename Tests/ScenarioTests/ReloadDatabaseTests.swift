@@ -88,6 +88,7 @@ import Vocabulary
         #expect(refused.contains("cannot be used, the one before holds on"), "\(refused)")
         try superuser.rows("ALTER TABLE kept_away RENAME TO source_names")
         try superuser.rows("ALTER ROLE with_password PASSWORD 'first-password'")
+        #expect(try eventually(within: 60) { try relay.get("/readyz").status == 200 })
         try relay.directory.write("database-url", url("first-password") + "\n")
         #expect(try relay.reload().contains("nothing differs from the one before"))
         try superuser.rows(ending)
