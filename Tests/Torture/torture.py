@@ -119,6 +119,8 @@ def why_no_variant(scenario: Scenario, given: argparse.Namespace) -> str | None:
     """Why the database cannot be as it is asked for there; None: it can."""
     if (given.schema or given.tls) and (scenario.plan.make_server or scenario.plan.has_standby):
         return "--schema and --tls are of one PostgreSQL"
+    if given.tls and scenario.plan.has_pooler:
+        return "the pooler has its own way to PostgreSQL"
     return machines.why_not() if given.tls else None
 
 
