@@ -284,7 +284,7 @@ struct PoolingTests {
             try session.transaction { session throws(DatabaseError) in
                 _ = try session.run(Sample.one, ())
                 hold.yield()
-                _ = try session.run(Sample.sleep, 1)
+                _ = try session.execute(Sample.sleep, 1)
                 return ContinuousClock.now
             }
         }

@@ -3,9 +3,9 @@ import TestSupport
 import Testing
 import Vocabulary
 
-/// `[database] pooling = "transaction"`: PgBouncer in transaction mode with four server connections, as a role that owns
-/// only its schema, beside an app's tables of the same names. Oracles: PostgreSQL itself, past the pooler; what sources
-/// were answered, and what receivers got.
+/// `[database] pooling = "transaction"`: PgBouncer in transaction mode with four server connections, as a role that
+/// owns only its schema, beside an app's tables of the same names. Oracles: PostgreSQL itself, past the pooler; what
+/// sources were answered, and what receivers got.
 @Suite(.serialized) struct PoolerTransactionTests {
     private static let role = "app_posthouse"
 
