@@ -34,21 +34,20 @@ package enum DurableFile {
     package static func makeFolder(_ path: String) throws(Failure) -> Bool { try makeFolder(path, mode: 0o700) }
 
     private static func makeFolder(_ path: String, mode: mode_t) throws(Failure) -> Bool {
-        if mkdir(path, mode) == 0 {
-            if let parent = parent(of: path) { try sync(folder: parent) }
-            return true
-        }
-        var status = stat()
-        switch errno {
-        case EEXIST where stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFDIR: return false
-        case ENOENT:
-            guard let parent = parent(of: path) else {
-                throw Failure(operation: "make", path: path, errorNumber: ENOENT)
+        let parent = parent(of: path)
+        if mkdir(path, mode) != 0 {
+            var failure = errno
+            // Once: there are file systems where nothing can be made, and that say the same of every folder (proc).
+            if failure == ENOENT, let parent {
+                _ = try makeFolder(parent, mode: 0o755)
+                failure = mkdir(path, mode) == 0 ? 0 : errno
             }
-            _ = try makeFolder(parent, mode: 0o755)
-            return try makeFolder(path, mode: mode)
-        default: throw Failure(operation: "make", path: path, errorNumber: errno)
+            var status = stat()
+            if failure == EEXIST, stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFDIR { return false }
+            guard failure == 0 else { throw Failure(operation: "make", path: path, errorNumber: failure) }
         }
+        if let parent { try sync(folder: parent) }
+        return true
     }
 
     /// Writes a new file that only this user may read, and waits until the disk has it. What failed leaves no file.

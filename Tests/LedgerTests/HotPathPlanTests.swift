@@ -57,7 +57,7 @@ struct HotPathPlanTests {
                 let plan = try statement.plan(with: values, planning: planning, isRun: true, in: ledger)
                 for table in tables {
                     let read = Self.partitionsRead(of: table, by: plan)
-                    #expect(read.count == 1, "\(statement.name): \(read)\n\(plan.joined(separator: "\n"))")
+                    #expect(read.count <= 1, "\(statement.name): \(read)\n\(plan.joined(separator: "\n"))")
                 }
             }
         }
@@ -88,29 +88,15 @@ struct HotPathPlanTests {
         }
     }
 
-    @Test(
-        "Claims, settlements and successors read no period at all, and each index from its first column on: also if the queue was empty when its statistics were made",
-        arguments: [true, false])
-    func ofQueue(wasEmpty: Bool) async throws {
+    @Test("Claims, settlements and successors read no period at all, and each index from its first column on")
+    func ofQueue() async throws {
         try await Self.overPeriods { ledger, recorded in
-            if wasEmpty {
-                // Emptied, but not vacuumed: pages without a row.
-                try ledger.psql("CREATE TABLE emptied AS TABLE deliveries; DELETE FROM deliveries; ANALYZE deliveries")
-                try #require(
-                    try ledger.psql(
-                        "SELECT relpages > 0 AND reltuples = 0 FROM pg_class WHERE oid = 'deliveries'::regclass") == "t"
-                )
-                try ledger.psql("INSERT INTO deliveries TABLE emptied")
-            }
             let (lane, lease) = (recorded.integration, recorded.lease)
             let ids = Self.array(recorded.deliveries, of: "bigint")
-            let lanes = Self.array(recorded.deliveries.map { _ in lane }, of: "integer")
-            let purchases = Self.array(recorded.purchases, of: "uuid")
             let count = recorded.deliveries.count
             let statements: [(PlannedStatement, [String], Planning)] = [
                 (PlannedStatement(QueueStatements.claim), [lane, lease, "0", "0", "256"], .eachTime),
                 (PlannedStatement(QueueStatements.due), ["ARRAY[\(lane)]"], .eachTime),
-                (PlannedStatement(QueueStatements.unblock), [], .eachTime),
                 (PlannedStatement(QueueStatements.unclaim), [ids, lease], .eachTime),
                 (PlannedStatement(QueueStatements.release), [ids, lease], .eachTime),
                 (PlannedStatement(QueueStatements.unsettled), [ids], .eachTime),
@@ -122,28 +108,54 @@ struct HotPathPlanTests {
                         Self.array(Array(repeating: "1000", count: count), of: "bigint"), lease,
                     ], .onceByIndex
                 ),
-                (PlannedStatement(QueueStatements.blockedNext), [lanes, purchases], .onceByIndex),
-                (
-                    PlannedStatement(QueueStatements.unblockNext),
-                    [lanes, purchases, Self.array(Array(repeating: lease, count: count), of: "bigint")], .onceByIndex
-                ),
-                (PlannedStatement(RecordStatements.occupied), [purchases, "ARRAY[\(lane)]"], .onceByIndex),
-                (PlannedStatement(RecordStatements.occupiedByNamed), [purchases, "ARRAY[\(lane)]"], .onceByIndex),
-                (PlannedStatement(RecordStatements.lockNamedPurchases), [purchases, purchases], .onceByIndex),
             ]
-            for (statement, values, planning) in statements {
-                let plan = try statement.plan(with: values, planning: planning, isRun: true, in: ledger)
-                let text = "\(statement.name)\n\(plan.joined(separator: "\n"))"
-                for table in ["events", "messages", "attempts"] {
-                    #expect(Self.partitionsRead(of: table, by: plan) == [], "\(text)")
-                }
-                // A sweep looks at all that waits, once.
-                let isSweep = statement.name == QueueStatements.unblock.name
-                #expect(plan.count { $0.contains("Seq Scan") } <= (isSweep ? 1 : 0), "\(text)")
-                for (line, next) in zip(plan, plan.dropFirst() + [""]) {
-                    for (index, column) in Self.firstColumns where line.contains(" \(index) ") {
-                        #expect(next.contains("Index Cond") && next.contains("(\(column) "), "\(text)")
-                    }
+            try Self.expectByIndex(statements + Self.ofSuccessors(recorded), in: ledger)
+        }
+    }
+
+    @Test("Successors are found by index, too, if the queue was empty when its statistics were made")
+    func wasEmpty() async throws {
+        try await Self.overPeriods { ledger, recorded in
+            // Emptied, but not vacuumed: pages without a row.
+            try ledger.psql("CREATE TABLE emptied AS TABLE deliveries; DELETE FROM deliveries; ANALYZE deliveries")
+            try #require(
+                try ledger.psql(
+                    "SELECT relpages > 0 AND reltuples = 0 FROM pg_class WHERE oid = 'deliveries'::regclass") == "t")
+            try ledger.psql("INSERT INTO deliveries TABLE emptied")
+            try Self.expectByIndex(Self.ofSuccessors(recorded), in: ledger)
+        }
+    }
+
+    private static func ofSuccessors(_ recorded: Recorded) -> [(PlannedStatement, [String], Planning)] {
+        let (lane, count) = (recorded.integration, recorded.deliveries.count)
+        let lanes = array(recorded.deliveries.map { _ in lane }, of: "integer")
+        let purchases = array(recorded.purchases, of: "uuid")
+        let leases = array(Array(repeating: recorded.lease, count: count), of: "bigint")
+        return [
+            (PlannedStatement(QueueStatements.unblock), [], .eachTime),
+            (PlannedStatement(QueueStatements.blockedNext), [lanes, purchases], .onceByIndex),
+            (PlannedStatement(QueueStatements.unblockNext), [lanes, purchases, leases], .onceByIndex),
+            (PlannedStatement(RecordStatements.occupied), [purchases, "ARRAY[\(lane)]"], .onceByIndex),
+            (PlannedStatement(RecordStatements.occupiedByNamed), [purchases, "ARRAY[\(lane)]"], .onceByIndex),
+            (PlannedStatement(RecordStatements.lockNamedPurchases), [purchases, purchases], .onceByIndex),
+        ]
+    }
+
+    private static func expectByIndex(
+        _ statements: [(PlannedStatement, [String], Planning)], in ledger: TestLedger
+    ) throws {
+        for (statement, values, planning) in statements {
+            let plan = try statement.plan(with: values, planning: planning, isRun: true, in: ledger)
+            let text = "\(statement.name)\n\(plan.joined(separator: "\n"))"
+            for table in ["events", "messages", "attempts"] {
+                #expect(Self.partitionsRead(of: table, by: plan) == [], "\(text)")
+            }
+            // A sweep looks at all that waits, once.
+            let isSweep = statement.name == QueueStatements.unblock.name
+            #expect(plan.count { $0.contains("Seq Scan") } <= (isSweep ? 1 : 0), "\(text)")
+            for (line, next) in zip(plan, plan.dropFirst() + [""]) {
+                for (index, column) in Self.firstColumns where line.contains(" \(index) ") {
+                    #expect(next.contains("Index Cond") && next.contains("(\(column) "), "\(text)")
                 }
             }
         }

@@ -212,12 +212,19 @@ struct OverdueTests {
                 ANALYZE
                 """)
             let least = "'00000000-0000-0000-0000-000000000000'"
+            let page = OverdueStatements.page
+            let (passed, figures) = (OverdueStatements.passed, OverdueStatements.figures)
+            let due = EndStatements.due
             let queries = [
-                (OverdueStatements.page.sql, OverdueStatements.page.parameterOIDs, "0, \(least), NULL, NULL, 51, 10"),
-                (OverdueStatements.figures.sql, OverdueStatements.figures.parameterOIDs, "ARRAY[''], ARRAY[1], 50000"),
-                (EndStatements.due.sql, EndStatements.due.parameterOIDs, "0, \(least), 1000000, 1000"),
+                ("purchase_ends_pkey", page.sql, page.parameterOIDs, "0, \(least), NULL, NULL, 51, 10"),
+                ("purchase_ends_pkey", passed.sql, passed.parameterOIDs, "4000000000000, \(least), 50000"),
+                (
+                    "purchases_pkey", figures.sql, figures.parameterOIDs,
+                    "ARRAY[''], ARRAY[1], ARRAY[1], ARRAY[md5('1')]::uuid[]"
+                ),
+                ("purchase_ends_pkey", due.sql, due.parameterOIDs, "0, \(least), 1000000, 1000"),
             ]
-            for (sql, oids, parameters) in queries {
+            for (index, sql, oids, parameters) in queries {
                 let types = try ledger.psql(
                     "SELECT " + oids.map { "\($0)::regtype::text" }.joined(separator: " || ', ' || "))
                 let plan = try ledger.psql(
@@ -226,7 +233,7 @@ struct OverdueTests {
                     PREPARE s (\(types)) AS \(sql);
                     EXPLAIN (ANALYZE, TIMING OFF) EXECUTE s (\(parameters))
                     """)
-                #expect(plan.contains("purchase_ends_pkey") && !plan.contains("Seq Scan"), "\(plan)")
+                #expect(plan.contains(index) && !plan.contains("Seq Scan"), "\(plan)")
                 #expect(!plan.contains("rows=20000") && !plan.contains("rows=19980"), "\(plan)")
             }
         }

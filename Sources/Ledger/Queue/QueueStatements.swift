@@ -3,15 +3,10 @@ import Vocabulary
 
 /// The SQL of the queue: leases, claims, settles. `deliveries` holds only what is still to do.
 ///
-/// It is empty most of the time, and whenever PostgreSQL's statistics say so, every index that has a column looks as
-/// good as the one that begins with it, and reading an index whole as cheap as a look-up. Statements that are planned
-/// by such statistics must not depend on them when the queue is long: rows are found by the index whose order is asked
-/// for, and changed by their place (`ctid`), for which there is one plan. Whoever changes a leased row takes its lease
-/// away, so a place that has become another's row, or an older version, is of no concern here.
+/// It is empty most of the time, and whenever PostgreSQL's statistics say so, reading an index whole looks as cheap as a
+/// look-up. So the statements of successors find rows by the index whose order they ask for, and change them by their
+/// place (`ctid`), for which there is one plan.
 enum QueueStatements {
-    /// The places of the deliveries `$1`.
-    private static let places: SQL = "ARRAY (SELECT ctid FROM deliveries WHERE id = ANY ($1) ORDER BY id)"
-
     static let register = Statement<(Identifier?, String, Int64, Int32, Int64), (Int64, Timestamp)>(
         "queue_register",
         """
@@ -68,7 +63,7 @@ enum QueueStatements {
     /// Gives back deliveries that nobody tried.
     static let release = Statement<([Int64], Int64), ()>(
         "queue_release",
-        "UPDATE deliveries SET leased_by = NULL, due_at = now() WHERE ctid = ANY (\(places)) AND leased_by = $2")
+        "UPDATE deliveries SET leased_by = NULL, due_at = now() WHERE id = ANY ($1) AND leased_by = $2")
 
     static let releaseAll = Statement<Int64, ()>(
         "queue_release_all", "UPDATE deliveries SET leased_by = NULL WHERE leased_by = $1")
@@ -90,10 +85,9 @@ enum QueueStatements {
     static let due = Statement<[Int32], Int32>(
         "queue_due",
         """
-        SELECT i.id FROM unnest($1) AS i (id) CROSS JOIN LATERAL (
-            SELECT true FROM deliveries d
-            WHERE d.integration = i.id AND d.leased_by IS NULL AND NOT d.blocked AND d.due_at <= now()
-            ORDER BY d.due_at LIMIT 1) AS due
+        SELECT i.id FROM unnest($1) AS i (id) WHERE EXISTS (
+            SELECT FROM deliveries d
+            WHERE d.integration = i.id AND d.leased_by IS NULL AND NOT d.blocked AND d.due_at <= now())
         """)
 
     /// One row of `claim`.
@@ -113,8 +107,8 @@ enum QueueStatements {
         "queue_claim",
         """
         UPDATE deliveries SET leased_by = $2
-        WHERE ctid = ANY (ARRAY (
-            SELECT ctid FROM deliveries
+        WHERE id = ANY (ARRAY(
+            SELECT id FROM deliveries
             WHERE integration = $1 AND leased_by IS NULL AND NOT blocked AND due_at <= now()
               AND (due_at, id) > (timestamptz 'epoch' + $3 * interval '1 microsecond', $4)
             ORDER BY due_at, id LIMIT $5 FOR UPDATE SKIP LOCKED))
@@ -124,7 +118,7 @@ enum QueueStatements {
 
     /// Gives back what was just claimed, without changing its due time.
     static let unclaim = Statement<([Int64], Int64), ()>(
-        "queue_unclaim", "UPDATE deliveries SET leased_by = NULL WHERE ctid = ANY (\(places)) AND leased_by = $2")
+        "queue_unclaim", "UPDATE deliveries SET leased_by = NULL WHERE id = ANY ($1) AND leased_by = $2")
 
     /// A delivery that has left the queue.
     struct Gone {
@@ -140,21 +134,16 @@ enum QueueStatements {
 
     static let settled = Statement<([Int64], Int64), Gone>(
         "queue_settled",
-        """
-        DELETE FROM deliveries WHERE ctid = ANY (\(places)) AND leased_by = $2 RETURNING id, integration, purchase
-        """, row: Gone.init)
+        "DELETE FROM deliveries WHERE id = ANY ($1) AND leased_by = $2 RETURNING id, integration, purchase",
+        row: Gone.init)
 
     static let retry = Statement<([Int64], [Int16], [Int64], Int64), Int64>(
         "queue_retry",
         """
         UPDATE deliveries d
         SET leased_by = NULL, attempts = r.attempts, due_at = now() + r.delay_ms * interval '1 millisecond'
-        FROM (
-            SELECT w.attempts, w.delay_ms, found.place FROM unnest($1, $2, $3) AS w (id, attempts, delay_ms)
-            CROSS JOIN LATERAL (
-                SELECT ctid AS place FROM deliveries WHERE id >= w.id AND id <= w.id ORDER BY id LIMIT 1) AS found
-        ) AS r
-        WHERE d.ctid = r.place AND d.leased_by = $4 RETURNING d.id
+        FROM unnest($1, $2, $3) AS r (id, attempts, delay_ms)
+        WHERE d.id = r.id AND d.leased_by = $4 RETURNING d.id
         """)
 
     static let attempts = Table<Settlement>(
@@ -224,7 +213,7 @@ enum QueueStatements {
         """, row: Unblocked.init)
 
     static let unsettled = Statement<[Int64], Int64>(
-        "queue_unsettled", "SELECT id FROM deliveries WHERE ctid = ANY (\(places))")
+        "queue_unsettled", "SELECT id FROM deliveries WHERE id = ANY ($1)")
 
     static let pause = Statement<(Int32, String), Int32>(
         "queue_pause",
