@@ -145,7 +145,10 @@ let package = Package(
             ("Configuration", ["Vocabulary"]),
             (
                 "Inbound",
-                ["HTTPServer", "JSONText", "Ledger", "Spool", "Vocabulary", nio, crypto, cryptoExtras, certificates, asn1]
+                [
+                    "HTTPServer", "JSONText", "Ledger", "Spool", "Vocabulary", nio, crypto, cryptoExtras, certificates,
+                    asn1,
+                ]
             ),
             ("Ledger", ["Vocabulary", "JSONText", "Postgres", "TestSupport"]),
             ("Doctor", ["Configuration", "Ledger", "Linux", "Vocabulary"]),

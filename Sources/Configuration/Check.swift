@@ -17,7 +17,7 @@ struct Check {
         let server = server(tables.single[Schema.server.name])
         let database = database(tables.single[Schema.database.name])
         let embedded = embedded(tables.single[Schema.embedded.name])
-        let spool = spool(tables.single[Schema.spool.name], beside: embedded)
+        let spool = spool(tables.single[Schema.spool.name])
         let sources = sources(tables.repeated[Schema.source.name] ?? [])
         let integrations = integrations(
             tables.repeated[Schema.integration.name] ?? [], sourceNames: sources.names)

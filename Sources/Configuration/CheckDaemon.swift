@@ -118,18 +118,17 @@ extension Check {
     }
 
     mutating func embedded(_ view: TableView?) -> Configuration.Embedded {
-        let directory = view.flatMap { path("directory", of: $0) }?.value
-        return Configuration.Embedded(
-            directory: directory
-                ?? StateDirectory.resolve(
-                    environment: secrets.reader.environment, isRoot: isRoot, owns: secrets.reader.owns))
+        Configuration.Embedded(directory: view.flatMap { path("directory", of: $0) }?.value ?? stateDirectory)
     }
 
-    /// - Parameter embedded: left out, the spool lies in the same state directory.
-    mutating func spool(_ view: TableView?, beside embedded: Configuration.Embedded) -> Configuration.Spool {
+    mutating func spool(_ view: TableView?) -> Configuration.Spool {
         Configuration.Spool(
-            directory: view.flatMap { path("directory", of: $0) }?.value ?? embedded.directory + "/spool",
+            directory: view.flatMap { path("directory", of: $0) }?.value ?? stateDirectory + "/spool",
             bytesMax: view.flatMap { size("max", of: $0, in: ConfigurationLimits.spoolBytes) } ?? Limits.spoolBytesMax)
+    }
+
+    private var stateDirectory: String {
+        StateDirectory.resolve(environment: secrets.reader.environment, isRoot: isRoot, owns: secrets.reader.owns)
     }
 
     mutating func journal(_ view: TableView?) -> Configuration.Journal {

@@ -9,7 +9,7 @@ import Vocabulary
 /// and look-ups, asked of both ledgers, also after more webhooks that both get.
 @Suite("Export of random histories", .serialized)
 struct ExportHistoryTests {
-    private static let histories = 24
+    private static let histories = 8
     private static let people: [Holder] = [
         .anonymous("device"), .anonymous("tablet"), .user("ann"), .user("bob"), .user("cleo"),
     ]
@@ -247,7 +247,7 @@ struct ExportHistoryTests {
 
     @Test(
         "Imported into an empty ledger, all is known as before; webhooks that follow have the same effect on both",
-        arguments: ["shop", "store", "shared"], [1, 2, 3] as [UInt64])
+        arguments: ["shop", "store", "shared"], [1, 2] as [UInt64])
     func roundTrip(_ source: String, _ seed: UInt64) async throws {
         var drawings = (0..<Self.histories).map { number in
             Drawing(
@@ -280,7 +280,7 @@ struct ExportHistoryTests {
 
     @Test(
         "Imported again where it came from, before or after further webhooks, nothing changes",
-        arguments: ["shop", "store", "shared"], [4, 5] as [UInt64])
+        arguments: ["shop", "store", "shared"], [4] as [UInt64])
     func again(_ source: String, _ seed: UInt64) async throws {
         var drawings = (0..<Self.histories).map { number in
             Drawing(

@@ -28,8 +28,8 @@ package protocol SourceAdapter: SourceShape {
         _ body: [UInt8], header: (String) -> String?, from source: Source
     ) throws(Unreadable) -> Event
 
-    /// Names of the headers that `normalise` reads: kept with a webhook that waits in the spool. None is a credential or
-    /// a signature.
+    /// Names of the headers that `normalise` reads: kept with a webhook that waits in the spool. None is a credential
+    /// or a signature.
     var readHeaders: [String] { get }
 
     /// What a sealed body says, in clear, for people, with what the vendor's API answered about it: one JSON object.

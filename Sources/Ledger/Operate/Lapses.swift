@@ -32,7 +32,7 @@ enum Lapse {
 ///
 /// Nothing stored changes by a lapse, except that its end is noted in the purchase's row, under its lock, in the
 /// transaction that writes the message: so of several daemons one announces it, and a webhook that is recorded
-/// at the same time either prevents it or comes after it. If the lapse proves wrong, the renewal is told as always.
+/// at the same time either prevents it or comes after it. If the lapse proves wrong, the renewal is sent as always.
 package struct Lapses: Sendable {
     package static let type = "posthouse.access.lapsed"
     /// Ends of one transaction.

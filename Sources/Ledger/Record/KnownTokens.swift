@@ -54,8 +54,8 @@ struct KnownTokens {
     ///
     /// It does not fit, and nothing of it is taken, if its token belongs to another purchase or environment than it
     /// presumes, or has been replaced. Nor does it if it replaces a token and something newer than the API's answer is
-    /// known of the purchase: that may be the replaced token's end, which would outlast what the event states. A line of
-    /// an export says what became of tokens, and nothing by them.
+    /// known of the purchase: that may be the replaced token's end, which would outlast what the event states. A line
+    /// of an export says what became of tokens, and nothing by them.
     ///
     /// - Parameters:
     ///   - newest: the time of the newest statement about the event's purchase; nil: there is none.
