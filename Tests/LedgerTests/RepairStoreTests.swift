@@ -18,7 +18,7 @@ struct RepairStoreTests {
         case stripe
     }
 
-    private static let histories = 40
+    private static let histories = 24
     private static let hour: Int64 = 3_600
     private static let day: Int64 = 24 * hour
     private static let users = [Holder.user("ann"), .user("ben")]
@@ -192,7 +192,7 @@ struct RepairStoreTests {
 
     @Test(
         "Webhooks are missing: who had access has it, and whoever had none has none",
-        arguments: Store.allCases, [100, 50, 25])
+        arguments: Store.allCases, [100, 50])
     func missing(store: Store, percent: Int) async throws {
         try await TestLedger.run { ledger in
             let daemon = try await ledger.daemon([.named("all")])
