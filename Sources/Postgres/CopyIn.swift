@@ -46,8 +46,8 @@ extension ValueWriter {
 extension Session {
     /// Writes all rows of these tables, in their order, by COPY or, throwing, none: a refusal fails the surrounding
     /// transaction, like that of any statement. For wide batches it costs the server less than an INSERT over arrays,
-    /// because it fills pages and writes WAL by the page, but a wait for each table and one more. It has no ON CONFLICT.
-    /// A table without rows costs nothing.
+    /// because it fills pages and writes WAL by the page, but a wait for each table and one more. It has no ON
+    /// CONFLICT. A table without rows costs nothing.
     ///
     /// The server reads each value as the column's type: a value of another type is rejected for its length, or goes
     /// unnoticed. So the types of a copied table's columns are tested.

@@ -3,9 +3,9 @@ import Vocabulary
 
 /// The SQL of the queue: leases, claims, settles. `deliveries` holds only what is still to do.
 ///
-/// It is empty most of the time, and whenever PostgreSQL's statistics say so, reading an index whole looks as cheap as a
-/// look-up. So the statements of successors find rows by the index whose order they ask for, and change them by their
-/// place (`ctid`), for which there is one plan.
+/// It is empty most of the time, and whenever PostgreSQL's statistics say so, reading an index whole looks as cheap as
+/// a look-up. So the statements of successors find rows by the index whose order they ask for, and change them by
+/// their place (`ctid`), for which there is one plan.
 enum QueueStatements {
     static let register = Statement<(Identifier?, String, Int64, Int32, Int64), (Int64, Timestamp)>(
         "queue_register",

@@ -17,8 +17,8 @@ package struct ServerAdvice: Sendable {
     /// Management").
     let locks: Int64
 
-    /// Those that the private cluster has room for: 256 for each of 100 connections. A look-up over all periods that may
-    /// stand holds some 700.
+    /// Those that the private cluster has room for: 256 for each of 100 connections. A look-up over all periods that
+    /// may stand holds some 700.
     private static let locksMin: Int64 = 25_600
 
     static let settings = Statement<(), ServerAdvice>(
