@@ -28,12 +28,22 @@ package enum Durability {
         }
     }
 
-    static let settings = Statement<(), (String?, String, Int32)>(
+    /// What of a server's settings decides; nil: it does not show the setting.
+    struct Server: Sendable {
+        var fsync: String?
+        var synchronousCommit: String
+        /// `synchronous_standby_names`; empty: it waits for no standby.
+        var standbys: String?
+        /// `server_version_num`
+        var version: Int32
+    }
+
+    static let settings = Statement<(), Server>(
         "durability_settings",
         """
         SELECT current_setting('fsync', true), current_setting('synchronous_commit'),
-               current_setting('server_version_num')::integer
-        """)
+               current_setting('synchronous_standby_names', true), current_setting('server_version_num')::integer
+        """, row: Server.init)
 
     /// Checks the server of each new connection, because a failover leads to another server with its own settings. One
     /// round trip. What is between is looked at once, at start (`PoolerProbe`).
@@ -42,13 +52,21 @@ package enum Durability {
     package static func unsafeServer(
         on session: borrowing Session, isDeclared: Bool = false
     ) throws(DatabaseError) -> Refusal? {
-        guard let (fsync, synchronousCommit, version) = try session.run(settings, ()).first else { return nil }
-        if version < 150_000 { return .tooOld(version: version) }
-        if !isDeclared, fsync != "on" {
-            return fsync.map { Refusal.unsafe(setting: "fsync", value: $0) } ?? .hidden(setting: "fsync")
+        guard let server = try session.run(settings, ()).first else { return nil }
+        return refusal(of: server, isDeclared: isDeclared)
+    }
+
+    static func refusal(of server: Server, isDeclared: Bool) -> Refusal? {
+        if server.version < 150_000 { return .tooOld(version: server.version) }
+        if !isDeclared, server.fsync != "on" {
+            return server.fsync.map { Refusal.unsafe(setting: "fsync", value: $0) } ?? .hidden(setting: "fsync")
         }
-        // "local" and above are durable on this server; "off" acknowledges what may still be lost.
-        if synchronousCommit == "off" { return .unsafe(setting: "synchronous_commit", value: synchronousCommit) }
+        // "local" is durable on this server, but a server that has synchronous standbys is there to be replaced by one
+        // of them, and "local" does not wait for it. "off" acknowledges what may still be lost.
+        let hasStandbys = !(server.standbys ?? "").isEmpty
+        if server.synchronousCommit == "off" || (server.synchronousCommit == "local" && hasStandbys) {
+            return .unsafe(setting: "synchronous_commit", value: server.synchronousCommit)
+        }
         return nil
     }
 }
