@@ -6,8 +6,8 @@ import Vocabulary
 /// The path of a webhook into the ledger: receive → verify → ask → normalise → record, then acknowledge.
 ///
 /// A webhook of a source that spools, and that the ledger does not take in time, is written to the spool as it came,
-/// once it is verified, and acknowledged then. From there it takes the same path again, from `ask` on. Other webhooks do not
-/// wait until the spool is empty: event keys and event times make the order of arrival harmless (Domain.md,
+/// once it is verified, and acknowledged then. From there it takes the same path again, from `ask` on. Other webhooks
+/// do not wait until the spool is empty: event keys and event times make the order of arrival harmless (Domain.md,
 /// "Invariants"), and one that the ledger refuses for good must not hold up all that follow. An acknowledgement from
 /// the spool says nothing of integrations with `confirm`.
 ///
