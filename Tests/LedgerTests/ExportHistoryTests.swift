@@ -9,7 +9,7 @@ import Vocabulary
 /// and look-ups, asked of both ledgers, also after more webhooks that both get.
 @Suite("Export of random histories", .serialized)
 struct ExportHistoryTests {
-    private static let histories = 8
+    private static let histories = 5
     private static let people: [Holder] = [
         .anonymous("device"), .anonymous("tablet"), .user("ann"), .user("bob"), .user("cleo"),
     ]
@@ -285,7 +285,7 @@ struct ExportHistoryTests {
 
     @Test(
         "Imported again where it came from, before or after further webhooks, nothing changes",
-        arguments: ["shop", "store", "shared"], [4] as [UInt64])
+        arguments: ["store", "shared"], [4] as [UInt64])
     func again(_ source: String, _ seed: UInt64) async throws {
         var drawings = (0..<Self.histories).map { number in
             Drawing(
