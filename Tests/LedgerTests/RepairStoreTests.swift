@@ -160,7 +160,7 @@ struct RepairStoreTests {
 
     @Test(
         "So it is once upkeep has pruned the links that newer ones have replaced",
-        arguments: [Store.apple, .googlePlay])
+        arguments: [Store.apple, Store.googlePlay])
     func pruned(store: Store) async throws {
         try await TestLedger.run { ledger in
             let daemon = try await ledger.daemon([.named("all")])
@@ -194,7 +194,7 @@ struct RepairStoreTests {
 
     @Test(
         "Webhooks are missing: who had access has it, and whoever had none has none",
-        arguments: [(Store.apple, 100), (.apple, 50), (.googlePlay, 100), (.googlePlay, 50), (.stripe, 100)])
+        arguments: [(Store.apple, 100), (Store.apple, 50), (Store.googlePlay, 100), (Store.stripe, 100)])
     func missing(store: Store, percent: Int) async throws {
         try await TestLedger.run { ledger in
             let daemon = try await ledger.daemon([.named("all")])
