@@ -16,7 +16,7 @@ struct BreakerTests {
             #expect(try await one.queue.openBreaker(row, reason: "answered 503"))
             #expect(try await !other.queue.openBreaker(row, reason: "answered 500"), "another was first")
             #expect(try ledger.psql("SELECT reason FROM breakers") == "answered 503")
-            #expect(try await other.queue.readBreakers() == [row: false])
+            #expect(try await Array(other.queue.readBreakers().keys) == [row])
             let figures = try await QueueFigures.read(from: other.pool)
             #expect(figures.map { $0.hasOpenBreaker(among: ["all"]) } == [true])
             #expect(figures.map { $0.hasOpenBreaker(among: []) } == [false], "of one that is configured no more")

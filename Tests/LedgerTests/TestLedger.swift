@@ -46,7 +46,9 @@ final class TestLedger: Sendable {
     static func settings(_ connectionString: String, schema: String? = nil) throws -> ConnectionSettings {
         try ConnectionSettings(
             connectionString, connectTimeout: .seconds(10), statementTimeout: .seconds(20),
-            deadlineMargin: .seconds(10), schema: schema)
+            deadlineMargin: .seconds(10),
+            // Hundreds of tests share the processors: one of them may wait for its turn inside a transaction.
+            idleTransactionTimeout: .seconds(300), schema: schema)
     }
 
     func connect() async throws -> Connection { try await Connection.open(Self.settings(connectionString)) }
