@@ -10,6 +10,7 @@ final class Gate: Sendable {
 
     func open() { isReady.yield() }
     func opened() async { for await _ in ready { return } }
-    func waitForClose() { _ = release.wait(timeout: .now() + 30) }
+    /// The limit is against hanging alone: what is held must stay held on a machine that stands still for a minute.
+    func waitForClose() { _ = release.wait(timeout: .now() + 300) }
     func close() { release.signal() }
 }
