@@ -1,6 +1,6 @@
 import Dispatch
 
-/// Holds a database's thread until the test lets it go; ends by itself after half a minute.
+/// Holds a database's thread until the test lets it go; ends by itself after some minutes.
 final class Gate: Sendable {
     private let ready: AsyncStream<Void>
     private let isReady: AsyncStream<Void>.Continuation
