@@ -15,6 +15,7 @@ import goals_neighbours
 import growth
 import import_load
 import machine
+import settings
 from bench_context import Bench
 from cluster import Cluster
 from processes import Scratch
@@ -28,6 +29,8 @@ GOALS = [f"P{number}" for number in range(1, 11)]
 GROWTH = "growth"
 # Only where it is asked for: it takes many minutes.
 IMPORT = "import"
+# Only where it is asked for: it is no goal.
+SETTINGS = "settings"
 # Seconds of load of one measurement.
 SECONDS, QUICK_SECONDS = 10, 2
 
@@ -49,8 +52,8 @@ def arguments() -> argparse.Namespace:
     if given.seconds is not None and given.seconds < 1:
         parser.error("at least one second")
     for goal in given.goals:
-        if goal not in [*GOALS, GROWTH, IMPORT]:
-            parser.error(f"there is no goal {goal}: {', '.join(GOALS)}, {GROWTH}, {IMPORT}")
+        if goal not in [*GOALS, GROWTH, IMPORT, SETTINGS]:
+            parser.error(f"there is no goal {goal}: {', '.join(GOALS)}, {GROWTH}, {IMPORT}, {SETTINGS}")
     if given.repetitions < 1:
         parser.error("at least one repetition")
     return given
@@ -82,6 +85,9 @@ def measure(bench: Bench, wanted: set[str]) -> list[Row]:
     if IMPORT in wanted:
         print(f"{IMPORT}: {(import_load.__doc__ or '').splitlines()[0]}", flush=True)
         rows += import_load.measure(bench)
+    if SETTINGS in wanted:
+        print(f"{SETTINGS}: {(settings.__doc__ or '').splitlines()[0]}", flush=True)
+        rows += settings.measure(bench)
     return rows
 
 

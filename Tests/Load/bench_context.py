@@ -22,9 +22,12 @@ class Bench:
     repetitions: int
     # Length of one measurement's load.
     seconds: int
+    # Lines of the relay's configuration (`Relay`).
+    extra: dict[str, str] = dataclasses.field(default_factory=dict)
 
     def relay(self, database: str, integrations: list[Integration], source: str | None = None) -> Relay:
-        return Relay(self.scratch, self.cluster, self.secrets, self.binary, database, integrations, source)
+        return Relay(self.scratch, self.cluster, self.secrets, self.binary, database, integrations, source,
+                     self.extra)
 
     def send(self, seconds: int | None = None, **options: int | str) -> Sent:
         return send(INGEST, self.secrets.source, seconds or self.seconds, **options)

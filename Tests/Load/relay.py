@@ -44,8 +44,10 @@ class Relay:
     """Running inside its `with`."""
 
     def __init__(self, scratch: Scratch, cluster: Cluster, secrets: Secrets, binary: pathlib.Path, database: str,
-                 integrations: list[Integration], source: str | None = None):
-        """`source`: TOML of another source than the usual one of Purchasely's."""
+                 integrations: list[Integration], source: str | None = None, extra: dict[str, str] | None = None):
+        """`source`: TOML of another source than the usual one of Purchasely's. `extra`: more lines of the tables
+        `database` and `source`, and of whole `tables`."""
+        extra = extra or {}
         self.scratch, self.cluster, self.binary, self.database = scratch, cluster, binary, database
         self.configuration = scratch.path / "posthouse.toml"
         tables = [f"""
@@ -53,10 +55,12 @@ class Relay:
             listen = "127.0.0.1:{PORT}"
             [database]
             url = "{cluster.url(database)}"
+            {extra.get("database", "")}
+            {extra.get("tables", "")}
             [[source]]""", source or f"""
             name = "purchasely"
             kind = "purchasely"
-            secret = {{ file = "{secrets.source}" }}"""]
+            secret = {{ file = "{secrets.source}" }}""", extra.get("source", "")]
         for integration in integrations:
             settings = {"events": '["*"]', "allow_private": "true"} | integration.settings
             tables.append(f"""
