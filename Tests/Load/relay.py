@@ -55,7 +55,7 @@ class Relay:
             listen = "127.0.0.1:{PORT}"
             [database]
             url = "{cluster.url(database)}"
-            {extra.get("database", "")}
+            {extra.get("database", "").format(url=cluster.url(database))}
             {extra.get("tables", "")}
             [[source]]""", source or f"""
             name = "purchasely"

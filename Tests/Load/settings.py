@@ -14,7 +14,7 @@ from report import Row
 @dataclasses.dataclass
 class Setting:
     what: str
-    # TOML lines of the tables of the same names.
+    # TOML lines of the tables of the same names; `{url}` is the database's, `{scratch}` a folder.
     database: str = ""
     source: str = ""
     tables: str = ""
@@ -25,10 +25,9 @@ class Setting:
         return dataclasses.replace(bench, extra={"database": self.database, "source": self.source, "tables": tables})
 
 
-# A schema of its own is what `pooling = "transaction"` needs; straight to PostgreSQL, so that it is the daemon's cost
-# alone and not the pooler's.
+# Straight to PostgreSQL, so that it is the daemon's cost alone and not the pooler's.
 SETTINGS = [
-    Setting('pooling = "transaction"', database='schema = "public"\npooling = "transaction"'),
+    Setting('pooling = "transaction"', database='schema = "public"\npooling = "transaction"\ndirect_url = "{url}"'),
     Setting("spool = true", source="spool = true", tables='[spool]\ndirectory = "{scratch}/spool"'),
     Setting('include = ["access"]', integration={"include": '["access"]'}),
 ]
