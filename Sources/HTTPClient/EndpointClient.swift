@@ -48,6 +48,7 @@ package final class EndpointClient {
         connectionsMax: Int, eventLoop: any EventLoop, idleTimeout: Duration = Limits.receiverIdleTimeout,
         table: String = "[[integration]]"
     ) {
+        AnswerDecoder.prepare()
         self.endpoint = endpoint
         literal = try? SocketAddress(ipAddress: endpoint.host, port: endpoint.port)
         self.allowsPrivateAddresses = allowsPrivateAddresses

@@ -45,12 +45,7 @@ final class EndpointConnection: ChannelInboundHandler {
         let pipeline = channel.pipeline.syncOperations
         if let tls { try pipeline.addHandler(tls) }
         try pipeline.addHandler(RequestBytes { [unowned self] in reader.count(rawBytes: $0) })
-        var limits = NIOHTTPDecoderLimitConfiguration()
-        limits.maxHeaderFieldSize = Limits.responseHeadBytesMax
-        limits.maxHeaderListSize = Limits.responseHeadBytesMax
-        limits.maxHeaderFieldCount = HTTPClientLimits.responseFieldsMax
-        let decoder = HTTPResponseDecoder(limitConfiguration: limits)
-        try pipeline.addHandler(ByteToMessageHandler(decoder))
+        try pipeline.addHandler(AnswerDecoder.make())
         try pipeline.addHandler(self)
     }
 

@@ -1,6 +1,5 @@
 import Linux
 package import NIOCore
-import NIOHTTP1
 import NIOPosix
 import NIOSSL
 package import Vocabulary
@@ -33,6 +32,7 @@ package final class HTTPListener: Sendable {
         listener: Listen, handler: some IncomingHandler, group: any EventLoopGroup, tls: TLSFiles? = nil,
         limits: HTTPServerLimits = HTTPServerLimits(), shortage: @escaping @Sendable (AcceptFailure) -> Void = { _ in }
     ) async throws(HTTPServerError) -> HTTPListener {
+        RequestDecoder.prepare()
         let connections = Connections()
         let certificate = Replaceable(try tls?.load())
         let bootstrap = bootstrap(
@@ -132,10 +132,7 @@ extension HTTPListener {
                     if let certificate = certificate.current {
                         try pipeline.addHandler(NIOSSLServerHandler(context: certificate.context))
                     }
-                    try pipeline.addHandler(
-                        ByteToMessageHandler(
-                            HTTPRequestDecoder(limitConfiguration: limits.decoder),
-                            maximumBufferSize: limits.headBytesMax))
+                    try pipeline.addHandler(RequestDecoder.make(limits))
                     try pipeline.addHandler(
                         IncomingConnection(
                             handler: handler, connections: connections, limits: limits, waits: waits, now: .now()))
@@ -163,15 +160,5 @@ extension HTTPListener {
         } catch {
             throw HTTPServerError(binding: listener, error)
         }
-    }
-}
-
-extension HTTPServerLimits {
-    fileprivate var decoder: NIOHTTPDecoderLimitConfiguration {
-        var configuration = NIOHTTPDecoderLimitConfiguration()
-        configuration.maxHeaderFieldSize = headBytesMax
-        configuration.maxHeaderListSize = headBytesMax
-        configuration.maxHeaderFieldCount = headFieldsMax
-        return configuration
     }
 }

@@ -18,6 +18,10 @@ package enum DurableFile {
         }
 
         package var isMissing: Bool { errorNumber == ENOENT }
+
+        /// The disk has lost it, or it is no file: it cannot be read another time either. Anything else may pass, as a
+        /// want of descriptors does, or is for somebody to set right, as its owner is.
+        package var isDamage: Bool { [EIO, EBADMSG, EUCLEAN, ELOOP, EISDIR].contains(errorNumber) }
     }
 
     /// A regular file of a folder.

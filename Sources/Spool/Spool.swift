@@ -13,8 +13,10 @@ package import Vocabulary
 ///
 /// What can fail:
 /// - the disk is full, or refuses: the webhook is answered 503, as without a spool;
-/// - a file cannot be read: it is moved to the folder `damaged` and reported;
-/// - the disk hangs: what is being written is answered 503 by the HTTP server, when its time is over.
+/// - the disk is slow: what waits to be written is bounded, further webhooks are answered 503;
+/// - the disk hangs: what is being written is answered 503 by the HTTP server, when its time is over;
+/// - a file is damaged: it is moved to the folder `damaged` and reported;
+/// - a file or a folder cannot be read now, or not by this user or this version: it is reported, and waits.
 package final class Spool: Sendable {
     package enum Answer: Sendable, Hashable {
         /// The disk has it.
@@ -37,7 +39,16 @@ package final class Spool: Sendable {
         var isClosed = false
         /// Those of daemons that are gone.
         var adopted: [SpoolFolder] = []
-        var refusalReportedAt: ContinuousClock.Instant?
+        /// The number of the newest file of the own folder that is counted: those behind it are not answered yet.
+        var countedNumber: UInt64 = 0
+        var reportedAt: [Trouble: ContinuousClock.Instant] = [:]
+        /// Folders that could not be taken, which is reported once.
+        var foldersReported: Set<String> = []
+    }
+
+    /// What may come many times a second, and is reported once in `Limits.spoolReportInterval`.
+    private enum Trouble: Hashable {
+        case refusal, unreadableFile, lastingFile
     }
 
     package let directory: String
@@ -88,14 +99,14 @@ package final class Spool: Sendable {
         arrive = continuation
         try DurableFile.makeFolder(directory)
         var taken: (folder: SpoolFolder, files: [SpoolFile])?
-        for name in try SpoolFile.folders(in: directory) {
-            taken = try SpoolFolder.take(name, in: directory)
-            if taken != nil { break }
+        // What cannot be taken is reported by `adoptNow`.
+        for name in try SpoolFile.folders(in: directory) where taken == nil {
+            taken = try? SpoolFolder.take(name, in: directory)
         }
         own = if let taken { taken.folder } else { try SpoolFolder.make(in: directory) }
         var tally = SpoolTally(bytesMax: bytesMax)
         tally.disk = DiskSpace.of(path: directory)
-        state = Mutex(State(tally: tally))
+        state = Mutex(State(tally: tally, countedNumber: taken?.files.last?.name.number ?? 0))
         if let taken { found(taken.files, in: own) }
         adoptNow()
     }
@@ -120,6 +131,11 @@ package final class Spool: Sendable {
         }
     }
 
+    /// Looks every 30 s (`Limits.spoolAdoptionInterval`) until it is cancelled.
+    package func keepLooking() async {
+        while (try? await Task.sleep(for: Limits.spoolAdoptionInterval)) != nil { await look() }
+    }
+
     private func found(_ files: [SpoolFile], in folder: SpoolFolder) {
         guard !files.isEmpty else { return }
         state.withLock { state in
@@ -138,12 +154,17 @@ package final class Spool: Sendable {
         let held = Set([own.name] + adopted.map(\.name))
         // What cannot be listed or taken is tried again at the next look.
         for name in (try? SpoolFile.folders(in: directory)) ?? [] where !held.contains(name) {
-            guard let (folder, files) = try? SpoolFolder.take(name, in: directory) else { continue }
-            if files.isEmpty {
-                try? folder.discard()
-            } else {
-                state.withLock { $0.adopted.append(folder) }
-                found(files, in: folder)
+            do throws(DurableFile.Failure) {
+                guard let (folder, files) = try SpoolFolder.take(name, in: directory) else { continue }
+                if files.isEmpty {
+                    try? folder.discard()
+                } else {
+                    state.withLock { $0.adopted.append(folder) }
+                    found(files, in: folder)
+                }
+            } catch {
+                guard state.withLock({ $0.foldersReported.insert(name).inserted }) else { continue }
+                observe(.warning("what waits in folder \(name) of the spool is not recorded until it can be: \(error)"))
             }
         }
     }
@@ -157,9 +178,10 @@ package final class Spool: Sendable {
     ) {
         let bytes = SpoolTally.blocks(of: webhook.body.count + SpooledWebhook.textBytesMax)
         let (obstacle, mustStart) = state.withLock { state -> (String?, Bool) in
-            if let obstacle = state.isClosed ? "the daemon stops" : state.tally.obstacle(to: bytes) {
-                return (obstacle, false)
-            }
+            let obstacle =
+                state.isClosed
+                ? "the daemon stops" : state.tally.obstacle(to: bytes) ?? state.tally.backlog(before: bytes)
+            if let obstacle { return (obstacle, false) }
             state.tally.reserve(bytes)
             state.pending.append(Pending(webhook: webhook, bytes: bytes, cause: cause, completion: completion))
             defer { state.isWriting = true }
@@ -213,6 +235,7 @@ package final class Spool: Sendable {
         let isFirst = state.withLock { state in
             for pending in group { state.tally.release(pending.bytes) }
             state.tally.failure = failure
+            state.countedNumber = written.last?.name.number ?? state.countedNumber
             return written.map { state.tally.add(bytes: $0.bytes, at: time) }.contains(true)
         }
         if isFirst, let cause = written.first?.pending.cause { observe(.spoolingBegan(reason: cause)) }
@@ -222,15 +245,18 @@ package final class Spool: Sendable {
     }
 
     private func refuse(_ reason: String, _ completions: [@Sendable (Answer) -> Void]) {
+        report(.refusal, reason)
+        for completion in completions { completion(.refused(reason: reason)) }
+    }
+
+    private func isDue(_ trouble: Trouble) -> Bool {
         let time = ContinuousClock.Instant.now
-        let isReported = state.withLock { state in
+        return state.withLock { state in
             if state.isClosed { return false }
-            if let last = state.refusalReportedAt, time < last + Limits.spoolReportInterval { return false }
-            state.refusalReportedAt = time
+            if let last = state.reportedAt[trouble], time < last + Limits.spoolReportInterval { return false }
+            state.reportedAt[trouble] = time
             return true
         }
-        if isReported { observe(.spoolRefused(reason: reason)) }
-        for completion in completions { completion(.refused(reason: reason)) }
     }
 
     /// Takes no further webhooks, and waits until those that it has are written.
@@ -244,70 +270,113 @@ package final class Spool: Sendable {
 
     // MARK: Recording
 
-    /// All files that wait here, in order: those of daemons that are gone first.
+    /// All files that wait here, in order: those of daemons that are gone first. What cannot be listed now comes later.
     package func files() async -> [SpoolFile] {
         await reader.value { [self] in
-            let folders = state.withLock { $0.adopted.map(\.name) } + [own.name]
-            return folders.flatMap { (try? SpoolFile.of(folder: $0, in: directory)) ?? [] }
+            let (adopted, counted, added) = state.withLock { ($0.adopted, $0.countedNumber, $0.tally.added) }
+            var (files, isWhole) = ([SpoolFile](), true)
+            func list(_ folder: SpoolFolder) -> [SpoolFile] {
+                do throws(DurableFile.Failure) {
+                    return try SpoolFile.of(folder: folder.name, in: directory)
+                } catch {
+                    isWhole = false
+                    report(.unreadableFile, "\(error)")
+                    return []
+                }
+            }
+            for folder in adopted { files += list(folder) }
+            let listed = list(own)
+            // What is being written may go again, with its group.
+            let newest = own.newestNumber
+            files += listed.filter { $0.name.number <= counted || $0.name.number > newest }
+            own.passOver(listed.last?.name.number ?? 0)
+            if isWhole { state.withLock { $0.tally.found(files, addedBefore: added) } }
+            return files
         } ?? []
     }
 
-    /// Reads files of these folders; what cannot be read is set aside and reported.
+    /// Reads files of these folders. Damaged ones are set aside and reported; what cannot be read now, or not by this
+    /// version, stays.
     package func read(_ files: [SpoolFile]) async -> [(file: SpoolFile, webhook: SpooledWebhook)] {
         await reader.value { [self] in
-            files.compactMap { file -> (file: SpoolFile, webhook: SpooledWebhook)? in
-                let reason: String
-                do throws(DurableFile.Failure) {
-                    let bytes = try DurableFile.read(
-                        directory + "/" + file.relativePath, bytesMax: SpoolFile.bytesMax)
-                    do throws(SpooledWebhook.Damage) {
-                        return (file, try SpooledWebhook(file: bytes))
-                    } catch {
-                        reason = "\(error)"
-                    }
-                } catch {
-                    // Somebody has removed it by hand.
-                    if error.isMissing {
-                        leaves(file, isRecorded: false)
-                        return nil
-                    }
-                    reason = "\(error)"
-                }
-                setAside(file, reason)
-                return nil
-            }
+            files.compactMap { file in readNow(file).map { (file: file, webhook: $0) } }
         } ?? []
+    }
+
+    private func readNow(_ file: SpoolFile) -> SpooledWebhook? {
+        let path = directory + "/" + file.relativePath
+        let bytes: [UInt8]
+        do throws(DurableFile.Failure) {
+            bytes = try DurableFile.read(path, bytesMax: SpoolFile.bytesMax)
+        } catch {
+            if error.isMissing {
+                // Somebody has removed it by hand.
+                leaves(file, isRecorded: false)
+            } else if error.isDamage {
+                setAside(file, "\(error)")
+            } else {
+                report(.unreadableFile, "\(error)")
+            }
+            return nil
+        }
+        do throws(SpooledWebhook.Damage) {
+            return try SpooledWebhook(file: bytes)
+        } catch {
+            if error.isOtherForm { report(.unreadableFile, "\(path): \(error)") } else { setAside(file, "\(error)") }
+            return nil
+        }
+    }
+
+    private func report(_ trouble: Trouble, _ reason: String) {
+        guard isDue(trouble) else { return }
+        switch trouble {
+        case .refusal: observe(.spoolRefused(reason: reason))
+        case .unreadableFile:
+            observe(.warning("webhooks wait in the spool that cannot be read now, and are tried again: \(reason)"))
+        case .lastingFile:
+            observe(.warning("what was recorded from the spool stays in it and is recorded again: \(reason)"))
+        }
     }
 
     private func setAside(_ file: SpoolFile, _ reason: String) {
-        let target = SpoolFile.damagedFolder + "/" + file.folder + "-" + file.name.text
+        let target = file.damagedPath
         do throws(DurableFile.Failure) {
             try DurableFile.makeFolder(directory + "/" + SpoolFile.damagedFolder)
             try DurableFile.move(directory + "/" + file.relativePath, to: directory + "/" + target)
             try DurableFile.sync(folder: directory + "/" + SpoolFile.damagedFolder)
             try DurableFile.sync(folder: directory + "/" + file.folder)
         } catch {
-            return observe(.spoolDamaged(file: directory + "/" + file.relativePath, reason: "\(reason); \(error)"))
+            return report(.unreadableFile, "\(file.relativePath): \(reason); \(error)")
         }
         leaves(file, isRecorded: false)
         observe(.spoolDamaged(file: directory + "/" + target, reason: reason))
     }
 
-    /// Removes files whose webhooks the ledger has committed.
+    /// Removes files whose webhooks the ledger has committed. One that stays holds up no other.
     /// - Returns: whether all are gone; otherwise they come again, as duplicates.
     package func remove(_ files: [SpoolFile]) async -> Bool {
         await reader.value { [self] in
-            do throws(DurableFile.Failure) {
-                for file in files {
-                    try DurableFile.remove(directory + "/" + file.relativePath)
-                    leaves(file, isRecorded: true)
+            var failure: DurableFile.Failure?
+            func attempt(_ work: () throws(DurableFile.Failure) -> Void) -> Bool {
+                do throws(DurableFile.Failure) {
+                    try work()
+                    return true
+                } catch {
+                    failure = error
+                    return false
                 }
-                for folder in Set(files.map(\.folder)) { try DurableFile.sync(folder: directory + "/" + folder) }
-            } catch {
-                observe(.warning("what was recorded from the spool stays in it and is recorded again: \(error)"))
-                return false
             }
-            return true
+            for file in files {
+                let isGone = attempt { () throws(DurableFile.Failure) in
+                    try DurableFile.remove(directory + "/" + file.relativePath)
+                }
+                if isGone { leaves(file, isRecorded: true) }
+            }
+            for folder in Set(files.map(\.folder)) {
+                _ = attempt { () throws(DurableFile.Failure) in try DurableFile.sync(folder: directory + "/" + folder) }
+            }
+            if let failure { report(.lastingFile, "\(failure)") }
+            return failure == nil
         } ?? false
     }
 
@@ -317,7 +386,4 @@ package final class Spool: Sendable {
         }
         if let recorded { observe(.spoolEmptied(count: recorded)) }
     }
-
-    /// After a look at all files, the time of the oldest that stays.
-    package func oldest(is time: Timestamp?) { state.withLock { $0.tally.oldest(is: time) } }
 }

@@ -43,6 +43,16 @@ package struct SpoolFile: Sendable, Hashable {
 
     static let damagedFolder = "damaged"
 
+    /// Where a damaged file is moved to.
+    var damagedPath: String { Self.damagedFolder + "/" + folder + "-" + name.text }
+
+    /// The greatest number among the damaged files of one folder; 0: there are none.
+    static func newestDamaged(of folder: String, in directory: String) -> UInt64 {
+        let prefix = damagedFolder + "/" + folder + "-"
+        let names = damaged(in: directory).filter { $0.hasPrefix(prefix) }
+        return names.compactMap { SpoolName(String($0.dropFirst(prefix.count)))?.number }.max() ?? 0
+    }
+
     /// The folders of daemons, in no order that means anything.
     static func folders(in directory: String) throws(DurableFile.Failure) -> [String] {
         try DurableFile.folders(of: directory).filter { SpoolFolder.isName($0) }.sorted()

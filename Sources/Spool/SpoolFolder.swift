@@ -11,7 +11,7 @@ final class SpoolFolder: Sendable {
     let name: String
     let path: String
     private let lock: FolderLock
-    /// The number of the newest file.
+    /// The number of the newest file, be it set aside: no name is given twice.
     private let newest: Mutex<UInt64>
 
     private init(_ name: String, _ path: String, _ lock: FolderLock, newest: UInt64) {
@@ -48,9 +48,11 @@ final class SpoolFolder: Sendable {
         guard let lock = try FolderLock.take(in: path) else { return nil }
         let unfinished = path + "/" + temporary
         try DurableFile.makeFolder(unfinished)
-        for file in try DurableFile.files(of: unfinished) { try DurableFile.remove(unfinished + "/" + file.name) }
+        // One that cannot be removed takes room, and nothing else.
+        for file in try DurableFile.files(of: unfinished) { try? DurableFile.remove(unfinished + "/" + file.name) }
         let files = try SpoolFile.of(folder: name, in: directory)
-        return (SpoolFolder(name, path, lock, newest: files.last?.name.number ?? 0), files)
+        let newest = max(files.last?.name.number ?? 0, SpoolFile.newestDamaged(of: name, in: directory))
+        return (SpoolFolder(name, path, lock, newest: newest), files)
     }
 
     /// Writes one file; it is durable once the folder is synced.
@@ -70,6 +72,12 @@ final class SpoolFolder: Sendable {
         }
         return name
     }
+
+    /// The number of the newest file that was begun.
+    var newestNumber: UInt64 { newest.withLock { $0 } }
+
+    /// Somebody has copied a file there: no new one takes its number.
+    func passOver(_ number: UInt64) { newest.withLock { $0 = max($0, number) } }
 
     func sync() throws(DurableFile.Failure) { try DurableFile.sync(folder: path) }
 

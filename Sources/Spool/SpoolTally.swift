@@ -22,6 +22,8 @@ struct SpoolTally: Sendable {
     private(set) var figures = SpoolFigures()
     /// Of webhooks that are being written.
     private(set) var reservedBytes = 0
+    /// Files that were added since the spool was opened.
+    private(set) var added = SpoolFigures()
     /// Recorded since something began to wait.
     private(set) var recorded = 0
     /// As of the last look; nil: it could not be seen.
@@ -47,6 +49,12 @@ struct SpoolTally: Sendable {
         return nil
     }
 
+    /// Why a webhook cannot wait to be written; nil: it can. One may always, however large it is.
+    func backlog(before bytes: Int) -> String? {
+        guard reservedBytes > 0, reservedBytes + bytes > Limits.spoolPendingBytesMax else { return nil }
+        return "too many webhooks wait for its disk, which is slow: \(reservedBytes) bytes are being written"
+    }
+
     /// Whether a webhook of any size would be taken.
     var hasRoom: Bool { failure == nil && obstacle(to: Self.blocks(of: Limits.requestBodyBytesMax)) == nil }
 
@@ -59,6 +67,8 @@ struct SpoolTally: Sendable {
     mutating func add(bytes: Int, at time: Timestamp) -> Bool {
         figures.webhooks += 1
         figures.bytes += bytes
+        added.webhooks += 1
+        added.bytes += bytes
         figures.oldestAt = min(figures.oldestAt ?? time, time)
         return figures.webhooks == 1
     }
@@ -75,8 +85,15 @@ struct SpoolTally: Sendable {
         return recorded
     }
 
-    /// After a look at all files.
-    mutating func oldest(is time: Timestamp?) { figures.oldestAt = figures.webhooks > 0 ? time : nil }
+    /// All files were listed, which says more than any count.
+    /// - Parameter before: what had been added when the listing began; it has none of what came after.
+    mutating func found(_ files: [SpoolFile], addedBefore before: SpoolFigures) {
+        let isNewer = added.webhooks > before.webhooks
+        figures.webhooks = files.count + added.webhooks - before.webhooks
+        figures.bytes = files.reduce(added.bytes - before.bytes) { $0 + Self.blocks(of: $1.sizeBytes) }
+        figures.oldestAt = files.lazy.map(\.writtenAt).min() ?? (isNewer ? figures.oldestAt : nil)
+        if figures.webhooks == 0 { recorded = 0 }
+    }
 }
 
 extension Spool {

@@ -48,7 +48,8 @@ package struct SpooledWebhook: Sendable, Hashable {
     /// Bytes of the text before a body, at most: the names and values of its headers come from a request's head.
     static let textBytesMax = Limits.requestHeadBytesMax + 1_024
 
-    private static let form = "posthouse-spool 1\n"
+    private static let formName = "posthouse-spool "
+    private static let form = formName + "1\n"
     private static let checksumBytes = "checksum 0123456789abcdef\n".utf8.count
 
     package var file: [UInt8] {
@@ -65,11 +66,15 @@ package struct SpooledWebhook: Sendable, Hashable {
     /// Why a file cannot be read, for a person. It quotes nothing of it.
     package struct Damage: Error, Sendable, Hashable, CustomStringConvertible {
         package let description: String
+        /// Its first line names a form of another version, which can read it.
+        package var isOtherForm = false
     }
 
     package init(file: [UInt8]) throws(Damage) {
         guard file.starts(with: Self.form.utf8) else {
-            throw Damage(description: "its first line is not of a form that this version knows")
+            throw Damage(
+                description: "its first line is not of a form that this version knows",
+                isOtherForm: Self.isOtherForm(file))
         }
         let rest = file.dropFirst(Self.form.utf8.count + Self.checksumBytes)
         let written = file.dropFirst(Self.form.utf8.count).prefix(Self.checksumBytes)
@@ -78,6 +83,12 @@ package struct SpooledWebhook: Sendable, Hashable {
         }
         guard let webhook = Self(text: rest) else { throw Damage(description: "its lines cannot be read") }
         self = webhook
+    }
+
+    private static func isOtherForm(_ file: [UInt8]) -> Bool {
+        guard file.starts(with: formName.utf8), let end = file.firstIndex(of: UInt8(ascii: "\n")) else { return false }
+        let number = file[..<end].dropFirst(formName.utf8.count)
+        return !number.isEmpty && number.allSatisfy { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }
     }
 
     /// nil: it is not what `file` writes.

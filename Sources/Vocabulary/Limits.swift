@@ -84,6 +84,8 @@ package enum Limits {
     package static let spoolPatience: Duration = .seconds(5)
     /// Precision of the end of that wait.
     package static let spoolTick: Duration = .milliseconds(100)
+    /// Bytes that are reserved on the disk for webhooks whose writing is not over; they wait in memory.
+    package static let spoolPendingBytesMax = 64 << 20
     /// Webhooks that are written behind one fsync of their folder.
     package static let spoolGroupMax = 64
     /// Files that are read and recorded at once, and bytes of them (a larger one comes by itself).

@@ -14,6 +14,8 @@ struct EarlyService: Sendable {
     let openListeners: OpenListeners
     /// Keeps the watchdog fed.
     private let check: Task<Void, Never>
+    /// Finds out that the disk has room again.
+    private let looking: Task<Void, Never>
 
     var listens: String { openListeners.servers.map(\.boundAddress).joined(separator: ", ") }
 
@@ -27,14 +29,14 @@ struct EarlyService: Sendable {
                 listeners.roles, tls: listeners.tls,
                 handlers: OpenListeners.Handlers(early: configuration, clients.stores, spool, observatory),
                 group: clients.group, observe: observatory.observer)
-            return EarlyService(clients, openListeners)
+            return EarlyService(clients, openListeners, spool)
         } catch {
             await clients.close()
             throw error
         }
     }
 
-    private init(_ clients: NetworkClients, _ openListeners: OpenListeners) {
+    private init(_ clients: NetworkClients, _ openListeners: OpenListeners, _ spool: Spool) {
         self.clients = clients
         self.openListeners = openListeners
         let listens = openListeners.servers.map(\.boundAddress).joined(separator: ", ")
@@ -44,14 +46,18 @@ struct EarlyService: Sendable {
                 _ = Notify.status("serving \(listens); waiting for the database: webhooks are spooled, or answered 503")
             } while (try? await Task.sleep(for: SelfCheck.interval)) != nil
         }
+        looking = Task { await spool.keepLooking() }
     }
 
     /// The relay serves from here on.
-    func handOver() { check.cancel() }
+    func handOver() {
+        check.cancel()
+        looking.cancel()
+    }
 
     /// Ends it, for a start that fails or is given up.
     func close() async {
-        check.cancel()
+        handOver()
         for server in openListeners.servers { await server.drain(upTo: Self.drainTimeout) }
         await clients.close()
     }

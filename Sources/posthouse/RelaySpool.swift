@@ -16,7 +16,7 @@ struct RelaySpool: Sendable {
     init(_ spool: Spool, beside pool: Pool) {
         self.spool = spool
         fallback = SpoolFallback(spool: spool) { pool.isReachable }
-        drain = SpoolDrain(spool: spool, mayRecord: { pool.isReachable }, now: ThisProcess.now)
+        drain = SpoolDrain(spool: spool, mayRecord: { pool.isReachable })
     }
 }
 

@@ -194,30 +194,4 @@ struct SpoolFallbackTests {
         #expect(outcomes.withLock { $0 } == [true, false] && place.refusals.isEmpty)
         await place.spool.close()
     }
-
-    @Test("A batch of the drain is bounded by number and bytes; what is not tried is passed")
-    func batches() {
-        func file(_ number: Int, _ source: String = "a", bytes: Int = 1) -> SpoolFile {
-            SpoolFile(
-                folder: "0123456789abcdef", name: SpoolName(number: UInt64(number), source: source), sizeBytes: bytes,
-                writtenAt: Timestamp(milliseconds: Int64(number)))
-        }
-        let many = (0..<600).map { file($0) }
-        var rest = many[...]
-        var sizes: [Int] = []
-        while let (batch, passed) = SpoolDrain.batch(of: &rest, where: { _ in true }) {
-            sizes.append(batch.count)
-            #expect(passed.isEmpty)
-        }
-        #expect(sizes == [256, 256, 88])
-        let large = [file(0, bytes: 20 << 20), file(1, bytes: 5 << 20), file(2, bytes: 5 << 20), file(3, "b")]
-        rest = large[...]
-        for expected in large.prefix(2) {
-            let next = SpoolDrain.batch(of: &rest, where: { $0 == "a" })
-            #expect(next?.batch == [expected])
-        }
-        let last = SpoolDrain.batch(of: &rest, where: { $0 == "a" })
-        #expect(last?.batch == [large[2]] && last?.passed == [large[3]])
-        #expect(rest.isEmpty)
-    }
 }

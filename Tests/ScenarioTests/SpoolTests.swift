@@ -5,14 +5,14 @@ import Testing
 /// The spool with the real daemon, a real disk and PostgreSQL. Oracle: what the source was answered 200 for, against
 /// what the ledger says, and the files on the disk.
 @Suite(.serialized, .timeLimit(.minutes(30))) struct SpoolTests {
-    private static func relay(_ cluster: TestCluster, _ receiver: Receiver) throws -> Relay {
+    static func relay(_ cluster: TestCluster, _ receiver: Receiver) throws -> Relay {
         try Relay(
             [.init("backend", receiver, ["schedule": FaultTests.manyGaps])], sources: [.init(name: "apphud")],
             storage: .given(try cluster.createDatabase()))
     }
 
     /// Files that wait, of all daemons.
-    private static func waiting(_ relay: Relay) -> Int {
+    static func waiting(_ relay: Relay) -> Int {
         let root = relay.directory.path + "/spool"
         let folders = (try? FileManager.default.contentsOfDirectory(atPath: root)) ?? []
         return folders.reduce(0) { sum, folder in

@@ -53,11 +53,39 @@ struct SpoolTallyTests {
         #expect(tally.add(bytes: 3, at: Timestamp(milliseconds: 2_000)) == false)
         #expect(tally.figures == SpoolFigures(webhooks: 3, bytes: 6, oldestAt: Timestamp(milliseconds: 500)))
         #expect(tally.remove(bytes: 2, isRecorded: true) == nil)
-        tally.oldest(is: Self.now)
         #expect(tally.remove(bytes: 1, isRecorded: false) == nil)
         #expect(tally.remove(bytes: 3, isRecorded: true) == 2)
         #expect(tally.figures == SpoolFigures())
-        tally.oldest(is: Self.now)
-        #expect(tally.figures.oldestAt == nil)
+    }
+
+    @Test("What a listing finds replaces the counts; what was added while it was made is counted on top")
+    func listed() {
+        func file(_ number: UInt64, at milliseconds: Int64) -> SpoolFile {
+            SpoolFile(
+                folder: "f", name: SpoolName(number: number, source: "a"), sizeBytes: 10,
+                writtenAt: Timestamp(milliseconds: milliseconds))
+        }
+        var tally = SpoolTally(bytesMax: .max)
+        _ = tally.add(bytes: 4_096, at: Timestamp(milliseconds: 100))
+        let before = tally.added
+        _ = tally.add(bytes: 8_192, at: Self.now)
+        // Somebody has copied a file there.
+        tally.found([file(1, at: 100), file(2, at: 50)], addedBefore: before)
+        #expect(
+            tally.figures == SpoolFigures(webhooks: 3, bytes: 2 * 4_096 + 8_192, oldestAt: Timestamp(milliseconds: 50)))
+        // Somebody has removed all by hand.
+        tally.found([], addedBefore: before)
+        #expect(tally.figures.webhooks == 1 && tally.figures.bytes == 8_192 && tally.figures.oldestAt != nil)
+        tally.found([], addedBefore: tally.added)
+        #expect(tally.figures == SpoolFigures())
+    }
+
+    @Test("What waits in memory for a slow disk is bounded; one webhook may always wait, however large it is")
+    func backlog() {
+        var tally = SpoolTally(bytesMax: .max)
+        #expect(tally.backlog(before: 2 * Limits.spoolPendingBytesMax) == nil)
+        tally.reserve(Limits.spoolPendingBytesMax - 4_096)
+        #expect(tally.backlog(before: 4_096) == nil)
+        #expect(tally.backlog(before: 4_097)?.contains("slow") == true)
     }
 }

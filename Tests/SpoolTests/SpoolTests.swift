@@ -1,4 +1,5 @@
 import Foundation
+import Glibc
 import Linux
 import Synchronization
 import Testing
@@ -25,9 +26,23 @@ struct SpoolTests {
         var observe: Observer { { observation in self.seen.withLock { $0.append(observation) } } }
         var observed: [Observation] { seen.withLock { $0 } }
 
-        func open(max bytesMax: Int = 1 << 30) async throws -> Spool {
-            try await Spool.open(
-                directory: directory, bytesMax: bytesMax, now: { Timestamp(milliseconds: 1_000) }, observe: observe)
+        func open(
+            max bytesMax: Int = 1 << 30, now: @escaping @Sendable () -> Timestamp = { Timestamp(milliseconds: 1_000) }
+        ) async throws -> Spool {
+            try await Spool.open(directory: directory, bytesMax: bytesMax, now: now, observe: observe)
+        }
+
+        var warnings: [String] {
+            observed.compactMap { if case .warning(let text) = $0 { text } else { nil } }
+        }
+
+        func path(_ file: SpoolFile) -> String { directory + "/" + file.relativePath }
+
+        /// Flips a bit of a file.
+        func damage(_ file: SpoolFile) throws {
+            var bytes = try Data(contentsOf: URL(fileURLWithPath: path(file)))
+            bytes[bytes.count - 1] ^= 1
+            try bytes.write(to: URL(fileURLWithPath: path(file)))
         }
 
         /// The names of all files below, relative; without locks.
@@ -39,6 +54,9 @@ struct SpoolTests {
                 return !isFolder.boolValue && !name.hasSuffix("/lock")
             }.sorted()
         }
+
+        /// Whether no process has the lock of a folder.
+        func isFree(_ folder: String) throws -> Bool { try FolderLock.take(in: directory + "/" + folder) != nil }
 
         func mode(_ name: String) throws -> Int {
             let path = name.isEmpty ? directory : directory + "/" + name
@@ -194,10 +212,7 @@ struct SpoolTests {
         let spool = try await place.open()
         for number in 0..<3 { #expect(await write(Self.webhook(number), to: spool) == .written) }
         let files = await spool.files()
-        let path = place.directory + "/" + files[1].relativePath
-        var bytes = try Data(contentsOf: URL(fileURLWithPath: path))
-        bytes[bytes.count - 1] ^= 1
-        try bytes.write(to: URL(fileURLWithPath: path))
+        try place.damage(files[1])
         #expect(await spool.read(files).map(\.webhook) == [Self.webhook(0), Self.webhook(2)])
         let aside = "damaged/" + files[1].folder + "-" + files[1].name.text
         #expect(place.files.contains(aside) && spool.figures.webhooks == 2)
@@ -210,6 +225,144 @@ struct SpoolTests {
         #expect(await spool.files().count == 2)
         await spool.close()
         #expect(try SpoolFile.all(in: place.directory).count == 2)
+    }
+
+    @Test("A damaged file never takes the place of another that was set aside before a restart")
+    func damagedTwice() async throws {
+        let place = try Place()
+        for number in 0..<2 {
+            var spool: Spool? = try await place.open()
+            #expect(await write(Self.webhook(number), to: spool) == .written)
+            let files = await spool?.files() ?? []
+            try #require(files.count == 1)
+            try place.damage(files[0])
+            #expect(await spool?.read(files).isEmpty == true)
+            await spool?.close()
+            spool = nil
+            // The next is to take the same folder.
+            #expect(await comes { (try? place.isFree(files[0].folder)) == true })
+        }
+        #expect(SpoolFile.damaged(in: place.directory).count == 2)
+    }
+
+    @Test("What cannot be read now stays where it is and is tried again; it is reported once, and the others go on")
+    func unreadable() async throws {
+        let place = try Place()
+        let spool = try await place.open()
+        for number in 0..<3 { #expect(await write(Self.webhook(number), to: spool) == .written) }
+        let files = await spool.files()
+        // A socket cannot be opened (ENXIO), which no disk is to blame for.
+        let path = place.path(files[1])
+        try FileManager.default.moveItem(atPath: path, toPath: path + ".kept")
+        let socket = try Self.socket(at: path)
+        for _ in 0..<3 { #expect(await spool.read(files).map(\.webhook) == [Self.webhook(0), Self.webhook(2)]) }
+        #expect(place.warnings.count == 1 && place.warnings[0].contains(files[1].relativePath), "\(place.warnings)")
+        close(socket)
+        try FileManager.default.removeItem(atPath: path)
+        try FileManager.default.moveItem(atPath: path + ".kept", toPath: path)
+        #expect(await spool.read(files).map(\.webhook) == (0..<3).map { Self.webhook($0) })
+        #expect(spool.figures.webhooks == 3 && SpoolFile.damaged(in: place.directory).isEmpty)
+        await spool.close()
+    }
+
+    private static func socket(at path: String) throws -> Int32 {
+        let descriptor = Glibc.socket(AF_UNIX, Int32(SOCK_STREAM.rawValue), 0)
+        var address = sockaddr_un()
+        address.sun_family = sa_family_t(AF_UNIX)
+        try #require(path.utf8.count < MemoryLayout.size(ofValue: address.sun_path))
+        withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8) }
+        let bound = withUnsafePointer(to: &address) { pointer in
+            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+                bind(descriptor, $0, socklen_t(MemoryLayout<sockaddr_un>.size))
+            }
+        }
+        try #require(bound == 0)
+        return descriptor
+    }
+
+    @Test("A file of another version waits for a daemon that can read it; the others go on")
+    func otherVersion() async throws {
+        let place = try Place()
+        let spool = try await place.open()
+        for number in 0..<2 { #expect(await write(Self.webhook(number), to: spool) == .written) }
+        let files = await spool.files()
+        try Data("posthouse-spool 2\nsomething new".utf8).write(to: URL(fileURLWithPath: place.path(files[0])))
+        for _ in 0..<2 { #expect(await spool.read(files).map(\.webhook) == [Self.webhook(1)]) }
+        #expect(place.warnings.count == 1 && SpoolFile.damaged(in: place.directory).isEmpty)
+        #expect(spool.figures.webhooks == 2)
+        await spool.close()
+    }
+
+    @Test("A file that cannot be removed holds up no other")
+    func lasting() async throws {
+        let place = try Place()
+        let spool = try await place.open()
+        for number in 0..<3 { #expect(await write(Self.webhook(number), to: spool) == .written) }
+        let files = await spool.files()
+        // A folder cannot be unlinked.
+        try FileManager.default.removeItem(atPath: place.path(files[0]))
+        try FileManager.default.createDirectory(atPath: place.path(files[0]), withIntermediateDirectories: false)
+        for _ in 0..<2 { #expect(await !spool.remove(files)) }
+        #expect(place.files.isEmpty && place.warnings.count == 1)
+        #expect(await spool.files().isEmpty)
+        #expect(spool.figures == SpoolFigures())
+        await spool.close()
+    }
+
+    @Test("A file that somebody has copied there is found and counted, and none takes its name")
+    func copied() async throws {
+        let place = try Place()
+        let spool = try await place.open()
+        #expect(await write(Self.webhook(0), to: spool) == .written)
+        let folder = try #require(await spool.files().first?.folder)
+        let copy = place.directory + "/" + folder + "/" + SpoolName(number: 3, source: "apphud").text
+        try Data(Self.webhook(100).file).write(to: URL(fileURLWithPath: copy))
+        #expect(await spool.files().count == 2)
+        #expect(spool.figures.webhooks == 2 && spool.figures.bytes == 2 * 4_096)
+        for number in 1..<5 { #expect(await write(Self.webhook(number), to: spool) == .written) }
+        let waiting = await spool.files()
+        #expect(Set(await spool.read(waiting).map(\.webhook)) == Set(([100] + Array(0..<5)).map { Self.webhook($0) }))
+        #expect(await spool.remove(waiting))
+        #expect(spool.figures == SpoolFigures() && place.files.isEmpty)
+        await spool.close()
+    }
+
+    @Test("A folder that cannot be taken is reported once and keeps no daemon from its own")
+    func untakeable() async throws {
+        let place = try Place()
+        // A lock that is a folder cannot be opened.
+        let folder = "00000000000000aa"
+        try FileManager.default.createDirectory(
+            atPath: place.directory + "/" + folder + "/lock", withIntermediateDirectories: true)
+        let spool = try await place.open()
+        #expect(await write(Self.webhook(0), to: spool) == .written)
+        for _ in 0..<2 { await spool.look() }
+        #expect(place.warnings.count == 1 && place.warnings[0].contains("folder \(folder)"), "\(place.warnings)")
+        #expect(await spool.files().count == 1)
+        await spool.close()
+    }
+
+    @Test("A clock that is set back changes neither the order nor what is found; the oldest is the earliest time")
+    func clockSetBack() async throws {
+        let place = try Place()
+        let hours = Atomic(9)
+        let spool = try await place.open {
+            Timestamp(milliseconds: Int64(hours.subtract(1, ordering: .relaxed).newValue) * 3_600_000)
+        }
+        for number in 0..<5 { #expect(await write(Self.webhook(number), to: spool) == .written) }
+        #expect(spool.figures.oldestAt == Timestamp(milliseconds: 4 * 3_600_000))
+        let files = await spool.files()
+        // The files, too, bear the times of a clock that goes back.
+        for (index, file) in files.enumerated() {
+            let time = Date(timeIntervalSince1970: Double(1_000_000 - index * 3_600))
+            try FileManager.default.setAttributes([.modificationDate: time], ofItemAtPath: place.path(file))
+        }
+        let again = await spool.files()
+        #expect(await spool.read(again).map(\.webhook) == (0..<5).map { Self.webhook($0) })
+        #expect(spool.figures.oldestAt == Timestamp(milliseconds: (1_000_000 - 4 * 3_600) * 1_000))
+        #expect(await spool.remove(again))
+        #expect(spool.figures == SpoolFigures())
+        await spool.close()
     }
 
     @Test("A directory that cannot be made is an error that names it")

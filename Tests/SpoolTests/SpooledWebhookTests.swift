@@ -51,6 +51,22 @@ struct SpooledWebhookTests {
         }
     }
 
+    @Test("A file of another version is told apart from one that is damaged")
+    func otherForm() {
+        func isOtherForm(_ text: String) -> Bool? {
+            do throws(SpooledWebhook.Damage) {
+                _ = try SpooledWebhook(file: Array(text.utf8))
+                return nil
+            } catch {
+                return error.isOtherForm
+            }
+        }
+        for text in ["posthouse-spool 2\nanything", "posthouse-spool 12\n"] { #expect(isOtherForm(text) == true) }
+        for text in ["", "posthouse-spool 1\n", "posthouse-spool \n", "posthouse-spool x\n", "posthouse-spoon 2\n"] {
+            #expect(isOtherForm(text) == false, "\(text)")
+        }
+    }
+
     @Test("A header that would be another line of the file is left out")
     func hostileHeader() throws {
         let hostile = SpooledWebhook(

@@ -1,25 +1,20 @@
 package import Spool
-package import Vocabulary
+internal import Vocabulary
 
 /// Records what waits in the spool as soon as the database answers, in order, and removes each file behind its COMMIT.
 ///
-/// What cannot be recorded now stays, and is tried again with what comes later; of a source that none of its webhooks
-/// could be recorded of, no more is tried in the same pass. Webhooks of a source that is not configured wait until it
-/// is.
+/// What cannot be recorded now stays, and is tried again with what comes later (`SpoolPass`). Webhooks of a source that
+/// is not configured wait until it is.
 package struct SpoolDrain: Sendable {
     private let spool: Spool
     private let mayRecord: @Sendable () -> Bool
-    private let now: @Sendable () -> Timestamp
     /// Of the current configuration; a reload replaces it.
     private let ingest = Replaceable<Ingest?>(nil)
 
-    /// - Parameters:
-    ///   - mayRecord: whether the database is reachable, as far as it is known.
-    ///   - now: this machine's wall clock.
-    package init(spool: Spool, mayRecord: @escaping @Sendable () -> Bool, now: @escaping @Sendable () -> Timestamp) {
+    /// - Parameter mayRecord: whether the database is reachable, as far as it is known.
+    package init(spool: Spool, mayRecord: @escaping @Sendable () -> Bool) {
         self.spool = spool
         self.mayRecord = mayRecord
-        self.now = now
     }
 
     package func adopt(_ next: Ingest) { ingest.replace(next) }
@@ -27,14 +22,13 @@ package struct SpoolDrain: Sendable {
     /// Runs until it is cancelled, or the spool is closed.
     package func run() async {
         await withTaskGroup { group in
-            group.addTask {
-                while (try? await Task.sleep(for: Limits.spoolAdoptionInterval)) != nil { await spool.look() }
-            }
+            group.addTask { await spool.keepLooking() }
             var pause = Limits.spoolRetry.lowerBound
+            var resumesAfter: [String: SpoolFile] = [:]
             for await _ in spool.arrivals {
                 while spool.figures.webhooks > 0, (try? await Task.sleep(for: pause)) != nil {
                     guard mayRecord(), let ingest = ingest.current else { continue }
-                    let isProgress = await pass(by: ingest)
+                    let isProgress = await pass(by: ingest, after: &resumesAfter)
                     pause = isProgress ? Limits.spoolRetry.lowerBound : min(pause * 2, Limits.spoolRetry.upperBound)
                 }
                 pause = Limits.spoolRetry.lowerBound
@@ -43,48 +37,23 @@ package struct SpoolDrain: Sendable {
         }
     }
 
-    /// Tries each file once.
+    /// Tries files, each at most once.
+    /// - Parameter after: of the pass before, and for the next one.
     /// - Returns: whether anything was recorded.
-    private func pass(by ingest: Ingest) async -> Bool {
-        let began = now()
-        var rest = await spool.files()[...]
-        var (oldest, isProgress) = (Timestamp?.none, false)
-        /// Sources that nothing can be recorded of now.
-        var resting: Set<String> = []
-        while let (batch, passed) = Self.batch(of: &rest, where: { ingest.serves($0) && !resting.contains($0) }),
-            !Task.isCancelled
-        {
-            oldest = oldest ?? passed.first?.writtenAt
+    private func pass(by ingest: Ingest, after resumesAfter: inout [String: SpoolFile]) async -> Bool {
+        var pass = SpoolPass(await spool.files(), after: resumesAfter)
+        defer { resumesAfter = pass.resumesAfter }
+        var isProgress = false
+        while !Task.isCancelled {
+            let batch = pass.next(serves: ingest.serves)
+            if batch.isEmpty { break }
             let webhooks = await spool.read(batch)
             let stored = await record(webhooks.map(\.webhook), by: ingest)
             let committed = zip(webhooks, stored).filter { $0.1 }.map { $0.0.file }
             if !committed.isEmpty, await spool.remove(committed) { isProgress = true }
-            let left = zip(webhooks, stored).filter { !$0.1 }.map { $0.0.file }
-            oldest = oldest ?? left.first?.writtenAt
-            resting.formUnion(Set(left.map(\.name.source)).subtracting(committed.map(\.name.source)))
+            pass.tried(batch, committed: committed)
         }
-        spool.oldest(is: oldest ?? rest.first?.writtenAt ?? began)
         return isProgress
-    }
-
-    /// The next files to try, bounded by number and bytes, and those before and between them that are not tried.
-    /// - Returns: nil: there are none.
-    static func batch(
-        of rest: inout ArraySlice<SpoolFile>, where isTried: (_ source: String) -> Bool
-    ) -> (batch: [SpoolFile], passed: [SpoolFile])? {
-        guard !rest.isEmpty else { return nil }
-        var (batch, passed, bytes) = ([SpoolFile](), [SpoolFile](), 0)
-        while let file = rest.first, batch.count < Limits.spoolDrainWebhooksMax {
-            if isTried(file.name.source) {
-                if !batch.isEmpty, bytes + file.sizeBytes > Limits.spoolDrainBytesMax { break }
-                batch.append(file)
-                bytes += file.sizeBytes
-            } else {
-                passed.append(file)
-            }
-            rest.removeFirst()
-        }
-        return (batch, passed)
     }
 
     /// - Returns: of each, whether it is committed.

@@ -183,7 +183,10 @@ struct RecordSpool: AsyncParsableCommand {
         let spool = try await Spool.open(
             directory: configuration.spool.directory, bytesMax: configuration.spool.bytesMax, now: ThisProcess.now
         ) { observation in
-            if case .spoolDamaged = observation { Terminal.complain(JournalEntry(observation).message) }
+            switch observation {
+            case .spoolDamaged, .warning: Terminal.complain(JournalEntry(observation).message)
+            default: break
+            }
         }
         let files = await spool.files()
         do {
