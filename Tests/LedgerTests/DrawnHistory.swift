@@ -130,7 +130,8 @@ struct DrawnHistory {
         let isGiven = dice.chance(25)
         let own = isGiven ? Holder.anonymous(install()) : .anonymous("customer")
         let token = KnownToken(
-            token: KeyHash.body(Array("\(purchase) \(count % 3)".utf8)), first: purchase, environment: environment,
+            token: KeyHash.body(Array("\(environment) \(purchase) \(count % 3)".utf8)), first: purchase,
+            environment: environment,
             isReplaced: false)
         func said(_ facts: [Fact]) -> Event {
             bought(
