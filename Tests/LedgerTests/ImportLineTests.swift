@@ -161,7 +161,7 @@ struct ImportLineTests {
             (#"1000,"gain""#, #""1e3","gain""#, "not a number"), (#""-","user","ann""#, #""-","ann""#, "not a holder"),
             (#"{"fact":[1000,"gain",9000,"-","user","ann"]},"#, #"7,"#, "history has objects"),
             (#""on","tenure""#, #""on\nfact","tenure""#, "control character"),
-            ("[2,0,0,2", "[999999999,0,0,2", "more transfers"),
+            ("[2,0,0,2", "[999999999,0,0,2", "more transfers"), ("[2,0,0,2", "[2,0,0,9999", "that nothing shows"),
             (#"00112233445566778899aabbccddeeff"#, "0011", "32 hex digits"), (#""active":true,"#, "", "holders have"),
         ])
     func historyFaults(_ part: String, _ other: String, _ reason: String) throws {

@@ -92,16 +92,17 @@ struct NamelessOrderTests {
         partitions(order) + [order.flatMap { [[$0], [$0]] }, order.map { [$0] } + order.reversed().map { [$0] }]
     }
 
-    @Test("Three statements of every kind and distance, in every order")
+    /// The second distance is drawn: of the fifteen kinds three times over, every pair of distances is drawn often.
+    @Test("Three statements of every kind, in every order")
     func three() {
+        var dice = Dice(state: 67)
         for first in Self.words {
             for second in Self.words {
                 for third in Self.words {
                     for near in Self.gaps {
-                        for far in [Self.day + 5, Self.day + 25 * Self.hour] {
-                            let history = [first(0), second(near), third(near + far)]
-                            Self.check(history, isStore: true, orders: permutations(history)) { [$0.map { [$0] }] }
-                        }
+                        let far = dice.chance(50) ? Self.day + 5 : Self.day + 25 * Self.hour
+                        let history = [first(0), second(near), third(near + far)]
+                        Self.check(history, isStore: true, orders: permutations(history)) { [$0.map { [$0] }] }
                     }
                 }
             }

@@ -3,7 +3,8 @@ import Testing
 import Vocabulary
 
 /// An export of all kinds of source, imported into an empty ledger in the midst of their histories. Oracle: what the
-/// first ledger answers and stores then; the access of the histories when the same webhooks have followed on both.
+/// first ledger answers and stores, then and when the same webhooks have followed on both; and the access of the
+/// histories.
 @Suite struct ExportKindsTests {
     /// A webhook, and for Google's what its API answers from then on.
     private struct Arrival {
@@ -46,16 +47,20 @@ import Vocabulary
     }
 
     /// All that answers and later webhooks depend on.
-    private static func picture(_ relay: Relay, _ people: [String]) throws -> Set<String> {
-        var picture = try relay.database.rows(
+    /// - Parameter started: milliseconds since 1970 before Google's API was asked anything.
+    private static func picture(_ relay: Relay, _ people: [String], since started: Int64) throws -> Set<String> {
+        // The first line of a state has the checksum of the others.
+        let rows = try relay.database.rows(
             """
-            SELECT source, environment, key, kind, product, as_of_ms, convert_from(state, 'UTF8') FROM purchases
+            SELECT source, environment, key, kind, product, as_of_ms, line FROM purchases
+                CROSS JOIN regexp_split_to_table(convert_from(state, 'UTF8'), '\n') WITH ORDINALITY AS l (line, number)
+                WHERE number > 1
             UNION ALL SELECT p.source, p.environment, p.key, e.holder, e.active::text, 0, '' FROM entitlements e
                 JOIN purchases p ON p.id = e.purchase
             UNION ALL SELECT source, environment, anonymous_user_id, user_id, '', as_of_ms, '' FROM holder_links
             UNION ALL SELECT source, environment, first, token::text, is_replaced::text, 0, '' FROM purchase_tokens
-            """
-        ).map { $0.joined(separator: " ") }.sorted()
+            """)
+        var picture = rows.map { $0.joined(separator: " ") }
         for person in people {
             for path in person.hasPrefix("install") ? ["entitlements"] : ["entitlements", "identities"] {
                 let answer = try relay.ask("GET", "/v1/\(path)?\(person)")
@@ -72,7 +77,40 @@ import Vocabulary
                 }
             }
         }
-        return Set(picture)
+        let asked = asked(rows, since: started)
+        return Set(
+            picture.map { text in
+                asked.reduce(text) { text, moment in
+                    text.contains(moment.purchase)
+                        ? text.replacingOccurrences(of: moment.time, with: moment.name) : text
+                }
+            })
+    }
+
+    /// A moment at which Google's API was asked about a purchase: what it says is as of that moment, which is another
+    /// in each ledger. It is written as the n-th of its purchase.
+    private struct Asked {
+        let purchase: String
+        let time: String
+        let name: String
+    }
+
+    private static func asked(_ rows: [[String]], since started: Int64) -> [Asked] {
+        var asked: [Asked] = []
+        let states = Dictionary(grouping: rows.filter { $0[0] == "play" && $0.count > 7 }) { $0[2] }
+        for (purchase, lines) in states {
+            let times = Set(lines.flatMap { [$0[5], $0[7]] }.compactMap { Int64($0) }.filter { $0 >= started })
+            for (number, time) in times.sorted().enumerated() {
+                // Without a stated end, what is lost lasted for a minute more, and what is revoked until just before.
+                for (written, name) in [
+                    ("\(time)", ""), (Timestamp(milliseconds: time).iso8601, ""), ("\(time + 60_000)", " + 60 s"),
+                    ("\(time - 1)", " - 1 ms"),
+                ] {
+                    asked.append(Asked(purchase: purchase, time: written, name: "asked \(number)\(name)"))
+                }
+            }
+        }
+        return asked
     }
 
     private static func send(_ arrivals: [Arrival], _ google: Google, to relays: [Relay]) throws {
@@ -84,8 +122,9 @@ import Vocabulary
         }
     }
 
-    @Test("Of every kind of source: the same answers after a round trip, and the same access when webhooks follow")
+    @Test("Of every kind of source: the same answers and states after a round trip, and when webhooks have followed")
     func everyKind() throws {
+        let started = Int64(Date().timeIntervalSince1970 * 1_000)
         let (google, store) = (try Google(), try AppStore())
         let receiver = try Receiver()
         let histories = try (0..<12).map { number in
@@ -125,7 +164,7 @@ import Vocabulary
         let people =
             ["user_id=u1", "install=u1", "anonymous_user_id=d"]
             + histories.flatMap { ["user_id=\($0.userID)", "anonymous_user_id=\($0.anonymousID)"] }
-        let before = try Self.picture(one, people)
+        let before = try Self.picture(one, people, since: started)
 
         let exported = try one.command("export", "--config", one.configuration)
         #expect(exported.end == .exited(0), "\(exported.errors)")
@@ -134,10 +173,14 @@ import Vocabulary
             let tally = try other.json("import", source, file)
             #expect((tally["recorded"] as? Int ?? 0) > 0 && tally["left_out"] as? Int == 0, "\(source) \(tally)")
         }
-        let same = try Self.picture(other, people)
+        let same = try Self.picture(other, people, since: started)
         #expect(before.subtracting(same) == [] && same.subtracting(before) == [])
 
         try Self.send(second, google, to: [one, other])
+        let after = try Self.picture(one, people, since: started)
+        let imported = try Self.picture(other, people, since: started)
+        #expect(after.subtracting(imported).sorted() == [])
+        #expect(imported.subtracting(after).sorted() == [])
         for history in histories {
             let expected = history.outcome(Array(history.notices.indices)).access
             #expect(try other.database.access()[history.key] == expected, "\(history.source) \(history.key)")

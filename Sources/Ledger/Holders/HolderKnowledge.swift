@@ -226,9 +226,12 @@ struct HolderKnowledge {
     }
 
     /// Adds a change, unless it repeats another exactly: each change is idempotent.
-    mutating func add(_ change: HolderChangeRow, event: Int64) {
-        guard changes.add(change, of: change.key) else { return }
+    /// - Returns: whether it is new, as far as is known.
+    @discardableResult
+    mutating func add(_ change: HolderChangeRow, event: Int64) -> Bool {
+        guard changes.add(change, of: change.key) else { return false }
         let last = change.from.flatMap { loadedThrough[LinkKey(scope: change.scope, holder: $0)] }
         newChanges.append(NewChange(row: change, event: event, appliedThrough: last))
+        return true
     }
 }

@@ -83,6 +83,9 @@ enum ImportHistory {
             guard max(highest, state.forgottenOrdinal) < PurchaseState.transfersMax / 2 else {
                 return .failure(ImportFault("history counts more transfers than there can be"))
             }
+            guard state.areCountsShown else {
+                return .failure(ImportFault("history counts transfers that nothing shows"))
+            }
             return .success(state.bytes)
         } catch {
             return .failure(ImportFault("history, line \(error.line): \(error.reason)"))

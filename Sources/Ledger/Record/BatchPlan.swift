@@ -108,22 +108,29 @@ struct BatchPlan {
     /// Takes what an export says of who had the purchase, with the stored changes that reach it.
     private mutating func take(_ history: StatedHistory, of id: Identifier, isFirst: Bool, index: Int) {
         guard let row = purchases[id], let stated = try? PurchaseState(bytes: history.state) else { return }
-        var changes = storedChanges(of: id, isFirst: isFirst, index: index)
-        for holder in stated.everHolders where holders.changing.contains(row.scope.source) {
-            for key in KnownChanges.Key.all(of: holder, in: row.scope) { changes[key] = Timestamp(milliseconds: .min) }
-        }
         let ownership = ownership(of: row.scope.source)
         let joined =
             switch ownership {
             case .exclusive: TransferResolution.joining(stated, to: row.state, kind: row.purchase.kind)
             case .installAndIdentity: SharedOwnership.joining(stated, to: row.state)
             }
-        apply(joined, purchase: id, index: index)
-        // Those whom a state has forgotten are known by their rows alone.
-        for former in history.holders where row.state.isUnknown && joined.access[former.holder] == nil {
-            let access = Access(isActive: false, asOf: former.asOf)
-            entitlements[EntitlementKey(holder: former.holder, purchase: id)] = EntitlementRow(
-                holder: former.holder, purchase: id, access: access, event: events[index].row)
+        var changes = storedChanges(of: id, isFirst: isFirst, index: index)
+        if joined.state == row.state {
+            // Stored changes were applied to all of it, but for those of a name that is new.
+            changes = changes.filter { $0.value == Timestamp(milliseconds: .min) }
+        } else {
+            apply(joined, purchase: id, index: index)
+            // Those whom a state has forgotten are known by their rows alone.
+            for former in history.holders where row.state.isUnknown && joined.access[former.holder] == nil {
+                let access = Access(isActive: false, asOf: former.asOf)
+                entitlements[EntitlementKey(holder: former.holder, purchase: id)] = EntitlementRow(
+                    holder: former.holder, purchase: id, access: access, event: events[index].row)
+            }
+            for holder in stated.everHolders where holders.changing.contains(row.scope.source) {
+                for key in KnownChanges.Key.all(of: holder, in: row.scope) {
+                    changes[key] = Timestamp(milliseconds: .min)
+                }
+            }
         }
         switch ownership {
         case .exclusive: applyExclusive(changes, with: [], to: id, index: index)
@@ -229,8 +236,9 @@ extension BatchPlan {
         let rows = HolderChangeRow.rows(
             of: change, ownership: ownership(of: scope.source), isFirstIdentify: isFirst, identity: identity,
             scope: scope, at: time)
-        for row in rows { holders.add(row, event: new.row) }
-        apply(rows, index: index)
+        let added = rows.filter { holders.add($0, event: new.row) }
+        // A line of an export may repeat a change that is known: it was applied as it was then understood.
+        if case .kept = change { apply(added, index: index) } else { apply(rows, index: index) }
     }
 
     /// Applies new changes to all purchases of their subjects that were loaded.

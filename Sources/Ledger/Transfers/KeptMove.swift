@@ -114,8 +114,8 @@ extension PurchaseState {
     /// Makes the oldest moves and nameless facts part of the facts and registers, once no webhook can change what they
     /// do and whose they are: those older than the retry horizon, and those beyond the limits.
     mutating func settle(movesMost: Int = Self.movesMax, namelessMost: Int = Self.namelessMax) {
-        let horizon = horizon ?? Timestamp(milliseconds: .min)
         moves.removeAll(where: isIdle)
+        let horizon = horizon ?? Timestamp(milliseconds: .min)
         func isMoveDue() -> Bool { moves.count > movesMost || moves.first.map { $0.at < horizon } ?? false }
         func isFactDue() -> Bool { nameless.count > namelessMost || nameless.first.map { $0.at < horizon } ?? false }
         guard isMoveDue() || isFactDue() else { return }

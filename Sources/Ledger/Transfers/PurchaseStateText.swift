@@ -203,11 +203,15 @@ extension PurchaseState {
     /// The most transfers of one pair that a stored state may count: more than any purchase has.
     static let transfersMax = 1_000_000_000
 
+    /// Whether the numbers are possible.
+    var areCountsShown: Bool { announced.allSatisfy(isShown) || isSharedCount }
+
     /// Whether the pair's number is possible: what was settled, and at most one more for each fact, native webhook and
-    /// void that is kept. An impossible count from a damaged row would be announced, webhook by webhook and message by
-    /// message.
+    /// void that is kept; a move is a transfer, and a gain and a loss. An impossible count from a damaged row would be
+    /// announced, webhook by webhook and message by message.
     private func isShown(_ pair: AnnouncedPair) -> Bool {
-        abs(pair.lastOrdinal - pair.settledMost) <= facts.count + natives.count + pair.voided.count
+        let stated = facts.count + natives.count + nameless.count + 3 * moves.count
+        return abs(pair.lastOrdinal - pair.settledMost) <= stated + pair.voided.count
     }
 
     /// Whether the numbers are those of a shared purchase. Version 0.1.0 did not store what was settled of those, and

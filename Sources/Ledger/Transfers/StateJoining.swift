@@ -1,21 +1,23 @@
 import Vocabulary
 
 /// Joins what an export knew of a purchase with what is known here. What both state is one statement; of numbers the
-/// greater counts. Where nothing is known here, the export's state is taken as it is: webhooks that follow are then
-/// judged as they would have been there.
+/// greater counts. It is a join as a lattice has it: either order gives the same, and a state joined with an older one
+/// of itself is itself, so that lines may come in any order and any number of times. Where nothing is known here, the
+/// export's state is taken as it is: webhooks that follow are then judged as they would have been there.
 extension TransferResolution {
     static func joining(_ other: PurchaseState, to state: PurchaseState, kind: Purchase.Kind) -> Resolution {
-        let other = kind == .oneTime && other.hasTenures ? other.freeOfTenures() : other
+        let other = kind == .oneTime && other.hasTenures ? oneTime(other).state : other
         let before = Timeline(state)
         if state.isUnknown {
             return .joined(other, to: state, access: Timeline(other).access(insteadOf: before))
         }
         var next = state
         next.take(other)
-        let after = Timeline(next)
-        next.takeNumbers(of: other, and: state, by: after)
-        let forgotten = next.compact(after)
-        var access = after.access(insteadOf: before)
+        let together = Timeline(next)
+        next.takeNumbers(of: other, and: state, by: together)
+        let forgotten = next.compact(together)
+        // Of what is kept: what the export names and is dropped again was dropped here before.
+        var access = Timeline(next).access(insteadOf: before)
         for register in forgotten { access[register.holder] = Access(isActive: false, asOf: register.at) }
         return .joined(next, to: state, access: access)
     }
@@ -57,65 +59,94 @@ extension PurchaseState {
         var other = other
         if other.mayLackName { expectNameless() }
         if mayLackName { other.expectNameless() }
+        let state = self
         for own in other.own { insert(own) }
         for fact in other.facts { insert(fact) }
         for native in other.natives { insert(native) }
         record(other.registers + other.earlier)
-        for fact in other.nameless { keep(fact) }
         for name in other.names { insert(name) }
-        // What is part of the facts already would be counted twice.
-        for move in other.moves where !isSettled(move) { insert(move) }
+        // What either has settled would be judged again, by what came since.
+        nameless.removeAll(where: other.hasSettled)
+        for fact in other.nameless where !state.hasSettled(fact) { keep(fact) }
+        moves.removeAll(where: other.hasSettled)
+        for move in other.moves where !state.hasSettled(move) { insert(move) }
         if unknownLines.isEmpty { unknownLines = other.unknownLines }
+    }
+
+    /// Whether a nameless fact became a fact of somebody beyond the limit, or comes before those that did.
+    private func hasSettled(_ fact: NamelessFact) -> Bool {
+        nameless.count >= Self.namelessMax && fact < nameless[0] && !nameless.contains(fact)
+    }
+
+    /// Whether a move became part of the facts beyond the limit, or is shown by them.
+    private func hasSettled(_ move: KeptMove) -> Bool {
+        if moves.contains(move) { return false }
+        return moves.count >= Self.movesMax && move < moves[0] || factsShow(move)
     }
 
     /// Numbers each pair by what either knew of it and what both show together.
     fileprivate mutating func takeNumbers(of other: PurchaseState, and state: PurchaseState, by timeline: Timeline) {
+        let sides = [(state: state, timeline: Timeline(state)), (state: other, timeline: Timeline(other))]
         forgottenOrdinal = max(forgottenOrdinal, other.forgottenOrdinal)
-        let (mine, theirs) = (Timeline(state), Timeline(other))
         var pairs = Set(state.announced.map(\.pair) + other.announced.map(\.pair))
         pairs.formUnion(timeline.changes.map(\.pair))
         for pair in pairs {
-            let counts = [state.count(of: pair, by: mine), other.count(of: pair, by: theirs)]
-            let index = indexOfEntry(pair)
-            func settled(_ count: (PairCount) -> Int, shown: Int) -> Int {
-                max(counts.map(count).max() ?? 0, shown) - shown
+            let shown = shown(of: pair, by: timeline)
+            var (count, last, voided, refuted) = (shown, 0, Set<Timestamp>(), Set<Timestamp>())
+            for (state, timeline) in sides {
+                let entry = state.entry(of: pair)
+                var known = state.shown(of: pair, by: timeline)
+                // What both together do not show any more did not happen: it was announced, and is void.
+                known.changes = min(known.changes, shown.changes)
+                count.raise(to: known, with: entry)
+                last = max(last, entry.lastOrdinal)
+                voided.formUnion(entry.voided)
+                refuted.formUnion(timeline.times(of: pair))
             }
-            let received = natives.count { $0.pair == pair && $0.kind == .received }
-            let transferred = natives.count { $0.pair == pair && $0.kind == .transferred }
-            announced[index].settledChanges = settled(\.changes, shown: timeline.count(of: pair))
-            announced[index].settledTransferred = settled(\.transferred, shown: transferred)
-            announced[index].settledReceived = settled(\.received, shown: received)
-            announced[index].lastOrdinal = counts.map(\.entry.lastOrdinal).max() ?? 0
-            var voided = counts[0].entry.voided
-            for time in counts[1].entry.voided where !voided.contains(time) { voided.append(time) }
-            voided.removeAll { timeline.changes.contains(Timeline.Change(pair: pair, at: $0)) }
-            announced[index].voided = voided.sorted().suffix(Self.voidedMax)
-            let entry = announced[index]
-            let number = max(
-                entry.settledChanges + timeline.count(of: pair), entry.settledTransferred + transferred,
-                entry.settledReceived + received)
-            let expected = number + entry.voided.count
-            announced[index].lastOrdinal = max(entry.lastOrdinal, expected)
-            announced[index].settle(max(entry.lastOrdinal - expected, 0))
+            let entry = AnnouncedPair(
+                from: pair.from, to: pair.to, lastOrdinal: max(last, count.number),
+                settledChanges: count.changes - shown.changes,
+                settledTransferred: count.transferred - shown.transferred,
+                settledReceived: count.received - shown.received)
+            announced[indexOfEntry(pair)] = entry.voiding(
+                entry.lastOrdinal - count.number, of: [voided, refuted], but: timeline.times(of: pair))
         }
     }
 
-    private struct PairCount {
-        let entry: AnnouncedPair
-        let changes: Int
-        let transferred: Int
-        let received: Int
-    }
-
-    private func count(of pair: Timeline.Pair, by timeline: Timeline) -> PairCount {
-        let entry =
-            announced.first { $0.pair == pair }
-            ?? AnnouncedPair(
-                from: pair.from, to: pair.to, lastOrdinal: forgottenOrdinal, settledChanges: forgottenOrdinal,
-                settledTransferred: forgottenOrdinal, settledReceived: forgottenOrdinal)
+    private func shown(of pair: Timeline.Pair, by timeline: Timeline) -> PairCount {
+        let natives = natives.filter { $0.pair == pair }
         return PairCount(
-            entry: entry, changes: entry.settledChanges + timeline.count(of: pair),
-            transferred: entry.settledTransferred + natives.count { $0.pair == pair && $0.kind == .transferred },
-            received: entry.settledReceived + natives.count { $0.pair == pair && $0.kind == .received })
+            changes: timeline.count(of: pair), transferred: natives.count { $0.kind == .transferred },
+            received: natives.count { $0.kind == .received })
+    }
+}
+
+/// Changes of tenure and native webhooks from one holder to another.
+private struct PairCount {
+    var changes: Int
+    var transferred: Int
+    var received: Int
+
+    var number: Int { max(changes, transferred, received) }
+
+    mutating func raise(to shown: PairCount, with settled: AnnouncedPair) {
+        changes = max(changes, shown.changes + settled.settledChanges)
+        transferred = max(transferred, shown.transferred + settled.settledTransferred)
+        received = max(received, shown.received + settled.settledReceived)
+    }
+}
+
+extension AnnouncedPair {
+    /// With so many of its announced transfers void: those of the times that are known, of the first list before those
+    /// of the second, the newest first; the others are settled.
+    fileprivate func voiding(_ count: Int, of times: [Set<Timestamp>], but shown: Set<Timestamp>) -> AnnouncedPair {
+        var entry = self
+        for times in times {
+            let free = min(count, PurchaseState.voidedMax) - entry.voided.count
+            entry.voided += times.subtracting(shown).subtracting(entry.voided).sorted().suffix(max(free, 0))
+        }
+        entry.voided.sort()
+        entry.settle(count - entry.voided.count)
+        return entry
     }
 }

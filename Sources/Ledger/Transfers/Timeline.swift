@@ -109,6 +109,8 @@ struct Timeline {
 
     func count(of pair: Pair) -> Int { changes.count { $0.pair == pair } }
 
+    func times(of pair: Pair) -> Set<Timestamp> { Set(changes.filter { $0.pair == pair }.map(\.at)) }
+
     /// The index of the pair's newest change among all, for the order of announcement.
     func lastIndex(of pair: Pair) -> Int? { changes.lastIndex { $0.pair == pair } }
 

@@ -284,7 +284,7 @@ extension PurchaseState {
         let known = announced[index]
         announced[index] = AnnouncedPair(
             from: known.from, to: known.to, lastOrdinal: max(known.lastOrdinal, other.lastOrdinal),
-            voided: (known.voided + other.voided).sorted().suffix(Self.voidedMax),
+            voided: Set(known.voided + other.voided).sorted().suffix(Self.voidedMax),
             settledChanges: known.settledChanges + other.settledChanges,
             settledTransferred: known.settledTransferred + other.settledTransferred,
             settledReceived: known.settledReceived + other.settledReceived)
@@ -296,6 +296,7 @@ extension PurchaseState {
         let timeline = period == nil ? Timeline(self) : Timeline()
         for change in timeline.changes { _ = indexOfEntry(change.pair) }
         for index in announced.indices {
+            restore(at: index, timeline)
             announced[index].settle(
                 announced[index].lastOrdinal - announced[index].voided.count - number(at: index, timeline))
         }
@@ -323,11 +324,17 @@ extension PurchaseState {
             }
         }
         if low < announced.endIndex, announced[low].pair == pair { return low }
-        let entry = AnnouncedPair(
+        announced.insert(newEntry(of: pair), at: low)
+        return low
+    }
+
+    /// The pair's entry, or the one that it would begin with.
+    func entry(of pair: Timeline.Pair) -> AnnouncedPair { announced.first { $0.pair == pair } ?? newEntry(of: pair) }
+
+    private func newEntry(of pair: Timeline.Pair) -> AnnouncedPair {
+        AnnouncedPair(
             from: pair.from, to: pair.to, lastOrdinal: forgottenOrdinal, settledChanges: forgottenOrdinal,
             settledTransferred: forgottenOrdinal, settledReceived: forgottenOrdinal)
-        announced.insert(entry, at: low)
-        return low
     }
 }
 
