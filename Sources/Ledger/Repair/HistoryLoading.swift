@@ -7,7 +7,7 @@ import Vocabulary
 /// A statement about a holder names no purchase. It is found by the purchase's holders, of whom `entitlements`,
 /// `transfers` and the webhooks name all: as what `holder_changes` keeps of its subject, and as what `events` keeps of
 /// its holder, because `holder_changes` is pruned earlier. What it leads to is a holder, too, whose statements are read
-/// in turn.
+/// in turn. A webhook of another purchase can state who a store's customer is: it is found by that purchase.
 struct HistoryLoading {
     /// Webhooks of one page: their bodies are in memory together.
     static let pageRows: Int32 = 64
@@ -15,6 +15,7 @@ struct HistoryLoading {
     static let statementsMax = 10_000
 
     private let purchase: Identifier
+    private let mayLackName: Bool
     private let read: Repair.Reader
     private var history: PurchaseHistory
     private var holders: Set<Holder> = []
@@ -31,10 +32,11 @@ struct HistoryLoading {
     private var now = Timestamp(milliseconds: .max)
 
     init(
-        _ purchase: Identifier, hash: Identifier, scope: Scope, key: String, kind: Purchase.Kind,
+        _ purchase: Identifier, hash: Identifier, scope: Scope, key: String, kind: Purchase.Kind, mayLackName: Bool,
         read: @escaping Repair.Reader
     ) {
         self.purchase = purchase
+        self.mayLackName = mayLackName
         self.read = read
         history = PurchaseHistory(purchase: purchase, hash: hash, scope: scope, key: key, kind: kind)
     }
@@ -119,8 +121,10 @@ struct HistoryLoading {
             try readChanges(of: subjects, on: session)
             try readEvents(of: new, on: session)
             try readEvents(Set(changes.keys).subtracting(own), on: session)
+            let customers = customers
+            if !customers.isEmpty { try readOthers(of: new, on: session) { $0.take($1, linking: customers) } }
         }
-        if dependsOnLinks { try readLinkingWebhooks(on: session) }
+        if dependsOnLinks { try readOthers(of: holders, on: session) { $0.take(linking: $1) } }
         let pruned = changes.filter { !own.contains($0.key) && statements[$0.key] == nil }
         for (row, changes) in pruned {
             guard let first = changes.first else { continue }
@@ -209,9 +213,11 @@ struct HistoryLoading {
             }
     }
 
-    /// Reads who installs were known to be by webhooks of other purchases. Their bodies must be read for it, so only
-    /// where something depends on it.
-    private mutating func readLinkingWebhooks(on session: borrowing Session) throws(DatabaseError) {
+    /// Reads the webhooks of holders that name other purchases. Their bodies must be read for it, so only where
+    /// something depends on it.
+    private mutating func readOthers(
+        of holders: Set<Holder>, on session: borrowing Session, take: (inout HistoryLoading, StoredWebhook) -> Void
+    ) throws(DatabaseError) {
         let scope = history.scope
         let keys = holders.map(\.storageKey).sorted()
         var (last, count): (Int64, Int) = (-1, 0)
@@ -219,13 +225,31 @@ struct HistoryLoading {
             let page = try session.run(
                 RepairStatements.others,
                 (keys, scope.source, scope.app, scope.environment, purchase, last, Self.pageRows))
-            for row in page where statements[row.id] == nil { take(linking: try webhook(row)) }
+            for row in page where statements[row.id] == nil { take(&self, try webhook(row)) }
             guard let end = page.last?.id, page.count == Int(Self.pageRows) else { return }
             (last, count) = (end, count + page.count)
         }
         history.isCut = true
     }
 
+    /// The anonymous holders under whom other purchases may be, too, and whom webhooks of those link: a store's
+    /// customers. A store's id of this purchase is no other's, and an install is linked by no webhook of a purchase.
+    private var customers: Set<Holder> {
+        guard mayLackName else { return [] }
+        let facts = history.items.flatMap(\.event.facts)
+        let installs = facts.filter(\.isGiven).map(\.holder)
+        return holders.filter { $0.isAnonymous && !$0.id.hasSameBytes(as: history.key) }.subtracting(installs)
+    }
+
+    /// Takes who one of these customers is, as a webhook of another purchase states it.
+    private mutating func take(_ webhook: StoredWebhook, linking customers: Set<Holder>) {
+        guard let event = read(webhook)?.event, case .move(let from, _, _) = event.change,
+            !customers.isDisjoint(with: from)
+        else { return }
+        take(statement: webhook)
+    }
+
+    /// Takes who installs were known to be by a webhook of another purchase.
     private mutating func take(linking webhook: StoredWebhook) {
         guard let event = read(webhook)?.event.stored(as: webhook), !event.links.isEmpty else { return }
         links.append(

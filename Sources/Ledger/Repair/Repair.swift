@@ -99,7 +99,7 @@ package struct Repair: Sendable {
         }
         let history = try HistoryLoading(
             purchase, hash: row.hash ?? row.id, scope: row.scope, key: row.key, kind: row.purchaseKind,
-            read: read
+            mayLackName: rules.mayLackName, read: read
         ).run(eventsKept: eventsKept, on: session)
         let rebuilt = Rebuilding(history: history, rules: self.rules).run()
         let decision = RepairDecision(history, stored: stored, rebuilt: rebuilt, rules: rules)
