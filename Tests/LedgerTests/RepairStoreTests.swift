@@ -19,7 +19,7 @@ struct RepairStoreTests {
         case stripe
     }
 
-    private static let histories = 8
+    private static let histories = 13
     private static let hour: Int64 = 3_600
     private static let day: Int64 = 24 * hour
     private static let users = [Holder.user("ann"), .user("ben")]
