@@ -86,16 +86,16 @@ def write_lines(path: pathlib.Path, count: int) -> pathlib.Path:
 
 
 def import_all(bench: Bench, configuration: pathlib.Path, file: pathlib.Path, lines: int, imported: Imported) -> None:
-    """Begins it as often as it was killed, and once more. It is killed after each quarter of the lines."""
+    """Begins it as often as it was killed, and once more. It is killed about after each quarter of the lines."""
     began = time.monotonic()
     try:
         with bench.cluster.session(DATABASE) as session:
             for quarter in range(1, KILLS + 1):
                 run = start(bench, configuration, file)
-                while stored(session) < lines * quarter / (KILLS + 1):
+                while inserted(session) < lines * quarter / (KILLS + 1):
                     if not run.is_running() or time.monotonic() - began > PATIENCE_S:
                         raise BenchError(f"the import ended early or takes too long:\n{run.last_words()}")
-                    time.sleep(0.2)
+                    time.sleep(0.5)
                 run.kill()
             run = start(bench, configuration, file)
             code = run.child.wait(max(1, PATIENCE_S - (time.monotonic() - began)))
@@ -112,8 +112,10 @@ def start(bench: Bench, configuration: pathlib.Path, file: pathlib.Path) -> Proc
                    [str(bench.binary), "import", "purchasely", str(file), "--config", str(configuration)])
 
 
-def stored(session: Session) -> float:
-    return session.number("SELECT count(*) FROM purchases WHERE app = 'com.example.import'")
+def inserted(session: Session) -> float:
+    """Purchases so far, the webhooks' among them: to count a million rows again and again would take from what is
+    measured."""
+    return session.number("SELECT n_tup_ins FROM pg_stat_user_tables WHERE relname = 'purchases'")
 
 
 def check(session: Session, lines: int) -> None:
