@@ -82,19 +82,24 @@ struct AppleEnvelopeTests {
         "Only auto-renewable subscriptions are subscriptions",
         arguments: [
             ("\"Auto-Renewable Subscription\"", .subscription), ("\"Non-Renewing Subscription\"", .oneTime),
-            ("\"Non-Consumable\"", .oneTime), ("\"Consumable\"", .oneTime), ("\"Seat\"", .oneTime),
-            (nil, .subscription),
+            ("\"Non-Consumable\"", .oneTime), ("\"Consumable\"", .oneTime), ("\"Seat\"", .subscription),
+            ("7", .subscription), ("{}", .subscription), ("null", .subscription), (nil, .subscription),
         ] as [(String?, Purchase.Kind)])
     func kind(_ type: String?, _ kind: Purchase.Kind) throws {
         let event = try apple(AppleFixtures.notification("DID_RENEW", transaction: [("type", type)]))
         #expect(event.purchase?.kind == kind)
     }
 
-    @Test("A transaction without type and end is one of a one-time purchase")
-    func untyped() throws {
-        let event = try apple(
-            AppleFixtures.notification("DID_RENEW", transaction: [("type", nil), ("expiresDate", nil)]))
-        #expect(event.purchase?.kind == .oneTime && event.facts.map(\.until) == [nil])
+    @Test(
+        "A transaction without a documented type and an end is a subscription's only if there is a status",
+        arguments: [nil, "\"Seat\"", "7"] as [String?])
+    func untyped(_ type: String?) throws {
+        let transaction: BodyEdit.Fields = [("type", type), ("expiresDate", nil)]
+        let event = try apple(AppleFixtures.notification("REFUND", transaction: transaction))
+        #expect(event.purchase?.kind == .subscription && event.type == "SUBSCRIPTION_REFUNDED_REVOKED")
+        let other = try apple(
+            AppleFixtures.notification("DID_RENEW", transaction: transaction, data: [("status", nil)]))
+        #expect(other.purchase?.kind == .oneTime && other.facts.map(\.until) == [nil])
     }
 
     // MARK: Scopes

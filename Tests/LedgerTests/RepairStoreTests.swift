@@ -19,7 +19,7 @@ struct RepairStoreTests {
         case stripe
     }
 
-    private static let histories = 13
+    private static let histories = 8
     private static let hour: Int64 = 3_600
     private static let day: Int64 = 24 * hour
     private static let users = [Holder.user("ann"), .user("ben")]
@@ -128,11 +128,11 @@ struct RepairStoreTests {
     }
 
     private static func record(
-        _ store: Store, by daemon: Daemon, _ readings: Readings, seed: UInt64
+        _ store: Store, by daemon: Daemon, _ readings: Readings, seed: UInt64, histories count: Int = histories
     ) async {
         var dice = Dice(state: seed)
         var histories: [[Event]] = []
-        for number in 0..<Self.histories {
+        for number in 0..<count {
             var history = History(store, "h\(number)", &dice)
             histories.append(history.events(Int.random(in: 4...24, using: &dice)))
         }
@@ -171,7 +171,7 @@ struct RepairStoreTests {
         try await TestLedger.run { ledger in
             let daemon = try await ledger.daemon([.named("all")])
             let readings = Readings()
-            await Self.record(store, by: daemon, readings, seed: 15)
+            await Self.record(store, by: daemon, readings, seed: 15, histories: 13)
             let before = try ledger.picture()
             let changes = try ledger.psql("SELECT count(*) FROM holder_changes")
             try ledger.psql(
@@ -199,31 +199,87 @@ struct RepairStoreTests {
     }
 
     @Test(
-        "Webhooks are missing: who had access has it, and whoever had none has none",
-        arguments: [(Store.apple, 100), (Store.apple, 50), (Store.googlePlay, 100), (Store.stripe, 100)])
+        "Webhooks are missing: a state that can be read stays; of one that cannot, everybody's access stays",
+        arguments: Store.allCases, [100, 50, 25])
     func missing(store: Store, percent: Int) async throws {
         try await TestLedger.run { ledger in
             let daemon = try await ledger.daemon([.named("all")])
             let readings = Readings()
-            await Self.record(store, by: daemon, readings, seed: 16)
-            let active = """
-                SELECT p.environment, p.key, string_agg(e.holder, ' ' ORDER BY e.holder) FILTER (WHERE e.active)
-                FROM purchases p LEFT JOIN entitlements e ON e.purchase = p.id GROUP BY 1, 2 ORDER BY 1, 2
-                """
-            let before = try ledger.psql(active)
-            // The oldest go first, as retention prunes them.
-            try ledger.psql(
-                """
-                DELETE FROM events e USING (
-                    SELECT id, percent_rank() OVER (PARTITION BY purchase ORDER BY id) * 100 AS rank FROM events
-                    WHERE purchase IS NOT NULL) AS r
-                WHERE r.id = e.id AND r.rank <= \(percent)
-                """)
+            await Self.record(store, by: daemon, readings, seed: 17)
+            let access = try ledger.knownAccess()
+            try ledger.loseWebhooks(percent: percent)
+            let tables = try ledger.tables()
+            for report in try await ledger.repairAll(readings, by: daemon) {
+                #expect(report.verdict == .kept || report.verdict == .sound, "\(report)")
+            }
+            #expect(try ledger.tables() == tables)
             try ledger.damage()
             for report in try await ledger.repairAll(readings, by: daemon) {
-                #expect(report.verdict == .rebuilt && report.isPartial, "\(report)")
+                #expect(report.verdict == .rebuilt && report.isPartial && report.access.isEmpty, "\(report)")
             }
-            #expect(try ledger.psql(active) == before)
+            #expect(try ledger.knownAccess() == access)
+        }
+    }
+
+    // MARK: One purchase
+
+    private static let customer = Holder.anonymous("cus_1")
+
+    private static func gain(_ holder: Holder, at: Int64) -> Event {
+        let fact = Fact(
+            kind: .gain, holder: holder, at: seconds(at), until: seconds(at + 30 * day), isNamed: !holder.isAnonymous)
+        return .stating(fact, transaction: "t-\(at)", source: "store")
+    }
+
+    private static func loss(_ user: Holder, at: Int64) -> Event {
+        .stating(Fact(kind: .loss, holder: user, at: seconds(at)), transaction: "t-\(at)", source: "store")
+    }
+
+    private static func naming(_ user: Holder, at: Int64) -> Event {
+        .stating(Fact(kind: .naming, holder: user, at: seconds(at)), transaction: "t-\(at)", source: "store")
+    }
+
+    private static func link(to user: Holder, at: Int64) -> Event {
+        .change(.move(from: [customer], to: user, isNative: false), by: user, at: at, source: "store")
+    }
+
+    /// What is recorded, and the times of what is lost.
+    static let lost: [(events: [Event], lost: [Int64])] = [
+        // The gain that named the user is lost; an older link of the customer is not.
+        (
+            [
+                link(to: users[1], at: 0), gain(users[0], at: day), gain(customer, at: 2 * day),
+                link(to: users[0], at: 3 * day),
+            ], [day]
+        ),
+        // The gain that named the user is lost; a loss of a former user is not.
+        (
+            [
+                gain(users[0], at: day), loss(users[1], at: 2 * day), gain(customer, at: 3 * day),
+                loss(users[0], at: 4 * day),
+            ], [day]
+        ),
+        // The first session and the renewal are lost; a later session, which only names the user, is not.
+        ([naming(users[0], at: 0), gain(customer, at: day), naming(users[0], at: 2 * day)], [0, day]),
+    ]
+
+    @Test(
+        "A purchase stays with the user whom a lost webhook named, also at the next renewal",
+        arguments: lost.indices)
+    func lostName(number: Int) async throws {
+        let (events, lost) = Self.lost[number]
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
+            let readings = Readings()
+            await ledger.record(events, by: daemon, readings)
+            let access = try ledger.knownAccess()
+            for at in lost { try ledger.psql("DELETE FROM events WHERE store_transaction_id = 't-\(at)'") }
+            try ledger.damage()
+            let report = try await ledger.repair("subs_1", readings, by: daemon)
+            #expect(report.isPartial && report.access.isEmpty, "\(report)")
+            #expect(try ledger.knownAccess() == access)
+            await daemon.record([Self.gain(Self.customer, at: 5 * Self.day)])
+            #expect(try ledger.psql("SELECT holder FROM entitlements WHERE active") == "user:ann")
         }
     }
 }

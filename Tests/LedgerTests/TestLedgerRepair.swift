@@ -33,7 +33,7 @@ extension TestLedger {
     /// State, kind and access of every purchase, and the transfers announced.
     func picture() throws -> String {
         try psql("SELECT id, kind, convert_from(state, 'UTF8') FROM purchases ORDER BY id")
-            + psql("SELECT purchase, holder, active, as_of_ms FROM \(Self.access) AS a ORDER BY purchase, holder")
+            + knownAccess()
             + psql("SELECT id FROM transfers ORDER BY id")
     }
 
@@ -50,8 +50,34 @@ extension TestLedger {
                 return "\(parts[0]) " + String(decoding: state.bytes(.one), as: UTF8.self)
             }
         return try states.joined()
-            + psql("SELECT purchase, holder, active, as_of_ms FROM \(Self.access) AS a ORDER BY purchase, holder")
+            + knownAccess()
             + psql("SELECT id FROM transfers ORDER BY id")
+    }
+
+    /// Who has which purchase, and since when.
+    func knownAccess() throws -> String {
+        try psql("SELECT purchase, holder, active, as_of_ms FROM \(Self.access) AS a ORDER BY purchase, holder")
+    }
+
+    /// The rows of all tables that say something of purchases and messages.
+    func tables() throws -> String {
+        let tables = [
+            "purchases", "entitlements", "transfers", "transactions", "holder_changes", "events", "messages",
+            "deliveries", "quarantine",
+        ]
+        return try tables.map { try psql("SELECT t::text FROM \($0) AS t ORDER BY 1") }
+            .joined(separator: "\n")
+    }
+
+    /// Of each purchase, the oldest webhooks go first, as retention prunes them.
+    func loseWebhooks(percent: Int) throws {
+        try psql(
+            """
+            DELETE FROM events e USING (
+                SELECT id, percent_rank() OVER (PARTITION BY purchase ORDER BY id) * 100 AS rank FROM events
+                WHERE purchase IS NOT NULL) AS r
+            WHERE r.id = e.id AND r.rank <= \(percent)
+            """)
     }
 
     func repair(

@@ -57,7 +57,7 @@ package struct Apple: SourceAdapter {
         let status = try data.text("status").flatMap { AppleNames.Status(rawValue: $0) }
         let end = Self.end(of: transaction, renewal, name: name, status: status)
         let details = AppleNames.Details(
-            isSubscription: try isSubscription(transaction),
+            isSubscription: try isSubscription(transaction, in: data),
             offerType: try transaction.text("offerType"),
             offerDiscountType: try transaction.text("offerDiscountType"),
             isUpgraded: transaction.flag("isUpgraded"),
@@ -141,13 +141,16 @@ package struct Apple: SourceAdapter {
             product: product, plan: nil, subscriptionID: nil)
     }
 
-    /// All but auto-renewable subscriptions are one-time purchases. A transaction without a type is a subscription if
-    /// it has an end, which only they have.
-    private func isSubscription(_ transaction: BodyFields) throws(Unreadable) -> Bool {
-        guard let type = try transaction.text("type") else {
-            return transaction.time(.milliseconds("expiresDate")) != nil
+    /// All but auto-renewable subscriptions are one-time purchases. A transaction whose type is absent or not
+    /// documented is of a subscription if it has an end or the notification a status, which only they have: one webhook
+    /// that says "one-time" makes the purchase one for good.
+    private func isSubscription(_ transaction: BodyFields, in data: BodyFields) throws(Unreadable) -> Bool {
+        switch try transaction.text("type") {
+        case "Auto-Renewable Subscription": true
+        case "Non-Renewing Subscription", "Non-Consumable", "Consumable": false
+        default:
+            if transaction.time(.milliseconds("expiresDate")) != nil { true } else { try data.text("status") != nil }
         }
-        return type == "Auto-Renewable Subscription"
     }
 
     /// The end of the paid period; nil: no end. A grace period counts as paid while it lasts, and when it ends.

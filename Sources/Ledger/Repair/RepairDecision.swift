@@ -59,11 +59,9 @@ struct RepairDecision {
             kind = seeds.kind(rebuilt.kind)
             state = seeds.state(completing: rebuilt.state, of: kind)
             let given = seeds.access(of: state)
-            for holder in Set(access.keys).union(known.keys) {
-                access[holder] =
-                    given[holder]
-                    ?? Access(isActive: false, asOf: access[holder]?.asOf ?? known[holder]?.access.asOf ?? Access.never)
-            }
+            // What nobody can know better stays: that somebody has no access, and since when.
+            access = known.mapValues { Access(isActive: false, asOf: $0.access.asOf) }
+            for (holder, found) in given where found.isActive || known[holder] == nil { access[holder] = found }
         }
         let newest = history.items.last?.row ?? 0
         entitlements = access.filter { known[$0.key]?.access != $0.value }
@@ -102,10 +100,6 @@ struct RepairDecision {
         }
         return MissingHistory.allCases.filter(isMissing)
     }
-}
-
-extension Access {
-    fileprivate static let never = Timestamp(milliseconds: 0)
 }
 
 extension PurchaseState {

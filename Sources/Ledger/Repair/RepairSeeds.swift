@@ -4,7 +4,8 @@ import Vocabulary
 /// all webhooks were known: access from `entitlements`, the ordinals of transfers from `transfers`.
 ///
 /// What cannot be known any more is decided against a second announcement and against access that nobody had: what the
-/// facts show counts as announced, and who has no access is off.
+/// facts show counts as announced, and who has no access is off. Facts that contradict what is stored are dropped: one
+/// that names nobody is somebody else's where the name before it is missing.
 struct RepairSeeds {
     let history: PurchaseHistory
     let ownership: Ownership
@@ -20,6 +21,11 @@ struct RepairSeeds {
     func kind(_ rebuilt: Purchase.Kind) -> Purchase.Kind { history.kind == .oneTime ? .oneTime : rebuilt }
 
     func state(completing rebuilt: PurchaseState, of kind: Purchase.Kind) -> PurchaseState {
+        let state = seeded(rebuilt, of: kind)
+        return ownership == .exclusive && !agrees(state) ? seeded(rebuilt.withoutCourse, of: kind) : state
+    }
+
+    private func seeded(_ rebuilt: PurchaseState, of kind: Purchase.Kind) -> PurchaseState {
         var state = rebuilt
         var numbers: [Timeline.Pair: Int] = [:]
         for pair in rebuilt.announced { numbers[pair.pair] = pair.lastOrdinal }
@@ -42,6 +48,18 @@ struct RepairSeeds {
         return state
     }
 
+    /// Whether a state gives the access that is stored, knows nobody else, and nothing newer of anybody.
+    private func agrees(_ state: PurchaseState) -> Bool {
+        let stored = Dictionary(firstOf: history.entitlements, by: \.holder).mapValues(\.access)
+        if stored.isEmpty { return true }
+        let given = access(of: state)
+        return given.allSatisfy { holder, access in stored[holder]?.isActive == access.isActive }
+            && stored.allSatisfy { holder, access in !access.isActive || given[holder] != nil }
+            && EffectiveMoves(state).registers.allSatisfy { register in
+                stored[register.holder].map { register.at <= $0.asOf } ?? false
+            }
+    }
+
     /// The access that a state gives to each of its holders.
     func access(of state: PurchaseState) -> [Holder: Access] {
         switch ownership {
@@ -50,13 +68,17 @@ struct RepairSeeds {
         }
     }
 
-    /// Stored entitlements that a state does not agree with, oldest first. The newer word counts.
+    /// Stored entitlements that a state does not agree with, oldest first. The newer word counts; that somebody is only
+    /// named is no word about access.
     private func unknown(to state: PurchaseState) -> [PurchaseHistory.Entitlement] {
         let known = access(of: state)
+        let stated = Set((ownership == .exclusive ? EffectiveMoves(state).registers : state.registers).map(\.holder))
         return history.entitlements.sorted { ($0.access.asOf, $0.holder) < ($1.access.asOf, $1.holder) }
             .filter { entitlement in
                 guard let access = known[entitlement.holder] else { return true }
-                return access.asOf <= entitlement.access.asOf && access != entitlement.access
+                if access == entitlement.access { return false }
+                return access.asOf <= entitlement.access.asOf
+                    || entitlement.access.isActive && !stated.contains(entitlement.holder)
             }
     }
 
@@ -72,7 +94,10 @@ struct RepairSeeds {
             : link == nil ? users.max { ($0.access.asOf, $0.holder) < ($1.access.asOf, $1.holder) } : nil
         guard let given else { return }
         state.expectNameless()
-        state.insert(HolderName(at: given.access.asOf, kind: .gain, holder: given.holder))
+        // Without other names it is about all facts that name nobody.
+        let since = state.names.isEmpty ? state.own.map(\.since).min() : nil
+        let time = min(since ?? given.access.asOf, given.access.asOf)
+        state.insert(HolderName(at: time, kind: .gain, holder: given.holder))
     }
 
     /// Makes an install of who has the purchase under an anonymous id that no stored webhook names, where they name
@@ -102,7 +127,10 @@ struct RepairSeeds {
     private func seedExclusive(_ state: inout PurchaseState, _ kind: Purchase.Kind) {
         // Two can only have access at once where it does not follow tenures.
         let isShared = history.entitlements.count(where: \.access.isActive) > 1
+        // An own holder has access until something is stated of somebody else: whoever is newer is only named.
+        let own = history.entitlements.first { $0.access.isActive && state.isOwn($0.holder) }?.access.asOf
         for entitlement in unknown(to: state) {
+            if let own, !entitlement.access.isActive, entitlement.access.asOf >= own { continue }
             let (holder, access) = (entitlement.holder, entitlement.access)
             if access.isActive {
                 let gain = Fact(
@@ -136,5 +164,15 @@ struct RepairSeeds {
     /// The end of the paid period, by the newest transaction; nil: no known end.
     private var until: Timestamp? {
         history.transactions.max { ($0.asOf, $0.asOfEvent) < ($1.asOf, $1.asOfEvent) }?.effectiveNextRenewalAt
+    }
+}
+
+extension PurchaseState {
+    /// The same knowledge without what says who had the purchase when.
+    fileprivate var withoutCourse: PurchaseState {
+        var state = self
+        (state.facts, state.registers, state.earlier) = ([], [], [])
+        (state.moves, state.nameless, state.names) = ([], [], [])
+        return state
     }
 }
