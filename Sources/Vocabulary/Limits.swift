@@ -102,8 +102,8 @@ package enum Limits {
 
     /// Bytes of one line.
     package static let importLineBytesMax = 1 << 20
-    /// Lines of one transaction, so that webhooks never wait long for it.
-    package static let importBatchLinesMax = 500
+    /// Lines of one transaction: few, because the commit of a webhook waits while the disk takes that of the lines.
+    package static let importBatchLinesMax = 100
     /// How far ahead of this machine's clock a line's times may be: what is stated as of later would go before all
     /// webhooks until then.
     package static let importAhead: Duration = .seconds(86_400)
