@@ -103,7 +103,9 @@ package enum Limits {
     /// Bytes of one line.
     package static let importLineBytesMax = 1 << 20
     /// Lines of one transaction: few, because the commit of a webhook waits while the disk takes that of the lines.
-    package static let importBatchLinesMax = 100
+    package static let importBatchLinesMax = 50
+    /// How long an import rests after each of them, as a share of what it took: the machine is the webhooks', too.
+    package static let importRestShare = 0.5
     /// How far ahead of this machine's clock a line's times may be: what is stated as of later would go before all
     /// webhooks until then.
     package static let importAhead: Duration = .seconds(86_400)

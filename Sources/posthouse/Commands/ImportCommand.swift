@@ -72,7 +72,9 @@ struct ImportCommand: AsyncParsableCommand {
                     try different?.write(numbered, comparisons)
                     tally.add(comparisons)
                 } else {
+                    let began = ContinuousClock.now
                     tally.add(try await importer.record(batch), of: numbered)
+                    try await Task.sleep(for: (ContinuousClock.now - began) * Limits.importRestShare)
                 }
             }
             progress.show(min(lines.bytesRead, lines.bytesTotal) >> 10)
