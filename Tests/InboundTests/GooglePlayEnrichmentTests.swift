@@ -266,7 +266,8 @@ struct GooglePlayEnrichmentTests {
         }
     }
 
-    @Test("A purchase that is recorded by its name alone keeps its token's name and environment", arguments: [404, 410])
+    @Test(
+        "A purchase that is recorded by its name alone keeps its token's name and environment", arguments: [404, 410])
     func recordedByName(_ status: Int) throws {
         let source = googlePlaySource(defaultEnvironment: "STAGING")
         var play = FakePlay([Self.b: (status, Fixtures.unknownToken)])

@@ -6,7 +6,8 @@ import Vocabulary
 /// Oracle: the requests and answers, written out by hand after RFC 6749, RFC 6750 and RFC 7523.
 @Suite("How a store's API is asked")
 struct StoreAPIClientTests {
-    private static func ask(_ client: StoreAPIClient, _ target: String = "/v3/a", about app: String = "com.example.app",
+    private static func ask(
+        _ client: StoreAPIClient, _ target: String = "/v3/a", about app: String = "com.example.app",
         timeout: Duration = .seconds(4)
     ) async -> StoreAPIClient.Reply {
         await client.ask(target, about: app, timeout: timeout)

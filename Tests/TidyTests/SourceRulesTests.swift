@@ -29,7 +29,8 @@ struct SourceRulesTests {
     func vendors() {
         let places = [
             "Sources/Inbound/Verify/", "Sources/Inbound/Normalise/", "Sources/Vocabulary/Source.swift",
-            "Sources/Vocabulary/KindSettings.swift", "Sources/Configuration/Schema.swift", "Sources/Configuration/CheckKindSettings.swift",
+            "Sources/Vocabulary/KindSettings.swift", "Sources/Configuration/Schema.swift",
+            "Sources/Configuration/CheckKindSettings.swift",
         ]
         // Of the stores only the kinds: their names are words that purchases and receipts have, too.
         let vendors = [
