@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import random
+import subprocess
 import time
 
 import foreign
@@ -46,7 +47,8 @@ class Plan:
     has_standby: bool = False
     has_pooler: bool = False
     histories: type[Histories] = Histories
-    # Tables of the configuration beside the usual ones.
+    # Lines of the source beside the usual ones, and tables of the configuration.
+    source: str = ""
     tables: str = ""
     data_mount_mb: int = 0
     # Something else than one PostgreSQL, or a standby beside it.
@@ -87,7 +89,7 @@ class Bed:
         self.receivers = [Receiver(f"receiver{number}", secrets.integration, seed_text, self.canary)
                           for number in (1, 2, 3)]
         settings = Settings(self.url(), {"schedule": SCHEDULE, "timeout": plan.timeout} | plan.integration,
-                            tables=plan.tables)
+                            source=plan.source, tables=plan.tables)
         if self.pooler:
             settings.database = self.pooler.database
         if variant.schema:
@@ -104,6 +106,8 @@ class Bed:
         # Writes what must come of the histories into them, where that is not known before all of them have begun.
         self.expect: collections.abc.Callable[[list[History], Ledger], None] | None = None
         self.duplicates: list[str] = []
+        # File systems that end with it.
+        self.mounts: list[pathlib.Path] = []
 
     def url(self) -> str:
         if self.pooler:
@@ -136,6 +140,8 @@ class Bed:
         for server in (self.standby, self.server):
             if server:
                 await asyncio.to_thread(server.close)
+        for mount in self.mounts:
+            subprocess.run(["umount", str(mount)], check=False)
 
     @contextlib.asynccontextmanager
     async def load(self):

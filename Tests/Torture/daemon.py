@@ -30,6 +30,8 @@ class Settings:
     database: dict[str, str] = dataclasses.field(default_factory=lambda: {"statement_timeout": '"5s"'})
     # Instead of [database]: the private cluster's directory.
     embedded: pathlib.Path | None = None
+    # Further lines of the source.
+    source: str = ""
     # Further tables, as they are.
     tables: str = ""
 
@@ -66,7 +68,7 @@ class Daemon:
         if settings.database_url:
             tables.append(f'[database]\nurl = "{settings.database_url}"\n' + lines(settings.database))
         tables.append('[[source]]\nname = "purchasely"\nkind = "purchasely"\n'
-                      f'secret = {{ file = "{self.secrets.source_file}" }}')
+                      f'secret = {{ file = "{self.secrets.source_file}" }}\n{settings.source}')
         common = {"events": '["*"]', "allow_private": "true"} | settings.integration | (changes or {})
         for receiver in self.receivers:
             tables.append(f'[[integration]]\nname = "{receiver.name}"\nurl = "{receiver.url}"\n'
@@ -78,12 +80,9 @@ class Daemon:
         written.rename(self.file)
 
     def start(self, environment: dict[str, str] | None = None, wrapper: list[str] | None = None) -> None:
-        # The lock by which it takes over from its predecessor lies there.
-        state = self.scratch.path / f"{self.name}.state"
-        state.mkdir(exist_ok=True)
-        state.chmod(0o777)
-        # A crash must end it, not start a backtrace of minutes.
-        environment = {"SWIFT_BACKTRACE": "enable=no", "STATE_DIRECTORY": str(state)} | (environment or {})
+        self.state.mkdir(exist_ok=True)
+        self.state.chmod(0o777)
+        environment = self.environment | (environment or {})
         arguments = [*(wrapper or []), str(self.binary), "serve", "--config", str(self.file)]
         if self.inherited:
             # systemd's protocol: descriptor 3, and LISTEN_PID names who may take it.
@@ -92,6 +91,16 @@ class Daemon:
             arguments = ["bash", "-c", script, "posthouse", *arguments]
         self.process = Process(self.scratch, self.name, arguments, environment=environment,
                                keep_open=[self.inherited.fileno()] if self.inherited else [])
+
+    @property
+    def state(self) -> pathlib.Path:
+        """Where the lock lies by which it takes over from its predecessor, and its spool."""
+        return self.scratch.path / f"{self.name}.state"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        # A crash must end it, not start a backtrace of minutes.
+        return os.environ | {"SWIFT_BACKTRACE": "enable=no", "STATE_DIRECTORY": str(self.state)}
 
     async def ready(self, patience_s: float = START_S) -> None:
         """When it could acknowledge a webhook. One that finds no database at its start ends and says so (exit code 69):

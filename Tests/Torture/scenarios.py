@@ -15,6 +15,7 @@ import faults
 import letters
 import operators
 import shared_holders
+import spooling
 import steps
 from bed import Bed, Plan
 from database import why_no_mount
@@ -236,10 +237,11 @@ SCENARIOS = [
     Scenario("operators", operators.operators, operators.PLAN),
     Scenario("shared-holders", shared_holders.shared_holders, shared_holders.PLAN),
     Scenario("mixed", mixed, Plan(seconds=120, daemons=2)),
+    Scenario("spool", spooling.spool, spooling.PLAN, prepare=spooling.give_disks, why_not=why_no_small_disk),
     Scenario("patroni", failover.patroni, failover.PLAN, why_not=failover.why_not, network=failover.OUTSIDE),
 ]
 # Only if they are asked for: they take minutes.
-LONG = ("mixed", "patroni")
+LONG = ("mixed", "patroni", "spool")
 # Always in deploy/test, with seconds of their own; beside them one of the others in turn, by the seed.
 SHORT = {"daemon-kill": 6, "failpoints": 15, "postgres-kill": 6, "daemons": 4, "dead-letters": 6, "shared-holders": 8,
          "operators": 6}
