@@ -35,7 +35,7 @@ package final class TestCluster: Sendable {
         directory = try Self.makeDirectory()
         let all =
             [
-                "listen_addresses=", "unix_socket_directories=\(directory)", "max_connections=200",
+                "listen_addresses=", "unix_socket_directories=\(directory)", "max_connections=800",
                 "log_min_messages=warning",
             ] + (durable ? [] : ["fsync=off", "full_page_writes=off"]) + settings
         options = all.map { "-c '\($0)'" }.joined(separator: " ")
