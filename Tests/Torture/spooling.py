@@ -16,7 +16,7 @@ from webhooks import Histories
 
 # Of each daemon's disk.
 SPOOL_MB = 768
-# Webhooks that a daemon records in a second at least, on a machine that does other things as well.
+# Webhooks that are recorded, and delivered, in a second at least, on a machine that does other things as well.
 RECORDED_PER_SECOND = 50
 # How long a daemon takes to find that its disk has room again (Limits.spoolAdoptionInterval), and a new start.
 ROOM_S = 90
@@ -58,7 +58,9 @@ async def spool(bed: Bed) -> None:
             spooled = len(bed.sender.acknowledged)
             await asyncio.to_thread(bed.current.start_again)
         bed.tried["acknowledged until PostgreSQL was back"] += spooled
-    await recorded(bed, patience_s=60 + len(bed.sender.acknowledged) / RECORDED_PER_SECOND)
+    patience_s = 60 + len(bed.sender.acknowledged) / RECORDED_PER_SECOND
+    await recorded(bed, patience_s)
+    await bed.drained(patience_s)
 
 
 async def fill_spool(bed: Bed) -> None:
