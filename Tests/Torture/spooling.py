@@ -30,7 +30,7 @@ class AnyOrder(Histories):
         del self.shapes[self.two_logins]
 
 
-PLAN = Plan(seconds=600, daemons=2, source="spool = true", unsettled_max=20_000, histories=AnyOrder)
+PLAN = Plan(seconds=600, daemons=2, per_second=60, source="spool = true", unsettled_max=20_000, histories=AnyOrder)
 
 
 def directory(daemon: Daemon) -> pathlib.Path:
