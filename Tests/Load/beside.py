@@ -2,6 +2,7 @@
 
 import collections.abc
 import dataclasses
+import functools
 import pathlib
 
 from bench_context import Bench
@@ -14,12 +15,14 @@ from report import Row
 AIM = "≥ 0.95"
 
 
-def acknowledged(bench: Bench) -> float:
-    return acknowledged_per_second(bench, bench.cluster.fresh_database(DATABASE))
+def acknowledged(bench: Bench, **integration: str) -> float:
+    """As P1; with receivers where they have settings, so that the deliveries compete for the machine."""
+    integrations = healthy(bench.nginx, FAN_OUT, **integration) if integration else []
+    return acknowledged_per_second(bench, bench.cluster.fresh_database(DATABASE), integrations)
 
 
-def settled(bench: Bench) -> float:
-    with bench.relay(bench.cluster.fresh_database(DATABASE), healthy(bench.nginx, FAN_OUT)):
+def settled(bench: Bench, **integration: str) -> float:
+    with bench.relay(bench.cluster.fresh_database(DATABASE), healthy(bench.nginx, FAN_OUT, **integration)):
         return bench.deliver(DATABASE).per_second
 
 
@@ -36,17 +39,22 @@ FIGURES: list[tuple[str, str, collections.abc.Callable[[Bench], float]]] = [
 ]
 
 
-def beside(bench: Bench, other: pathlib.Path) -> list[Row]:
+def in_turn(bench: Bench, ours: collections.abc.Callable[[], float], theirs: collections.abc.Callable[[], float],
+            other: str) -> tuple[list[float], list[float]]:
     """Which of the two is measured first changes from one repetition to the next."""
+    pairs: list[dict] = []
+    for repetition in range(bench.repetitions):
+        pairs.append({figure: figure() for figure in [ours, theirs][:: 1 if repetition % 2 == 0 else -1]})
+        bench.note(f"{pairs[-1][ours]:,.0f}/s, {other} {pairs[-1][theirs]:,.0f}/s")
+    return [pair[ours] for pair in pairs], [pair[theirs] for pair in pairs]
+
+
+def beside(bench: Bench, other: pathlib.Path) -> list[Row]:
     before = dataclasses.replace(bench, binary=other)
     rows = []
     for goal, what, figure in FIGURES:
         print(f"{goal}: {what}, beside {other}", flush=True)
-        ours: list[float] = []
-        theirs: list[float] = []
-        for repetition in range(bench.repetitions):
-            for build, values in [(bench, ours), (before, theirs)][:: 1 if repetition % 2 == 0 else -1]:
-                values.append(figure(build))
-            bench.note(f"{ours[-1]:,.0f}/s, the other build {theirs[-1]:,.0f}/s")
+        ours, theirs = in_turn(bench, functools.partial(figure, bench), functools.partial(figure, before),
+                               "the other build")
         rows.append(Row(goal, what, "/s", ours, AIM, "the other build", theirs))
     return rows
