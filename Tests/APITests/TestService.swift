@@ -27,14 +27,14 @@ final class TestService: Sendable {
         let connectionString = try TestCluster.shared.createDatabase()
         database = String(connectionString.split(separator: "=").last ?? "")
         let settings = try ConnectionSettings(
-            connectionString, connectTimeout: .seconds(10), statementTimeout: .seconds(20), deadlineMargin: .seconds(10)
-        )
+            connectionString, connectTimeout: .seconds(10), statementTimeout: .seconds(120),
+            deadlineMargin: .seconds(10))
         let connection = try await Connection.open(settings)
         _ = try await connection.withSession { session throws(DatabaseError) in try Migrator.migrate(on: session) }
             .get()
         await connection.close()
         let pool = Pool(
-            settings, size: 4, waiting: Pool.Waiting(waitersMax: 100, limit: .seconds(20)),
+            settings, size: 4, waiting: Pool.Waiting(waitersMax: 100, limit: .seconds(120)),
             backoff: .milliseconds(20)...(.milliseconds(200)))
         pool.start()
         self.pool = pool

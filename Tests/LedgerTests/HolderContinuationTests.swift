@@ -104,7 +104,7 @@ struct HolderContinuationTests {
     func timeout() async throws {
         try await TestLedger.run { ledger in
             let settings = try ConnectionSettings(
-                ledger.connectionString, connectTimeout: .seconds(10), statementTimeout: .seconds(3),
+                ledger.connectionString, connectTimeout: .seconds(10), statementTimeout: .seconds(30),
                 deadlineMargin: .seconds(10))
             let daemon = try await ledger.daemon(changePurchasesMax: 2, settings: settings)
             try await Self.begin(daemon)

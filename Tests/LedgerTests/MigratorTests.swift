@@ -68,7 +68,7 @@ struct MigratorTests {
     func patience() async throws {
         let ledger = try await TestLedger(isMigrated: false)
         let impatient = try ConnectionSettings(
-            ledger.connectionString, connectTimeout: .seconds(10), statementTimeout: .milliseconds(500),
+            ledger.connectionString, connectTimeout: .seconds(10), statementTimeout: .seconds(20),
             deadlineMargin: .seconds(20))
         let newest = try await ledger.holding { session throws(DatabaseError) in
             try Migrator.holdStarts(on: session)
@@ -81,7 +81,7 @@ struct MigratorTests {
             return try result.get().to
         } meanwhile: {
             // Longer than the limit, however slow the machine.
-            try await Task.sleep(for: .seconds(1))
+            try await Task.sleep(for: .seconds(21))
         }
         #expect(newest == self.newest)
     }

@@ -233,7 +233,7 @@ final class Daemon: Sendable {
         let (states, changed) = AsyncStream<PoolState>.makeStream()
         poolStates = states
         pool = Pool(
-            settings, size: 3, waiting: Pool.Waiting(waitersMax: 100, limit: .seconds(20)),
+            settings, size: 3, waiting: Pool.Waiting(waitersMax: 100, limit: .seconds(120)),
             backoff: .milliseconds(20)...(.milliseconds(200)), onStateChange: { changed.yield($0) })
         pool.start()
         // Nobody renews it, and on a busy machine a test takes longer than a lease lasts. `TestLedger.expire` ends it.
