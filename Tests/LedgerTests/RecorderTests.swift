@@ -85,7 +85,7 @@ struct RecorderTests {
                 CREATE TRIGGER stall BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTION stall()
                 """)
             let batch = (0..<8).map { Event.sample($0 == 5 ? "SLOW" : "GOOD\($0)", purchase: "subs_\($0)") }
-            let answers = await daemon.recordOnce(batch.map { .event($0) })
+            let answers = await daemon.record(batch)
             #expect(answers == (0..<8).map { $0 == 5 ? .unavailable : .stored })
             #expect(try ledger.psql("SELECT count(*) FROM events") == "7")
         }
