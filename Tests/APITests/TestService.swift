@@ -27,8 +27,8 @@ final class TestService: Sendable {
         let connectionString = try TestCluster.shared.createDatabase()
         database = String(connectionString.split(separator: "=").last ?? "")
         let settings = try ConnectionSettings(
-            connectionString, connectTimeout: .seconds(10), statementTimeout: .seconds(120),
-            deadlineMargin: .seconds(10))
+            connectionString, connectTimeout: .seconds(120), statementTimeout: .seconds(120),
+            deadlineMargin: .seconds(60))
         let connection = try await Connection.open(settings)
         _ = try await connection.withSession { session throws(DatabaseError) in try Migrator.migrate(on: session) }
             .get()

@@ -35,7 +35,7 @@ import Vocabulary
             await second.stop()
             #expect(place.observed.all.filter { $0.hasPrefix("clusterStarted") }.count == 2)
             #expect(place.observed.all.filter { $0 == "clusterStopped" }.count == 2)
-            #expect(!place.observed.all.contains { $0.hasPrefix("warning") })
+            #expect(place.observed.warnings.isEmpty)
         }
     }
 
@@ -82,7 +82,7 @@ import Vocabulary
                 _ = try query(cluster, "ALTER TABLE kept ADD m int; ALTER TABLE kept DROP m; SELECT nextval('loose')")
                 await cluster.stop()
             }
-            #expect(!place.observed.all.contains { $0.hasPrefix("warning") })
+            #expect(place.observed.warnings.isEmpty)
         }
     }
 
@@ -112,8 +112,7 @@ import Vocabulary
 
             // It is supervised like one of its own, and comes back under the same connection string.
             kill(before, SIGKILL)
-            _ = await place.observed.next { if case .warning = $0 { true } else { false } }
-            _ = await place.observed.next { if case .clusterStarted = $0 { true } else { false } }
+            await place.observed.restarted()
             #expect(try query(heir, "SELECT 1") == "1")
             await heir.stop()
             #expect(ServerProcesses.all(on: place.data).isEmpty)
@@ -136,8 +135,7 @@ import Vocabulary
                 try await Task.sleep(for: .milliseconds(5))
             }
             kill(before, SIGKILL)
-            _ = await place.observed.next { if case .warning = $0 { true } else { false } }
-            _ = await place.observed.next { if case .clusterStarted = $0 { true } else { false } }
+            await place.observed.restarted()
             busy.waitUntilExit()
             #expect(try await pid(of: cluster) != before)
             #expect(try query(cluster, "SELECT n FROM kept") == "7")
@@ -159,7 +157,8 @@ import Vocabulary
             let stop = Task { await cluster.stop() }
             let said = await place.observed.next {
                 switch $0 {
-                case .warning, .clusterStopped: true
+                case .warning(let text): text.contains("has been stopping for")
+                case .clusterStopped: true
                 default: false
                 }
             }

@@ -80,6 +80,19 @@ final class Observed: Sendable {
     }
 
     var all: [String] { kept.withLock { $0 } }
+    /// Without those that say how long a start or a stop takes, which depends on the machine.
+    var warnings: [String] {
+        all.filter { text in
+            text.hasPrefix("warning") && !text.contains(" has been starting for ")
+                && !text.contains(" has been stopping for ")
+        }
+    }
+
+    /// Waits until a server has died and another one serves.
+    func restarted() async {
+        _ = await next { if case .warning(let text) = $0 { text.contains("starting it again") } else { false } }
+        _ = await next { if case .clusterStarted = $0 { true } else { false } }
+    }
 
     /// Waits until one of this kind was observed that no earlier call has returned.
     func next(where matches: @Sendable (Observation) -> Bool) async -> Observation? {

@@ -20,7 +20,8 @@ struct ClientHarness: Sendable {
         port: Int, host: String = "127.0.0.1", isTLS: Bool = false, allowsPrivate: Bool = true,
         trust: EndpointTrust? = nil, resolver: AddressResolver = .loopback(), connectionsMax: Int = 4,
         method: RequestHead.Method = .post, target: String = "/hook?x=1", headers: [HeaderField] = [],
-        idleTimeout: Duration = Limits.receiverIdleTimeout, on loop: (any EventLoop)? = nil
+        // As long as no test means it: a machine that stands still does not cost a connection that is to be kept.
+        idleTimeout: Duration = .seconds(600), on loop: (any EventLoop)? = nil
     ) async throws -> ClientHarness {
         let loop = loop ?? group.next()
         let endpoint = EndpointURL(isTLS: isTLS, host: host, port: port, target: target)
@@ -39,14 +40,14 @@ struct ClientHarness: Sendable {
     /// Records an issue if the completion is called twice.
     func send(
         _ body: [ByteBuffer] = [ByteBuffer(string: "{}")], to head: RequestHead? = nil,
-        headers: [(String, String)] = [], timeout: Duration = .seconds(10), keptBytesMax: Int = 256
+        headers: [(String, String)] = [], timeout: Duration = .seconds(300), keptBytesMax: Int = 256
     ) async throws -> Outcome {
         try await start(body, to: head, headers: headers, timeout: timeout, keptBytesMax: keptBytesMax).get()
     }
 
     func start(
         _ body: [ByteBuffer] = [ByteBuffer(string: "{}")], to other: RequestHead? = nil,
-        headers: [(String, String)] = [], timeout: Duration = .seconds(10), keptBytesMax: Int = 256
+        headers: [(String, String)] = [], timeout: Duration = .seconds(300), keptBytesMax: Int = 256
     ) -> EventLoopFuture<Outcome> {
         let head = other ?? head
         let promise = loop.makePromise(of: Outcome.self)
@@ -65,7 +66,7 @@ struct ClientHarness: Sendable {
     }
 
     /// The end of the server's certificate, by a handshake alone.
-    func shakeHands(timeout: Duration = .seconds(10)) async throws -> Result<Timestamp, RequestFailure> {
+    func shakeHands(timeout: Duration = .seconds(300)) async throws -> Result<Timestamp, RequestFailure> {
         let promise = loop.makePromise(of: Result<Timestamp, RequestFailure>.self)
         loop.execute { client.value.shakeHands(timeout: timeout) { promise.succeed($0) } }
         return try await promise.futureResult.get()

@@ -48,8 +48,10 @@ private final class Names: Sendable {
 struct NameResolverTests {
     private let loop = MultiThreadedEventLoopGroup.singleton.next()
 
-    private func resolver(_ names: Names, memory: Duration = .seconds(300)) -> NameResolver {
-        NameResolver(patience: .milliseconds(20), memory: memory, lookUp: { names.lookUp($0) })
+    private func resolver(
+        _ names: Names, patience: Duration = .milliseconds(20), memory: Duration = .seconds(3_600)
+    ) -> NameResolver {
+        NameResolver(patience: patience, memory: memory, lookUp: { names.lookUp($0) })
     }
 
     private func texts(_ addresses: [SocketAddress]) -> [String] {
@@ -88,7 +90,8 @@ struct NameResolverTests {
     @Test("A name server without an answer leaves what was known; one that says there is no such name does not")
     func failures() async throws {
         let names = Names(["a": .address("192.0.2.1")])
-        let resolver = resolver(names)
+        // The answer is what counts here, however late a busy machine is with it.
+        let resolver = resolver(names, patience: .seconds(600))
         _ = try await resolver.resolver.resolve("a", 1, loop).get()
         names.set("a", .unavailable)
         #expect(try await texts(resolver.resolver.resolve("a", 1, loop).get()) == ["192.0.2.1:1"])

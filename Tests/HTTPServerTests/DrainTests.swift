@@ -4,9 +4,12 @@ import Testing
 
 /// Oracle: each client gets the answer that it was owed, and the number of connections cut.
 @Suite(.timeLimit(.minutes(30))) struct DrainTests {
-    private func start(_ handler: TestHandler) async throws -> HTTPListener {
+    private func start(
+        _ handler: TestHandler, limits: HTTPServerLimits = .patient
+    ) async throws -> HTTPListener {
         try await HTTPListener.start(
-            listener: .tcp(host: "127.0.0.1", port: 0), handler: handler, group: MultiThreadedEventLoopGroup.singleton)
+            listener: .tcp(host: "127.0.0.1", port: 0), handler: handler, group: MultiThreadedEventLoopGroup.singleton,
+            limits: limits)
     }
 
     @Test func closesIdleConnectionsAndAcceptsNoMore() async throws {
@@ -14,7 +17,7 @@ import Testing
         let used = try RawClient(server.boundAddress)
         _ = try await used.exchange(post("/echo", "x"))
         let fresh = try RawClient(server.boundAddress)
-        let cut = await server.drain(upTo: .seconds(30))
+        let cut = await server.drain(upTo: .seconds(1_200))
         #expect(cut == 0)
         #expect(try await used.rest() == "")
         // It was accepted or still in the kernel's queue: an end or a reset, never an answer.
@@ -24,12 +27,14 @@ import Testing
     }
 
     @Test func waitsForTheFirstRequestOfAConnection() async throws {
-        let server = try await start(TestHandler())
+        var limits = HTTPServerLimits.patient
+        limits.drainFreshGrace = .seconds(600)
+        let server = try await start(TestHandler(), limits: limits)
         let used = try RawClient(server.boundAddress)
         _ = try await used.exchange(post("/echo", "x"))
         let fresh = try RawClient(server.boundAddress)
         while server.openConnections < 2 { try await Task.sleep(for: .milliseconds(1)) }
-        async let cut = server.drain(upTo: .seconds(30))
+        async let cut = server.drain(upTo: .seconds(1_200))
         // The idle one has had its time; the fresh one still has some.
         #expect(try await used.rest() == "")
         let answer = try await fresh.exchange(post("/echo", "late"))
@@ -46,7 +51,7 @@ import Testing
         let half = try RawClient(server.boundAddress)
         try await half.send("POST /echo HTTP/1.1\r\nHost: test\r\nContent-Length: 4\r\n\r\nha")
         while server.figures.requests < 2 { try await Task.sleep(for: .milliseconds(1)) }
-        async let cut = server.drain(upTo: .seconds(30))
+        async let cut = server.drain(upTo: .seconds(1_200))
         // The listening socket is closed once no one can connect any more.
         while !RawClient.isRefused(server.boundAddress) { try await Task.sleep(for: .milliseconds(1)) }
         try await half.send("lf")
@@ -75,8 +80,8 @@ import Testing
 
     @Test func canBeAskedTwice() async throws {
         let server = try await start(TestHandler())
-        async let first = server.drain(upTo: .seconds(30))
-        async let second = server.drain(upTo: .seconds(30))
+        async let first = server.drain(upTo: .seconds(1_200))
+        async let second = server.drain(upTo: .seconds(1_200))
         #expect(await [first, second] == [0, 0])
     }
 }

@@ -27,7 +27,7 @@ final class TestHandler: IncomingHandler {
     let bodyBytesMax: Int
     let answerTimeout: Duration
 
-    init(bodyBytesMax: Int = 1 << 20, answerTimeout: Duration = .seconds(8)) {
+    init(bodyBytesMax: Int = 1 << 20, answerTimeout: Duration = .seconds(600)) {
         (held, hold) = AsyncStream.makeStream()
         (rejections, reject) = AsyncStream.makeStream()
         self.bodyBytesMax = bodyBytesMax
@@ -73,7 +73,7 @@ final class TestHandler: IncomingHandler {
 /// Starts a server for the length of `body` and drains it afterwards.
 func withServer(
     handler: TestHandler = TestHandler(), listener: Listen = .tcp(host: "127.0.0.1", port: 0), tls: TLSFiles? = nil,
-    limits: HTTPServerLimits = HTTPServerLimits(), _ body: (HTTPListener) async throws -> Void
+    limits: HTTPServerLimits = .patient, _ body: (HTTPListener) async throws -> Void
 ) async throws {
     let server = try await HTTPListener.start(
         listener: listener, handler: handler, group: MultiThreadedEventLoopGroup.singleton, tls: tls, limits: limits)
@@ -82,6 +82,19 @@ func withServer(
         throw error
     }
     await server.drain(upTo: .zero)
+}
+
+extension HTTPServerLimits {
+    /// Of a server whose test is not about its waits: a busy machine stands still for longer than those of a real one.
+    static var patient: HTTPServerLimits {
+        var limits = HTTPServerLimits()
+        limits.headTimeout = .seconds(600)
+        limits.bodyTimeout = .seconds(600)
+        limits.keepAliveIdleTimeout = .seconds(600)
+        limits.lastAnswerTimeout = .seconds(600)
+        limits.lingerTimeout = .seconds(600)
+        return limits
+    }
 }
 
 /// A folder that is gone after `body`; short enough for the path of a socket.

@@ -100,12 +100,16 @@ struct SpoolFallbackTests {
         let queue = RecordQueue(writers: 1)
         let path = place.path(queue)
         let answered = Mutex<[Int]>([])
+        let began = ContinuousClock.now
         path.take(Self.request()) { answer in answered.withLock { $0.append(answer.status) } }
         #expect(queue.depth == 1)
-        place.fallback.expire(at: .now)
+        place.fallback.expire(at: began)
         #expect(place.spool.figures.webhooks == 0, "it has its time")
         place.fallback.expire(at: .now + Limits.spoolPatience)
         #expect(await comesToHold { answered.withLock { $0 } == [200] })
+        // From then on the silence lasts for some seconds; by another one it lasts for longer than this test.
+        _ = place.fallback.watch(until: .now) { _ in }
+        place.fallback.expire(at: .now + .seconds(3_600))
         #expect(await take(Self.request(), by: path) == 200)
         #expect(queue.depth == 1 && place.spool.figures.webhooks == 2)
 

@@ -104,8 +104,8 @@ struct HolderContinuationTests {
     func timeout() async throws {
         try await TestLedger.run { ledger in
             let settings = try ConnectionSettings(
-                ledger.connectionString, connectTimeout: .seconds(10), statementTimeout: .seconds(30),
-                deadlineMargin: .seconds(10))
+                ledger.connectionString, connectTimeout: .seconds(120), statementTimeout: .seconds(30),
+                deadlineMargin: .seconds(120))
             let daemon = try await ledger.daemon(changePurchasesMax: 2, settings: settings)
             try await Self.begin(daemon)
             let recorder = daemon.recorder(RecordQueue())

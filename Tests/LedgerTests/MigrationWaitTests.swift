@@ -25,9 +25,10 @@ struct MigrationWaitTests {
         return try await Migrator.migrate(on: connection, onWait: onWait)
     }
 
+    /// Behind a migration that waits it would wait for as long as the other transaction lasts.
     private func takeLockOfInsert(_ ledger: TestLedger) throws {
         try ledger.psql(
-            "SET statement_timeout = '10s'; BEGIN; LOCK TABLE messages IN ROW EXCLUSIVE MODE; COMMIT")
+            "SET statement_timeout = '120s'; BEGIN; LOCK TABLE messages IN ROW EXCLUSIVE MODE; COMMIT")
     }
 
     @Test("Behind a backup it waits without holding up a webhook, and is done once the backup has ended")

@@ -68,8 +68,8 @@ struct MigratorTests {
     func patience() async throws {
         let ledger = try await TestLedger(isMigrated: false)
         let impatient = try ConnectionSettings(
-            ledger.connectionString, connectTimeout: .seconds(10), statementTimeout: .seconds(20),
-            deadlineMargin: .seconds(20))
+            ledger.connectionString, connectTimeout: .seconds(120), statementTimeout: .seconds(20),
+            deadlineMargin: .seconds(120))
         let newest = try await ledger.holding { session throws(DatabaseError) in
             try Migrator.holdStarts(on: session)
         } _: {

@@ -166,7 +166,7 @@ struct QueueTests {
             let deliveries = daemon.inbox.take().filter { $0.integration == daemon.row("all") }
             let settled = try await daemon.queue.settle([
                 deliveries[0].settled(.accepted, status: 204),
-                deliveries[1].settled(.retry(after: .seconds(300)), status: 500, failure: "answered 500"),
+                deliveries[1].settled(.retry(after: .seconds(3_000)), status: 500, failure: "answered 500"),
                 deliveries[2].settled(
                     .dead(reason: "answered 400, which is permanent"), status: 400,
                     failure: "answered 400, which is permanent: no such user"),
@@ -184,7 +184,7 @@ struct QueueTests {
             #expect(
                 try ledger.psql(
                     """
-                    SELECT m.type, d.attempts, d.leased_by IS NULL, round(extract(epoch FROM d.due_at - now()) / 100)
+                    SELECT m.type, d.attempts, d.leased_by IS NULL, round(extract(epoch FROM d.due_at - now()) / 1e3)
                     FROM deliveries d JOIN messages m ON m.id = d.message WHERE integration = \(daemon.row("all"))
                     ORDER BY 1
                     """) == "EVENT_1|1|t|3\nEVENT_3|0|t|0")

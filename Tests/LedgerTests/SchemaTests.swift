@@ -54,7 +54,7 @@ struct SchemaTests {
 
     private func pool(_ settings: ConnectionSettings) -> Pool {
         Pool(
-            settings, size: 1, waiting: Pool.Waiting(waitersMax: 4, limit: .seconds(20)),
+            settings, size: 1, waiting: Pool.Waiting(waitersMax: 4, limit: .seconds(120)),
             backoff: .milliseconds(50)...(.seconds(1)))
     }
 
@@ -97,7 +97,7 @@ struct SchemaTests {
         let one = try TestLedger.settings(ledger.connectionString, schema: "one")
         // It would fail if it had to wait.
         let two = try TestLedger.settings(
-            ledger.connectionString + " options='-c lock_timeout=5000'", schema: "two")
+            ledger.connectionString + " options='-c lock_timeout=60000'", schema: "two")
         _ = try await migrate(one).get()
         // Meanwhile every start on the one is held up.
         let holder = try await Connection.open(one)

@@ -45,8 +45,8 @@ final class TestLedger: Sendable {
 
     static func settings(_ connectionString: String, schema: String? = nil) throws -> ConnectionSettings {
         try ConnectionSettings(
-            connectionString, connectTimeout: .seconds(10), statementTimeout: .seconds(120),
-            deadlineMargin: .seconds(10),
+            connectionString, connectTimeout: .seconds(120), statementTimeout: .seconds(120),
+            deadlineMargin: .seconds(60),
             // Hundreds of tests share the processors: one of them may wait for its turn inside a transaction, another
             // for its lock.
             idleTransactionTimeout: .seconds(300), schema: schema)

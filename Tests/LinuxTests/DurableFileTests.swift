@@ -60,7 +60,13 @@ import Testing
             #expect(lock != nil)
             #expect(try FolderLock.take(in: root) == nil)
             lock = nil
-            #expect(try FolderLock.take(in: root) != nil)
+            // A process that another test starts has a copy of every descriptor until it runs its program.
+            for _ in 0..<6_000 {
+                lock = try FolderLock.take(in: root)
+                if lock != nil { break }
+                usleep(50_000)
+            }
+            #expect(lock != nil)
             #expect(try FolderLock.take(in: root + "/none") == nil)
         }
     }

@@ -12,7 +12,7 @@ struct WakeUpTests {
         #expect(wakeUp.wait(atMost: .zero))
         #expect(!wakeUp.lower())
         try DetachedThread.start { wakeUp.raise() }
-        #expect(wakeUp.wait(atMost: .seconds(60)))
+        #expect(wakeUp.wait(atMost: .seconds(600)))
         try DetachedThread.start { wakeUp.raise() }
         wakeUp.wait()
         #expect(!wakeUp.lower())

@@ -34,7 +34,7 @@ import Vocabulary
         let observer = observatory.observer
         observer(.attempt(.sample()))
         observer(.databaseRecovered)
-        #expect(observatory.close(within: .seconds(20)))
+        #expect(observatory.close(within: .seconds(600)))
         #expect(
             sink.messages.withLock { $0 } == [
                 "delivered SUBSCRIPTION_RECEIVED to backend (200 in 12 ms, attempt 1) transaction 100000099999999",
@@ -48,7 +48,7 @@ import Vocabulary
         let sink = Sink()
         let observatory = try observatory(sink, detail: 10)
         for _ in 0..<100 { observatory.observe(.attempt(.sample())) }
-        #expect(observatory.close(within: .seconds(20)))
+        #expect(observatory.close(within: .seconds(600)))
         let messages = sink.messages.withLock { $0 }
         #expect(messages.count == 11)
         #expect(messages.last?.hasPrefix("delivered 90 messages to backend within a second") == true)
@@ -63,7 +63,7 @@ import Vocabulary
         sink.entered.wait()
         for _ in 0..<1_000 { observatory.observe(.warning("again")) }
         for _ in 0..<100 { sink.gate?.signal() }
-        #expect(observatory.close(within: .seconds(20)))
+        #expect(observatory.close(within: .seconds(600)))
         let messages = sink.messages.withLock { $0 }
         #expect(messages.count == 102)
         #expect(messages.last == "900 entries lost: the journal did not keep up; nothing else was")

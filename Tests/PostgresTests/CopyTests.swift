@@ -40,7 +40,7 @@ struct CopyTests {
                 try target.beside(from) { source throws(DatabaseError) in
                     do throws(CopyFailure) {
                         let (read, written) = try source.copy(
-                            out, to: target, Self.into, stall: .seconds(60), step: step, goesOn: goesOn)
+                            out, to: target, Self.into, stall: .seconds(300), step: step, goesOn: goesOn)
                         result = .success([read, written])
                     } catch {
                         result = .failure(error)
@@ -95,8 +95,8 @@ struct CopyTests {
         let connection = try await Connection.open(settings(source))
         let numbers = try await connection.withSession { session throws(DatabaseError) in
             [
-                try session.number("SELECT count(*) FROM items", stall: .seconds(20)),
-                try session.number("SELECT id FROM items WHERE false", stall: .seconds(20)),
+                try session.number("SELECT count(*) FROM items", stall: .seconds(300)),
+                try session.number("SELECT id FROM items WHERE false", stall: .seconds(300)),
             ]
         }
         #expect(numbers == [12, nil])

@@ -4,7 +4,7 @@ import TestSupport
 import Testing
 
 /// A pool whose settings are replaced. Oracle: the database that a session says it is in.
-@Suite("A pool with other settings", .timeLimit(.minutes(5))) struct PoolSettingsTests {
+@Suite("A pool with other settings", .timeLimit(.minutes(30))) struct PoolSettingsTests {
     private static let database = Statement<Void, String>("current_database", "SELECT current_database()::text")
 
     private func name(_ connectionString: String) -> String {

@@ -6,7 +6,7 @@ import Testing
 
 /// PgBouncer with one server connection, which another client, psql, uses in between. Oracle: PostgreSQL, which says
 /// what is in force, and where the rows are.
-@Suite("A session that a pooler gives to other clients", .timeLimit(.minutes(10)))
+@Suite("A session that a pooler gives to other clients", .timeLimit(.minutes(30)))
 struct PoolingTests {
     private static let inForce = Statement<Void, String>(
         "in_force",
@@ -18,7 +18,7 @@ struct PoolingTests {
             current_setting('plan_cache_mode'), current_setting('jit'))
         """)
     private static let own = """
-        postgres; "own", pg_temp; read committed; off; 20s; 30s; 0; on; warning; force_custom_plan; off
+        postgres; "own", pg_temp; read committed; off; 2min; 3min; 0; on; warning; force_custom_plan; off
         """
     private static let items = Table<(Int64, String)>(
         "items", [Column("id", { $0.0 }), Column("note", { $0.1 })])
@@ -36,8 +36,8 @@ struct PoolingTests {
             direct = try cluster.createDatabase()
             pooler = try TestPooler(before: cluster, mode: "transaction", connections: connections)
             settings = try ConnectionSettings(
-                pooler.connectionString(for: direct), connectTimeout: .seconds(30), statementTimeout: .seconds(20),
-                deadlineMargin: .seconds(10), schema: "own", pooling: .transaction)
+                pooler.connectionString(for: direct), connectTimeout: .seconds(300), statementTimeout: .seconds(120),
+                deadlineMargin: .seconds(60), schema: "own", pooling: .transaction)
             try psql("CREATE SCHEMA own; CREATE TABLE own.items (id int8 PRIMARY KEY, note text NOT NULL)")
         }
 
@@ -251,7 +251,7 @@ struct PoolingTests {
         try bed.psql("ALTER ROLE postgres SET synchronous_commit = off")
         try bed.psql(
             """
-            SELECT pg_terminate_backend(pid, 20000) FROM pg_stat_activity
+            SELECT pg_terminate_backend(pid, 300000) FROM pg_stat_activity
             WHERE datname = current_database() AND pid <> pg_backend_pid()
             """)
         guard case .commitUnknown = await insert(4) else { Issue.record("it was not noticed"); return }

@@ -2,7 +2,7 @@ import Postgres
 import TestSupport
 import Testing
 
-@Suite("A schema of one's own", .timeLimit(.minutes(5))) struct SchemaTests {
+@Suite("A schema of one's own", .timeLimit(.minutes(30))) struct SchemaTests {
     private static let searchPath = Statement<Void, (String, String?)>(
         "search_path", "SELECT current_setting('search_path'), current_schema()::text")
     private static let application = Statement<Void, String>(
@@ -10,8 +10,8 @@ import Testing
 
     private func settings(_ connectionString: String, schema: String?) throws -> ConnectionSettings {
         try ConnectionSettings(
-            connectionString, connectTimeout: .seconds(10), statementTimeout: .seconds(20),
-            deadlineMargin: .seconds(10), schema: schema)
+            connectionString, connectTimeout: .seconds(120), statementTimeout: .seconds(300),
+            deadlineMargin: .seconds(60), schema: schema)
     }
 
     private func connection(_ schema: String?, _ connectionString: String) async throws -> Connection {
@@ -75,7 +75,7 @@ import Testing
         pool.use(try settings(text + " application_name=second", schema: nil))
         let still = try await asked()
         #expect(first.name == "first" && still.name == "first" && still.process == first.process)
-        try TestCluster.shared.psql("SELECT pg_terminate_backend(\(first.process), 20000)")
+        try TestCluster.shared.psql("SELECT pg_terminate_backend(\(first.process), 300000)")
         #expect(try await asked().name == "second")
         #expect("\(pool.settings)".contains("dbname="))
         await pool.close()

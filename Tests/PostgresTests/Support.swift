@@ -1,23 +1,22 @@
 import Postgres
 import TestSupport
 
-/// Settings as the relay uses them, with waits short enough for tests.
+/// Settings as the relay uses them. The waits are against hanging alone, longer than a busy machine stands still.
 func settings(
-    _ connectionString: String, statementTimeout: Duration = .seconds(20), deadlineMargin: Duration = .seconds(10)
+    _ connectionString: String, statementTimeout: Duration = .seconds(300), deadlineMargin: Duration = .seconds(60)
 ) throws -> ConnectionSettings {
     try ConnectionSettings(
-        connectionString, connectTimeout: .seconds(10), statementTimeout: statementTimeout,
+        connectionString, connectTimeout: .seconds(120), statementTimeout: statementTimeout,
         deadlineMargin: deadlineMargin)
 }
 
 /// A connection to a fresh database of the shared cluster.
-func freshConnection(deadlineMargin: Duration = .seconds(10)) async throws -> Connection {
-    try await Connection.open(
-        settings(TestCluster.shared.createDatabase(), deadlineMargin: deadlineMargin))
+func freshConnection() async throws -> Connection {
+    try await Connection.open(settings(TestCluster.shared.createDatabase()))
 }
 
 func pool(
-    _ connectionString: String, size: Int = 4, waitersMax: Int = 100, limit: Duration = .seconds(20),
+    _ connectionString: String, size: Int = 4, waitersMax: Int = 100, limit: Duration = .seconds(300),
     backoff: ClosedRange<Duration> = .milliseconds(20)...(.milliseconds(200)),
     admission: @escaping Pool.Admission = { _ in nil },
     onStateChange: @escaping @Sendable (PoolState) -> Void = { _ in }

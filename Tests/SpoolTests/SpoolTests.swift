@@ -79,7 +79,7 @@ struct SpoolTests {
 
     /// Waits for a condition that comes by itself.
     private func comes(_ condition: () async -> Bool) async -> Bool {
-        for _ in 0..<1_200 {
+        for _ in 0..<6_000 {
             if await condition() { return true }
             try? await Task.sleep(for: .milliseconds(50))
         }

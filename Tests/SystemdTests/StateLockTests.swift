@@ -16,11 +16,11 @@ struct StateLockTests {
     /// Takes a lock that was ended. A process that a test of another suite starts has a copy of every descriptor
     /// between its fork and its exec, so the lock may last a moment longer; one that inherits it for good keeps it.
     private static func takeEnded(in directory: String) async throws -> StateLock {
-        for _ in 0..<1_000 {
+        for _ in 0..<30_000 {
             if let lock = StateLock.take(in: directory) { return lock }
             try await Task.sleep(for: .milliseconds(10))
         }
-        return try #require(nil as StateLock?, "the lock was ended, and is still held after ten seconds")
+        return try #require(nil as StateLock?, "the lock was ended, and is still held after five minutes")
     }
 
     @Test("A predecessor is known by its mark once it is dead; who is second has no lock and knows nobody")
@@ -88,7 +88,7 @@ struct StateLockTests {
         let lock = try #require(StateLock.take(in: directory))
         // Foundation's Process would close what it inherits; this closes nothing but what is closed on exec.
         var child = pid_t()
-        var arguments: [UnsafeMutablePointer<CChar>?] = [strdup("sleep"), strdup("60"), nil]
+        var arguments: [UnsafeMutablePointer<CChar>?] = [strdup("sleep"), strdup("3600"), nil]
         defer { arguments.forEach { free($0) } }
         #expect(posix_spawn(&child, "/bin/sleep", nil, nil, &arguments, nil) == 0)
         defer {

@@ -53,14 +53,14 @@ package final class TestCluster: Sendable {
     }
 
     package func start() throws {
-        // After a kill its orphans may hold the shared memory for a moment.
+        // After a kill its orphans may hold the shared memory for a moment, on a busy machine for a longer one.
         var last: (any Error)?
-        for _ in 0..<50 {
+        for _ in 0..<300 {
             do {
                 try run(
                     "pg_ctl",
                     [
-                        "start", "-w", "-t", "30", "-D", directory + "/data", "-l", directory + "/data/log", "-o",
+                        "start", "-w", "-t", "300", "-D", directory + "/data", "-l", directory + "/data/log", "-o",
                         options,
                     ])
                 return
@@ -72,7 +72,7 @@ package final class TestCluster: Sendable {
 
     /// - Parameter mode: `smart`, `fast` or `immediate`, as of pg_ctl.
     package func stop(mode: String = "fast") throws {
-        try run("pg_ctl", ["stop", "-w", "-t", "30", "-m", mode, "-D", directory + "/data"])
+        try run("pg_ctl", ["stop", "-w", "-t", "300", "-m", mode, "-D", directory + "/data"])
     }
 
     package func restart(mode: String = "fast") throws {

@@ -52,7 +52,7 @@ package final class TestPooler: Sendable {
         lifeline = try TestCluster.guardian(
             "\(program) '\(file)' 2>'\(directory)/log' & read line; kill $!; wait; rm -rf '\(directory)'")
         let socket = directory + "/.s.PGSQL.\(self.port)"
-        let deadline = Date(timeIntervalSinceNow: 60)
+        let deadline = Date(timeIntervalSinceNow: 300)
         while !FileManager.default.fileExists(atPath: socket) {
             guard Date() < deadline else {
                 let log = try? String(contentsOfFile: directory + "/log", encoding: .utf8)

@@ -13,6 +13,7 @@ struct SettlementBufferTests {
             var batches: [[Int64]] = []
             var failuresLeft = 0
             var calls = 0
+            var callsAtLastBatch = 0
             var refuses: @Sendable (Settlement) -> Bool = { _ in false }
             var texts: [Int64: String] = [:]
             var news: [SettlementBuffer.News] = []
@@ -29,6 +30,8 @@ struct SettlementBufferTests {
 
         var batches: [[Int64]] { state.withLock { $0.batches } }
         var calls: Int { state.withLock { $0.calls } }
+        /// How many there were when something was last written.
+        var callsAtLastBatch: Int { state.withLock { $0.callsAtLastBatch } }
 
         var news: [SettlementBuffer.News] { state.withLock { $0.news } }
         var texts: [Int64: String] { state.withLock { $0.texts } }
@@ -45,6 +48,7 @@ struct SettlementBufferTests {
                 }
                 if batch.contains(where: state.refuses) { return .refused(reason: "P0001") }
                 state.batches.append(batch.map(\.delivery.id))
+                state.callsAtLastBatch = state.calls
                 for settlement in batch { state.texts[settlement.delivery.id] = settlement.failure }
                 return nil
             }
@@ -153,7 +157,8 @@ struct SettlementBufferTests {
         for id in 1...Int64(Limits.settleBatchMax) { buffer.append(settlement(id)) }
         let running = Task { await buffer.run(settle: book.write, settled: book.settled, news: book.note) }
         try await wait { book.written.count >= Limits.settleBatchMax - 1 }
-        #expect(!book.written.contains(700) && book.calls <= 25)
+        // Not those since then, by which what is refused is tried again: on a busy machine there are more of them.
+        #expect(!book.written.contains(700) && book.callsAtLastBatch <= 25)
         try await wait { !book.news.isEmpty }
         #expect(buffer.depth == 1 && buffer.hasRoom)
         for id in 2_001...2_500 as ClosedRange<Int64> { buffer.append(settlement(id)) }
