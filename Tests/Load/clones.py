@@ -174,6 +174,15 @@ class Template:
         return None
 
 
+def fill(template: Template, session: Session, size: int) -> None:
+    """So many events, the template's among them."""
+    for period, first in enumerate(range(TEMPLATE + 1, size + 1, NUMBERS_OF_PERIOD)):
+        template.clone(session, first, min(NUMBERS_OF_PERIOD, size + 1 - first))
+        # While it is in memory: to read all of them again takes as long as to make them.
+        vacuum_period(session, period)
+    session.ask("VACUUM (ANALYZE)")
+
+
 def checksum(state: bytes) -> str:
     """Of the lines of a stored state, as its first line has it."""
     return hashlib.sha256(state[STATE_LINE_BYTES:]).hexdigest()[:16]

@@ -6,9 +6,10 @@ import pathlib
 import shutil
 import time
 
+import clones
 import peer_growth
 from bench_context import Bench
-from clones import NUMBERS_OF_PERIOD, RUN, TEMPLATE, Template, vacuum_period
+from clones import RUN, Template
 from cpu import CPUTime
 from memory_limit import LEAST_BYTES, MemoryLimit, why_none
 from processes import BenchError
@@ -159,11 +160,7 @@ def fill(bench: Bench, size: int) -> int:
     bench.cluster.fresh_database(DATABASE)
     template = Template(bench, DATABASE, healthy(bench.nginx, FAN_OUT))
     with bench.cluster.session(DATABASE) as session:
-        for period, first in enumerate(range(TEMPLATE + 1, size + 1, NUMBERS_OF_PERIOD)):
-            template.clone(session, first, min(NUMBERS_OF_PERIOD, size + 1 - first))
-            # While it is in memory: to read all of them again takes as long as to make them.
-            vacuum_period(session, period)
-        session.ask("VACUUM (ANALYZE)")
+        clones.fill(template, session, size)
         filled = int(session.number("SELECT pg_database_size(current_database())"))
         purchases = session.number("SELECT count(*) FROM purchases")
         with bench.relay(DATABASE, healthy(bench.nginx, FAN_OUT)):

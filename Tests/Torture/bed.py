@@ -67,7 +67,9 @@ class Variant:
 
 class Bed:
     def __init__(self, scratch: Scratch, binary: pathlib.Path, name: str, seed: int, plan: Plan,
-                 postgres_environment: dict[str, str] | None = None, variant: Variant = Variant()):
+                 postgres_environment: dict[str, str] | None = None, variant: Variant = Variant(),
+                 older: pathlib.Path | None = None, stored: int = 0):
+        """`older` is another version's binary, and `stored` the events that it leaves to this one (`upgrade`)."""
         self.scratch, self.binary, self.plan, self.seconds = scratch, binary, plan, plan.seconds
         self.rng = random.Random(f"{name}/{seed}/faults")
         self.tried: collections.Counter[str] = collections.Counter()
@@ -106,6 +108,9 @@ class Bed:
         # Writes what must come of the histories into them, where that is not known before all of them have begun.
         self.expect: collections.abc.Callable[[list[History], Ledger], None] | None = None
         self.duplicates: list[str] = []
+        self.older, self.stored = older, stored
+        # What is examined came later: events with a higher id, for the audit since this time.
+        self.first_event, self.audited_since = 0, ""
         # File systems that end with it.
         self.mounts: list[pathlib.Path] = []
 
@@ -187,7 +192,7 @@ class Bed:
         for daemon in self.daemons:
             if not daemon.process.is_running():
                 self.findings.add("a daemon ended that nobody ended", daemon.process.last_words(3))
-        ledger = await Ledger.read(self.current)
+        ledger = await Ledger.read(self.current, self.first_event)
         if self.expect:
             self.expect(self.sender.begun, ledger)
         self.duplicates = oracle.examine(
@@ -204,8 +209,8 @@ class Bed:
     async def audit(self, ledger: Ledger) -> None:
         """What the program itself can prove: nothing may be missing, and it must have looked at every message."""
         process = await asyncio.create_subprocess_exec(
-            str(self.binary), "audit", "--json", "--config", str(self.daemon.file), stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+            str(self.binary), "audit", "--json", "--config", str(self.daemon.file),
+            *(["--since", self.audited_since] if self.audited_since else []), stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
             env=os.environ | {"SWIFT_BACKTRACE": "enable=no"})
         try:
             async with asyncio.timeout(AUDIT_S):

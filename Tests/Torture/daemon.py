@@ -79,6 +79,9 @@ class Daemon:
         written.write_text("\n".join(tables) + "\n" + settings.tables + spoil)
         written.rename(self.file)
 
+    def keep_socket(self) -> None:
+        self.inherited = socket.create_server(("127.0.0.1", self.port), backlog=4096)
+
     def start(self, environment: dict[str, str] | None = None, wrapper: list[str] | None = None) -> None:
         self.state.mkdir(exist_ok=True)
         self.state.chmod(0o777)

@@ -86,23 +86,27 @@ class Ledger:
     unfindable: list[str]
 
     @staticmethod
-    async def read(server: Server) -> "Ledger":
+    async def read(server: Server, after: int = 0) -> "Ledger":
+        """Of what belongs to events with a higher id than `after`; with 0 of everything."""
         async def rows(sql: str) -> list[list]:
             return json.loads(await server.ask(f"SELECT coalesce(json_agg(json_build_array{sql}", patience_s=120))
 
+        theirs = f"WHERE p.id IN (SELECT purchase FROM events WHERE id > {after})" if after else ""
         messages = await rows(f"({MESSAGE_ID}, e.vendor_event_id, m.type, m.id)), '[]') FROM messages m "
-                              "JOIN events e ON e.id = m.event WHERE m.type NOT LIKE 'posthouse.%'")
+                              f"JOIN events e ON e.id = m.event WHERE e.id > {after} AND m.type NOT LIKE 'posthouse.%'")
         events = await rows("(vendor_event_id, count)), '[]') FROM (SELECT vendor_event_id, count(*) FROM events "
-                            "GROUP BY 1) t")
+                            f"WHERE id > {after} GROUP BY 1) t")
         transfers = await rows("(p.key, from_holder, to_holder)), '[]') FROM transfers t "
-                               "JOIN purchases p ON p.id = t.purchase")
+                               f"JOIN purchases p ON p.id = t.purchase WHERE t.event > {after}")
         access = await rows("(p.key, holder, active)), '[]') FROM entitlements e "
-                            "JOIN purchases p ON p.id = e.purchase")
+                            f"JOIN purchases p ON p.id = e.purchase {theirs}")
         accepted = await rows(f"(i.name, {MESSAGE_ID})), '[]') FROM attempts a JOIN integrations i ON i.id = a.integration "
-                              "JOIN messages m ON m.id = a.message JOIN events e ON e.id = m.event WHERE a.outcome = 'accepted'")
+                              "JOIN messages m ON m.id = a.message JOIN events e ON e.id = m.event "
+                              f"WHERE e.id > {after} AND a.outcome = 'accepted'")
         dead = await rows(f"(i.name, {MESSAGE_ID})), '[]') FROM dead_letters d JOIN integrations i ON i.id = d.integration "
-                          "JOIN messages m ON m.id = d.message JOIN events e ON e.id = m.event WHERE m.type NOT LIKE 'posthouse.%'")
-        unfindable = await rows("(e.vendor_event_id)), '[]') FROM events e WHERE NOT e.stray AND e.holder <> '' "
+                          "JOIN messages m ON m.id = d.message JOIN events e ON e.id = m.event "
+                          f"WHERE e.id > {after} AND m.type NOT LIKE 'posthouse.%'")
+        unfindable = await rows(f"(e.vendor_event_id)), '[]') FROM events e WHERE e.id > {after} AND NOT e.stray AND e.holder <> '' "
                                 "AND NOT EXISTS (SELECT FROM entitlements n WHERE n.purchase = e.purchase "
                                 "AND n.holder = e.holder)")
         return Ledger(

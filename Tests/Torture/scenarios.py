@@ -6,7 +6,6 @@ import collections.abc
 import contextlib
 import dataclasses
 import pathlib
-import socket
 import time
 
 import clock
@@ -17,6 +16,7 @@ import operators
 import shared_holders
 import spooling
 import steps
+import upgrade
 from bed import Bed, Plan
 from database import why_no_mount
 from processes import BenchError, Scratch
@@ -34,6 +34,8 @@ class Scenario:
     why_not: collections.abc.Callable[[Scratch, pathlib.Path], str | None] = lambda _, __: None
     # What PostgreSQL's environment needs beside the machine's.
     postgres_environment: collections.abc.Callable[[Scratch], dict[str, str]] = lambda _: {}
+    # Whether it needs an older version's binary.
+    needs_older: bool = False
     # The address in a network of its own, which it has for its machines; empty: it has none.
     network: str = ""
 
@@ -166,7 +168,7 @@ async def socket_restart(bed: Bed) -> None:
 
 
 async def keep_socket(bed: Bed) -> None:
-    bed.daemon.inherited = socket.create_server(("127.0.0.1", bed.daemon.port), backlog=4096)
+    bed.daemon.keep_socket()
 
 
 async def reload(bed: Bed) -> None:
@@ -238,10 +240,12 @@ SCENARIOS = [
     Scenario("shared-holders", shared_holders.shared_holders, shared_holders.PLAN),
     Scenario("mixed", mixed, Plan(seconds=120, daemons=2)),
     Scenario("spool", spooling.spool, spooling.PLAN, prepare=spooling.give_disks, why_not=why_no_small_disk),
+    Scenario("upgrade", upgrade.upgrade, upgrade.PLAN, prepare=upgrade.fill_older, why_not=upgrade.why_not,
+             needs_older=True),
     Scenario("patroni", failover.patroni, failover.PLAN, why_not=failover.why_not, network=failover.OUTSIDE),
 ]
 # Only if they are asked for: they take minutes.
-LONG = ("mixed", "patroni", "spool")
+LONG = ("mixed", "patroni", "spool", "upgrade")
 # Always in deploy/test, with seconds of their own; beside them one of the others in turn, by the seed.
 SHORT = {"daemon-kill": 6, "failpoints": 15, "postgres-kill": 6, "daemons": 4, "dead-letters": 6, "shared-holders": 8,
          "operators": 6}

@@ -31,6 +31,8 @@ class Sender:
         # By status, and by what kept one from coming: `refused`, `cut`, `late`.
         self.answers: collections.Counter[str] = collections.Counter()
         self.slowest_s = 0.0
+        # Of each answer of 200: when its request began, and the seconds that it took.
+        self.took: list[tuple[float, float]] = []
         # Bodies by event id.
         self.sent: dict[str, bytes] = {}
         self.queue: asyncio.Queue[tuple[Webhook, History, int]] = asyncio.Queue()
@@ -123,10 +125,12 @@ class Sender:
                 began = time.monotonic()
                 headers = signed_headers(self.secret, webhook.body) if webhook.source == "purchasely" else {}
                 answer = await connection.post(f"/ingest/{webhook.source}", headers, webhook.body)
-                self.slowest_s = max(self.slowest_s, time.monotonic() - began)
+                took = time.monotonic() - began
+                self.slowest_s = max(self.slowest_s, took)
                 self.answers[answer] += 1
                 self.waiting -= 1
                 if answer == "200":
+                    self.took.append((began, took))
                     self.note_acknowledged(webhook, history)
                 else:
                     pause = min(REPEAT_S[0] * 2 ** min(attempt, 10), REPEAT_S[1]) * self.rng.uniform(0.5, 1.5)

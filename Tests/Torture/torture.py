@@ -19,6 +19,8 @@ from program import run_as_program
 from scenarios import IN_TURN, LONG, SCENARIOS, SHORT, Scenario, play
 
 WARNINGS_SHOWN = 8
+# Enough that most steps of an upgrade can be seen.
+STORED = 100_000
 
 
 @dataclasses.dataclass
@@ -65,6 +67,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--schema", default="", help="the daemons' role owns only this schema")
     parser.add_argument("--tls", action="store_true", help="the daemons reach PostgreSQL by TLS, verified in full")
     parser.add_argument("--binary", type=pathlib.Path)
+    parser.add_argument("--older", type=pathlib.Path, metavar="PATH", help="of upgrade: the version before")
+    parser.add_argument("--stored", type=int, default=STORED, metavar="N", help="of upgrade: events stored by it")
     parser.add_argument("--list", action="store_true", help="the scenarios")
     given = parser.parse_args()
     names = [scenario.name for scenario in SCENARIOS]
@@ -99,7 +103,7 @@ def run(scenario: Scenario, seed: int, given: argparse.Namespace) -> Result:
             return Result(scenario.name, seed, skipped=reason)
         with own_network(scenario.network) if scenario.network or given.tls else contextlib.nullcontext():
             bed = Bed(scratch, binary, scenario.name, seed, plan, scenario.postgres_environment(scratch),
-                      Variant(given.schema, given.tls))
+                      Variant(given.schema, given.tls), given.older and given.older.resolve(), given.stored)
             asyncio.run(play(scenario, bed))
         result = Result(
             scenario.name, seed, seconds=round(time.monotonic() - began, 1), tried=dict(bed.tried),
@@ -117,6 +121,8 @@ def run(scenario: Scenario, seed: int, given: argparse.Namespace) -> Result:
 
 def why_no_variant(scenario: Scenario, given: argparse.Namespace) -> str | None:
     """Why the database cannot be as it is asked for there; None: it can."""
+    if scenario.needs_older and (given.older is None or given.schema or given.tls):
+        return "it needs --older PATH, and neither --schema nor --tls"
     if (given.schema or given.tls) and (scenario.plan.make_server or scenario.plan.has_standby):
         return "--schema and --tls are of one PostgreSQL"
     if given.tls and scenario.plan.has_pooler:
