@@ -99,7 +99,7 @@ class Cluster:
         # SIGINT: fast shutdown, without waiting for clients.
         self.server = Process(self.scratch, self.name, arguments, end=signal.SIGINT, user=server_user(),
                               environment=self.environment_of_server)
-        wait_until("PostgreSQL's start", self.answers, 30)
+        wait_until("PostgreSQL's start", self.answers, 180)
 
     def server_processes(self) -> list[int]:
         """The first is the one that started the others."""

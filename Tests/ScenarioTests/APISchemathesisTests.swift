@@ -28,7 +28,7 @@ import Vocabulary
             "http://127.0.0.1:\(relay.port)/v1/openapi.json", "-H", "Authorization: Bearer \(Relay.apiToken)",
             "--checks", "all", "--max-examples", "10", "--seed", "1", "--no-color",
         ])
-        let end = child.waitForEnd(300)
+        let end = child.waitForEnd(900)
         let found = child.output.suffix(60).joined(separator: "\n")
         #expect(end == .exited(0), "\(found)\n\(child.errors.suffix(20).joined(separator: "\n"))")
         #expect(child.output.contains { $0.contains("No issues found") }, "\(found)")

@@ -17,7 +17,7 @@ import Testing
         for line in advice.sorted() {
             let words = line.split(separator: " ").dropFirst().map(String.init)
             let child = try ChildProcess([try Relay.binary.get()] + words + ["--config", relay.configuration])
-            let end = try #require(child.waitForEnd(60), "\(line)")
+            let end = try #require(child.waitForEnd(180), "\(line)")
             #expect(end != .exited(64), "\(line): \(child.errors)")
         }
     }

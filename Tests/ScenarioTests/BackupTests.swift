@@ -56,7 +56,7 @@ import Vocabulary
             isDown.change { $0 = false }
             #expect(try relay.source().post(late) == 200)
             try relay.database.rows("UPDATE deliveries SET due_at = now()")
-            #expect(backend.waitForAccepted(before + waiting.count + 1, 60))
+            #expect(backend.waitForAccepted(before + waiting.count + 1, 180))
             #expect(try relay.database.drained())
             let since = backend.accepted.dropFirst(before).map(\.id)
             #expect(since.count == waiting.count + 1)
@@ -87,6 +87,6 @@ import Vocabulary
 
     private func run(_ command: String...) throws {
         let child = try ChildProcess(command)
-        #expect(child.waitForEnd(60) == .exited(0), "\(command): \(child.errors)")
+        #expect(child.waitForEnd(180) == .exited(0), "\(command): \(child.errors)")
     }
 }

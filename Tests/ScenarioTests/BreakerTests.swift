@@ -45,7 +45,7 @@ import Vocabulary
                 #expect((try? connection.post(webhook(number).body).status) == 200)
             }
         }
-        #expect(receiver.waitForAccepted(before + numbers.count, 120))
+        #expect(receiver.waitForAccepted(before + numbers.count, 180))
         let last = receiver.accepted.dropFirst(before).map(\.at).max() ?? .distantFuture
         return Double(numbers.count) / last.timeIntervalSince(began)
     }
@@ -72,9 +72,9 @@ import Vocabulary
                 #expect((try? connection.post(Self.webhook(number).body).status) == 200)
             }
         }
-        #expect(other.waitForAccepted(2_000, 120))
+        #expect(other.waitForAccepted(2_000, 180))
         let probed = receiver.count
-        #expect(receiver.wait(60) { $0.count >= probed + 3 })
+        #expect(receiver.wait(180) { $0.count >= probed + 3 })
         #expect(try database.count("deliveries") == 1_500)
         // Ten failures open it; what was under way then may have ended like them.
         #expect(try (10...26).contains(database.value("SELECT sum(attempts) FROM deliveries").asNumber))
@@ -87,7 +87,7 @@ import Vocabulary
 
         receiver.answer { _ in .ok }
         let recovered = Date()
-        #expect(receiver.waitForAccepted(2_000, 120))
+        #expect(receiver.waitForAccepted(2_000, 180))
         let took = Date().timeIntervalSince(recovered)
         #expect(try database.drained())
         // Without a rate they would come as fast as they can. A few above are this machine's: requests that left a
@@ -124,13 +124,13 @@ import Vocabulary
         #expect(try eventually { try database.count("breakers", where: "probed_at IS NOT NULL") == 1 })
         let before = receiver.count
         // Both have something to send, and one of them sends: two that each kept to 5 s would leave 2.5 s at most.
-        #expect(receiver.wait(60) { $0.count >= before + 3 })
+        #expect(receiver.wait(180) { $0.count >= before + 3 })
         let gaps = Self.lastGaps(receiver)
         #expect(gaps.allSatisfy { $0 > 3 }, "\(gaps)")
         #expect(try database.value("SELECT max(attempts) FROM deliveries") == "1")
 
         receiver.answer { _ in .ok }
-        #expect(receiver.waitForAccepted(200, 120))
+        #expect(receiver.waitForAccepted(200, 180))
         #expect(try database.drained())
         // Two that did not share would come to twice as much. A few above are this machine's: requests that left a
         // while apart may arrive at once.
@@ -154,7 +154,7 @@ import Vocabulary
         #expect(relay.waitForLine("the breaker of backend is open") != nil)
         #expect(try connection.post(Self.webhook(100, "good").body).status == 200)
         // Behind what was not tried before it opened, 5 s each.
-        #expect(receiver.waitForAccepted(1, 120))
+        #expect(receiver.waitForAccepted(1, 180))
         #expect(relay.waitForLine("the breaker of backend is closed") != nil)
     }
 
@@ -170,11 +170,11 @@ import Vocabulary
         #expect(try eventually { try database.count("breakers") == 1 })
         let before = receiver.count
         try relay.restart()
-        #expect(receiver.wait(60) { $0.count >= before + 2 })
+        #expect(receiver.wait(180) { $0.count >= before + 2 })
         // A probe each, and no rush of forty at the start.
         #expect(receiver.count - before < 10)
         receiver.answer { _ in .ok }
-        #expect(receiver.waitForAccepted(40, 120))
+        #expect(receiver.waitForAccepted(40, 180))
         #expect(try database.drained())
     }
 }

@@ -38,7 +38,7 @@ import Vocabulary
         for command in commands {
             for json in [[], ["--json"]] {
                 let child = try shell("exec \"$@\" >/dev/full", relay, command + json)
-                #expect(child.waitForEnd(30) == .exited(1), "\(command) \(json): \(child.errors)")
+                #expect(child.waitForEnd(180) == .exited(1), "\(command) \(json): \(child.errors)")
                 let reported = child.errors.contains { $0.contains("standard output cannot be written: No space left") }
                 #expect(reported, "\(command) \(json): \(child.errors)")
             }
@@ -52,7 +52,7 @@ import Vocabulary
         ] {
             let child = try ChildProcess(
                 ["/bin/sh", "-c", "exec \"$@\" >/dev/full", "shell", try Relay.binary.get()] + command)
-            #expect(child.waitForEnd(30) == .exited(1), "\(command): \(child.errors)")
+            #expect(child.waitForEnd(180) == .exited(1), "\(command): \(child.errors)")
         }
     }
 
@@ -65,7 +65,7 @@ import Vocabulary
         }
         // `read` takes the first line, and then nobody reads; the status is that of the command, by a signal or 1.
         let watched = try shell("\"$@\" | (read line)", relay, ["status", "--watch"])
-        #expect(watched.waitForEnd(30) != nil)
+        #expect(watched.waitForEnd(180) != nil)
 
         let secret = Receiver.newSecret()
         let port = try Socket.freePort()
@@ -75,14 +75,14 @@ import Vocabulary
                 "/bin/bash", "-c", "\"$@\" | head -n 1", "shell", try Relay.binary.get(), "listen", "--listen",
                 "127.0.0.1:\(port)", "--secret-file", file,
             ], environment: Relay.environment)
-        #expect(listener.waitForError(20) { $0.contains("listening on") } != nil)
+        #expect(listener.waitForError(180) { $0.contains("listening on") } != nil)
         // Each request is a line: the first is read, the reader ends, and a later one finds nobody.
         let isOver = eventually {
             _ = try? HTTPClient(port: port).request("POST", "/", body: Array("{}".utf8))
             return !listener.isRunning
         }
         #expect(isOver)
-        #expect(listener.waitForEnd(30) == .exited(0), "\(listener.errors)")
+        #expect(listener.waitForEnd(180) == .exited(0), "\(listener.errors)")
         #expect(listener.output.count == 1)
     }
 
@@ -96,7 +96,7 @@ import Vocabulary
         for columns in ["20", "80", "0", "x", ""] {
             let piped = try ChildProcess(
                 [binary, "events", "--config", relay.configuration], environment: ["COLUMNS": columns])
-            #expect(piped.waitForEnd(30) == .exited(0))
+            #expect(piped.waitForEnd(180) == .exited(0))
             #expect(piped.output.contains { $0.contains(user) }, "COLUMNS=\(columns): \(piped.output)")
         }
     }

@@ -31,7 +31,7 @@ import Vocabulary
     func mistyped() throws {
         func run(_ words: [String]) throws -> (end: ChildProcess.End?, output: [String], errors: [String]) {
             let child = try ChildProcess([try Relay.binary.get()] + words, environment: Relay.environment)
-            return (child.waitForEnd(30), child.output, child.errors)
+            return (child.waitForEnd(180), child.output, child.errors)
         }
         let mistyped: [([String], String)] = [
             (["statu"], "there is no command `statu`; did you mean `status`?"),
@@ -98,7 +98,7 @@ import Vocabulary
         let relay = try Relay([.init("backend", Receiver())], storage: .given(database))
         defer { relay.end() }
         let child = try relay.launch()
-        #expect(child.waitForEnd(30) == .exited(1))
+        #expect(child.waitForEnd(180) == .exited(1))
         #expect(child.errors.contains { $0.contains("fsync") })
     }
 
@@ -108,9 +108,9 @@ import Vocabulary
         let relay = try Relay([.init("backend", Receiver())], storage: .given(text))
         defer { relay.end() }
         let child = try relay.launch()
-        #expect(child.waitForError(20) { $0.contains("out of reach") } != nil)
+        #expect(child.waitForError(180) { $0.contains("out of reach") } != nil)
         child.signal(SIGKILL)
-        _ = child.waitForEnd(60)
+        _ = child.waitForEnd(180)
         #expect(!(child.errors + child.output).contains { $0.contains("hunter2") })
         let check = try relay.command("check", "--config", relay.configuration)
         #expect(!(check.errors + check.output).contains("hunter2"))
@@ -164,13 +164,13 @@ import Vocabulary
             try Relay.binary.get(), "listen", "--listen", "127.0.0.1:\(port)", "--secret-file", secretFile, "--json",
         ])
         defer { listener.signal(SIGKILL) }
-        #expect(listener.waitForError(20) { $0.contains("listening on 127.0.0.1:\(port)") } != nil)
+        #expect(listener.waitForError(180) { $0.contains("listening on 127.0.0.1:\(port)") } != nil)
         let url = "http://127.0.0.1:\(relay.port)/ingest/purchasely"
         let sourceSecret = relay.directory.path + "/purchasely-0.secret"
         let base = ["send", "--url", url, "--transaction", "7001", "--purchase", "subs_1"]
         func send(_ arguments: [String], secretFile: String?) throws -> ChildProcess.End? {
             let signing = secretFile.map { ["--secret-file", $0] } ?? []
-            return try ChildProcess([try Relay.binary.get()] + base + arguments + signing).waitForEnd(20)
+            return try ChildProcess([try Relay.binary.get()] + base + arguments + signing).waitForEnd(180)
         }
         #expect(try send(["--event", "ACTIVATE", "--anonymous", "a1"], secretFile: sourceSecret) == .exited(0))
         #expect(try send(["--event", "ACTIVATE", "--user", "u1"], secretFile: sourceSecret) == .exited(0))
@@ -179,7 +179,7 @@ import Vocabulary
         #expect(unsigned.contains("was answered 401") && unsigned.contains("--secret-file"), "\(unsigned)")
         #expect(try send(["--event", "ACTIVATE", "--user", "u1"], secretFile: secretFile) == .exited(1))
         #expect(try send(["--event", "ACTIVATE"], secretFile: sourceSecret) == .exited(64))
-        let last = listener.waitForOutput(20) { $0.contains("\"type\":\"SUBSCRIPTION_RECEIVED\"") }
+        let last = listener.waitForOutput(180) { $0.contains("\"type\":\"SUBSCRIPTION_RECEIVED\"") }
         let line = try #require(last)
         let object = try #require(JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any])
         #expect(object["verified"] as? Bool == true)
@@ -195,9 +195,9 @@ import Vocabulary
             headers: [("webhook-id", "msg_x"), ("webhook-timestamp", "1"), ("webhook-signature", "v1,AAAA")],
             body: Array("{}".utf8))
         #expect(forged.status == 401)
-        #expect(listener.waitForOutput(5) { $0.contains("\"verified\":false") } != nil)
+        #expect(listener.waitForOutput(180) { $0.contains("\"verified\":false") } != nil)
         listener.signal(SIGTERM)
-        #expect(listener.waitForEnd(60) == .exited(0))
+        #expect(listener.waitForEnd(180) == .exited(0))
     }
 
     @Test(
@@ -224,7 +224,7 @@ import Vocabulary
         let arguments = words.components(separatedBy: " ")
         let child = try ChildProcess(
             [try Relay.binary.get(), "send", "--url", receiver.url, "--kind", kind, "--event"] + arguments)
-        #expect(child.waitForEnd(30) == .exited(0), "\(child.errors)")
+        #expect(child.waitForEnd(180) == .exited(0), "\(child.errors)")
         #expect(child.output == ["\(arguments[0]) was answered 200\(remark)"])
         #expect(receiver.count == 1)
     }
@@ -232,7 +232,7 @@ import Vocabulary
     @Test("The help of send says for each kind which option gives and which gets")
     func sidesHelp() throws {
         let child = try ChildProcess([try Relay.binary.get(), "send", "--help"], environment: ["COLUMNS": "80"])
-        #expect(child.waitForEnd(30) == .exited(0))
+        #expect(child.waitForEnd(180) == .exited(0))
         for kind in SourceKind.allCases { #expect(child.output.contains("  \(kind.rawValue)"), "\(child.output)") }
         for line in [
             "    SUBSCRIPTION_TRANSFERRED: --user gives, --counterpart-user gets",
@@ -248,7 +248,7 @@ import Vocabulary
         func send(_ more: [String]) throws -> ChildProcess {
             let words = ["send", "--url", receiver.url, "--kind", "google-play", "--user", "u", "--event"]
             let child = try ChildProcess([try Relay.binary.get()] + words + ["SUBSCRIPTION_RENEWED"] + more)
-            #expect(child.waitForEnd(30) == .exited(more == ["--print"] ? 0 : 64), "\(more): \(child.errors)")
+            #expect(child.waitForEnd(180) == .exited(more == ["--print"] ? 0 : 64), "\(more): \(child.errors)")
             return child
         }
         for more in [[], ["--secret-file", "/nowhere/secret", "--print"], ["--chain", "/nowhere/chain", "--print"]] {

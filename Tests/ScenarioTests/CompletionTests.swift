@@ -31,7 +31,7 @@ import Testing
     private func offers(_ words: [String], environment: [String: String] = [:]) throws -> [String] {
         let child = try ChildProcess(
             ["/bin/bash", "--norc", "-c", Self.press, "bash", try Relay.binary.get()] + words, environment: environment)
-        #expect(child.waitForEnd(30) == .exited(0), "\(words)")
+        #expect(child.waitForEnd(180) == .exited(0), "\(words)")
         #expect(child.errors == [], "\(words): \(child.errors)")
         return child.output
     }
@@ -91,7 +91,7 @@ import Testing
             let child = try ChildProcess(
                 [try Relay.binary.get(), "---completion", "pause", "--", "positional@0", "\(line.count - 1)", "1"]
                     + line, environment: ["HOME": directory.path])
-            #expect(child.waitForEnd(30) == .exited(0), "\(spelling): \(child.errors)")
+            #expect(child.waitForEnd(180) == .exited(0), "\(spelling): \(child.errors)")
             #expect(child.output == ["backend", "analytics"], "\(spelling)")
         }
     }

@@ -26,7 +26,7 @@ import Vocabulary
     @discardableResult
     static func run(_ command: String..., expect: ChildProcess.End = .exited(0)) throws -> [String] {
         let child = try ChildProcess(command)
-        #expect(child.waitForEnd(30) == expect, "\(command): \(child.errors)")
+        #expect(child.waitForEnd(180) == expect, "\(command): \(child.errors)")
         return child.output
     }
 
@@ -45,7 +45,7 @@ import Vocabulary
             "openssl", "pkeyutl", "-verify", "-pubin", "-inkey", path + "/public.pem", "-rawin", "-in",
             path + "/content", "-sigfile", path + "/signature",
         ])
-        return child.waitForEnd(30) == .exited(0)
+        return child.waitForEnd(180) == .exited(0)
     }
 
     @Test("openssl verifies every delivery of mixed secrets, in both formats, first attempts and retries")
@@ -115,9 +115,9 @@ import Vocabulary
         #expect(try relay.source().post(webhook) == 200)
         #expect(try relay.database.drained())
         for listener in listeners.prefix(2) {
-            #expect(listener.child.waitForOutput(10) { $0.hasPrefix("verified ACTIVATE msg_") } != nil)
+            #expect(listener.child.waitForOutput(180) { $0.hasPrefix("verified ACTIVATE msg_") } != nil)
         }
-        #expect(listeners[2].child.waitForOutput(10) { $0.hasPrefix("REFUSED msg_") } != nil)
+        #expect(listeners[2].child.waitForOutput(180) { $0.hasPrefix("REFUSED msg_") } != nil)
         for listener in listeners { #expect(listener.child.output.count == 1) }
     }
 
@@ -132,7 +132,7 @@ import Vocabulary
         ] {
             let file = try scratch.write("key", text + "\n")
             let listener = try ChildProcess([try Relay.binary.get(), "listen", "--secret-file", file])
-            #expect(listener.waitForEnd(20) == .exited(1))
+            #expect(listener.waitForEnd(180) == .exited(1))
             #expect(listener.errors.contains { $0.contains(reason) && $0.contains(file) }, "\(listener.errors)")
             let relay = try Relay([.init("backend", url: "http://127.0.0.1:9/", secrets: [text])])
             defer { relay.end() }
@@ -158,7 +158,7 @@ struct Listener {
                 try Relay.binary.get(), "listen", "--listen", "127.0.0.1:\(port)", "--secret-file", secretFile,
             ] + options)
         let place = "listening on 127.0.0.1:\(port)"
-        guard child.waitForError(20, { $0.contains(place) }) != nil else {
+        guard child.waitForError(180, { $0.contains(place) }) != nil else {
             child.signal(SIGKILL)
             throw HarnessFailure("posthouse listen did not start: \(child.errors)")
         }

@@ -58,7 +58,7 @@ import Vocabulary
         #expect(Set(receiver.accepted.map(Self.transaction)) == ["subs_1-1", "subs_1-2", "subs_1-3"])
     }
 
-    private static let manyGaps = "[" + Array(repeating: "\"300ms\"", count: 30).joined(separator: ", ") + "]"
+    private static let manyGaps = "[" + Array(repeating: "\"500ms\"", count: 60).joined(separator: ", ") + "]"
 
     @Test("events, environments, sources and where choose what an integration is sent")
     func filters() throws {
@@ -115,7 +115,7 @@ import Vocabulary
             }
         }
         // Before the first attempt at the hanging one ends: the wait is shorter than its time-out.
-        #expect(good.waitForAccepted(200))
+        #expect(good.waitForAccepted(200, 100))
         #expect(try eventually { try relay.database.count("deliveries") == 400 })
         #expect(hanging.connectionsMade <= 16)
     }
@@ -148,6 +148,7 @@ import Vocabulary
                 count.most = max(count.most, count.now)
             }
             // Holds its place until three have come, or what would be a fourth has had time to.
+            _ = atOnce.wait(60) { $0.most >= 3 }
             _ = atOnce.wait(0.02) { $0.now > 3 }
             atOnce.change { $0.now -= 1 }
             return .ok
@@ -170,7 +171,7 @@ import Vocabulary
     @Test("A removed integration's deliveries wait until it is back; one added later is sent what comes then")
     func removedAndAdded() throws {
         let (kept, removed, added) = (try Receiver(), try Receiver { _ in .status(500) }, try Receiver())
-        let schedule = ["schedule": #"["500ms", "500ms", "500ms", "500ms"]"#]
+        let schedule = ["schedule": Self.manyGaps]
         let first = try Relay.running([.init("kept", kept), .init("removed", removed, schedule)])
         defer { first.end() }
         let storage = Relay.Storage.given(try first.database.connectionString)

@@ -42,9 +42,9 @@ import Vocabulary
         #expect(late.count == 0 && doomed.count == 0, "not one byte of a message went to either")
         let process = relay.processIdentifier
         try authority.issue(file, days: 2)
-        #expect(late.waitForAccepted(1, 60))
+        #expect(late.waitForAccepted(1, 180))
         #expect(try relay.source().post(Self.webhook(2)) == 200)
-        #expect(late.waitForAccepted(2, 60) && doomed.waitForAccepted(1, 60))
+        #expect(late.waitForAccepted(2, 180) && doomed.waitForAccepted(1, 180))
         #expect(relay.processIdentifier == process)
         #expect((late.accepted + doomed.accepted).allSatisfy { $0.isVerified })
     }
@@ -67,7 +67,7 @@ import Vocabulary
         ])
         defer { relay.end() }
         #expect(try relay.source().post(Self.webhook(1)) == 200)
-        #expect(receiver.waitForAccepted(1, 60))
+        #expect(receiver.waitForAccepted(1, 180))
         try second.issue(file, days: 2)
         try directory.write("trusted.pem", second.pem)
         #expect(try relay.source().post(Self.webhook(2)) == 200)
@@ -78,7 +78,7 @@ import Vocabulary
         let database = try relay.database
         #expect(try eventually { try database.count("deliveries", where: "attempts = 2 AND leased_by IS NULL") == 1 })
         try database.rows("UPDATE deliveries SET due_at = now()")
-        #expect(receiver.waitForAccepted(2, 60))
+        #expect(receiver.waitForAccepted(2, 180))
         #expect(relay.processIdentifier == process)
     }
 }

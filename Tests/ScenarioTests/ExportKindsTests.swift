@@ -154,7 +154,7 @@ import Vocabulary
         let test = Google.push(#""testNotification":{"version":"1.0"}"#, id: "test")
         for relay in [one, other] {
             // The keys of its tokens are fetched in the background.
-            #expect(try eventually(within: 30, { try relay.post("play", authorization, test) == 200 }))
+            #expect(try eventually(within: 180, { try relay.post("play", authorization, test) == 200 }))
         }
         let (first, second) = try Self.arrivals(histories)
         try Self.send(first, google, to: [one])

@@ -61,7 +61,7 @@ extension FaultTests {
     func removedMeanwhile() throws {
         let answers = Monitor(false)
         let receiver = try Receiver { request in
-            if request.number == 0 { _ = answers.wait(30) { $0 } }
+            if request.number == 0 { _ = answers.wait(180) { $0 } }
             return .ok
         }
         let integration = Relay.Integration("backend", receiver)

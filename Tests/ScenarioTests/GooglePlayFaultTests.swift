@@ -63,7 +63,7 @@ import Testing
         let names = Self.faults.indices.map { "f\($0)" } + ["probe"]
         for name in names { google.know(Self.token(name), Self.active) }
         // The keys of Google's tokens are fetched in the background.
-        for name in names { #expect(try eventually(within: 30) { try push(4, name, id: "bought-\(name)") == 200 }) }
+        for name in names { #expect(try eventually(within: 180) { try push(4, name, id: "bought-\(name)") == 200 }) }
         func having() throws -> Int { try database.count("entitlements", where: "active AND holder = 'user:ada'") }
         #expect(try having() == names.count)
 

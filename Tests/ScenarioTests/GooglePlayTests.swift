@@ -153,7 +153,7 @@ import Vocabulary
             }
             #expect(eventually { google.asked.contains(new) })
             let ended = try relay.post("play", authorization, end)
-            #expect(status.wait(30) { $0 != nil })
+            #expect(status.wait(180) { $0 != nil })
             let statuses = [status.current ?? 0, ended]
             #expect(statuses == (name == "c" ? [503, 200] : [200, 503]), "\(statuses)")
             google.delay(new, by: nil)

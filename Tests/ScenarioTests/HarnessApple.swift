@@ -23,7 +23,7 @@ struct AppStore: Sendable {
             "DID_RENEW", "--user", "0a1b2c3d-0000-4000-8000-00000000000a", "--purchase", "o-1", "--chain", chain,
             "--print",
         ])
-        guard making.waitForEnd(30) == .exited(0) else {
+        guard making.waitForEnd(180) == .exited(0) else {
             throw HarnessFailure("no certificates: \(making.errors.joined(separator: "\n"))")
         }
         certificates = try ["leaf.pem", "intermediate.pem", "root.pem"].map { name in

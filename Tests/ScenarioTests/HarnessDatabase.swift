@@ -23,7 +23,7 @@ struct Database: Sendable {
             TestCluster.psql, "-X", "-q", "-A", "-t", "-F", "\t", "-v", "ON_ERROR_STOP=1", "-d", connectionString, "-c",
             sql,
         ])
-        guard child.waitForEnd(30) == .exited(0) else {
+        guard child.waitForEnd(300) == .exited(0) else {
             child.signal(SIGKILL)
             throw HarnessFailure("psql: \(child.errors.joined(separator: "\n"))")
         }

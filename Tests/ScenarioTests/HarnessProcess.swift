@@ -55,7 +55,7 @@ final class ChildProcess: Sendable {
     func waitForEnd(_ seconds: Double) -> End? {
         guard state.wait(seconds, until: { $0.status != nil }) else { return nil }
         // A grandchild may hold the streams open.
-        _ = state.wait(min(seconds, 1), until: { $0.openStreams == 0 })
+        _ = state.wait(min(seconds, 5), until: { $0.openStreams == 0 })
         return state.read(\.status).map { status in
             status & 0x7f == 0 ? .exited(status >> 8 & 0xff) : .signalled(status & 0x7f)
         }

@@ -87,12 +87,12 @@ final class Receiver: Sendable {
     func answer(_ script: @escaping Script) { state.change { $0.script = script } }
 
     /// Waits until `isReached` holds of the requests so far.
-    func wait(_ seconds: Double = 60, until isReached: ([Received]) -> Bool) -> Bool {
+    func wait(_ seconds: Double = 180, until isReached: ([Received]) -> Bool) -> Bool {
         state.wait(seconds) { isReached($0.received) }
     }
 
     /// Waits until so many requests were accepted.
-    func waitForAccepted(_ count: Int, _ seconds: Double = 60) -> Bool {
+    func waitForAccepted(_ count: Int, _ seconds: Double = 180) -> Bool {
         // Each request is counted once, however often the condition is looked at.
         var seen = 0
         var pending: [Int] = []

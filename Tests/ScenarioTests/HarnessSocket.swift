@@ -4,7 +4,7 @@ import Foundation
 struct Socket {
     let descriptor: Int32
 
-    static func connect(port: UInt16, patience seconds: Int = 15) throws -> Socket {
+    static func connect(port: UInt16, patience seconds: Int = 180) throws -> Socket {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
         guard descriptor >= 0 else { throw HarnessFailure(call: "socket") }
         var address = loopback(port)
@@ -39,16 +39,18 @@ struct Socket {
     }
 
     /// A port for a daemon, free at this moment and outside the range that the kernel gives to connecting sockets, so
-    /// that it is still free when the daemon is started again.
+    /// that it is still free when the daemon is started again. None is given twice by this process.
     static func freePort() throws -> UInt16 {
         for _ in 0..<200 {
             let port = UInt16.random(in: 10_000..<32_000)
             let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
             defer { close(descriptor) }
-            if try bind(descriptor, port: port) { return port }
+            if try bind(descriptor, port: port), given.change({ $0.insert(port).inserted }) { return port }
         }
         throw HarnessFailure("no free port was found")
     }
+
+    private static let given = Monitor<Set<UInt16>>([])
 
     private static func bind(_ descriptor: Int32, port: UInt16) throws -> Bool {
         var address = loopback(port)

@@ -31,7 +31,7 @@ final class TLSFront: Sendable {
     /// - Parameter certificate: its path without `.pem`; the key's is the same with `.key`.
     init(_ receiver: Receiver, certificate: String) throws {
         child = try ChildProcess(["python3", "-c", Self.program, "\(receiver.port)", certificate])
-        guard let port = child.waitForOutput(30, { UInt16($0) != nil }).flatMap({ UInt16($0) }) else {
+        guard let port = child.waitForOutput(180, { UInt16($0) != nil }).flatMap({ UInt16($0) }) else {
             throw HarnessFailure("no TLS in front of the receiver: \(child.errors)")
         }
         self.port = port
@@ -73,6 +73,6 @@ struct CertificateAuthority {
 
     private static func run(_ arguments: [String]) throws {
         let child = try ChildProcess(["openssl"] + arguments)
-        guard child.waitForEnd(30) == .exited(0) else { throw HarnessFailure("openssl: \(child.errors)") }
+        guard child.waitForEnd(180) == .exited(0) else { throw HarnessFailure("openssl: \(child.errors)") }
     }
 }

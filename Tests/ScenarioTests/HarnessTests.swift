@@ -49,13 +49,13 @@ import Testing
     @Test("A child's output, its end by exit and by signal")
     func process() throws {
         let child = try ChildProcess(["sh", "-c", "echo out; echo err >&2; printf rest; exit 3"])
-        #expect(child.waitForEnd(60) == .exited(3))
+        #expect(child.waitForEnd(180) == .exited(3))
         #expect(child.output == ["out", "rest"])
         #expect(child.errors == ["err"])
         let endless = try ChildProcess(["sleep", "600"])
         #expect(endless.waitForEnd(0.05) == nil)
         endless.signal(SIGKILL)
-        #expect(endless.waitForEnd(60) == .signalled(SIGKILL))
+        #expect(endless.waitForEnd(180) == .signalled(SIGKILL))
     }
 
     @Test("A directory goes, and with it what was started on it")
@@ -66,10 +66,10 @@ import Testing
             let directory = try ScratchDirectory()
             path = directory.path
             left = try ChildProcess(["tail", "-f", try directory.write("file", "text\n")])
-            #expect(left.waitForOutput(10) { $0 == "text" } != nil)
+            #expect(left.waitForOutput(180) { $0 == "text" } != nil)
             withExtendedLifetime(directory) {}
         }
-        #expect(left.waitForEnd(60) == .signalled(SIGKILL))
+        #expect(left.waitForEnd(180) == .signalled(SIGKILL))
         #expect(!FileManager.default.fileExists(atPath: path))
     }
 }

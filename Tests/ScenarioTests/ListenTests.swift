@@ -18,16 +18,16 @@ import Vocabulary
     /// The status of a GET by curl; 0 while nobody answers.
     private func status(_ url: String, _ options: String...) throws -> Int {
         let curl = try ChildProcess(
-            ["curl", "-s", "-g", "-m", "20", "-o", "/dev/null", "-w", "%{http_code}"] + options + [url])
-        _ = curl.waitForEnd(30)
+            ["curl", "-s", "-g", "-m", "120", "-o", "/dev/null", "-w", "%{http_code}"] + options + [url])
+        _ = curl.waitForEnd(180)
         return Int(curl.output.joined()) ?? -1
     }
 
     private func isReady(_ url: String, _ options: String...) throws -> Bool {
         try eventually {
             let curl = try ChildProcess(
-                ["curl", "-s", "-g", "-m", "20", "-o", "/dev/null", "-w", "%{http_code}"] + options + [url])
-            _ = curl.waitForEnd(30)
+                ["curl", "-s", "-g", "-m", "120", "-o", "/dev/null", "-w", "%{http_code}"] + options + [url])
+            _ = curl.waitForEnd(180)
             return curl.output.joined() == "200"
         }
     }
@@ -93,7 +93,7 @@ import Vocabulary
             _ = try status("http://127.0.0.1:\(relay.port)/readyz")
             return !child.isRunning
         }
-        #expect(hasEnded && child.waitForEnd(30) == .exited(78))
+        #expect(hasEnded && child.waitForEnd(180) == .exited(78))
         #expect(
             child.errors.contains { $0.contains("[::1]:\(other)") && $0.contains("127.0.0.1:\(relay.port)") },
             "\(child.errors)")

@@ -35,7 +35,7 @@ import Vocabulary
         defer { relay.end() }
         try relay.directory.write("posthouse.toml", "[server\n")
         let child = try relay.launch()
-        #expect(child.waitForEnd(30) == .exited(78))
+        #expect(child.waitForEnd(180) == .exited(78))
         #expect(child.errors.contains { $0.contains("posthouse.toml:1") }, "\(child.errors)")
         let entries = child.output.compactMap(Self.object)
         #expect(entries.count == 1 && child.output.count == 1, "\(child.output)")

@@ -77,7 +77,7 @@ import Vocabulary
             ["--event", "SUBSCRIPTION_TRANSFERRED", "--user", "ann", "--counterpart-user", "bob"],
         ] {
             let sent = try ChildProcess([try Relay.binary.get()] + target + rest)
-            #expect(sent.waitForEnd(30) == .exited(0), "\(sent.errors)")
+            #expect(sent.waitForEnd(180) == .exited(0), "\(sent.errors)")
             #expect(try sent.output == page.shown(([manual] + rest).joined(separator: " ")))
         }
         #expect(try eventually { try relay.database.count("dead_letters") == 3 })
@@ -102,7 +102,7 @@ import Vocabulary
         defer { relay.end() }
         try page.expect(relay, ["test", "backend"])
         #expect(try relay.source().post(Webhook("ACTIVATE", .user("ann"), purchase: "subs_1")) == 200)
-        #expect(listener.child.waitForOutput(30) { $0.hasPrefix("verified ACTIVATE") } != nil)
+        #expect(listener.child.waitForOutput(180) { $0.hasPrefix("verified ACTIVATE") } != nil)
         func placeless(_ line: String) -> String {
             ManualPage.shape(line.replacing(#/secret = \{.*\}/#, with: "SECRET"))
         }
@@ -134,7 +134,7 @@ import Vocabulary
         #expect(log.count == 5)
         for line in log {
             let shape = ManualPage.shape(line)
-            let said = relay.child?.waitForError(30) { ManualPage.shape(Self.message(of: $0)) == shape }
+            let said = relay.child?.waitForError(180) { ManualPage.shape(Self.message(of: $0)) == shape }
             #expect(said != nil, "\(line), not \(relay.lines)")
         }
         // Shapes have no numbers, and the first webhook is recorded in the same words.

@@ -62,7 +62,7 @@ import Vocabulary
 
     private func run(_ words: [String]) throws -> ChildProcess {
         let child = try ChildProcess([try Relay.binary.get()] + words, environment: Relay.environment)
-        if child.waitForEnd(30) == nil { child.signal(SIGKILL) }
+        if child.waitForEnd(180) == nil { child.signal(SIGKILL) }
         return child
     }
 
@@ -82,7 +82,7 @@ import Vocabulary
                 case ["doctor"]: (["--config", "/nowhere/posthouse.toml"], 1)
                 default: (["--config", "/nowhere/posthouse.toml"], 78)
                 }
-            #expect(try run(example.words + option).waitForEnd(30) == .exited(code), "\(example)")
+            #expect(try run(example.words + option).waitForEnd(180) == .exited(code), "\(example)")
         }
     }
 

@@ -115,7 +115,7 @@ final class Hold: Sendable {
     }
 
     func waitUntilMet(by child: ChildProcess) throws {
-        let isMet = try eventually(within: 120) {
+        let isMet = try eventually(within: 180) {
             try !child.isRunning || database.value(Self.waiting(isGranted: false)) != "0"
         }
         guard isMet, child.isRunning else { throw HarnessFailure("nobody was held: \(child.errors)") }
@@ -128,7 +128,7 @@ final class Hold: Sendable {
 
     func release() throws {
         try database.rows(Self.waiting(isGranted: true, "pg_terminate_backend(pid)"))
-        _ = holder.waitForEnd(30)
+        _ = holder.waitForEnd(180)
         guard try eventually({ try database.value(Self.others) == "0" }) else {
             throw HarnessFailure("the session that was held does not end")
         }

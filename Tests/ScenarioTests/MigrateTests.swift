@@ -12,7 +12,7 @@ import Vocabulary
         defer { move.end() }
         _ = try move.fill()
         let refused = try move.new.launch()
-        #expect(refused.waitForEnd(60) == .exited(78))
+        #expect(refused.waitForEnd(180) == .exited(78))
         let line = try #require(refused.errors.first { $0.contains("posthouse migrate --from-embedded") })
         let state = move.old.directory.path + "/state"
         #expect(line.contains("mv \(state)/cluster \(state)/cluster.left"))
@@ -74,7 +74,7 @@ import Vocabulary
 
         // Not before it has moved.
         let early = try new.launch()
-        #expect(early.waitForEnd(60) == .exited(78))
+        #expect(early.waitForEnd(180) == .exited(78))
         #expect(
             early.errors.contains { $0.contains("5 unsettled") && $0.contains("posthouse migrate --from-embedded") })
 
@@ -96,19 +96,19 @@ import Vocabulary
         #expect(again.end == .exited(0) && again.output.contains("was moved already"), "\(again)")
         // And not back.
         let back = try old.launch()
-        #expect(back.waitForEnd(60) == .exited(78))
+        #expect(back.waitForEnd(180) == .exited(78))
         #expect(back.errors.contains { $0.contains("was moved at") && $0.contains("[database] url") }, "\(back.errors)")
 
         trouble.change { $0 = "" }
         try new.start()
         try new.database.rows("UPDATE deliveries SET due_at = now() WHERE NOT blocked")
-        #expect(backend.waitForAccepted(8, 60))
+        #expect(backend.waitForAccepted(8, 180))
         // Known webhooks are known there; the transfer is announced from what the private cluster knew.
         for webhook in settled + waiting + [leased] { #expect(try new.source().post(webhook) == 200) }
         #expect(
             try new.source().post(Webhook("ACTIVATE", .user("dora"), purchase: "subs_2", at: Webhook.epoch + 9_000))
                 == 200)
-        #expect(backend.waitForAccepted(11, 60))
+        #expect(backend.waitForAccepted(11, 180))
         #expect(try new.database.drained())
         #expect(try new.database.count("events") == 9)
         let accepted = backend.accepted
@@ -218,10 +218,10 @@ import Vocabulary
             let child = try move.launch()
             try hold.waitUntilMet(by: child)
             child.signal(signal)
-            if signal == SIGKILL { #expect(child.waitForEnd(30) == .signalled(SIGKILL)) }
+            if signal == SIGKILL { #expect(child.waitForEnd(180) == .signalled(SIGKILL)) }
             try hold.release()
             if signal == SIGTERM {
-                #expect(child.waitForEnd(60) == .exited(1))
+                #expect(child.waitForEnd(180) == .exited(1))
                 #expect(child.errors.contains { $0.contains("given up; nothing was moved") }, "\(child.errors)")
                 #expect(
                     !FileManager.default.fileExists(atPath: move.old.directory.path + "/state/cluster/postmaster.pid"))
@@ -254,16 +254,16 @@ import Vocabulary
         try hold.waitUntilMet(by: child)
         if isCommitted {
             child.signal(SIGKILL)
-            #expect(child.waitForEnd(30) == .signalled(SIGKILL))
+            #expect(child.waitForEnd(180) == .signalled(SIGKILL))
         } else {
             try hold.terminateWaiting()
-            #expect(child.waitForEnd(60) == .exited(69))
+            #expect(child.waitForEnd(180) == .exited(69))
             #expect(child.errors.contains { $0.contains("run this again") }, "\(child.errors)")
         }
         #expect(move.isMarked)
         for relay in [move.old, move.new] {
             let daemon = try relay.launch()
-            #expect(daemon.waitForEnd(60) == .exited(78))
+            #expect(daemon.waitForEnd(180) == .exited(78))
             #expect(daemon.errors.contains { $0.contains("migrate --from-embedded again") }, "\(daemon.errors)")
         }
         try hold.release()

@@ -12,7 +12,7 @@ struct MonitoringTests {
     private func promtool(_ arguments: String...) throws -> (end: ChildProcess.End?, said: String) {
         let program = try #require(ProcessInfo.processInfo.environment["POSTHOUSE_TEST_PROMTOOL"])
         let child = try ChildProcess([program] + arguments)
-        let end = child.waitForEnd(60)
+        let end = child.waitForEnd(180)
         return (end, (child.output + child.errors).joined(separator: "\n"))
     }
 
@@ -28,7 +28,7 @@ struct MonitoringTests {
         let page = try relay.directory.write("metrics", relay.get("/metrics").text)
         let program = try #require(ProcessInfo.processInfo.environment["POSTHOUSE_TEST_PROMTOOL"])
         let child = try ChildProcess(["sh", "-c", "\"$0\" check metrics <\"$1\"", program, page])
-        #expect(child.waitForEnd(60) == .exited(0))
+        #expect(child.waitForEnd(180) == .exited(0))
         #expect(child.output + child.errors == [])
         let text = try relay.get("/metrics").text
         #expect(text.contains("posthouse_commit_duration_seconds_count 2\n"))

@@ -13,7 +13,8 @@ struct NameServerTests {
         let holes = (0..<12).map {
             Relay.Integration(
                 "hole-\($0)", url: "http://hole-\($0).example.com/hook", secrets: receiver.secrets,
-                ["events": #"["ACTIVATE"]"#])
+                // Over before a stop cuts it.
+                ["events": #"["ACTIVATE"]"#, "timeout": #""15s""#])
         }
         let url = receiver.url.replacing("127.0.0.1", with: "localhost")
         let relay = try Relay(
@@ -51,7 +52,7 @@ private final class SilentNameServer: Sendable {
             }
         }
         guard descriptor >= 0, code == 0 else { throw HarnessFailure(call: "bind to port 53") }
-        Socket(descriptor: descriptor).prepare(patience: 20)
+        Socket(descriptor: descriptor).prepare(patience: 180)
     }
 
     deinit { close(descriptor) }

@@ -63,7 +63,7 @@ import Vocabulary
         #expect(operations.waitForAccepted(1))
         #expect(operations.accepted.first?.type == "posthouse.integration.failing")
         crm.answer { _ in .ok }
-        #expect(operations.waitForAccepted(2, 30))
+        #expect(operations.waitForAccepted(2, 180))
         #expect(
             operations.accepted.map(\.type) == ["posthouse.integration.failing", "posthouse.integration.recovered"])
     }

@@ -79,7 +79,7 @@ import Vocabulary
             ["trace", "--user", "j\u{202E}x"],
         ] {
             let child = try ChildProcess([try Relay.binary.get()] + command + ["--config", relay.configuration])
-            _ = try #require(child.waitForEnd(30))
+            _ = try #require(child.waitForEnd(180))
             let unsafe = child.output.joined(separator: "\n").unicodeScalars.contains {
                 $0 != "\n" && ($0.properties.generalCategory == .control || $0.properties.generalCategory == .format)
             }

@@ -37,12 +37,12 @@ import Vocabulary
         // Off a terminal nothing is cut, whatever COLUMNS the shell has passed on.
         let piped = try ChildProcess(
             [try Relay.binary.get(), "status", "--config", relay.configuration], environment: ["COLUMNS": "20"])
-        #expect(piped.waitForEnd(30) == .exited(0))
+        #expect(piped.waitForEnd(180) == .exited(0))
         #expect(piped.output.contains { $0.contains("analytics") && $0.contains("out of order") }, "\(piped.output)")
         let watched = try ChildProcess([try Relay.binary.get(), "status", "--watch", "--config", relay.configuration])
-        #expect(watched.waitForOutput(20) { $0.contains("analytics") } != nil)
+        #expect(watched.waitForOutput(180) { $0.contains("analytics") } != nil)
         watched.signal(SIGINT)
-        #expect(watched.waitForEnd(60) != nil)
+        #expect(watched.waitForEnd(180) != nil)
     }
 
     @Test("audit: 0 and the sums of a sound ledger; 1, what is missing and what to do; backfill then delivers it")
@@ -250,7 +250,7 @@ import Vocabulary
         let relay = try Relay([.init("backend", Receiver())], storage: .given("host=127.0.0.1 port=1 dbname=d"))
         defer { relay.end() }
         let child = try ChildProcess([try Relay.binary.get()] + command + ["--config", relay.configuration])
-        #expect(child.waitForEnd(30) == .exited(69), "\(child.errors)")
+        #expect(child.waitForEnd(180) == .exited(69), "\(child.errors)")
         let errors = child.errors.joined(separator: "\n")
         #expect(errors.contains("[database] url"), "\(errors)")
         if getuid() == 0 { #expect(errors.contains("runuser -u posthouse -- "), "\(errors)") }
@@ -262,7 +262,7 @@ import Vocabulary
         defer { empty.end() }
         for command in Self.databaseCommands where command[0] != "migrate" {
             let child = try ChildProcess([try Relay.binary.get()] + command + ["--config", empty.configuration])
-            #expect(child.waitForEnd(30) == .exited(1), "\(command)")
+            #expect(child.waitForEnd(180) == .exited(1), "\(command)")
             #expect(child.errors.contains { $0.contains("posthouse migrate") }, "\(command): \(child.errors)")
         }
     }
@@ -277,7 +277,7 @@ import Vocabulary
             "posthouse.toml", text.replacingOccurrences(of: file, with: "{ credential = \"database-url\" }"))
         for command in Self.databaseCommands {
             let child = try ChildProcess([try Relay.binary.get()] + command + ["--config", relay.configuration])
-            #expect(child.waitForEnd(30) == .exited(78), "\(command)")
+            #expect(child.waitForEnd(180) == .exited(78), "\(command)")
             let saysHow = child.errors.contains { $0.contains("runuser -u posthouse -- posthouse ") }
             #expect(saysHow, "\(command): \(child.errors)")
         }

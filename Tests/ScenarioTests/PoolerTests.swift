@@ -23,7 +23,7 @@ import Vocabulary
             defer { relay.end() }
             for _ in 1...3 {
                 let child = try relay.launch()
-                #expect(child.waitForEnd(60) == .exited(1))
+                #expect(child.waitForEnd(180) == .exited(1))
                 #expect(relay.lines.contains { $0.contains("use session pooling") }, "\(relay.lines)")
                 #expect(relay.lines.contains { $0.contains("[database] pooling") }, "\(relay.lines)")
             }
@@ -46,7 +46,7 @@ import Vocabulary
             let url = try cluster.createDatabase().replacing(/host=\S+/, with: "host=127.0.0.1 port=\(turns.port)")
             let relay = try Relay([], storage: .given(url))
             defer { relay.end() }
-            #expect(try relay.launch().waitForEnd(60) == .exited(1))
+            #expect(try relay.launch().waitForEnd(180) == .exited(1))
             #expect(relay.lines.contains { $0.contains("use session pooling") }, "\(relay.lines)")
         }
     }

@@ -97,12 +97,12 @@ import Vocabulary
             }
         }
 
-        func waitForRounds(_ count: Int) -> Bool { state.wait(120) { $0.rounds >= count } }
+        func waitForRounds(_ count: Int) -> Bool { state.wait(180) { $0.rounds >= count } }
 
         /// What failed.
         func stop() -> [String] {
             state.change { $0.isStopping = true }
-            _ = state.wait(60) { $0.hasEnded }
+            _ = state.wait(180) { $0.hasEnded }
             return state.read(\.failures)
         }
     }
@@ -119,7 +119,7 @@ import Vocabulary
         let receiver = try Receiver()
         let without = try bed.relay([.init("backend", receiver)], hasDirect: false)
         defer { without.end() }
-        #expect(try without.launch().waitForEnd(60) == .exited(1))
+        #expect(try without.launch().waitForEnd(180) == .exited(1))
         #expect(without.lines.contains { $0.contains("direct_url") && $0.contains("posthouse migrate") })
         let refused = try without.command("migrate", "--config", without.configuration)
         #expect(refused.end == .exited(1) && refused.errors.contains("direct_url"), "\(refused)")
@@ -161,9 +161,9 @@ import Vocabulary
         let hostile = HostileClient(bed)
         #expect(hostile.waitForRounds(8))
         let load = FaultLoad("p", on: [first.port, second.port])
-        #expect(load.waitForProgress(300, within: 120))
+        #expect(load.waitForProgress(300, within: 180))
         #expect(hostile.waitForRounds(16))
-        let tally = try #require(load.finish(within: 120))
+        let tally = try #require(load.finish(within: 180))
         #expect(try bed.ledger.drained())
         // Commands find their own settings, too.
         for command in ["status", "audit"] {
@@ -192,11 +192,11 @@ import Vocabulary
         try relay.start()
         let load = FaultLoad("r", on: [relay.port])
         for mode in ["fast", "immediate"] {
-            #expect(load.waitForProgress(40, within: 120))
+            #expect(load.waitForProgress(40, within: 180))
             try bed.cluster.restart(mode: mode)
         }
-        #expect(load.waitForProgress(40, within: 120))
-        let tally = try #require(load.finish(within: 120))
+        #expect(load.waitForProgress(40, within: 180))
+        let tally = try #require(load.finish(within: 180))
         #expect(try bed.ledger.drained())
         _ = FaultTests.expectComplete(receiver, of: tally)
         try FaultTests.expectSound(bed.ledger, of: tally)
@@ -214,10 +214,10 @@ import Vocabulary
         try Database(connectionString: other).rows("CREATE SCHEMA posthouse AUTHORIZATION \(Self.role)")
         let elsewhere = other.replacing(/user=\w+/, with: "user=\(Self.role)")
         try bed.name(elsewhere)
-        #expect(try relay.launch().waitForEnd(60) == .exited(1))
+        #expect(try relay.launch().waitForEnd(180) == .exited(1))
         #expect(relay.lines.contains { $0.contains("direct_url leads to another database") }, "\(relay.lines)")
         try bed.name(bed.url)
-        #expect(try relay.launch().waitForEnd(60) == .exited(1))
+        #expect(try relay.launch().waitForEnd(180) == .exited(1))
         #expect(relay.lines.contains { $0.contains("direct_url leads through a pooler") }, "\(relay.lines)")
         try bed.name(bed.direct)
         try relay.start()
@@ -232,7 +232,7 @@ import Vocabulary
         // A start finds it, too, where both have the schema.
         #expect(relay.stop() == .exited(0))
         try bed.name(elsewhere)
-        #expect(try relay.launch().waitForEnd(60) == .exited(1))
+        #expect(try relay.launch().waitForEnd(180) == .exited(1))
         #expect(relay.lines.contains { $0.contains("it leads to another ledger") }, "\(relay.lines)")
         // One that is right is taken over.
         try bed.name(bed.direct)

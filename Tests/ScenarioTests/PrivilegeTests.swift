@@ -12,7 +12,7 @@ import Vocabulary
         let child = try ChildProcess(
             [TestCluster.psql, "-X", "-q", "-1", "-v", "ON_ERROR_STOP=1", "-d", superuser.connectionString]
                 + variables.flatMap { ["-v", "\($0.key)=\($0.value)"] } + ["-f", Self.file])
-        #expect(child.waitForEnd(30) == .exited(0), "\(child.errors)")
+        #expect(child.waitForEnd(180) == .exited(0), "\(child.errors)")
         // A warning would make an operator look for a mistake.
         #expect(child.errors == [], "\(child.errors)")
     }

@@ -80,7 +80,7 @@ import Vocabulary
         let ending = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'with_password'"
         try superuser.rows("ALTER ROLE with_password PASSWORD 'second-password'")
         try superuser.rows(ending)
-        #expect(try eventually(within: 60) { try relay.get("/readyz").status == 503 })
+        #expect(try eventually(within: 180) { try relay.get("/readyz").status == 503 })
         // Connections can be opened by the new url, and yet the configuration cannot be prepared.
         try superuser.rows("ALTER TABLE source_names RENAME TO kept_away")
         try relay.directory.write("database-url", url("second-password") + "\n")
@@ -88,12 +88,12 @@ import Vocabulary
         #expect(refused.contains("cannot be used, the one before holds on"), "\(refused)")
         try superuser.rows("ALTER TABLE kept_away RENAME TO source_names")
         try superuser.rows("ALTER ROLE with_password PASSWORD 'first-password'")
-        #expect(try eventually(within: 60) { try relay.get("/readyz").status == 200 })
+        #expect(try eventually(within: 180) { try relay.get("/readyz").status == 200 })
         try relay.directory.write("database-url", url("first-password") + "\n")
         #expect(try relay.reload().contains("nothing differs from the one before"))
         try superuser.rows(ending)
         #expect(
-            try eventually(within: 60) {
+            try eventually(within: 180) {
                 try relay.source().post(Webhook("ACTIVATE", .user("u"), purchase: "subs_1")) == 200
             })
     }
@@ -121,7 +121,7 @@ import Vocabulary
         #expect(refusedRole.contains("lacks the privilege"), "\(refusedRole)")
         try superuser.rows("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid()")
         #expect(
-            try eventually(within: 60) {
+            try eventually(within: 180) {
                 try relay.source().post(Webhook("ACTIVATE", .user("u"), purchase: "subs_1")) == 200
             })
     }
@@ -151,7 +151,7 @@ import Vocabulary
         let refused = try Relay([], storage: .given(url))
         defer { refused.end() }
         let child = try refused.launch()
-        #expect(child.waitForEnd(60) != nil)
+        #expect(child.waitForEnd(180) != nil)
         #expect(refused.lines.contains { $0.contains("fsync = off") && $0.contains("durability") })
 
         let relay = try Relay([], storage: .given(url), databaseSettings: ["durability": "\"declared\""])

@@ -12,7 +12,7 @@ import Vocabulary
             "openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days",
             "1", "-subj", "/CN=\(name)", "-keyout", path + ".key", "-out", path + ".crt",
         ])
-        #expect(made.waitForEnd(30) == .exited(0), "\(made.errors)")
+        #expect(made.waitForEnd(180) == .exited(0), "\(made.errors)")
         return "tls = { certificate = \"\(path).crt\", key = \"\(path).key\" }"
     }
 
@@ -21,7 +21,7 @@ import Vocabulary
         let asked = try ChildProcess([
             "sh", "-c", "openssl s_client -connect 127.0.0.1:\(port) </dev/null | openssl x509 -noout -subject",
         ])
-        _ = asked.waitForEnd(30)
+        _ = asked.waitForEnd(180)
         return asked.output.joined()
     }
 
@@ -129,9 +129,9 @@ import Vocabulary
 
     private func status(_ relay: Relay, _ path: String, _ arguments: [String]) throws -> Int {
         let asked = try ChildProcess(
-            ["curl", "-k", "-s", "-m", "20", "-o", "/dev/null", "-w", "%{http_code}"] + arguments
+            ["curl", "-k", "-s", "-m", "120", "-o", "/dev/null", "-w", "%{http_code}"] + arguments
                 + ["https://127.0.0.1:\(relay.port)\(path)"])
-        _ = asked.waitForEnd(30)
+        _ = asked.waitForEnd(180)
         return Int(asked.output.joined()) ?? -1
     }
 }

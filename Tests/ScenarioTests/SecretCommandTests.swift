@@ -18,7 +18,7 @@ import Vocabulary
         let file = try scratch.write("input", input)
         let child = try ChildProcess(
             ["/bin/sh", "-c", "umask 0; exec \"$@\" <\(file)", "sh", try Relay.binary.get(), "secret"] + arguments)
-        let end = child.waitForEnd(30)
+        let end = child.waitForEnd(180)
         return Outcome(
             end: end, output: child.output.joined(separator: "\n"), errors: child.errors.joined(separator: "\n"))
     }
@@ -266,11 +266,11 @@ import Vocabulary
         let scratch = try ScratchDirectory()
         let binary = scratch.path + "/posthouse"
         // By a program of its own: a child of another test would inherit the open copy, which then cannot be run.
-        #expect(try ChildProcess(["cp", try Relay.binary.get(), binary]).waitForEnd(30) == .exited(0))
+        #expect(try ChildProcess(["cp", try Relay.binary.get(), binary]).waitForEnd(180) == .exited(0))
         let user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--", binary, "secret"]
         for command in [["add", "x"], ["list"]] {
             let child = try ChildProcess(user + command)
-            #expect(child.waitForEnd(30) == .exited(1), "\(child.errors)")
+            #expect(child.waitForEnd(180) == .exited(1), "\(child.errors)")
             let errors = child.errors.joined(separator: "\n")
             #expect(errors.contains("sudo") && errors.contains("--directory"), "\(errors)")
         }
@@ -294,7 +294,7 @@ import Vocabulary
         elif sys.argv[1] == "terminate": child.send_signal(signal.SIGTERM)
         # What is pasted may end without a line break.
         else: os.write(master, sys.argv[1].encode() + (b"" if "\\n" in sys.argv[1] else b"\\n"))
-        status = child.wait(30)
+        status = child.wait(150)
         after = shows()
         # What is left for a shell, a part of a line included.
         modes = termios.tcgetattr(slave)
@@ -322,7 +322,7 @@ import Vocabulary
             "--directory",
             scratch.path,
         ])
-        #expect(child.waitForEnd(60) == .exited(0), "\(child.errors)")
+        #expect(child.waitForEnd(180) == .exited(0), "\(child.errors)")
         #expect(child.output == ["True False True \(status) False False"], "\(child.output) \(child.errors)")
         let stored = try? String(contentsOfFile: scratch.path + "/shop", encoding: .utf8)
         #expect(stored == (status == 0 ? "\(typed)\n" : nil))

@@ -26,7 +26,7 @@ import Testing
 
     private static func run(_ words: String...) -> Bool {
         guard let child = try? ChildProcess(words) else { return false }
-        return child.waitForEnd(30) == .exited(0)
+        return child.waitForEnd(180) == .exited(0)
     }
 
     /// Tried: a container may not mount, root or not.
@@ -71,18 +71,18 @@ import Testing
         relay.kill()
         // It is not ready: there is neither the database nor room.
         try relay.launch()
-        #expect(relay.waitForLine("without the database", within: 60) != nil)
+        #expect(relay.waitForLine("without the database", within: 180) != nil)
         #expect(try send(relay, 6).isEmpty)
         #expect(try relay.get("/readyz").status == 503)
         try FileManager.default.removeItem(atPath: ballast)
         // It looks every 30 s.
-        #expect(try eventually(within: 120) { try relay.get("/readyz").status == 200 }, "\(relay.lines.suffix(5))")
+        #expect(try eventually(within: 180) { try relay.get("/readyz").status == 200 }, "\(relay.lines.suffix(5))")
         let after = try send(relay, 7)
         #expect(after.count == 2)
         taken.formUnion(after)
 
         try cluster.start()
-        #expect(eventually(within: 120) { SpoolTests.waiting(relay) == 0 })
+        #expect(eventually(within: 180) { SpoolTests.waiting(relay) == 0 })
         let rows = try relay.database.rows("SELECT vendor_event_id, count(*) FROM events GROUP BY 1")
         #expect(Set(rows.map { $0[0] }).isSuperset(of: taken) && rows.allSatisfy { $0[1] == "1" }, "\(rows) \(taken)")
         #expect(try eventually { try relay.get("/readyz").text == "ready\n" })
@@ -112,13 +112,13 @@ import Testing
         #expect(try relay.get("/metrics").text.contains("posthouse_spool_oldest_seconds 0.0\n"))
         #expect(try send(relay, 3).count == 2)
         try cluster.start()
-        #expect(eventually(within: 60) { SpoolTests.waiting(relay) == 0 })
+        #expect(eventually(within: 180) { SpoolTests.waiting(relay) == 0 })
         let ids = try relay.database.rows("SELECT vendor_event_id FROM events ORDER BY id").map { $0[0] }
         #expect(Set(ids) == Set((1...3).flatMap { ["\($0)-a", "\($0)-b"] }) && ids.count == 6)
         for number in 1...3 {
             #expect(ids.firstIndex(of: "\(number)-a") ?? .max < ids.firstIndex(of: "\(number)-b") ?? -1, "\(ids)")
         }
         #expect(try relay.database.count("transfers") == 3)
-        #expect(try relay.database.drained(within: 60))
+        #expect(try relay.database.drained(within: 180))
     }
 }

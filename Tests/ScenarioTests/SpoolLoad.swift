@@ -43,12 +43,12 @@ final class SpoolLoad: Sendable {
     var tally: Tally { state.read(\.tally) }
 
     /// Waits until so many more webhooks were answered 200.
-    func waitForProgress(_ count: Int, within seconds: Double = 60) -> Bool {
+    func waitForProgress(_ count: Int, within seconds: Double = 180) -> Bool {
         let target = state.read { $0.tally.acknowledged.count } + count
         return state.wait(seconds) { $0.tally.acknowledged.count >= target }
     }
 
-    func finish(within seconds: Double = 60) -> Tally? {
+    func finish(within seconds: Double = 180) -> Tally? {
         state.change { $0.isStopping = true }
         guard state.wait(seconds, until: { $0.tally.connectionsLeft == 0 }) else { return nil }
         return tally

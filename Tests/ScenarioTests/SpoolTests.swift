@@ -78,7 +78,7 @@ import Testing
         #expect(load.waitForProgress(20))
 
         try cluster.start()
-        #expect(relay.waitForLine("ready on", within: 60) != nil)
+        #expect(relay.waitForLine("ready on", within: 180) != nil)
         #expect(load.waitForProgress(60))
         let tally = try #require(load.finish())
         // On a busy machine a write to the disk may take longer than a webhook has.
@@ -134,7 +134,7 @@ import Testing
         #expect(try relay.get("/readyz").status == 503)
         #expect(relay.waitForLine("the spool takes no webhooks", "the spool is full") != nil)
         try cluster.start()
-        #expect(eventually(within: 60) { Self.waiting(relay) == 0 })
+        #expect(eventually(within: 180) { Self.waiting(relay) == 0 })
         let ids = try Set(relay.database.rows("SELECT vendor_event_id FROM events").map { $0[0] })
         #expect(ids.isSuperset(of: taken))
         #expect(try eventually { try relay.get("/readyz").text == "ready\n" })
@@ -208,7 +208,7 @@ import Testing
 
         try relay.configure([backend], sources: [.init(), .init(name: "apphud")], settings: settings)
         _ = try relay.reload()
-        #expect(try eventually(within: 60) { try relay.database.count("events") == 2 })
+        #expect(try eventually(within: 180) { try relay.database.count("events") == 2 })
         #expect(eventually { Self.waiting(relay) == 0 })
     }
 
@@ -231,7 +231,7 @@ import Testing
         try cluster.start()
         try relay.start()
         #expect(relay.waitForLine("cannot be read and is not recorded", "/damaged/") != nil)
-        #expect(try eventually(within: 60) { try relay.database.count("events") == 1 })
+        #expect(try eventually(within: 180) { try relay.database.count("events") == 1 })
         #expect(try FileManager.default.contentsOfDirectory(atPath: root + "/damaged").count == 1)
         #expect(try relay.get("/readyz").status == 200)
     }
@@ -256,10 +256,10 @@ import Testing
             "trace=fsync,rename,renameat,renameat2,write,writev,sendto,sendmsg",
         ])
         defer { strace.signal(SIGTERM) }
-        #expect(strace.waitForError(30) { $0.contains("attached") } != nil)
+        #expect(strace.waitForError(180) { $0.contains("attached") } != nil)
         #expect(try relay.post("apphud", SpoolLoad.header, SpoolLoad.webhooks(2)[0].body) == 200)
         strace.signal(SIGINT)
-        _ = strace.waitForEnd(30)
+        _ = strace.waitForEnd(180)
         let calls = try String(contentsOfFile: log, encoding: .utf8).split(separator: "\n").map(String.init)
         let file = try #require(calls.firstIndex { $0.contains("fsync(") && $0.contains("/tmp/0") })
         let rename = try #require(calls.firstIndex { $0.contains("rename") && $0.contains(".apphud") })
@@ -282,6 +282,6 @@ import Testing
     /// Whether this process may trace another, tried on one of its own.
     private static let mayTrace: Bool = {
         guard let child = try? ChildProcess(["strace", "-o", "/dev/null", "true"]) else { return false }
-        return child.waitForEnd(30) == .exited(0)
+        return child.waitForEnd(180) == .exited(0)
     }()
 }

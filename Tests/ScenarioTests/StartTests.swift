@@ -23,7 +23,7 @@ import Vocabulary
         let relay = try Relay([.init("backend", Receiver())], storage: .given(text))
         defer { relay.end() }
         let child = try relay.launch()
-        #expect(child.waitForError(20) { $0.contains("database out of reach") } != nil)
+        #expect(child.waitForError(180) { $0.contains("database out of reach") } != nil)
         expectCleanEnd(of: child, signal)
     }
 
@@ -46,7 +46,7 @@ import Vocabulary
     func databaseSilent() throws {
         let (listener, port) = try Socket.listen()
         defer { close(listener.descriptor) }
-        listener.prepare(patience: 30)
+        listener.prepare(patience: 180)
         let text = "host=127.0.0.1 port=\(port) user=u dbname=d sslmode=disable"
         let relay = try Relay([.init("backend", Receiver())], storage: .given(text))
         defer { relay.end() }
@@ -174,7 +174,7 @@ import Vocabulary
             let sent = receiver.count
             try relay.configure([integration], settings: "api_listen = \"127.0.0.1:\(port)\"")
             let child = try relay.launch()
-            #expect(child.waitForEnd(60) == .exited(1))
+            #expect(child.waitForEnd(180) == .exited(1))
             #expect(child.errors.contains { $0.contains("another program listens there already") }, "\(child.errors)")
             #expect(receiver.count == sent)
             if case .shared = storage {
@@ -197,10 +197,10 @@ import Vocabulary
         let child = try relay.launch(environment: ["NOTIFY_SOCKET": manager.path])
         #expect(try manager.waits { $0.hasPrefix("EXTEND_TIMEOUT_USEC=") })
         #expect(try manager.waits { $0.hasPrefix("STATUS=waiting for the database") })
-        #expect(child.waitForError(20) { $0.contains("database out of reach") } != nil)
+        #expect(child.waitForError(180) { $0.contains("database out of reach") } != nil)
         try cluster.start()
-        #expect(child.waitForError(60) { $0.contains("database is back") } != nil)
-        #expect(child.waitForError(60) { $0.contains("ready on ") } != nil)
+        #expect(child.waitForError(180) { $0.contains("database is back") } != nil)
+        #expect(child.waitForError(180) { $0.contains("ready on ") } != nil)
         #expect(try manager.waits { $0.hasPrefix("READY=1") })
     }
 
@@ -232,7 +232,7 @@ import Vocabulary
                 """)
         }
         try alter("SET synchronous_commit = off")
-        #expect(relay.waitForLine("database out of reach", "synchronous_commit = off", within: 30) != nil)
+        #expect(relay.waitForLine("database out of reach", "synchronous_commit = off", within: 180) != nil)
         #expect(try relay.get("/readyz").status == 503)
         #expect(try relay.source().post(Webhook("ACTIVATE", .user("u"), purchase: "subs_1")) == 503)
         try alter("RESET synchronous_commit")
@@ -263,7 +263,7 @@ private final class NotifySocket: Sendable {
             }
         }
         guard descriptor >= 0, code == 0 else { throw HarnessFailure(call: "bind") }
-        Socket(descriptor: descriptor).prepare(patience: 30)
+        Socket(descriptor: descriptor).prepare(patience: 180)
     }
 
     deinit { close(descriptor) }

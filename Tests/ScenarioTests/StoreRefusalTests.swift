@@ -23,7 +23,7 @@ import Testing
     ) throws {
         if let first {
             // The keys of signatures are fetched in the background.
-            #expect(try eventually(within: 30) { try relay.post(source, first.headers, first.body) == 200 })
+            #expect(try eventually(within: 180) { try relay.post(source, first.headers, first.body) == 200 })
         }
         for attempt in refused {
             let status = try relay.post(source, attempt.headers, attempt.body)

@@ -36,7 +36,7 @@ import Vocabulary
                     try Relay.binary.get(), "send", "--url", "http://127.0.0.1:\(port)/ingest/s", "--kind", "apple",
                     "--event", event, "--user", user, "--purchase", "o-1", "--chain", "\(directory.path)/\(chain)",
                 ] + more)
-            #expect(child.waitForEnd(30) != nil)
+            #expect(child.waitForEnd(180) != nil)
             return child
         }
     }
@@ -125,7 +125,7 @@ import Vocabulary
         let size = try relay.database.value("SELECT octet_length(body) FROM events WHERE name = 'DID_RENEW'")
         func say(_ words: String...) throws -> (output: [String], errors: [String]) {
             let child = try ChildProcess([try Relay.binary.get()] + words + ["--config", relay.configuration])
-            #expect(child.waitForEnd(30) == .exited(0), "\(words): \(child.errors)")
+            #expect(child.waitForEnd(180) == .exited(0), "\(words): \(child.errors)")
             return (child.output, child.errors)
         }
         let trace = try say("trace", "--user", Self.ben)

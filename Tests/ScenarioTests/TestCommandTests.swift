@@ -190,7 +190,7 @@ import Vocabulary
             let child = try ChildProcess(
                 [try Relay.binary.get(), "test"] + arguments + ["--config", relay.configuration],
                 environment: Relay.environment)
-            #expect(child.waitForEnd(30) == .exited(78), "\(child.errors)")
+            #expect(child.waitForEnd(180) == .exited(78), "\(child.errors)")
             let errors = child.errors.joined(separator: "\n")
             #expect(errors.contains("the secret of backend cannot be read here"), "\(errors)")
             #expect(errors.contains("runuser -u posthouse -- posthouse test "), "\(errors)")
@@ -200,7 +200,7 @@ import Vocabulary
         let child = try ChildProcess(
             [try Relay.binary.get(), "test", "backend", "--config", relay.configuration],
             environment: Relay.environment.merging(["CREDENTIALS_DIRECTORY": directory]) { $1 })
-        #expect(child.waitForEnd(30) == .exited(0), "\(child.errors)")
+        #expect(child.waitForEnd(180) == .exited(0), "\(child.errors)")
         #expect(receiver.count == 2 && receiver.received.allSatisfy(\.isVerified))
         try relay.directory.write(
             "posthouse.toml", text + "headers = { Authorization = { credential = \"missing\" } }\n")
@@ -229,7 +229,7 @@ import Vocabulary
         let listener = try Listener(secretFile: try directory.write("secret", Receiver.newSecret() + "\n"))
         defer { listener.end() }
         let start = "an integration that sends here needs: "
-        let line = try #require(listener.child.waitForError(20) { $0.hasPrefix(start) })
+        let line = try #require(listener.child.waitForError(180) { $0.hasPrefix(start) })
         #expect(line.contains("url = \"http://127.0.0.1:\(listener.port)/\", allow_private = true"), "\(line)")
         let keys = line.dropFirst(start.count).components(separatedBy: ", ").joined(separator: "\n")
         let relay = try relay()
@@ -239,6 +239,6 @@ import Vocabulary
             "posthouse.toml", text + "[[integration]]\nname = \"backend\"\nevents = [\"*\"]\n\(keys)\n")
         let tested = try test(relay)
         #expect(tested.end == .exited(0), "\(tested)")
-        #expect(listener.child.waitForOutput(20) { $0.hasPrefix("verified posthouse.test msg_") } != nil)
+        #expect(listener.child.waitForOutput(180) { $0.hasPrefix("verified posthouse.test msg_") } != nil)
     }
 }

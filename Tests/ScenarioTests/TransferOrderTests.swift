@@ -150,7 +150,7 @@ import Vocabulary
         #expect(refused.current == [])
 
         let expected = cases.map(\.types.count).reduce(0, +)
-        #expect(receiver.waitForAccepted(expected, 60))
+        #expect(receiver.waitForAccepted(expected, 180))
         let database = try relay.database
         #expect(try database.drained())
         let received = receiver.received

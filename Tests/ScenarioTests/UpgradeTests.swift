@@ -60,7 +60,7 @@ import Vocabulary
         let path = Self.directory.appending(path: file).path
         let loaded = try ChildProcess(
             ["psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", database.connectionString, "-f", path])
-        #expect(loaded.waitForEnd(60) == .exited(0), "\(loaded.errors)")
+        #expect(loaded.waitForEnd(180) == .exited(0), "\(loaded.errors)")
         try database.rows(Self.makeRecent)
         let columns = try Figures.columns(database)
         let before = try Figures(database, columns: columns).tables
@@ -83,19 +83,19 @@ import Vocabulary
 
         // What waited, in its order; what was half known; what was dead; what could not be read.
         try database.rows("UPDATE deliveries SET due_at = now()")
-        #expect(backend.waitForAccepted(3, 60))
+        #expect(backend.waitForAccepted(3, 180))
         #expect(
             backend.accepted.map { $0.json["timestamp"] as? String }
                 == Self.waiting.map { Timestamp(milliseconds: $0.at).iso8601 })
         let login = Webhook("ACTIVATE", .user("emma"), purchase: "subs_3", at: Webhook.epoch + 9_000)
         #expect(try relay.source().post(login) == 200)
-        #expect(backend.waitForAccepted(6, 60))
+        #expect(backend.waitForAccepted(6, 180))
         #expect(
             backend.accepted.suffix(3).map(\.type).sorted() == [
                 "ACTIVATE", "SUBSCRIPTION_RECEIVED", "SUBSCRIPTION_TRANSFERRED",
             ])
         #expect(try relay.json("replay", "--outcome", "dead")["queued"] as? Int == 1)
-        #expect(doomed.waitForAccepted(1, 60))
+        #expect(doomed.waitForAccepted(1, 180))
         #expect(try database.drained())
         #expect(Set(backend.accepted.map(\.id)).count == 6 && backend.accepted.count == 6)
         #expect(try database.count("quarantine") == 1)
@@ -147,7 +147,7 @@ import Vocabulary
         try relay.start(binary: binary)
         for webhook in Self.settled { #expect(try relay.source().post(webhook) == 200) }
         #expect(try relay.source().post(Array("{}".utf8)) == 200)
-        #expect(backend.waitForAccepted(Self.settledMessages, 60))
+        #expect(backend.waitForAccepted(Self.settledMessages, 180))
         let database = try relay.database
         #expect(try database.drained())
         isDown.change { $0 = true }
@@ -157,7 +157,7 @@ import Vocabulary
         let schema = try database.value("SELECT max(version) FROM schema_migrations")
         let file = "schema-\(schema).sql"
         let dumped = try ChildProcess(["pg_dump", "--no-owner", "--no-comments", database.connectionString])
-        #expect(dumped.waitForEnd(60) == .exited(0), "\(dumped.errors)")
+        #expect(dumped.waitForEnd(180) == .exited(0), "\(dumped.errors)")
         // An older psql does not know \restrict.
         let lines = dumped.output.filter { !$0.isEmpty && !$0.contains("restrict ") && !$0.hasPrefix("--") }
         try lines.joined(separator: "\n").appending("\n").write(

@@ -23,8 +23,8 @@ from receivers import Receiver
 from sender import Sender
 from webhooks import Histories, History
 
-DRAIN_S = 60
-AUDIT_S = 120
+DRAIN_S = 180
+AUDIT_S = 300
 # Retried every second, for longer than any scenario: nothing may die of a fault of a minute. Jitter keeps its default.
 SCHEDULE = "[" + ", ".join(['"300ms"'] + ['"1s"'] * 60) + "]"
 

@@ -15,7 +15,7 @@ from ports import free_port
 from processes import BenchError, Process, Scratch
 from receivers import Receiver
 
-START_S = 60
+START_S = 180
 # Exit code; and the pause before the next start.
 NO_DATABASE, RESTART_S = 69, 0.5
 

@@ -60,7 +60,7 @@ class Server(Cluster):
         if self.mounted:
             subprocess.run(["umount", str(self.data)], check=False)
 
-    async def ask(self, sql: str, database: str = DATABASE, patience_s: float = 20) -> str:
+    async def ask(self, sql: str, database: str = DATABASE, patience_s: float = 120) -> str:
         """One psql for each question: it needs no session that the faults could end."""
         process = await asyncio.create_subprocess_exec(
             tool("psql"), "-qXAt", "-v", "ON_ERROR_STOP=1", "-c", sql, self.url(database, role="postgres"),
@@ -93,7 +93,7 @@ class Server(Cluster):
             except ProcessLookupError:
                 pass
         self.server.child.wait()
-        wait_until("the end of PostgreSQL's processes", lambda: not any(map(is_alive, victims)), 10)
+        wait_until("the end of PostgreSQL's processes", lambda: not any(map(is_alive, victims)), 60)
         self.server.stop()
 
     def start_again(self) -> None:

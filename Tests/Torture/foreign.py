@@ -25,7 +25,7 @@ def share(server: Server, schema: str) -> None:
         session.ask(f"ALTER ROLE {ROLE} SET search_path = public")
         session.ask(f"ALTER ROLE postgres IN DATABASE {DATABASE} SET search_path = {schema}")
     run([tool("psql"), "-qX", "-1", "-v", "ON_ERROR_STOP=1", "-v", f"role={ROLE}", "-v", f"owned_schema={schema}", "-f",
-         str(PRIVILEGES), server.url(DATABASE, role="postgres")], patience_s=30)
+         str(PRIVILEGES), server.url(DATABASE, role="postgres")], patience_s=180)
 
 
 async def examine(server: Server, findings: Findings) -> None:

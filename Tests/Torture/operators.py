@@ -13,7 +13,7 @@ from webhooks import History
 
 PLAN = Plan(daemons=2, only_200=True)
 # A command looks through the whole ledger, or waits for what is in a daemon's hands.
-COMMAND_S = 120
+COMMAND_S = 300
 
 
 async def operators(bed: Bed) -> None:

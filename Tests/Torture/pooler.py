@@ -26,7 +26,7 @@ class Pooler:
         for path in (file, users):
             path.chmod(0o644)
         self.process = Process(scratch, "pgbouncer", ["/usr/sbin/pgbouncer", "-q", str(file)], user=server_user())
-        wait_until("PgBouncer's start", (self.directory / f".s.PGSQL.{PORT}").exists, 30)
+        wait_until("PgBouncer's start", (self.directory / f".s.PGSQL.{PORT}").exists, 180)
 
     @property
     def url(self) -> str:

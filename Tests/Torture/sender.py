@@ -40,7 +40,7 @@ class Sender:
         self.waiting = 0
 
     @contextlib.asynccontextmanager
-    async def sending(self, patience_s: float = 90):
+    async def sending(self, patience_s: float = 300):
         """Begins histories inside its `with`; then waits until all that was begun is acknowledged."""
         workers = [asyncio.create_task(self.work()) for _ in range(self.connections)]
         pump = asyncio.create_task(self.pump())

@@ -19,7 +19,7 @@ SPOOL_MB = 768
 # Webhooks that are recorded, and delivered, in a second at least, on a machine that does other things as well.
 RECORDED_PER_SECOND = 50
 # How long a daemon takes to find that its disk has room again (Limits.spoolAdoptionInterval), and a new start.
-ROOM_S = 90
+ROOM_S = 180
 
 
 class AnyOrder(Histories):
@@ -58,7 +58,7 @@ async def spool(bed: Bed) -> None:
             spooled = len(bed.sender.acknowledged)
             await asyncio.to_thread(bed.current.start_again)
         bed.tried["acknowledged until PostgreSQL was back"] += spooled
-    patience_s = 60 + len(bed.sender.acknowledged) / RECORDED_PER_SECOND
+    patience_s = 180 + len(bed.sender.acknowledged) / RECORDED_PER_SECOND
     await recorded(bed, patience_s)
     await bed.drained(patience_s)
 

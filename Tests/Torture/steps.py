@@ -92,7 +92,7 @@ async def move(bed: Bed, environment: dict[str, str] | None = None) -> int:
     process = Process(bed.scratch, "migrate", [
         str(bed.binary), "migrate", "--from-embedded", "--config", str(bed.daemon.file)], environment=environment)
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             while process.is_running():
                 await asyncio.sleep(0.05)
     except TimeoutError:
