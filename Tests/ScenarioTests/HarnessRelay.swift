@@ -13,8 +13,8 @@ final class Relay: Sendable {
         var secrets: [String]
         var settings: [String: String]
 
-        /// - Parameter settings: beside or in place of `events = ["*"]`, `allow_private = true` and the longest
-        ///   `timeout`, for a receiver of a busy machine may be slow; an empty value takes the key away.
+        /// - Parameter settings: beside or in place of `events = ["*"]` and `allow_private = true`; an empty value
+        ///   takes the key away.
         init(_ name: String, _ receiver: Receiver, _ settings: [String: String] = [:]) {
             self.init(name, url: receiver.url, secrets: receiver.secrets, settings)
         }
@@ -23,8 +23,7 @@ final class Relay: Sendable {
             self.name = name
             self.url = url
             self.secrets = secrets
-            self.settings = ["events": #"["*"]"#, "allow_private": "true", "timeout": #""120s""#]
-                .merging(settings) { $1 }
+            self.settings = ["events": #"["*"]"#, "allow_private": "true"].merging(settings) { $1 }
         }
     }
 
