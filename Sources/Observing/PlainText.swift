@@ -3,7 +3,7 @@
 package enum PlainText {
     /// `text` with each unsafe character written as `\n`, `\r`, `\t` or `\u{…}`.
     package static func harmless(_ text: String) -> String {
-        guard text.unicodeScalars.contains(where: isUnsafe) else { return text }
+        if isPrintableASCII(text) { return text }
         var out = ""
         for scalar in text.unicodeScalars {
             if isUnsafe(scalar) { out += escape(scalar) } else { out.unicodeScalars.append(scalar) }
@@ -36,6 +36,7 @@ package enum PlainText {
     /// A JSON string with its quotes (RFC 8259 §7). Unsafe characters are written as `\uXXXX`, of which a reader makes
     /// the character again.
     static func jsonString(_ text: String) -> String {
+        if isPrintableASCII(text, but: UInt8(ascii: "\""), UInt8(ascii: "\\")) { return "\"\(text)\"" }
         var out = "\""
         for scalar in text.unicodeScalars {
             if scalar == "\"" || scalar == "\\" {
@@ -51,6 +52,11 @@ package enum PlainText {
             }
         }
         return out + "\""
+    }
+
+    /// Nearly all texts are, and bytes are looked at faster than scalars.
+    private static func isPrintableASCII(_ text: String, but first: UInt8 = 0, _ second: UInt8 = 0) -> Bool {
+        text.utf8.allSatisfy { (0x20...0x7E).contains($0) && $0 != first && $0 != second }
     }
 
     private static func escape(_ scalar: Unicode.Scalar) -> String {

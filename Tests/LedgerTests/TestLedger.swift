@@ -14,7 +14,13 @@ final class TestLedger: Sendable {
     private let cluster: TestCluster
     private let daemons = Mutex<[Daemon]>([])
 
-    init(on cluster: TestCluster? = nil, isMigrated: Bool = true, encoding: String? = nil) async throws {
+    /// Migrated once for the tests that have one ledger: a copy costs far less. Copies have the same
+    /// mark and the same salt, so of two ledgers in one test each is migrated by itself.
+    private static let template = Task { try await TestLedger().database }
+
+    init(
+        on cluster: TestCluster? = nil, isMigrated: Bool = true, encoding: String? = nil, copyOf template: String? = nil
+    ) async throws {
         self.cluster = try cluster ?? TestCluster.shared
         if let encoding {
             let name = "encoded_\(encoding.lowercased())"
@@ -22,10 +28,10 @@ final class TestLedger: Sendable {
                 "CREATE DATABASE \(name) ENCODING '\(encoding)' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
             connectionString = self.cluster.connectionString(database: name)
         } else {
-            connectionString = try self.cluster.createDatabase()
+            connectionString = try self.cluster.createDatabase(copyOf: template)
         }
         database = String(connectionString.split(separator: "=").last ?? "")
-        guard isMigrated else { return }
+        guard isMigrated, template == nil else { return }
         let connection = try await connect()
         _ = try await connection.withSession { session throws(DatabaseError) in try Migrator.migrate(on: session) }
             .get()
@@ -36,7 +42,8 @@ final class TestLedger: Sendable {
     static func run(
         on cluster: TestCluster? = nil, encoding: String? = nil, _ body: (TestLedger) async throws -> Void
     ) async throws {
-        let ledger = try await TestLedger(on: cluster, encoding: encoding)
+        let template = cluster == nil && encoding == nil ? try await Self.template.value : nil
+        let ledger = try await TestLedger(on: cluster, encoding: encoding, copyOf: template)
         let result: Result<Void, any Error>
         do { result = .success(try await body(ledger)) } catch { result = .failure(error) }
         for daemon in ledger.daemons.withLock({ $0 }) { await daemon.pool.close() }

@@ -2,6 +2,7 @@
 database of twice the memory costs."""
 
 import contextlib
+import dataclasses
 import os
 import pathlib
 
@@ -12,15 +13,34 @@ from processes import BenchError
 LEAST_BYTES = 400_000_000
 
 
+@dataclasses.dataclass(frozen=True)
+class Kind:
+    """Of control groups. Machines have one of them, or both with the memory controller in the first version's."""
+
+    file_system: str
+    # What a mount of it is recognised by, and what its lines in /proc/self/cgroup begin with.
+    option: str
+    own: str
+    limit: str
+    unlimited: str
+    # What keeps PostgreSQL's own memory from being swapped out to make place for pages of files.
+    swap: str
+
+
+KINDS = [Kind("cgroup2", "", "0::", "memory.max", "max", "memory.swap.max"),
+         Kind("cgroup", "memory", "memory:", "memory.limit_in_bytes", "-1", "memory.swappiness")]
+
+
 class MemoryLimit:
-    """A control group (cgroup v2) with PostgreSQL's processes in it, inside its `with`; unlimited at first. A cached
-    page stays with the group that it was first used in, so what is to be limited is done in here from the start."""
+    """A control group with PostgreSQL's processes in it, inside its `with`; unlimited at first. A cached page stays with
+    the group that it was first used in, so what is to be limited is done in here from the start."""
 
     def __init__(self, cluster: Cluster):
         self.cluster = cluster
-        self.groups = groups()
-        own = pathlib.Path("/proc/self/cgroup").read_text().splitlines()
-        self.before = self.groups / next(line for line in own if line.startswith("0::")).removeprefix("0::/")
+        self.kind, self.groups = next(found for found in groups() if has_memory(*found))
+        lines = pathlib.Path("/proc/self/cgroup").read_text().splitlines()
+        own = next(line for line in lines if self.kind.own in line)
+        self.before = self.groups / own.split(":", 2)[2].removeprefix("/")
         self.group = self.groups / f"posthouse-bench.{os.getpid()}"
 
     def __enter__(self) -> "MemoryLimit":
@@ -49,30 +69,35 @@ class MemoryLimit:
 
     def set(self, limit: int | None) -> None:
         """Bytes; the kernel drops what is above before this returns. None: as much as the machine has."""
-        (self.group / "memory.max").write_text("max" if limit is None else str(limit))
-        # Else PostgreSQL's own memory would be swapped out to make place for pages of files.
-        if (self.group / "memory.swap.max").exists():
-            (self.group / "memory.swap.max").write_text("max" if limit is None else "0")
+        swap = self.group / self.kind.swap
+        if limit and swap.exists():
+            swap.write_text("0")
+        (self.group / self.kind.limit).write_text(self.kind.unlimited if limit is None else str(limit))
 
 
-def groups() -> pathlib.Path | None:
-    """Where cgroup v2 is mounted."""
+def groups() -> list[tuple[Kind, pathlib.Path]]:
+    """Where control groups are mounted."""
+    found = []
     for line in pathlib.Path("/proc/self/mounts").read_text().splitlines():
-        _, directory, kind, *_ = line.split()
-        if kind == "cgroup2":
-            return pathlib.Path(directory)
-    return None
+        _, directory, file_system, options, *_ = line.split()
+        found += [(kind, pathlib.Path(directory)) for kind in KINDS
+                  if kind.file_system == file_system and (not kind.option or kind.option in options.split(","))]
+    return found
+
+
+def has_memory(kind: Kind, mounted: pathlib.Path) -> bool:
+    """Whether memory is limited by these groups."""
+    control = mounted / "cgroup.subtree_control"
+    return bool(kind.option) or "memory" in control.read_text().split()
 
 
 def why_none() -> str | None:
     """Why PostgreSQL's memory cannot be limited here."""
-    mounted = groups()
     if os.geteuid() != 0:
         return "that takes root"
+    mounted = next((directory for kind, directory in groups() if has_memory(kind, directory)), None)
     if mounted is None:
-        return "cgroup v2 is not mounted"
-    if "memory" not in (mounted / "cgroup.subtree_control").read_text().split():
-        return f"the groups of cgroup v2 at {mounted} have no memory controller"
+        return "no control groups with a memory controller are mounted"
     if not os.access(mounted, os.W_OK) or os.statvfs(mounted).f_flag & os.ST_RDONLY:
         return f"{mounted} cannot be written to"
     return None

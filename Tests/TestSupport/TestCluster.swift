@@ -93,10 +93,10 @@ package final class TestCluster: Sendable {
         try Self.run(Self.asOwner(["touch", directory + "/data/standby.signal"]))
     }
 
-    /// A fresh database; its connection string.
-    package func createDatabase() throws -> String {
+    /// A database of its own, empty or a copy of one that nobody is connected to; its connection string.
+    package func createDatabase(copyOf template: String? = nil) throws -> String {
         let name = "test_\(databases.next())"
-        try psql("CREATE DATABASE \(name)")
+        try psql("CREATE DATABASE \(name)" + (template.map { " TEMPLATE \($0)" } ?? ""))
         return connectionString(database: name)
     }
 

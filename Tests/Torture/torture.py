@@ -19,8 +19,8 @@ from program import run_as_program
 from scenarios import IN_TURN, LONG, SCENARIOS, SHORT, Scenario, play
 
 WARNINGS_SHOWN = 8
-# Enough that most steps of an upgrade can be seen.
-STORED = 100_000
+# Enough that most steps of an upgrade take long enough to be killed in.
+STORED = 1_000_000
 
 
 @dataclasses.dataclass

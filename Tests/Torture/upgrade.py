@@ -3,6 +3,7 @@ beside the load, and the daemon is killed in each of its steps (Sources/Ledger/S
 stored before must stand as it did, column for column, and be found."""
 
 import asyncio
+import collections.abc
 import dataclasses
 import json
 import math
@@ -138,9 +139,8 @@ async def replace(bed: Bed) -> None:
     if (code := await bed.daemon.stop()) != 0:
         bed.findings.add("the older daemon did not end in order", code)
     bed.daemon.binary = bed.binary
-    bed.daemon.start()
     await kill(bed, Step("bringing the schema up to date", "schema_migrations",
-                         f"EXISTS (SELECT FROM schema_migrations WHERE version > {version})"))
+                         f"EXISTS (SELECT FROM schema_migrations WHERE version > {version})"), bed.daemon.start)
     await bed.daemon.ready()
 
 
@@ -160,9 +160,10 @@ async def killed_in_each_step(bed: Bed) -> list[tuple[float, float]]:
     return windows
 
 
-async def kill(bed: Bed, step: Step) -> float:
-    """kill -9 in the step, and a new start. Returns when it was seen; a step that is over before is noted."""
-    is_seen = await asyncio.to_thread(seen, bed, step)
+async def kill(bed: Bed, step: Step, begin: collections.abc.Callable[[], None] | None = None) -> float:
+    """kill -9 in the step, and a new start. Returns when it was seen; a step that is over before is noted. `begin` is
+    called once it would be seen."""
+    is_seen = await asyncio.to_thread(seen, bed, step, begin)
     ended = time.monotonic()
     if not is_seen:
         bed.notes.append(f"{step.what}: over before it could be seen")
@@ -176,10 +177,14 @@ async def kill(bed: Bed, step: Step) -> float:
     return ended
 
 
-def seen(bed: Bed, step: Step) -> bool:
+def seen(bed: Bed, step: Step, begin: collections.abc.Callable[[], None] | None) -> bool:
     """Asked in another database: a transaction of this one would hold up what is to be seen."""
     with bed.server.session("postgres") as observer, bed.server.session(DATABASE) as session:
         deadline, looks = time.monotonic() + STEP_S, 0
+        # Both are connected.
+        is_under_way(observer, step), session.ask("SELECT 1")
+        if begin:
+            begin()
         while time.monotonic() < deadline:
             if is_under_way(observer, step):
                 return True
