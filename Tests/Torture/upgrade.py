@@ -28,7 +28,7 @@ QUIET_S = 30
 STEP_S = 3_600
 # How often PostgreSQL is asked what it does.
 LOOK_S = 0.003
-# Stored events whose trace is read before the steps and after them.
+# Stored purchases whose traces are read before the steps and after them.
 TRACES = 20
 # Tables with what a webhook leaves, and which of their rows were there before (`before` is the newest event's id).
 THEIRS = "purchase IN (SELECT id FROM purchases WHERE key LIKE 'subs\\_{run}%')"
@@ -181,8 +181,9 @@ def seen(bed: Bed, step: Step, begin: collections.abc.Callable[[], None] | None)
     """Asked in another database: a transaction of this one would hold up what is to be seen."""
     with bed.server.session("postgres") as observer, bed.server.session(DATABASE) as session:
         deadline, looks = time.monotonic() + STEP_S, 0
-        # Both are connected.
-        is_under_way(observer, step), session.ask("SELECT 1")
+        # Both are connected before it begins.
+        is_under_way(observer, step)
+        session.ask("SELECT 1")
         if begin:
             begin()
         while time.monotonic() < deadline:
@@ -219,11 +220,12 @@ def said(bed: Bed, *arguments: str) -> str:
 
 
 async def read_traces(bed: Bed) -> dict[str, str]:
-    """Of events all over what was stored, by their vendor's id."""
+    """Of purchases and holders all over what was stored."""
     traces = {}
     for number in sorted({TEMPLATE + 1 + (bed.stored - TEMPLATE - 1) * part // TRACES for part in range(TRACES)}):
-        event = f"{RUN[:8]}-{RUN[8:]}-4000-8000-{number:012x}"
-        traces[event] = await asyncio.to_thread(said, bed, "trace", "--json", event)
+        name = f"{RUN}0{number:09d}"
+        for handle in (("--transaction", name), ("--user", f"user_{name}")):
+            traces[" ".join(handle)] = await asyncio.to_thread(said, bed, "trace", "--json", *handle)
     return traces
 
 
