@@ -109,7 +109,10 @@ struct OrderTests {
             }
             await gate.opened()
             async let answers = daemon.record([.sample("B")])
-            let waits = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'events'::regclass"
+            let waits = """
+                SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'events'::regclass
+                    AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+                """
             while try ledger.psql(waits) != "1" { try await Task.sleep(for: .milliseconds(10)) }
             #expect(try await daemon.queue.settle([head.settled(.accepted)]).unblocked.isEmpty, "B is not there yet")
             gate.close()

@@ -313,6 +313,26 @@ extension PeriodUpkeepTests {
         }
     }
 
+    @Test("A lock on a table of another database that has the same number is none")
+    func otherDatabase() async throws {
+        try await TestLedger.run { other in
+            try await TestLedger.run { ledger in
+                let number = "SELECT 'events_1'::regclass::oid"
+                #expect(try ledger.psql(number) == other.psql(number))
+                let daemon = try await ledger.daemon()
+                let upkeep = upkeep(daemon)
+                await daemon.record([.sample("A", purchase: "a")])
+                try await pass(2, ledger, upkeep)
+                try await pass(40, ledger, upkeep)
+                try await other.during("LOCK TABLE events_1 IN SHARE UPDATE EXCLUSIVE MODE") {
+                    try ledger.psql("SELECT pg_sleep(1.1)")
+                    try await upkeep.prune()
+                    #expect(try ledger.psql("SELECT to_regclass('events_1') IS NULL") == "t")
+                }
+            }
+        }
+    }
+
     @Test("A period that began in a time to come begins now")
     func clockBack() async throws {
         try await TestLedger.run { ledger in

@@ -77,7 +77,7 @@ struct RecorderTests {
     func slowEvent() async throws {
         try await TestLedger.run { ledger in
             let daemon = try await ledger.daemon()
-            // The refusal of statement_timeout without its wait, which statements of a busy machine would run into, too.
+            // The refusal of statement_timeout without its wait, into which a busy machine's statements would run, too.
             try ledger.psql(
                 """
                 CREATE FUNCTION stall() RETURNS trigger LANGUAGE plpgsql AS $$

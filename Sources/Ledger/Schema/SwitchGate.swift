@@ -14,6 +14,7 @@ enum SwitchGate {
         SELECT NOT EXISTS (SELECT FROM schema_migrations
                            WHERE version = $1 AND applied_at > now() - $2 * interval '1 millisecond')
         """)
+    /// In this database: tables of databases that were made from one template have the same numbers.
     static let isFree = Statement<[String], Bool>(
         "switch_is_free",
         """
@@ -21,6 +22,7 @@ enum SwitchGate {
                            WHERE l.relation IN (
                                    SELECT p.relid FROM unnest($1) AS t (name)
                                    CROSS JOIN LATERAL pg_partition_tree(to_regclass(t.name)) AS p) AND l.granted
+                               AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
                                AND l.pid IS DISTINCT FROM pg_backend_pid()
                                AND coalesce(a.xact_start < now() - interval '1 second', true))
         """)
