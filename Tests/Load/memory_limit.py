@@ -32,8 +32,8 @@ KINDS = [Kind("cgroup2", "", "0::", "memory.max", "max", "memory.swap.max"),
 
 
 class MemoryLimit:
-    """A control group with PostgreSQL's processes in it, inside its `with`; unlimited at first. A cached page stays with
-    the group that it was first used in, so what is to be limited is done in here from the start."""
+    """A control group with PostgreSQL's processes in it, inside its `with`; unlimited at first. A cached page stays
+    with the group that it was first used in, so what is to be limited is done in here from the start."""
 
     def __init__(self, cluster: Cluster):
         self.cluster = cluster
