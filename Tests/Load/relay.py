@@ -73,8 +73,11 @@ class Relay:
 
     def __enter__(self) -> "Relay":
         arguments = [str(self.binary), "serve", "--config", str(self.configuration)]
+        state = self.scratch.path / "posthouse.state"
+        state.mkdir(exist_ok=True)
         # A crash must end the run, not start a backtrace of minutes.
-        self.process = Process(self.scratch, "posthouse", arguments, environment={"SWIFT_BACKTRACE": "enable=no"})
+        self.process = Process(self.scratch, "posthouse", arguments,
+                               environment={"SWIFT_BACKTRACE": "enable=no", "STATE_DIRECTORY": str(state)})
         wait_until("the daemon's start", self.is_ready, 60)
         return self
 

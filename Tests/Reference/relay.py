@@ -65,8 +65,10 @@ class Relay:
                       f'allow_private = true\nsecret = {{ file = "{signing}" }}')
         tables.append(f'[[api_token]]\nname = "all"\ntoken = {{ file = "{token}" }}\nscopes = ["read", "write"]')
         self.file.write_text("\n".join(tables) + "\n")
+        state = scratch.path / "posthouse.state"
+        state.mkdir()
         self.process = Process(scratch, "posthouse", [str(binary), "serve", "--config", str(self.file)],
-                               environment={"SWIFT_BACKTRACE": "enable=no"})
+                               environment={"SWIFT_BACKTRACE": "enable=no", "STATE_DIRECTORY": str(state)})
         self.connection: http.client.HTTPConnection | None = None
         wait_until("the daemon's start", self.is_ready, 180)
         self.psql = self.cluster.session(DATABASE)
