@@ -3,7 +3,6 @@ beside the load, and the daemon is killed in each of its steps (Sources/Ledger/S
 stored before must stand as it did, column for column, and be found."""
 
 import asyncio
-import collections.abc
 import dataclasses
 import json
 import math
@@ -112,9 +111,10 @@ async def upgrade(bed: Bed) -> None:
     async with bed.load():
         alone = await quiet(bed)
         await replace(bed)
+        reading = asyncio.create_task(read_traces(bed))
         await asyncio.to_thread(age, bed)
-        traces = await read_traces(bed)
         preparing = await killed_in_each_step(bed)
+        traces = await reading
         took = await finish(bed)
         after = await quiet(bed)
     bed.notes.append(f"the steps took {took:.0f} s in the end")
@@ -134,13 +134,11 @@ async def quiet(bed: Bed) -> list[tuple[float, float]]:
 
 
 async def replace(bed: Bed) -> None:
-    """The older daemon by this one, which is killed once while it brings the schema up to date."""
-    version = await bed.server.ask("SELECT max(version) FROM schema_migrations")
+    """The older daemon by this one."""
     if (code := await bed.daemon.stop()) != 0:
         bed.findings.add("the older daemon did not end in order", code)
     bed.daemon.binary = bed.binary
-    await kill(bed, Step("bringing the schema up to date", "schema_migrations",
-                         f"EXISTS (SELECT FROM schema_migrations WHERE version > {version})"), bed.daemon.start)
+    bed.daemon.start()
     await bed.daemon.ready()
 
 
@@ -160,10 +158,9 @@ async def killed_in_each_step(bed: Bed) -> list[tuple[float, float]]:
     return windows
 
 
-async def kill(bed: Bed, step: Step, begin: collections.abc.Callable[[], None] | None = None) -> float:
-    """kill -9 in the step, and a new start. Returns when it was seen; a step that is over before is noted. `begin` is
-    called once it would be seen."""
-    is_seen = await asyncio.to_thread(seen, bed, step, begin)
+async def kill(bed: Bed, step: Step) -> float:
+    """kill -9 in the step, and a new start. Returns when it was seen; a step that is over before is noted."""
+    is_seen = await asyncio.to_thread(seen, bed, step)
     ended = time.monotonic()
     if not is_seen:
         bed.notes.append(f"{step.what}: over before it could be seen")
@@ -177,15 +174,10 @@ async def kill(bed: Bed, step: Step, begin: collections.abc.Callable[[], None] |
     return ended
 
 
-def seen(bed: Bed, step: Step, begin: collections.abc.Callable[[], None] | None) -> bool:
+def seen(bed: Bed, step: Step) -> bool:
     """Asked in another database: a transaction of this one would hold up what is to be seen."""
     with bed.server.session("postgres") as observer, bed.server.session(DATABASE) as session:
         deadline, looks = time.monotonic() + STEP_S, 0
-        # Both are connected before it begins.
-        is_under_way(observer, step)
-        session.ask("SELECT 1")
-        if begin:
-            begin()
         while time.monotonic() < deadline:
             if is_under_way(observer, step):
                 return True
