@@ -313,12 +313,12 @@ extension PeriodUpkeepTests {
         }
     }
 
-    @Test("A lock on a table of another database that has the same number is none")
+    @Test("A lock on another database's table with the same OID holds up no drop")
     func otherDatabase() async throws {
         try await TestLedger.run { other in
             try await TestLedger.run { ledger in
-                let number = "SELECT 'events_1'::regclass::oid"
-                #expect(try ledger.psql(number) == other.psql(number))
+                let oid = "SELECT 'events_1'::regclass::oid"
+                #expect(try ledger.psql(oid) == other.psql(oid))
                 let daemon = try await ledger.daemon()
                 let upkeep = upkeep(daemon)
                 await daemon.record([.sample("A", purchase: "a")])

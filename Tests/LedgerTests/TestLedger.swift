@@ -14,8 +14,8 @@ final class TestLedger: Sendable {
     private let cluster: TestCluster
     private let daemons = Mutex<[Daemon]>([])
 
-    /// Migrated once for the tests that have one ledger: a copy costs far less. Copies have the same
-    /// mark and the same salt, so of two ledgers in one test each is migrated by itself.
+    /// Migrated once for the tests that have one ledger: a copy costs far less. Copies have the same mark, salt and
+    /// OIDs; a test that compares ledgers makes each by `init`.
     private static let template = Task { try await TestLedger().database }
 
     init(

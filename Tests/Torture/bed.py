@@ -210,7 +210,8 @@ class Bed:
         """What the program itself can prove: nothing may be missing, and it must have looked at every message."""
         process = await asyncio.create_subprocess_exec(
             str(self.binary), "audit", "--json", "--config", str(self.daemon.file),
-            *(["--since", self.audited_since] if self.audited_since else []), stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+            *(["--since", self.audited_since] if self.audited_since else []), stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
             env=os.environ | {"SWIFT_BACKTRACE": "enable=no"})
         try:
             async with asyncio.timeout(AUDIT_S):
@@ -230,8 +231,9 @@ class Bed:
         if (process.returncode == 1) != (answer["found"] > 0):
             self.findings.add("the audit's exit code is not what it says", f"{process.returncode}: {answer['found']}")
         seen, unnoted = answer["messages"] + answer["unprovable"]["older"], answer["unprovable"]["unnoted"]
-        # An older version notes nothing that an audit could go by.
-        seen, unnoted = (seen + unnoted, 0) if self.older else (seen, unnoted)
+        if self.older:
+            # That version notes nothing that an audit could go by.
+            seen, unnoted = seen + unnoted, 0
         if seen < len(ledger.messages) or unnoted:
             self.findings.add("messages that the audit did not look at",
                               f"{len(ledger.messages) - seen}, unnoted {unnoted}")

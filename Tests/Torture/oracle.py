@@ -106,7 +106,8 @@ class Ledger:
         dead = await rows(f"(i.name, {MESSAGE_ID})), '[]') FROM dead_letters d JOIN integrations i ON i.id = d.integration "
                           "JOIN messages m ON m.id = d.message JOIN events e ON e.id = m.event "
                           f"WHERE e.id > {after} AND m.type NOT LIKE 'posthouse.%'")
-        unfindable = await rows(f"(e.vendor_event_id)), '[]') FROM events e WHERE e.id > {after} AND NOT e.stray AND e.holder <> '' "
+        unfindable = await rows("(e.vendor_event_id)), '[]') FROM events e "
+                                f"WHERE e.id > {after} AND NOT e.stray AND e.holder <> '' "
                                 "AND NOT EXISTS (SELECT FROM entitlements n WHERE n.purchase = e.purchase "
                                 "AND n.holder = e.holder)")
         return Ledger(

@@ -1,6 +1,6 @@
 """A ledger that an older version filled, upgraded behind the socket. What takes as long as the ledger is large goes on
 beside the load, and the daemon is killed in each of its steps (Sources/Ledger/Schema, Sources/Ledger/Periods). What was
-stored before must stand as it did, column for column, and be found."""
+stored before must be unchanged, column for column, and be found."""
 
 import asyncio
 import dataclasses
@@ -98,7 +98,8 @@ async def fill_older(bed: Bed) -> None:
         with bed.server.session(DATABASE) as session:
             fill(template, session, bed.stored)
             bed.first_event = int(session.number("SELECT max(id) FROM events"))
-            bed.audited_since = session.ask("""SELECT to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')""")
+            bed.audited_since = session.ask(
+                """SELECT to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS"Z"')""")
 
     await asyncio.to_thread(clone)
     bed.notes.append(f"{bed.stored:,} events made in {time.monotonic() - began:.0f} s")

@@ -14,7 +14,7 @@ enum SwitchGate {
         SELECT NOT EXISTS (SELECT FROM schema_migrations
                            WHERE version = $1 AND applied_at > now() - $2 * interval '1 millisecond')
         """)
-    /// In this database: tables of databases that were made from one template have the same numbers.
+    /// Looks at this database alone: tables of databases that were made from one template have the same OIDs.
     static let isFree = Statement<[String], Bool>(
         "switch_is_free",
         """
