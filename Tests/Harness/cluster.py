@@ -31,6 +31,7 @@ class Session:
     MARK = "-- end of answer --"
 
     def __init__(self, cluster: "Cluster", database: str):
+        self.cluster, self.database = cluster, database
         self.child = subprocess.Popen(
             [tool("psql"), "-qXAt", "-v", "ON_ERROR_STOP=1", cluster.url(database, role="postgres")],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, bufsize=1)
@@ -44,6 +45,9 @@ class Session:
                 return "\n".join(lines)
             lines.append(line.rstrip("\n"))
         raise BenchError(f"psql: {self.child.stderr.read().strip()}\n  in: {sql[:200]}")
+
+    def another(self) -> "Session":
+        return Session(self.cluster, self.database)
 
     def number(self, sql: str) -> float:
         return float(self.ask(sql) or 0)

@@ -6,9 +6,11 @@ the webhook, numbers of sequences, keys. A clone's purchase has the hash that th
 state the right checksum, also where it is repeated beside the state, so that a webhook of that purchase finds it. Keys
 that begin with a time do so in clones, too."""
 
+import concurrent.futures
 import dataclasses
 import hashlib
 import json
+import math
 import struct
 
 from bench_context import Bench
@@ -116,21 +118,25 @@ class Template:
     def tables(self) -> str:
         return ", ".join(dict.fromkeys(table for table, _ in self.rows))
 
-    def clone(self, session: Session, first: int, count: int, changed: dict[str, dict[str, str]] | None = None,
+    def clone(self, sessions: list[Session], first: int, count: int, changed: dict[str, dict[str, str]] | None = None,
               without: str = "") -> None:
-        """The clones `first` to `first + count - 1`. `changed` is SQL by table and column; `without` is a
-        table that gets none. Their numbers are higher than TEMPLATE."""
+        """The clones `first` to `first + count - 1`, a share of them by each session. `changed` is SQL by table and
+        column; `without` is a table that gets none. Their numbers are higher than TEMPLATE."""
         for sequence in self.sequences:
             if sequence.used:
                 numbers = sequence.used * count
-                sequence.start = int(session.number(
+                sequence.start = int(sessions[0].number(
                     f"SELECT setval('{sequence.name}', nextval('{sequence.name}') + {numbers}) - {numbers}"))
+        clones = []
         for table, row in self.rows:
             if table != without:
                 values = {column: self.value(self.types[table][column], value, first) for column, value in row.items()}
                 values |= (changed or {}).get(table, {})
-                session.ask(f"INSERT INTO {table} ({', '.join(values)}) OVERRIDING SYSTEM VALUE "
-                            f"SELECT {', '.join(values.values())} FROM generate_series({first}, {first + count - 1}) n")
+                clones.append(f"INSERT INTO {table} ({', '.join(values)}) OVERRIDING SYSTEM VALUE "
+                              f"SELECT {', '.join(values.values())} FROM generate_series")
+        share = math.ceil(count / len(sessions))
+        together(sessions, [[f"{clone}({lowest}, {min(lowest + share, first + count) - 1}) n" for clone in clones]
+                            for lowest in range(first, first + count, share)])
 
     def value(self, kind: str, value: str | None, first: int) -> str:
         if value is None:
@@ -176,11 +182,23 @@ class Template:
 
 def fill(template: Template, session: Session, size: int) -> None:
     """So many events, the template's among them."""
-    for period, first in enumerate(range(TEMPLATE + 1, size + 1, NUMBERS_OF_PERIOD)):
-        template.clone(session, first, min(NUMBERS_OF_PERIOD, size + 1 - first))
-        # While it is in memory: to read all of them again takes as long as to make them.
-        vacuum_period(session, period)
+    with session.another() as second:
+        for period, first in enumerate(range(TEMPLATE + 1, size + 1, NUMBERS_OF_PERIOD)):
+            template.clone([session, second], first, min(NUMBERS_OF_PERIOD, size + 1 - first))
+            # While it is in memory: to read all of them again takes as long as to make them.
+            together([session, second], vacuums_of_period(session, period))
     session.ask("VACUUM (ANALYZE)")
+
+
+def together(sessions: list[Session], statements: list[list[str]]) -> None:
+    """Each session its statements, one after the other."""
+    def ask(session: Session, own: list[str]) -> None:
+        for statement in own:
+            session.ask(statement)
+
+    with concurrent.futures.ThreadPoolExecutor(len(sessions)) as threads:
+        for _ in threads.map(ask, sessions, statements):
+            pass
 
 
 def checksum(state: bytes) -> str:
@@ -212,12 +230,10 @@ def make_periods(session: Session, table: str, begin: int) -> None:
         session.ask(f"ALTER TABLE {table} ATTACH PARTITION {table}_clones{number} FOR VALUES FROM ({start}) TO ({end})")
 
 
-def vacuum_period(session: Session, number: int) -> None:
-    """What clones have filled of a period; nothing in a build without periods."""
-    for table in ("events", "messages"):
-        name = f"{table}_clones{min(number, PERIODS)}"
-        if session.ask(f"SELECT to_regclass('{name}')").strip():
-            session.ask(f"VACUUM {name}")
+def vacuums_of_period(session: Session, number: int) -> list[list[str]]:
+    """Of what clones have filled of a period, a list for each table; none in a build without periods."""
+    names = [f"{table}_clones{min(number, PERIODS)}" for table in ("events", "messages")]
+    return [[f"VACUUM {name}"] for name in names if session.ask(f"SELECT to_regclass('{name}')").strip()]
 
 
 def column_types(session: Session) -> dict[str, dict[str, str]]:

@@ -18,7 +18,7 @@ def fill(bench: Bench, database: str, count: int) -> None:
     template = Template(bench, database, [dead('["*"]')])
     with bench.cluster.session(database) as session:
         # Some are overdue and some wait for their next attempt: six hours of either.
-        template.clone(session, TEMPLATE + 1, count, without="attempts", changed={"deliveries": {
+        template.clone([session], TEMPLATE + 1, count, without="attempts", changed={"deliveries": {
             "attempts": "1", "leased_by": "NULL", "blocked": "false",
             "due_at": "now() + (random() - 0.5) * interval '12 hours'", "created_at": "now() - interval '12 hours'"}})
         # What autovacuum would have done during an outage of hours.
