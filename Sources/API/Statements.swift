@@ -36,7 +36,7 @@ struct BackendStatement {
         return Event(
             scope: scope, vendorEventID: id, name: name.rawValue, type: name.rawValue, holder: .anonymous(install),
             occurredAt: at, purchase: purchase, transaction: transaction, facts: facts, change: change, links: links,
-            body: body)
+            isOfBackend: true, body: body)
     }
 }
 

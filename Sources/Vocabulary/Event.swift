@@ -104,6 +104,9 @@ package struct Event: Sendable {
     package let history: StatedHistory?
     /// What each webhook of the event repeats byte for byte; nil: the body.
     package let repeated: [UInt8]?
+    /// Whether the app's backend states it by the API: what it means is not all in its body, so it cannot be read again
+    /// from quarantine. What cannot be stored is refused, and the backend tries again.
+    package let isOfBackend: Bool
     /// The body, byte for byte as it was signed.
     package let body: [UInt8]
 
@@ -114,7 +117,7 @@ package struct Event: Sendable {
         typeIfKnown: String? = nil, typeIfPaused: String? = nil, facts: [Fact] = [], change: HolderChange? = nil,
         links: [HolderLink] = [],
         decoded: [UInt8]? = nil, answer: [UInt8]? = nil, tokens: [KnownToken] = [], history: StatedHistory? = nil,
-        repeated: [UInt8]? = nil, body: [UInt8]
+        repeated: [UInt8]? = nil, isOfBackend: Bool = false, body: [UInt8]
     ) {
         self.scope = scope
         self.vendorEventID = vendorEventID
@@ -139,6 +142,7 @@ package struct Event: Sendable {
         self.tokens = tokens
         self.history = history
         self.repeated = repeated
+        self.isOfBackend = isOfBackend
         self.body = body
     }
 }

@@ -124,6 +124,21 @@ struct Version3Tests {
         }
     }
 
+    @Test("What is said of a grant whose state cannot be read is not acknowledged: quarantine could not read it again")
+    func unreadableGrant() async throws {
+        try await TestService.run { service in
+            let path = "/v3/users/A/entitlements"
+            _ = await service.post("/v3/users/A")
+            #expect(await service.post(path, #"{"id":"plus","expires":4102444800}"#).status == 200)
+            let events = service.psql("SELECT count(*) FROM events")
+            _ = service.psql(#"UPDATE purchases SET state = '\xff'"#)
+            for _ in 1...2 { #expect(await service.send("DELETE", path + "/plus").status == 503) }
+            #expect(service.psql("SELECT count(*) FROM events") == events)
+            #expect(service.psql("SELECT count(*) FROM quarantine") == "0")
+            #expect(service.psql("SELECT count(*) FROM identities") == events)
+        }
+    }
+
     @Test("A grant ends by its own time: nobody else could say so")
     func grantsEnd() async throws {
         try await TestService.run { service in

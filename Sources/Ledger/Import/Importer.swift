@@ -80,7 +80,7 @@ package struct Importer: Sendable {
                     case .duplicate: .known
                     // An install that is known already is not registered again.
                     case .refused where event.purchase == nil: .known
-                    case .setAside(_, _, let reason): .setAside(reason: reason)
+                    case .setAside(_, _, let reason), .unavailable(_, let reason): .setAside(reason: reason)
                     case .refused: .refused(reason: "what is known of its token does not fit it")
                     }
                 }

@@ -32,6 +32,8 @@ struct EventBatch {
         case refused
         /// In quarantine, with its row there. Nil: it was erased before.
         case setAside(quarantine: Int64?, reason: String)
+        /// Nothing is stored of it, and its sender must be told so (`Event.isOfBackend`).
+        case unavailable(reason: String)
     }
 
     /// All events, in their order.

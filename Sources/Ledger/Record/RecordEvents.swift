@@ -15,6 +15,8 @@ struct RecordEvents {
         case refused
         /// The state of its purchase cannot be read: the event is in quarantine. Nil: it was erased before.
         case setAside(source: String, quarantine: Int64?, reason: String)
+        /// The same of one that quarantine is of no use to: nothing is stored of it.
+        case unavailable(source: String, reason: String)
     }
 
     struct Committed: Sendable {
@@ -127,20 +129,26 @@ struct RecordEvents {
         if !found.isEmpty { throw Self.changingRace }
     }
 
-    /// Quarantines the events of purchases whose state cannot be read, and removes their event keys; the other events
-    /// of the batch continue.
+    /// Quarantines the events of purchases whose state cannot be read, or refuses those that could not be read again
+    /// there, and removes their event keys; the other events of the batch continue.
     private func setAside(
         _ batch: inout EventBatch, unreadable: [Identifier: String], on session: borrowing Session
     ) throws(DatabaseError) {
         var pending: [(arrival: EventBatch.Arrival, reason: String, row: PendingRows<Int64>)] = []
+        var refused: [Identifier] = []
         for arrival in batch.firsts where batch.fates[arrival.key] != nil {
             guard let reason = batch.purchase(of: arrival).flatMap({ unreadable[$0] }) else { continue }
             let event = arrival.event
+            if event.isOfBackend {
+                refused.append(arrival.key)
+                batch.fates[arrival.key] = .unavailable(reason: reason)
+                continue
+            }
             let columns = (event.scope.source, reason, KeyHash.body(event.body), event.body, event.answer)
             pending.append((arrival, reason, try session.enqueueQuery(RecordStatements.quarantine, columns)))
         }
-        if pending.isEmpty { return }
-        try session.enqueue(RecordStatements.forget, pending.map(\.arrival.key))
+        if pending.isEmpty, refused.isEmpty { return }
+        try session.enqueue(RecordStatements.forget, pending.map(\.arrival.key) + refused)
         for (arrival, reason, row) in pending {
             batch.fates[arrival.key] = .setAside(quarantine: try session.answer(to: row).first, reason: reason)
         }
@@ -184,6 +192,8 @@ struct RecordEvents {
             case .refused: return .refused
             case .setAside(let row, let reason):
                 return .setAside(source: arrival.event.scope.source, quarantine: row, reason: reason)
+            case .unavailable(let reason):
+                return .unavailable(source: arrival.event.scope.source, reason: reason)
             case .new: return .recorded(Self.trail(of: arrival, caused[arrival.key] ?? BatchWrite.Caused()))
             case nil:
                 let differsNow = differing[arrival.key] == arrival.digest

@@ -107,8 +107,9 @@ package struct Recorder: Sendable {
             await record(Array(events[..<middle]), apartUntil: deadline)
             await record(Array(events[middle...]), apartUntil: deadline)
         } catch let error as DatabaseError where error.isOfTheEvent {
+            let reason = "the database cannot store it: \(error)"
             if let (event, _, submitter) = events.first {
-                let reason = "the database cannot store it: \(error)"
+                if event.isOfBackend { return refuse(events, reason, isNoticed: true) }
                 let body = QuarantinedBody(
                     source: event.scope.source, reason: reason, body: event.body, answer: event.answer)
                 await quarantine(body, for: submitter)
@@ -136,9 +137,14 @@ package struct Recorder: Sendable {
         let confirmations = dispatchBuffer.confirmations
         let isAwaited = confirmations.count > 0
         for (index, (_, answerBy, submitter)) in events.enumerated() {
-            if case .refused = committed.outcomes[index] {
+            switch committed.outcomes[index] {
+            case .refused:
                 submitter.completion(.refused)
                 continue
+            case .unavailable(_, let reason):
+                submitter.refuse(reason)
+                continue
+            case .recorded, .duplicate, .setAside: break
             }
             submitter.fallback?.committed()
             if isAwaited {
@@ -281,6 +287,8 @@ package struct Recorder: Sendable {
         case .refused: break
         case .setAside(let source, let row, let reason):
             if let row { observe(.quarantined(source: source, quarantine: row, reason: reason)) }
+        case .unavailable(let source, let reason):
+            observe(.refused(source: source, status: 503, reason: reason))
         }
     }
 }
