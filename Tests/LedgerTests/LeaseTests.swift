@@ -44,6 +44,26 @@ struct LeaseTests {
         }
     }
 
+    @Test("What a daemon has locked that was frozen as it wrote keeps the rest of its deliveries from nobody")
+    func frozenAsItWrote() async throws {
+        try await TestLedger.run { ledger in
+            let (frozen, other) = (try await ledger.daemon([.named("all")]), try await ledger.daemon([.named("all")]))
+            frozen.open("all")
+            await frozen.record([.sample("A", purchase: "subs_1"), .sample("B", purchase: "subs_2")])
+            other.open("all")
+            let locked = "(SELECT min(id) FROM deliveries)"
+            try await ledger.during("SELECT FROM deliveries WHERE id = \(locked) FOR UPDATE") {
+                try ledger.expire(frozen)
+                try await other.queue.endExpiredLeases()
+                #expect(other.log.reclaimed == [1])
+                #expect(try await other.claimAll("all").count == 1)
+                #expect(try ledger.psql("SELECT leased_by FROM deliveries WHERE id = \(locked)") == "\(frozen.lease)")
+            }
+            _ = try await other.queue.sweep(suspects: [])
+            #expect(try await other.claimAll("all").count == 1)
+        }
+    }
+
     @Test("An attempt of a lost lease settles nothing of the next one, in one batch with an attempt of that")
     func twoLeases() async throws {
         try await TestLedger.run { ledger in
@@ -158,6 +178,21 @@ struct LeaseTests {
         // This daemon was frozen; the other has renewed meanwhile, and its lease seems to have run out.
         #expect(look(after: 90, (80, true)) == [])
         #expect(look(after: 95, (80, true)) == [] && look(after: 96, (80, true)) == [0])
+    }
+
+    @Test("A dead daemon's lease ends in time though the database's clock is set back; a living one's does not")
+    func clockSetBack() {
+        let start = ContinuousClock.now
+        var watch = LeaseWatch()
+        func look(after seconds: Int, _ ends: Int64...) -> [Int64] {
+            let rows = ends.enumerated().map { OtherLease(daemon: Int64($0), end: $1, hasRunOut: false) }
+            return watch.look(rows, at: start + .seconds(seconds)).map(\.daemon)
+        }
+        #expect(look(after: 0, 4_000, 4_000) == [])
+        // An hour back: the first renews by the new time, the second is dead.
+        for second in stride(from: 4, through: 16, by: 4) { #expect(look(after: second, Int64(second), 4_000) == []) }
+        #expect(look(after: 20, 20, 4_000) == [])
+        #expect(look(after: 24, 24, 4_000) == [1])
     }
 
     @Test("A lease that is renewed between being seen and being ended stays")

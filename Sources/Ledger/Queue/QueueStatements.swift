@@ -50,12 +50,16 @@ enum QueueStatements {
     static let leave = Statement<Int64, ()>("queue_leave", "DELETE FROM daemons WHERE id = $1")
 
     /// Reclaims deliveries leased by unregistered daemons: daemons whose leases have just ended, and daemons whose
-    /// lease ended while they wrote.
+    /// lease ended while they wrote. A daemon that was frozen as it wrote holds locks for as long: the others are not
+    /// left waiting with those, and the next sweep looks again.
     static let reclaim = Statement<(), Int64>(
         "queue_reclaim",
         """
-        UPDATE deliveries SET leased_by = NULL, due_at = now()
-        WHERE leased_by IS NOT NULL AND NOT EXISTS (SELECT FROM daemons WHERE id = leased_by) RETURNING id
+        WITH nobodys AS MATERIALIZED (
+            SELECT ctid AS place FROM deliveries d
+            WHERE d.leased_by IS NOT NULL AND NOT EXISTS (SELECT FROM daemons WHERE id = d.leased_by)
+            FOR NO KEY UPDATE OF d SKIP LOCKED)
+        UPDATE deliveries d SET leased_by = NULL, due_at = now() FROM nobodys WHERE d.ctid = nobodys.place RETURNING d.id
         """)
 
     static let leased = Statement<Int64, Int64>("queue_leased", "SELECT id FROM deliveries WHERE leased_by = $1")
