@@ -274,6 +274,24 @@ struct HolderChangeTests {
             ], ("", "s1:i1 s1:i2 s2:i2"))
     }
 
+    @Test("A restore before the first fact counts, also behind webhooks that only name the purchase's product")
+    func restoreBeforeFacts() async throws {
+        let one = Holder.anonymous("i1")
+        func naming(_ product: String?, at: Int64) -> @Sendable (String) -> Event {
+            {
+                .sample(
+                    "NAMED", holder: one, at: seconds(at), purchase: "s1", transaction: "t-s1", source: "shared",
+                    environment: $0, product: product)
+            }
+        }
+        try await expectOneOutcome(
+            [
+                naming("gold", at: 10), naming(nil, at: 20),
+                change(.restore(install: "i2", transactions: ["t-s1"], strategy: .copy), at: 30, source: "shared"),
+                gain(one, "s1", at: 40, source: "shared"),
+            ], ("", "s1:i1 s1:i2"))
+    }
+
     @Test("A purchase is one-time as soon as one webhook says so, whenever it comes")
     func kind() async throws {
         try await expectOneOutcome(

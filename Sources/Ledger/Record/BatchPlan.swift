@@ -51,7 +51,7 @@ struct BatchPlan {
         for link in new.event.links { holders.learn(link, scope: new.event.scope, at: new.event.occurredAt) }
         if let purchase = new.event.purchase, let id = new.purchase {
             applyUnfinishedChanges(to: id, index: index)
-            let isFirst = purchases[id].map { $0.state == PurchaseState() } ?? true
+            let isFirst = purchases[id]?.state.isUnknown ?? true
             let isConverted = learn(purchase, id: id, of: new, index: index)
             learn(new.event.transaction, purchase: id, of: new)
             if let history = new.event.history {
