@@ -70,6 +70,10 @@ struct PeriodTests {
         #expect(Self.facts([40, 31]).firstIDWithinTime(retention) == Period.firstID(4))
         #expect(Self.facts([50, 40, 35, 20]).past(retention) == [3, 4])
         #expect(Self.facts([50, 40, 35, 20]).firstIDWithinTime(retention) == Period.firstID(5))
+        // Where no period begins any more, the newest is pruned row by row.
+        let many = (0..<Period.standingMost).map { Double(Period.standingMost - $0 + 31) }
+        #expect(Self.facts(many).firstIDWithinTime(retention) == nil)
+        #expect(Self.facts(Array(many.dropFirst())).firstIDWithinTime(retention) != nil)
         // With the clock back in between, nothing behind the first that is within its time goes.
         #expect(Self.facts([50, 10, 40, 20]).past(retention) == [])
     }

@@ -86,6 +86,23 @@ struct PeriodUpkeepTests {
         }
     }
 
+    @Test("Sequences that are behind their tables are moved on, before a webhook draws what is taken")
+    func behind() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
+            daemon.open("all")
+            await daemon.record(["A", "B"].map { .sample($0, purchase: $0, transaction: $0) })
+            try await settle(daemon) { $0 == "B" ? .dead : nil }
+            let ids = "SELECT nextval('event_ids') || ' ' || nextval('message_ids') || ' ' || nextval('delivery_ids')"
+            let drawn = try ledger.psql(ids)
+            try ledger.psql("SELECT setval('event_ids', 1), setval('message_ids', 1), setval('delivery_ids', 1)")
+            try await upkeep(daemon).beginPeriod()
+            #expect(try ledger.psql(ids) == drawn)
+            #expect(await daemon.record([.sample("C", purchase: "c", transaction: "c")]) == [.stored])
+            #expect(try ledger.psql("SELECT count(*) FROM quarantine") == "0" && ledger.psql(Self.names) == "A B C")
+        }
+    }
+
     @Test("A period past its time is dropped; what a delivery or a dead letter needs is kept, and nothing else of it")
     func drop() async throws {
         try await TestLedger.run { ledger in

@@ -83,6 +83,33 @@ struct UpkeepTests {
         }
     }
 
+    @Test("What is settled while its day gets a partition moves into it, too")
+    func settledMeanwhile() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
+            let upkeep = upkeep(daemon)
+            try await ledger.holding { session throws(DatabaseError) in
+                try session.script(
+                    """
+                    INSERT INTO attempts (at, delivery, message, integration, attempt, outcome, latency_ms)
+                    VALUES (now(), 1, 1, 1, 1, 'accepted', 5)
+                    """)
+            } _: {
+                while true {
+                    do {
+                        return try await upkeep.preparePartitions()
+                    } catch let error as DatabaseError where error.isRetryable {
+                        // The others took longer than a lock is waited for.
+                        continue
+                    }
+                }
+            }
+            #expect(try ledger.psql(Self.partitions) == "0,1,2,3")
+            #expect(try ledger.psql("SELECT count(*) FROM attempts_default") == "0")
+            #expect(try ledger.psql("SELECT count(*) FROM attempts") == "1")
+        }
+    }
+
     @Test("Days past their time are dropped, and no others")
     func drop() async throws {
         try await TestLedger.run { ledger in
@@ -152,6 +179,9 @@ struct UpkeepTests {
             try ledger.psql("UPDATE events SET received_at = now() - interval '31 days'")
             try await upkeep(daemon).prune()
             #expect(try ledger.psql("SELECT count(*) FROM events") == "0")
+            // The ids have not reached the first period yet.
+            try await upkeep(daemon).prune()
+            #expect(await daemon.record([.sample("LATER")]) == [.stored])
         }
     }
 

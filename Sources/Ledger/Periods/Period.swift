@@ -55,9 +55,11 @@ struct PeriodFacts: Equatable, Sendable {
         return positions.contains { $0 < last } ? last : nil
     }
 
-    /// The first id of the oldest period that is not past its time; nil: the tables are not partitioned yet.
+    /// The first id of the oldest period that is not past its time; nil: none ends that way, because the tables are not
+    /// partitioned yet, or because no period begins any more and the newest grows on.
     func firstIDWithinTime(_ retention: Retention) -> Int64? {
         let past = Set(past(retention))
+        if standing.count >= Period.standingMost, past.count == standing.count - 1 { return nil }
         return standing.first { !past.contains($0.period) }.map { Period.firstID($0.period) }
     }
 

@@ -54,6 +54,25 @@ enum PeriodTables {
                     THEN setval('event_ids', $1) END
         """)
 
+    /// Moves sequences that are behind their tables: logical replication, for one, copies rows and no sequences. Needs
+    /// the privilege UPDATE where one is. The rows are those committed before the sequences are read, so none that is in
+    /// use counts as behind.
+    static let catchUp = Statement<(), (Int64?, Int64?, Int64?)>(
+        "period_catch_up",
+        """
+        SELECT CASE WHEN m > coalesce(pg_sequence_last_value('message_ids'::regclass), 0)
+                    THEN setval('message_ids', m) END,
+               CASE WHEN e > coalesce(pg_sequence_last_value('event_ids'::regclass), 0)
+                    THEN setval('event_ids', e) END,
+               CASE WHEN d > coalesce(pg_sequence_last_value('delivery_ids'::regclass), 0)
+                    THEN setval('delivery_ids', d) END
+        FROM (SELECT (SELECT id FROM messages ORDER BY id DESC LIMIT 1) AS m,
+                     (SELECT id FROM events ORDER BY id DESC LIMIT 1) AS e,
+                     (SELECT greatest((SELECT id FROM deliveries ORDER BY id DESC LIMIT 1),
+                                      (SELECT delivery FROM dead_letters ORDER BY delivery DESC LIMIT 1))) AS d
+              OFFSET 0) AS newest
+        """)
+
     /// The partitions of a table, ascending.
     static let partitions = Statement<String, Partition>(
         "period_partitions",

@@ -20,6 +20,7 @@ extension Upkeep {
         return try await pool.withSession { session throws(DatabaseError) in
             let isBegun = try session.transaction { session throws(DatabaseError) in
                 try PeriodTables.lock(on: session)
+                _ = try session.run(PeriodTables.catchUp, ())
                 // A clock that was ahead then would let no period end until it is there.
                 _ = try session.execute(PeriodTables.correct, ())
                 guard let period = try PeriodTables.facts(on: session).due(retention) else { return false }
@@ -127,7 +128,7 @@ extension Upkeep {
         return "event = \(ids) OR event < \(first) AND EXISTS (SELECT FROM events e WHERE e.id = event)"
     }
 
-    /// Drops what lies below the periods once nothing is in it.
+    /// Drops what lies below the periods once nothing is in it and no id of it is to come.
     private static func dropEmptied(_ name: String, on session: borrowing Session) throws(DatabaseError) {
         try PeriodTables.lock(on: session)
         guard try isEmptied(name, on: session), try SwitchGate.isFree(PeriodTables.names, on: session) else { return }
@@ -138,11 +139,12 @@ extension Upkeep {
     }
 
     private static func isEmptied(_ name: String, on session: borrowing Session) throws(DatabaseError) -> Bool {
+        let positions = try PeriodTables.facts(on: session).positions
         for table in PeriodTables.names {
             let own = "\(table)_\(name)"
-            guard try session.run(PeriodTables.partitions, table).contains(where: { $0.name == own }) else {
-                return false
-            }
+            guard let partition = try session.run(PeriodTables.partitions, table).first(where: { $0.name == own }),
+                positions.allSatisfy({ $0 >= partition.to - 1 })
+            else { return false }
             // The newest go last, so the index has one at its end if there is any.
             let newest = "SELECT id FROM \(own) ORDER BY id DESC LIMIT 1"
             guard try session.number(newest, stall: LedgerMove.stall) == nil else { return false }
