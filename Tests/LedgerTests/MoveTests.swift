@@ -1,3 +1,4 @@
+import Glibc
 import Postgres
 import TestSupport
 import Testing
@@ -19,6 +20,16 @@ struct MoveTests {
 
     private func run(_ move: LedgerMove, isMarked: Bool = false) async throws -> LedgerMove.Outcome {
         try await move.run(isMarked: isMarked, beforeCommit: { nil }, goesOn: { _ in true })
+    }
+
+    /// The source is marked on a disk that takes its time.
+    private func runSlowly(_ move: LedgerMove) async throws -> LedgerMove.Outcome {
+        try await move.run(
+            isMarked: false,
+            beforeCommit: {
+                usleep(1_500_000)
+                return nil
+            }, goesOn: { _ in true })
     }
 
     private func failure(_ move: LedgerMove) async throws -> MoveFailure? {
@@ -48,7 +59,7 @@ struct MoveTests {
             try await daemon.queue.leave()
             let target = try await TestLedger(on: Self.durable.get(), isMigrated: false)
             let move = try move(source, target)
-            guard case .moved(let tables) = try await run(move) else {
+            guard case .moved(let tables) = try await runSlowly(move) else {
                 Issue.record("not moved")
                 return
             }
@@ -79,6 +90,8 @@ struct MoveTests {
             let target = try await TestLedger(on: Self.durable.get())
             try target.writeFormThree()
             try target.psql("DROP INDEX purchases_hash")
+            // Its daemon was killed.
+            try target.psql("INSERT INTO daemons (version, expires_at, state_form) VALUES ('old', now(), 3)")
             // A build that was cut short.
             try target.psql("UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'identities_key'::regclass")
             guard case .moved = try await run(move(source, target)) else {
