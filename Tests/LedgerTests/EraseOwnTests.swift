@@ -76,6 +76,32 @@ struct EraseOwnTests {
         }
     }
 
+    @Test("An erasure that a delivery on its way held up finds the customer again")
+    func heldUp() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
+            daemon.open("all")
+            await daemon.record([
+                Self.event(.gain, Self.jeff, of: "a", at: 100), Self.event(.gain, nil, of: "a", at: 200),
+            ])
+            var made = daemon.inbox.take()
+            while !made.isEmpty {
+                made = try await daemon.queue.settle(made.map { $0.settled(.accepted) }).unblocked
+            }
+            await daemon.record([Self.event(.gain, nil, of: "b", at: 300)])
+            let onItsWay = daemon.inbox.take()
+            func erase() async throws -> Erasure.Tally {
+                try await Erasure.start(Self.jeff, source: nil, isDry: false, in: daemon.pool).run(in: daemon.pool) {
+                    _ in
+                }
+            }
+            #expect(try await erase().inHand == onItsWay.count && !onItsWay.isEmpty)
+            _ = try await daemon.queue.settle(onItsWay.map { $0.settled(.accepted) })
+            #expect(try await erase().inHand == 0)
+            #expect(try Self.holders(ledger) == "" && ledger.psql("SELECT count(*) FROM purchases") == "0")
+        }
+    }
+
     @Test("What another user has, or had, of the same customer stays under the customer")
     func shared() async throws {
         try await TestLedger.run { ledger in

@@ -134,7 +134,19 @@ package struct Erasure: Sendable {
         var purchases: Set<Identifier> = []
     }
 
+    /// Those of own holders first: only what is the person's by name leads to them, so that a run that was cut off must
+    /// have left it.
     private func eraseEvents(in pool: Pool, into tally: inout Tally, _ own: inout Own) async throws(DatabaseError) {
+        if !isDry, !ownHolders.isEmpty {
+            try await eraseEvents(of: ownHolders.map(\.storageKey).sorted(), in: pool, into: &tally, &own)
+            if tally.inHand > 0 || tally.isOvertaken { return }
+        }
+        try await eraseEvents(of: storageKeys, in: pool, into: &tally, &own)
+    }
+
+    private func eraseEvents(
+        of storageKeys: [String], in pool: Pool, into tally: inout Tally, _ own: inout Own
+    ) async throws(DatabaseError) {
         var (after, stray): (Int64, [EraseStatements.OwnEvent]?) = (0, nil)
         while stray?.isEmpty != true {
             let wanted = (storageKeys, source, after, Self.stepMax)
@@ -149,12 +161,13 @@ package struct Erasure: Sendable {
             purchases = try await pool.withSession { session throws(DatabaseError) in
                 try session.run(EraseStatements.purchasesOf, wanted)
             }
-            try await eraseEvents(of: purchases, in: pool, into: &tally, &own)
+            try await eraseEvents(of: storageKeys, on: purchases, in: pool, into: &tally, &own)
         }
     }
 
     private func eraseEvents(
-        of purchases: [Identifier], in pool: Pool, into tally: inout Tally, _ own: inout Own
+        of storageKeys: [String], on purchases: [Identifier], in pool: Pool, into tally: inout Tally,
+        _ own: inout Own
     ) async throws(DatabaseError) {
         var after: Int64? = purchases.isEmpty ? nil : 0
         while let from = after {

@@ -50,17 +50,20 @@ struct EraseCommand: AsyncParsableCommand {
             }
             Self.show("", nil)
             report(erasure, done, left: left)
+            // What led to its other ids may be erased by now.
+            let again =
+                (["run it again"]
+                + erasure.holders.dropFirst().filter(\.isAnonymous).map {
+                    "--anonymous \($0.id)"
+                }).joined(separator: ", also with ")
             if done.inHand > 0, !dryRun {
                 throw Complaint(
-                    "\(done.inHand) deliveries are still in a daemon's hands: run it again, or pause their integration first"
+                    "\(done.inHand) deliveries are still in a daemon's hands: pause their integration if they stay; \(again)"
                 )
             }
-            if done.isOvertaken { throw Complaint("webhooks of this person keep coming: run it again") }
+            if done.isOvertaken { throw Complaint("webhooks of this person keep coming: \(again)") }
             if let left, left.total > 0 {
-                let anonymous = erasure.holders.filter(\.isAnonymous).map { "--anonymous \($0.id)" }
-                throw Complaint(
-                    (["\(left.total) places name it again: something came meanwhile; run it again"] + anonymous)
-                        .joined(separator: ", also with "))
+                throw Complaint("\(left.total) places name it again: something came meanwhile; \(again)")
             }
         }
     }
