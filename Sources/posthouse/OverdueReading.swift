@@ -17,9 +17,16 @@ final class OverdueReading: Sendable {
     }
 
     private let pool: Pool
+    private let limit: Duration?
     private let state = Mutex(State())
 
-    init(pool: Pool) { self.pool = pool }
+    /// - Parameters:
+    ///   - pool: not the page's, where that has one connection: the count may take long.
+    ///   - limit: of a count; nil: none.
+    init(pool: Pool, limit: Duration? = nil) {
+        self.pool = pool
+        self.limit = limit
+    }
 
     /// From now on it counts by these.
     func adopt(_ leeways: Leeways) {
@@ -43,8 +50,8 @@ final class OverdueReading: Sendable {
             if let underWay = state.underWay { return underWay }
             if let countedAt = state.countedAt, now < countedAt + Self.interval { return nil }
             state.countedAt = now
-            let counting = Task { [pool, leeways = state.leeways] in
-                let figures = (try? await OverdueFigures.read(leeways: leeways, from: pool)) ?? nil
+            let counting = Task { [pool, limit, leeways = state.leeways] in
+                let figures = (try? await OverdueFigures.read(leeways: leeways, from: pool, within: limit)) ?? nil
                 self.state.withLock { state in
                     state.latest = figures
                     state.underWay = nil

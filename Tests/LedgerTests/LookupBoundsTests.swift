@@ -164,4 +164,23 @@ struct LookupBoundsTests {
             #expect(known.rows == 1 && known.read(of: ["entitlements", "events", "holder_links"]) <= 20)
         }
     }
+
+    @Test("A step of a replay reads what it replays, not all that is left")
+    func replay() async throws {
+        try await TestLedger.run { ledger in
+            try ledger.allowIDsBefore(splitAt: [-2_500], isAlone: true)
+            try ledger.psql(Self.thousands)
+            try ledger.psql(
+                """
+                INSERT INTO dead_letters (delivery, message, integration, attempts, reason, created_at)
+                    SELECT n + 5000, n % 2000 + 1, 1, 1, 'x', now() FROM generate_series(1, 20000) AS n;
+                INSERT INTO attempts (delivery, message, integration, attempt, outcome, latency_ms)
+                    SELECT n, n % 2000 + 1, 1, 1, 'accepted', 1 FROM generate_series(1, 20000) AS n;
+                ANALYZE
+                """)
+            let page = try plan(
+                of: ReplayStatements.page, "9000000, ARRAY[1], 0, 4102444800000, NULL, true, true, 0, 0, 10", ledger)
+            #expect(page.rows == 10 && page.read(of: ["dead", "attempts", "messages"]) <= 1_000)
+        }
+    }
 }

@@ -172,4 +172,57 @@ struct OperatorLookupTests {
             #expect(try await Quarantine.body(rows[0].id, in: daemon.pool) == nil)
         }
     }
+
+    @Test("What was discarded while it was being read again is not recorded, nor put back")
+    func quarantineDiscarded() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("a")])
+            await daemon.record([.sample(purchase: "p", transaction: "t0")])
+            try ledger.damage()
+            let events = [
+                Event.sample(at: seconds(200), purchase: "p", transaction: "t1"),
+                .sample(at: seconds(300), purchase: "q", transaction: "t2"),
+            ]
+            for event in events {
+                await daemon.record([
+                    .quarantine(QuarantinedBody(source: "shop", reason: "odd", body: event.body))
+                ])
+                let row = try #require(try await Quarantine.list(in: daemon.pool).last)
+                #expect(try await Quarantine.discard([row.id], in: daemon.pool) == [row.id])
+                let outcome = try await Quarantine.release(
+                    row.id, as: event, routes: daemon.routes.current.all, rules: Daemon.rules, in: daemon.pool)
+                guard case .vanished = outcome else {
+                    Issue.record("\(outcome)")
+                    continue
+                }
+            }
+            #expect(try ledger.psql("SELECT count(*) FROM quarantine") == "0")
+            #expect(try ledger.psql("SELECT count(*) FROM events") == "1")
+        }
+    }
+
+    @Test("Sources that webhooks came under and that are not configured are named, also where purchases cannot be read")
+    func vanishedSources() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
+            await daemon.record([.sample(source: "shop"), .sample(purchase: "b", source: "older")])
+            try ledger.psql(
+                """
+                INSERT INTO source_names (name, heard_at) VALUES
+                    ('shop', NULL), ('older', NULL), ('logins', now()), ('typo', NULL)
+                """)
+            #expect(try await SourceNames.vanished(besides: ["shop"], in: daemon.pool) == ["logins", "older"])
+            let held = try await ledger.holding { session throws(DatabaseError) in
+                try session.script("LOCK TABLE purchases IN ACCESS EXCLUSIVE MODE")
+            } _: {
+                try await SourceNames.vanished(besides: ["shop"], in: daemon.pool)
+            } meanwhile: {
+                let waiting = """
+                    SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
+                    """
+                while try ledger.psql(waiting) != "0" { try await Task.sleep(for: .milliseconds(50)) }
+            }
+            #expect(held == ["logins"])
+        }
+    }
 }

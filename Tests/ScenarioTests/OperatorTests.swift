@@ -45,6 +45,26 @@ import Vocabulary
         #expect(watched.waitForEnd(180) != nil)
     }
 
+    @Test("What takes too long is left out of status, and trace says what to ask instead")
+    func tooLong() throws {
+        let relay = try Relay([.init("backend", Receiver())], databaseSettings: ["statement_timeout": #""8s""#])
+        defer { relay.end() }
+        try relay.start()
+        let database = try relay.database
+        let holder = try ChildProcess([
+            TestCluster.psql, "-X", "-q", "-d", database.connectionString, "-c",
+            "BEGIN; LOCK TABLE purchase_ends, transactions IN ACCESS EXCLUSIVE MODE; SELECT pg_sleep(600)",
+        ])
+        defer { holder.signal(SIGKILL) }
+        let held = "SELECT count(*) FROM pg_locks WHERE relation = 'transactions'::regclass AND granted"
+        #expect(try eventually { try database.value(held) != "0" })
+        let sources = try #require(try relay.json("status")["sources"] as? [[String: Any]])
+        #expect(sources.count == 1 && sources[0]["overdue"] is NSNull, "\(sources)")
+        let (end, _, errors) = try relay.command("trace", "x", "--config", relay.configuration)
+        #expect(end == .exited(1) && errors.contains("--transaction, --user") && !errors.contains("57014"), "\(errors)")
+        #expect(try database.value(held) != "0")
+    }
+
     @Test("audit: 0 and the sums of a sound ledger; 1, what is missing and what to do; backfill then delivers it")
     func audit() throws {
         let receiver = try Receiver()

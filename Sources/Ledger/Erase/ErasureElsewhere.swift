@@ -123,7 +123,7 @@ extension Erasure {
             else { return false }
             if !isDry {
                 _ = try session.execute(EraseStatements.remember, [kept.digest])
-                _ = try session.execute(QuarantineStatements.remove, row)
+                _ = try session.run(QuarantineStatements.discard, [row])
             }
             return true
         }

@@ -78,20 +78,25 @@ package struct OverdueFigures: Sendable, Hashable {
     /// are those of a period before, until upkeep deletes them.
     static let pagesMax = 10
 
+    /// - Parameter limit: no page is begun after that long; nil: all are.
     /// - Returns: those with any, by source and environment; nil: the ends of purchases from before an upgrade are not
-    ///   all added yet, so that the figures would rise without a loss.
-    package static func read(leeways: Leeways, from pool: Pool) async throws(DatabaseError) -> [OverdueFigures]? {
-        try await read(leeways: leeways, from: pool, countedMax: countedMax)
+    ///   all added yet, so that the figures would rise without a loss; or it took too long.
+    package static func read(
+        leeways: Leeways, from pool: Pool, within limit: Duration? = nil
+    ) async throws(DatabaseError) -> [OverdueFigures]? {
+        try await read(leeways: leeways, from: pool, within: limit, countedMax: countedMax)
     }
 
     static func read(
-        leeways: Leeways, from pool: Pool, countedMax: Int32
+        leeways: Leeways, from pool: Pool, within limit: Duration? = nil, countedMax: Int32
     ) async throws(DatabaseError) -> [OverdueFigures]? {
-        try await pool.withSession { session throws(DatabaseError) in
+        let deadline = limit.map { ContinuousClock.now + $0 }
+        return try await pool.withSession { session throws(DatabaseError) in
             if try session.run(OverdueStatements.isIncomplete, ()).first == true { return nil }
             var found: [OverdueFigures] = []
             var last = PurchaseEnds.Row(until: .max, purchase: Identifier(high: .max, low: .max))
             for _ in 0..<pagesMax {
+                if let deadline, .now > deadline { return nil }
                 let ends = try session.run(OverdueStatements.passed, (last.until, last.purchase, countedMax))
                 let wanted = (leeways.names, leeways.milliseconds, ends.map(\.until), ends.map(\.purchase))
                 found += try session.run(OverdueStatements.figures, wanted)

@@ -9,13 +9,18 @@ package enum SourceNames {
     static let exists = Statement<(), Bool>(
         "source_names_exist", "SELECT to_regclass('source_names') IS NOT NULL")
 
-    static let vanished = Statement<[String], String>(
-        "source_names_vanished",
+    static let heard = Statement<[String], String>(
+        "source_names_heard", "SELECT name FROM source_names WHERE name <> ALL ($1) AND heard_at IS NOT NULL")
+
+    /// Of names that were never heard of since that is noted. For one without purchases all purchases are read.
+    static let unheard = Statement<[String], String>(
+        "source_names_unheard",
         """
-        SELECT name FROM source_names n WHERE name <> ALL ($1)
+        SELECT name FROM source_names n WHERE name <> ALL ($1) AND heard_at IS NULL
             AND EXISTS (SELECT FROM purchases p WHERE p.source = n.name)
-        ORDER BY name
         """)
+    /// For them: a reload of the daemon waits for the answer.
+    private static let patience: Duration = .seconds(2)
 
     package static func remember(_ names: [String], in pool: Pool) async throws {
         _ = try await pool.withSession { session throws(DatabaseError) in
@@ -23,11 +28,21 @@ package enum SourceNames {
         }
     }
 
-    /// Names with purchases in the database that are not in `configured`; empty if there is no schema yet.
+    /// Names that webhooks came under and that are not in `configured`; empty if there is no schema yet. Those that none
+    /// came under for long may be missing where there are many purchases.
     package static func vanished(besides configured: [String], in pool: Pool) async throws -> [String] {
         try await pool.withSession { session throws(DatabaseError) in
             guard try session.run(exists, ()).first == true else { return [] }
-            return try session.run(vanished, configured)
+            let known = try session.run(heard, configured)
+            do throws(DatabaseError) {
+                let others = try session.transaction { session throws(DatabaseError) in
+                    try session.script("SET LOCAL statement_timeout = \(patience.wholeMilliseconds)")
+                    return try session.run(unheard, configured)
+                }
+                return (known + others).sorted()
+            } catch  where error.isStatementTimeout {
+                return known.sorted()
+            }
         }
     }
 }

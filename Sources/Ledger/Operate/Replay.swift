@@ -3,8 +3,9 @@ package import Vocabulary
 
 /// Delivers settled messages again, accepted ones and dead letters. A message keeps its id.
 ///
-/// Runs in steps of one transaction each, in message order. A replay that was interrupted continues when it is run
-/// again with the same arguments: messages that wait already are left out, and dead letters leave with their step.
+/// Runs in steps of one transaction each, in message order. Messages that wait already are left out, and dead letters
+/// leave with their step: a replay of them that was interrupted continues when it is run again. One of accepted
+/// messages begins anew, because those that it had queued may have been accepted once more.
 package struct Replay: Sendable {
     package struct Filter: Sendable {
         package var message: Identifier?
@@ -30,6 +31,9 @@ package struct Replay: Sendable {
             self.isDead = isDead
         }
     }
+
+    /// Messages that one statement counts.
+    private static let countedMax: Int32 = 10_000
 
     let filter: Filter
     let requeue: Requeue
@@ -67,24 +71,30 @@ package struct Replay: Sendable {
 
     /// Counts the messages to replay by integration, including those that wait to be delivered already.
     package func count(in pool: Pool) async throws(DatabaseError) -> [Int32: Int] {
-        try await pool.withSession { session throws(DatabaseError) in
-            let counts = try session.run(
-                ReplayStatements.count,
-                (
-                    messages.upperBound, filter.integrations, since, until, filter.event.map(\.likePattern),
-                    filter.isDead != false, filter.isDead != true, messages.lowerBound
-                ))
-            return Dictionary(firstOf: counts)
+        var counts: [Int32: Int] = [:]
+        var from = cursor
+        while true {
+            let wanted = wanted(from: from, limit: Self.countedMax)
+            let page = try await pool.withSession { session throws(DatabaseError) in
+                try session.run(ReplayStatements.page, wanted)
+            }
+            for row in page { counts[row.requeued.integration, default: 0] += 1 }
+            guard page.count == Int(Self.countedMax), let last = page.last?.requeued else { return counts }
+            from = (last.message, last.integration)
         }
+    }
+
+    private func wanted(from: (message: Int64, integration: Int32), limit: Int32) -> ReplayStatements.Wanted {
+        (
+            messages.upperBound, filter.integrations, since, until, filter.event.map(\.likePattern),
+            filter.isDead != false, filter.isDead != true, from.message, from.integration, limit
+        )
     }
 
     /// Does the next step.
     /// - Returns: how many messages were looked at, and how many of them were put into the queue.
     package mutating func step(in pool: Pool) async throws(DatabaseError) -> (seen: Int, queued: Int) {
-        let wanted = (
-            messages.upperBound, filter.integrations, since, until, filter.event.map(\.likePattern),
-            filter.isDead != false, filter.isDead != true, cursor.message, cursor.integration, Requeue.stepMax
-        )
+        let wanted = wanted(from: cursor, limit: Requeue.stepMax)
         let requeue = requeue
         let (found, queued) = try await pool.retriedTransaction { session throws(DatabaseError) in
             try Requeue.lock(on: session)
@@ -137,7 +147,8 @@ enum ReplayStatements {
         (Requeued(message: message, integration: integration, purchase: purchase), isWaiting)
     }
 
-    /// Each list is limited in the order of its index before they are combined. Whether a row waits to be delivered
+    /// Each list is limited in the order of its index before they are combined; by GROUP BY, because before PostgreSQL 16
+    /// a DISTINCT sorts all that is left. Whether a row waits to be delivered
     /// already is looked up by its purchase, which is indexed, or else in one list of those without.
     static let page = Statement<Wanted, (requeued: Requeued, isWaiting: Bool)>(
         "replay_page",
@@ -145,20 +156,20 @@ enum ReplayStatements {
         WITH settled AS MATERIALIZED (
             SELECT s.message, s.integration, coalesce(t.purchase, e.purchase) AS purchase
             FROM (
-                (SELECT DISTINCT l.message, l.integration FROM dead_letters l \(RowByID.message("l.message", as: "m"))
+                (SELECT l.message, l.integration FROM dead_letters l \(RowByID.message("l.message", as: "m"))
                  WHERE $6 AND l.integration = ANY ($2) AND l.message BETWEEN $8 AND $1
                    AND (l.message, l.integration) > ($8, $9) AND ($5 IS NULL OR m.type LIKE $5)
                    AND l.died_at >= timestamptz 'epoch' + $3 * interval '1 millisecond'
                    AND l.died_at < timestamptz 'epoch' + $4 * interval '1 millisecond'
-                 ORDER BY 1, 2 LIMIT $10)
+                 GROUP BY 1, 2 ORDER BY 1, 2 LIMIT $10)
                 UNION
-                (SELECT DISTINCT a.message, a.integration FROM attempts a \(RowByID.message("a.message", as: "m"))
+                (SELECT a.message, a.integration FROM attempts a \(RowByID.message("a.message", as: "m"))
                  WHERE $7 AND a.integration = ANY ($2) AND a.message BETWEEN $8 AND $1
                    AND (a.message, a.integration) > ($8, $9)
                    AND ($5 IS NULL OR m.type LIKE $5) AND a.outcome = 'accepted'
                    AND a.at >= timestamptz 'epoch' + $3 * interval '1 millisecond'
                    AND a.at < timestamptz 'epoch' + $4 * interval '1 millisecond'
-                 ORDER BY 1, 2 LIMIT $10)) AS s
+                 GROUP BY 1, 2 ORDER BY 1, 2 LIMIT $10)) AS s
             \(RowByID.message("s.message", as: "m")) \(RowByID.event("m.event", as: "e"))
             LEFT JOIN transfers t ON t.id = m.transfer
             ORDER BY s.message, s.integration LIMIT $10)
@@ -172,24 +183,4 @@ enum ReplayStatements {
                             AND d.message = s.message) END
         FROM settled s ORDER BY s.message, s.integration
         """, row: settled)
-
-    static let count = Statement<
-        (Int64, [Int32], Int64, Int64, String?, Bool, Bool, Int64), (Int32, Int)
-    >(
-        "replay_count",
-        """
-        SELECT s.integration, count(*)
-        FROM (
-            SELECT message, integration FROM dead_letters
-            WHERE $6 AND integration = ANY ($2) AND message BETWEEN $8 AND $1
-              AND died_at >= timestamptz 'epoch' + $3 * interval '1 millisecond'
-              AND died_at < timestamptz 'epoch' + $4 * interval '1 millisecond'
-            UNION SELECT message, integration FROM attempts
-            WHERE $7 AND integration = ANY ($2) AND message BETWEEN $8 AND $1 AND outcome = 'accepted'
-              AND at >= timestamptz 'epoch' + $3 * interval '1 millisecond'
-              AND at < timestamptz 'epoch' + $4 * interval '1 millisecond') AS s
-        \(RowByID.message("s.message", as: "m"))
-        WHERE $5 IS NULL OR m.type LIKE $5
-        GROUP BY s.integration
-        """)
 }

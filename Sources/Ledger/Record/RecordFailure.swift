@@ -19,7 +19,7 @@ extension DatabaseError {
     }
 
     /// Whether `statement_timeout` ended it (query_canceled): the database is slow, or one event makes it so.
-    var isStatementTimeout: Bool {
+    package var isStatementTimeout: Bool {
         guard case .refused(let refusal) = self else { return false }
         return refusal.sqlState.code == "57014"
     }

@@ -21,6 +21,8 @@ package enum Quarantine {
         case kept(reason: String)
         /// What is known of its token does not fit the event any more (`Event.tokens`): read the body anew. It stays.
         case outdated
+        /// The body was recorded, discarded or erased since it was read: nothing is recorded of it now.
+        case vanished
     }
 
     /// Lists the rows after id `after`, ascending, at most `limit`.
@@ -75,20 +77,23 @@ package enum Quarantine {
     ) async throws(DatabaseError) -> Outcome {
         // The attempt that finds that the source has changes of holders is followed by one that looks them up.
         let changing = ChangingSources()
-        let (outcome, blocked) = try await pool.retriedTransaction {
-            session throws(DatabaseError) -> (Outcome, [FanOut.OrderingKey]) in
+        let (outcome, blocked) = try await pool.retriedDecidedTransaction {
+            session throws(DatabaseError) -> TransactionVerdict<(Outcome, [FanOut.OrderingKey])> in
             let recorder = RecordEvents(
                 routes: RouteTable(routes), rules: rules, changing: changing, dispatchBuffer: DispatchBuffer(),
                 daemon: nil, ledgerForm: try LedgerForm.readByAll(on: session), mode: .insertIfAbsent)
             var reserved = Reservations()
             let committed = try recorder.run([event], on: session, reserved: &reserved)
             let outcome = try Self.outcome(of: committed)
+            let (isThere, blocked): (Bool, [FanOut.OrderingKey])
             switch outcome {
-            case .kept, .outdated: return (outcome, [])
-            case .recorded, .duplicate: break
+            case .recorded, .duplicate:
+                isThere = try !session.run(QuarantineStatements.discard, [id]).isEmpty
+                blocked = committed.blocked.map(\.key)
+            case .kept, .outdated, .vanished:
+                (isThere, blocked) = (try !session.run(QuarantineStatements.lock, id).isEmpty, [])
             }
-            _ = try session.execute(QuarantineStatements.remove, id)
-            return (outcome, committed.blocked.map(\.key))
+            return isThere ? .commit((outcome, blocked)) : .rollBack((.vanished, []))
         }
         // What blocks its deliveries may have been settled meanwhile (`Successors`). The event is recorded: if this
         // fails, a daemon's sweep unblocks them.
@@ -102,7 +107,7 @@ package enum Quarantine {
         switch committed.outcomes.first {
         case .recorded(let trail): return .recorded(trail, unmoved: committed.unmoved)
         case .duplicate(let trail, _): return .duplicate(trail)
-        case .setAside(_, _, let reason): return .kept(reason: reason)
+        case .setAside(_, _, let reason), .unavailable(_, let reason): return .kept(reason: reason)
         case .refused: return .outdated
         case nil: throw .protocolViolation(reason: "recording one event came to nothing")
         }
@@ -136,5 +141,6 @@ enum QuarantineStatements {
     static let discard = Statement<[Int64], Int64>(
         "quarantine_discard", "DELETE FROM quarantine WHERE id = ANY ($1) RETURNING id")
 
-    static let remove = Statement<Int64, ()>("quarantine_remove", "DELETE FROM quarantine WHERE id = $1")
+    static let lock = Statement<Int64, Int64>(
+        "quarantine_lock", "SELECT id FROM quarantine WHERE id = $1 FOR KEY SHARE")
 }

@@ -70,11 +70,12 @@ struct CheckCommand: AsyncParsableCommand {
         let isOwn = !configuration.database.usesPrivateCluster
         let naming = configuration.sources.filter { $0.settings.naming != nil }
         let found = try? await DatabaseAccess.withPool(settings) { pool in
+            // Each by itself: one may fail because before an upgrade the database lacks what this version reads, or
+            // because it takes too long.
             (
-                vanished: try await SourceNames.vanished(besides: names, in: pool),
+                vanished: (try? await SourceNames.vanished(besides: names, in: pool)) ?? [],
                 changes: await endsUpgrade(configuration, in: pool),
-                advice: isOwn ? try await ServerAdvice.lines(in: pool) : [],
-                // Before an upgrade the database may lack what this version reads.
+                advice: isOwn ? (try? await ServerAdvice.lines(in: pool)) ?? [] : [],
                 recorded: (try? await RecordedHolders.newest(of: naming.map(\.name), in: pool)) ?? []
             )
         }
@@ -99,7 +100,7 @@ struct CheckCommand: AsyncParsableCommand {
     /// A renamed source counts as another one: its purchases begin anew, and a webhook that comes twice is delivered
     /// twice.
     private func vanishedSourceWarning(_ name: String) -> String {
-        "the database has purchases of a source \"\(name)\", which the file does not name; "
+        "the database has webhooks of a source \"\(name)\", which the file does not name; "
             + "if it was renamed, give it its old name: a name is part of every key"
     }
 

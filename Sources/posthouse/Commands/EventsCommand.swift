@@ -19,8 +19,10 @@ struct EventsCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await LedgerCommand.run(file) { _, pool in
-            let events = try await StoredEvent.read(
-                handles.handle, source: source, since: since?.time, limit: limit, from: pool)
+            let events = try await HandleOptions.inTime(handles.handle) {
+                try await StoredEvent.read(
+                    handles.handle, source: source, since: since?.time, limit: limit, from: pool)
+            }
             if output.json { return Terminal.say { write(events, into: &$0) } }
             guard !events.isEmpty else { return Terminal.complain("no event matches") }
             Terminal.say(table(events))

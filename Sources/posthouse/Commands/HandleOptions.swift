@@ -1,5 +1,6 @@
 import ArgumentParser
 import Ledger
+import Postgres
 
 /// The ids by which events can be found: one of these, or none.
 struct HandleOptions: ParsableArguments {
@@ -19,6 +20,20 @@ struct HandleOptions: ParsableArguments {
     }
 
     var handle: EventHandle? { given.first }
+
+    /// Runs a look-up by a handle. One that no index leads to may take longer than a statement may.
+    static func inTime<Value>(_ handle: EventHandle?, _ body: () async throws -> Value) async throws -> Value {
+        do {
+            return try await body()
+        } catch let error as DatabaseError where error.isStatementTimeout && handle != nil {
+            throw Complaint(
+                """
+                \(handle?.id ?? "") was not found within [database] statement_timeout: where nothing else is known by \
+                that id, all webhooks are read for a platform's event id. Say what it is by an option \
+                (--transaction, --user …), or list webhooks: posthouse events --since TIME
+                """)
+        }
+    }
 
     func validate() throws {
         guard given.count < 2 else {

@@ -326,6 +326,7 @@ struct QuarantineRetry {
         case .duplicate(let trail): .duplicate(trail)
         case .kept(let reason): .kept(reason: reason)
         case .outdated: nil
+        case .vanished: .vanished
         }
     }
 

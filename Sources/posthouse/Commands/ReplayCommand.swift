@@ -19,7 +19,8 @@ struct ReplayCommand: AsyncParsableCommand {
             The messages keep their ids, so that a receiver can see what it has had. What waits to be delivered already is \
             left out; a dead letter that is replayed is none any more. With order = "purchase" the order within a \
             purchase holds. --since and --until say when it was given up or delivered; what was delivered is known for \
-            as long as [retention] attempts. It can be repeated, and goes on where it was cut short.
+            as long as [retention] attempts. Begun again, a replay of dead letters goes on where it was cut short; one of \
+            what was delivered delivers all of it again.
             """)
 
     @OptionGroup var file: ConfigurationOption

@@ -6,6 +6,8 @@ import Vocabulary
 
 struct StatusCommand: AsyncParsableCommand {
     private static let watchInterval: Duration = .seconds(2)
+    /// Of the count of overdue purchases, and of each of its statements: the command waits for them before it ends.
+    private static let countLimit: Duration = .seconds(2)
 
     static let configuration = CommandConfiguration(
         commandName: "status", abstract: "Show how each source and each integration is doing.",
@@ -27,17 +29,27 @@ struct StatusCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await LedgerCommand.run(file) { configuration, pool in
-            let overdue = OverdueReading(pool: pool)
-            overdue.adopt(Leeways(configuration.sources))
-            show(StatusText(try await LedgerStatus.read(overdue: overdue.figures, from: pool), configuration))
-            while watch {
-                try await Task.sleep(for: Self.watchInterval)
-                do {
-                    show(StatusText(try await LedgerStatus.read(overdue: overdue.figures, from: pool), configuration))
-                } catch let error as DatabaseError where error.isConnectionLevel {
-                    // Tries again, because an operator who watches a restart wants to see its end.
-                    Terminal.complain("the database does not answer, trying again: \(error)")
-                }
+            let counting = try DatabaseAccess.forCommand(configuration, statementTimeout: Self.countLimit)
+            try await DatabaseAccess.withPool(counting) { counting in
+                let overdue = OverdueReading(pool: counting, limit: Self.countLimit)
+                overdue.adopt(Leeways(configuration.sources))
+                try await show(configuration, overdue, pool)
+            }
+        }
+    }
+
+    private func show(_ configuration: Configuration, _ overdue: OverdueReading, _ pool: Pool) async throws {
+        func read() async throws -> StatusText {
+            StatusText(try await LedgerStatus.read(overdue: overdue.figures, from: pool), configuration)
+        }
+        show(try await read())
+        while watch {
+            try await Task.sleep(for: Self.watchInterval)
+            do {
+                show(try await read())
+            } catch let error as DatabaseError where error.isConnectionLevel {
+                // Tries again, because an operator who watches a restart wants to see its end.
+                Terminal.complain("the database does not answer, trying again: \(error)")
             }
         }
     }

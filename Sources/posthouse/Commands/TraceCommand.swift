@@ -33,8 +33,11 @@ struct TraceCommand: AsyncParsableCommand {
         try await LedgerCommand.run(file) { configuration, pool in
             let leeways = Leeways(configuration.sources)
             guard
-                let trace = try await Trace.read(
-                    handle, opening: configuration.openings, leeways: leeways, from: pool)
+                let trace = try await HandleOptions.inTime(
+                    handle,
+                    {
+                        try await Trace.read(handle, opening: configuration.openings, leeways: leeways, from: pool)
+                    })
             else {
                 let what =
                     handle.kind.map { "of \($0.rawValue) \(handle.id)" }
