@@ -104,12 +104,18 @@ package enum IndexMigration {
         if missing.isEmpty, left.isEmpty { return .done }
         try session.script("SET statement_timeout = 0")
         try session.script("SET lock_timeout = 0")
+        // By one process: with helpers it would leave no processor of a small machine to those who record.
+        try session.script("SET max_parallel_maintenance_workers = 0")
         // It goes on for nobody once this process is gone, and would keep the advisory lock.
         try session.script("SET client_connection_check_interval = '10s'")
         let isPartitioned = try session.run(PeriodTables.isPartitioned, ()).first == true
         for index in missing {
             if isPartitioned, PeriodTables.names.contains(index.table) {
-                try build(index, isBegun: existing[index.name] != nil, on: session)
+                do throws(DatabaseError) {
+                    try build(index, isBegun: existing[index.name] != nil, on: session)
+                } catch  where error.isLocked {
+                    return .left([index.name])
+                }
                 continue
             }
             // The rest of a build that was cut short.
@@ -140,7 +146,12 @@ package enum IndexMigration {
     private static func build(
         _ index: Index, isBegun: Bool, on session: borrowing Session
     ) throws(DatabaseError) {
-        if !isBegun { try run(index.creation(on: "ONLY \(index.table)"), on: session) }
+        if !isBegun {
+            // Who records waits behind this one, too.
+            try session.script(SwitchGate.lockTimeout)
+            try run(index.creation(on: "ONLY \(index.table)"), on: session)
+            try session.script("SET lock_timeout = 0")
+        }
         for partition in try session.run(withoutPart, index.name) {
             let part = "\(index.name)_\(partition.split(separator: "_").last ?? "")"
             // The rest of a build that was cut short.
