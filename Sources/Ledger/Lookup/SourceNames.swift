@@ -28,8 +28,8 @@ package enum SourceNames {
         }
     }
 
-    /// Names that webhooks came under and that are not in `configured`; empty if there is no schema yet. Those that none
-    /// came under for long may be missing where there are many purchases.
+    /// Names that webhooks came under and that are not in `configured`; empty if there is no schema yet. Those that
+    /// none came under for long may be missing where there are many purchases.
     package static func vanished(besides configured: [String], in pool: Pool) async throws -> [String] {
         try await pool.withSession { session throws(DatabaseError) in
             guard try session.run(exists, ()).first == true else { return [] }

@@ -147,9 +147,9 @@ enum ReplayStatements {
         (Requeued(message: message, integration: integration, purchase: purchase), isWaiting)
     }
 
-    /// Each list is limited in the order of its index before they are combined; by GROUP BY, because before PostgreSQL 16
-    /// a DISTINCT sorts all that is left. Whether a row waits to be delivered
-    /// already is looked up by its purchase, which is indexed, or else in one list of those without.
+    /// Each list is limited in the order of its index before they are combined; by GROUP BY, because before PostgreSQL
+    /// 16 a DISTINCT sorts all that is left. Whether a row waits to be delivered already is looked up by its purchase,
+    /// which is indexed, or else in one list of those without.
     static let page = Statement<Wanted, (requeued: Requeued, isWaiting: Bool)>(
         "replay_page",
         """

@@ -55,8 +55,8 @@ enum PeriodTables {
         """)
 
     /// Moves sequences that are behind their tables: logical replication, for one, copies rows and no sequences. Needs
-    /// the privilege UPDATE where one is. The rows are those committed before the sequences are read, so none that is in
-    /// use counts as behind.
+    /// the privilege UPDATE where one is. The rows are those committed before the sequences are read, so none that is
+    /// in use counts as behind.
     static let catchUp = Statement<(), (Int64?, Int64?, Int64?)>(
         "period_catch_up",
         """
