@@ -23,6 +23,8 @@ from traffic import Nginx
 
 # Of the load before the upgrade and after it, for the comparison of acknowledgements.
 QUIET_S = 30
+# A daemon that was killed is started anew, and takes over what the one before had under way.
+RESTARTED_S = 10
 # For one step, the pause of a daemon that finds the step before still going on included (a minute).
 STEP_S = 3_600
 # How often PostgreSQL is asked what it does.
@@ -121,7 +123,9 @@ async def upgrade(bed: Bed) -> None:
         took = await finish(bed)
         after = await quiet(bed)
     bed.notes.append(f"the steps took {took:.0f} s in the end")
-    for when, windows in (("older version", alone), ("beside the steps", preparing), ("after them", after)):
+    undisturbed = [(min(start + RESTARTED_S, end), end) for start, end in preparing]
+    for when, windows in (("older version", alone), ("beside the steps", preparing),
+                          (f"the same from {RESTARTED_S} s after each start on", undisturbed), ("after them", after)):
         bed.notes.append(f"acknowledgement, {when}: {percentiles(bed, windows)}")
     for answer, count in bed.sender.answers.items():
         if answer not in ("200", "cut"):
