@@ -11,7 +11,7 @@ import shlex
 import statistics
 import time
 
-from cpu import CPUTime
+from cpu import TICKS_PER_SECOND, CPUTime
 from daemon import Daemon, Secrets, Settings
 from database import DATABASE, Server
 from hot_dimensions import DIMENSIONS, SOURCES, TOKEN, Dimension, Request
@@ -24,6 +24,8 @@ COST_RATIO_MAX = 3.0
 # Bytes of `purchases.state`.
 STATE_BYTES_MAX = 64 << 10
 BLOCKS, BLOCKS_COMPARED = 20, 3
+# Processor time is counted in ticks; on a fast machine a short block is one or two of them.
+TICKS_LEAST = 3
 # Before the first block: they fill caches and plan statements.
 WARM_UP = 20
 CONNECTIONS = 4
@@ -57,8 +59,9 @@ class HotResult:
     def ratio(self) -> float:
         return self.dearest_ms / self.first_ms if self.first_ms else 0
 
-    def compare(self) -> None:
-        self.first_ms = min(self.blocks_ms[:2])
+    def compare(self, least_ms: float) -> None:
+        """`least_ms` is what the clock of processor time tells apart."""
+        self.first_ms = max(min(self.blocks_ms[:2]), least_ms)
         self.dearest_ms = max(statistics.median(self.blocks_ms[begin:begin + BLOCKS_COMPARED])
                               for begin in range(len(self.blocks_ms) - BLOCKS_COMPARED + 1))
         if self.ratio > COST_RATIO_MAX:
@@ -134,7 +137,7 @@ class HotBed:
             result.blocks_ms.append(round((used.daemon + used.postgresql) * 1000 / size, 3))
             if not held:
                 return
-        result.compare()
+        result.compare(TICKS_LEAST * 1000 / TICKS_PER_SECOND / size)
         for number, request in enumerate(dimension.after, start=1):
             began = time.monotonic()
             await self.send([request], 1)
