@@ -83,13 +83,16 @@ def nearness(axes, rows: list[dict]) -> None:
 def growth(report: dict):
     figure, axes = pyplot.subplot_mosaic("aabbcc;dddeee", figsize=(11, 6.4), layout="constrained")
     stored = report["growth"]["stored"]
-    over_size(axes["a"], stored, "µs of processor time an event, fan-out 3",
+    steady = [point for point in stored if point["when"] == "steady"]
+    over_size(axes["a"], [point for point in steady if not point["memory_limit"]],
+              "µs of processor time an event, fan-out 3",
               {"daemon": ("daemon_us", 1, OURS), "PostgreSQL": ("postgresql_us", 1, SECOND)})
-    over_size(axes["b"], stored, "kB of log an event", {"log": ("wal_bytes", 1000, LIMIT)})
-    over_size(axes["c"], stored, "deliveries/s", {"deliveries": ("per_second", 1, THEIRS)})
+    over_size(axes["b"], [point for point in stored if not point["memory_limit"]], "kB of log an event",
+              {"log": ("wal_bytes", 1000, LIMIT)})
+    over_size(axes["c"], steady, "deliveries/s", {"deliveries": ("per_second", 1, THEIRS)})
     for panel, key, label, unit, per in (
-            ("d", "integrations", "integrations, three wanting the event", "µs an event", "events"),
-            ("e", "integrations_all_want", "integrations, all wanting it", "µs a delivery", "deliveries")):
+            ("d", "integrations", "integrations, of which three select the event", "µs an event", "events"),
+            ("e", "integrations_all_want", "integrations, which all select it", "µs a delivery", "deliveries")):
         points = report["growth"][key]
         for field, name, colour in (("daemon_us", "daemon", OURS), ("postgresql_us", "PostgreSQL", SECOND)):
             axes[panel].plot([point["size"] for point in points],
@@ -107,7 +110,8 @@ def over_size(axes, points: list[dict], title: str, fields: dict[str, tuple[str,
         lines.setdefault((point["build"], point["when"], bool(point["memory_limit"])), []).append(point)
     for name, (field, divisor, colour) in fields.items():
         for (build, when, is_limited), line in lines.items():
-            what = [name, when] + ["of twice the memory"] * is_limited + [build] * (len(builds) > 1)
+            what = ([name] + [when] * (when != "steady") + ["half the memory"] * is_limited
+                    + [build] * (len(builds) > 1))
             axes.plot([point["size"] for point in line], [point[field] / divisor for point in line],
                       ("s" if is_limited else "o") + ("-" if when == "steady" else ":"), color=colour,
                       alpha=1 if build == builds[0] else 0.4, label=", ".join(what))
