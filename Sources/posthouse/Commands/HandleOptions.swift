@@ -23,12 +23,13 @@ struct HandleOptions: ParsableArguments {
 
     /// Runs a look-up by a handle. One that no index leads to may take longer than a statement may.
     static func inTime<Value>(_ handle: EventHandle?, _ body: () async throws -> Value) async throws -> Value {
+        guard let handle else { return try await body() }
         do {
             return try await body()
-        } catch let error as DatabaseError where error.isStatementTimeout && handle != nil {
+        } catch let error as DatabaseError where error.isStatementTimeout {
             throw Complaint(
                 """
-                \(handle?.id ?? "") was not found within [database] statement_timeout: where nothing else is known by \
+                \(handle.id) was not found within [database] statement_timeout: where nothing else is known by \
                 that id, all webhooks are read for a platform's event id. Say what it is by an option \
                 (--transaction, --user …), or list webhooks: posthouse events --since TIME
                 """)

@@ -32,13 +32,10 @@ struct TraceCommand: AsyncParsableCommand {
         let handle = handles.handle ?? EventHandle(nil, id ?? "")
         try await LedgerCommand.run(file) { configuration, pool in
             let leeways = Leeways(configuration.sources)
-            guard
-                let trace = try await HandleOptions.inTime(
-                    handle,
-                    {
-                        try await Trace.read(handle, opening: configuration.openings, leeways: leeways, from: pool)
-                    })
-            else {
+            let found = try await HandleOptions.inTime(handle) {
+                try await Trace.read(handle, opening: configuration.openings, leeways: leeways, from: pool)
+            }
+            guard let trace = found else {
                 let what =
                     handle.kind.map { "of \($0.rawValue) \(handle.id)" }
                     ?? "under \(handle.id), be it a transaction, event, message, transfer or holder"
