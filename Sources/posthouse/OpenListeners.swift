@@ -95,9 +95,9 @@ private final class LiveRouter: IncomingHandler {
 }
 
 /// Chooses the handler for each path of one listener.
-private struct Router: IncomingHandler {
-    private let ingest: Ingest?
-    private let api: API?
+private final class Router: IncomingHandler {
+    private let ingest: (any IncomingHandler)?
+    private let api: (any IncomingHandler)?
     private let operations: any OperationalPaths
     /// False: the listener serves webhooks only, without the API and the metrics.
     private let isInner: Bool

@@ -2,17 +2,17 @@ import Vocabulary
 
 /// The rows of a plan.
 extension BatchPlan {
-    /// An event whose event key is new.
-    struct New {
+    /// An event whose event key is new. A class for the same reason as `EventBatch.Arrival`.
+    final class New: Sendable {
         /// Row of `events`.
-        var row: Int64
-        var key: Identifier
+        let row: Int64
+        let key: Identifier
         /// `KeyHash.eventHash`.
-        var hash: Identifier
-        var event: Event
+        let hash: Identifier
+        let event: Event
         /// The purchase id, if the event names a purchase.
-        var purchase: Identifier?
-        var purchaseHash: Identifier?
+        let purchase: Identifier?
+        let purchaseHash: Identifier?
 
         init(_ arrival: EventBatch.Arrival, row: Int64, purchase: Identifier?) {
             self.row = row
@@ -24,12 +24,31 @@ extension BatchPlan {
         }
 
         /// An event that is stored already, and is not passed on again.
-        init(_ event: Event, key: Identifier, row: Int64) {
+        init(
+            _ event: Event, key: Identifier, row: Int64, purchase: Identifier? = nil, purchaseHash: Identifier? = nil
+        ) {
             self.row = row
             self.key = key
             hash = key
             self.event = event
-            purchase = nil
+            self.purchase = purchase
+            self.purchaseHash = purchaseHash
+        }
+
+        private init(_ other: New, _ event: Event) {
+            row = other.row
+            key = other.key
+            hash = other.hash
+            self.event = event
+            purchase = other.purchase
+            purchaseHash = other.purchaseHash
+        }
+
+        /// The same under another type.
+        func named(_ type: String) -> New {
+            var event = event
+            event.type = type
+            return New(self, event)
         }
     }
 

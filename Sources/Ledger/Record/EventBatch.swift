@@ -2,7 +2,8 @@ import Vocabulary
 
 /// The events of one transaction and what becomes of each.
 struct EventBatch {
-    struct Arrival {
+    /// A class, because it is passed on more often than it is read, and an event has some thirty fields to copy.
+    final class Arrival: Sendable {
         let event: Event
         /// The event key as it is written.
         let key: Identifier

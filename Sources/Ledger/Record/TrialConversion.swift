@@ -58,9 +58,7 @@ extension BatchPlan {
     /// The event under the type that the plan knows for it by now.
     func named(_ new: New) -> New {
         guard let purchase = new.purchase, let type = rememberedType(of: new.event, purchase) else { return new }
-        var new = new
-        new.event.type = type
-        return new
+        return new.named(type)
     }
 
     /// Nil: the event's own.

@@ -72,10 +72,9 @@ struct Rebuilding {
         var event = item.event
         if item.isOwn {
             if let facts = item.facts { event = event.stating(facts(known(before: event, in: plan))) }
-            var new = BatchPlan.New(event, key: item.key, row: item.row)
-            new.purchase = history.purchase
-            new.purchaseHash = history.hash
-            return plan.add(new)
+            return plan.add(
+                BatchPlan.New(
+                    event, key: item.key, row: item.row, purchase: history.purchase, purchaseHash: history.hash))
         }
         if let (install, identity) = event.change?.identified {
             // The answer to "is this the first?" was given when it arrived.
