@@ -69,6 +69,9 @@ package struct Event: Sendable {
     /// The time of what it states of its purchase and transaction: its own, or the time at which a vendor's API was
     /// asked.
     package let asOf: Timestamp
+    /// Whether what it says of its transaction yields to what any other event says of it: the vendor repeats what was
+    /// bought, and leaves out what has changed since.
+    package let yieldsTransaction: Bool
     /// Whether the vendor's event id is unique in its source, whatever the app and the environment: those are not known
     /// of it before a vendor's API was asked.
     package let isIDOfSource: Bool
@@ -112,7 +115,8 @@ package struct Event: Sendable {
 
     package init(
         scope: Scope, vendorEventID: String?, name: String, type: String, holder: Holder?, occurredAt: Timestamp,
-        isTimeRepeated: Bool = false, asOf: Timestamp? = nil, isIDOfSource: Bool = false, purchase: Purchase?,
+        isTimeRepeated: Bool = false, asOf: Timestamp? = nil, yieldsTransaction: Bool = false,
+        isIDOfSource: Bool = false, purchase: Purchase?,
         transaction: Transaction?, money: [UInt8]? = nil, mayConvertTrial: Bool = false,
         typeIfKnown: String? = nil, typeIfPaused: String? = nil, facts: [Fact] = [], change: HolderChange? = nil,
         links: [HolderLink] = [],
@@ -127,6 +131,7 @@ package struct Event: Sendable {
         self.occurredAt = occurredAt
         self.isTimeRepeated = isTimeRepeated
         self.asOf = asOf ?? occurredAt
+        self.yieldsTransaction = yieldsTransaction
         self.isIDOfSource = isIDOfSource
         self.purchase = purchase
         self.transaction = transaction

@@ -111,7 +111,7 @@ import Vocabulary
             let event = try adapty(body)
             #expect(event.facts.map(\.kind) == [kind, kind, kind])
             #expect(event.facts.map(\.holder) == [.user("user-1"), .user("user-2"), .anonymous("profile-3")])
-            #expect(event.facts.map(\.isFamilyShared) == [false, true, true])
+            #expect(event.facts.map(\.isFamilyShared) == [true, true, true])
             #expect(Set(event.facts.map(\.until)) == [AdaptyTests.expiresAt])
             #expect(
                 event.links == [

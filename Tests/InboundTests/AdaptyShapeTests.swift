@@ -120,7 +120,9 @@ import Vocabulary
             let isOneTime = name.hasPrefix("non_subscription")
             #expect(event.purchase?.kind == (isOneTime ? .oneTime : .subscription))
             #expect(event.facts.allSatisfy { ($0.until == nil) == isOneTime })
-            #expect((event.facts.isEmpty) == (name.hasSuffix("renewal_cancelled") || name.hasPrefix("billing_issue")))
+            // Its period lasts, so a pause only announces itself.
+            let isWithoutFact = ["renewal_cancelled", "paused", "issue_detected"].contains { name.hasSuffix($0) }
+            #expect((event.facts.isEmpty) == isWithoutFact)
         }
     }
 

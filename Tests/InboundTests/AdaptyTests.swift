@@ -50,7 +50,8 @@ import Vocabulary
         ("subscription_renewal_cancelled", "RENEWAL_DISABLED", nil, "AUTO_RENEWING_CANCELED"),
         ("subscription_renewal_reactivated", "RENEWAL_ENABLED", .gain, "AUTO_RENEWING"),
         ("subscription_expired", "SUBSCRIPTION_TERMINATED", .loss, "DEACTIVATED"),
-        ("subscription_paused", "SUBSCRIPTION_PAUSED", .loss, "PAUSED"),
+        // Its period has not ended yet; of one that has see below.
+        ("subscription_paused", "SUBSCRIPTION_WILL_PAUSE", nil, nil),
         ("subscription_deferred", "SUBSCRIPTION_DEFERRED", .gain, "AUTO_RENEWING"),
         ("subscription_refunded", "SUBSCRIPTION_REFUNDED_REVOKED", .loss, "REVOKED"),
         ("non_subscription_purchase", "PURCHASE_VALIDATED", .gain, nil),
@@ -77,6 +78,19 @@ import Vocabulary
         #expect(event.facts.allSatisfy { $0.until == Self.expiresAt })
         #expect(event.transaction?.status == row.status)
         #expect(event.purchase?.kind == (row.name.hasPrefix("non_subscription") ? .oneTime : .subscription))
+    }
+
+    /// Oracle: "Subscription Pause Flow": paid access remains for the rest of the period.
+    @Test(
+        arguments: [
+            ("\"2024-11-15T10:45:36.181000+0000\"", true), ("\"2024-11-15T10:45:36.180000+0000\"", true), (nil, true),
+            ("\"2024-11-15T10:45:36.182000+0000\"", false), ("\"2024-12-15T10:45:36.181000+0000\"", false),
+        ] as [(String?, Bool)])
+    func aPauseEndsNoAccessBeforeThePeriodEnds(_ end: String?, _ isOver: Bool) throws {
+        let event = try adapty(AdaptyFixtures.event("subscription_paused", [("subscription_expires_at", end)]))
+        #expect(event.type == (isOver ? "SUBSCRIPTION_PAUSED" : "SUBSCRIPTION_WILL_PAUSE"))
+        #expect(event.facts.map(\.kind) == (isOver ? [.loss] : []))
+        #expect(event.transaction?.status == (isOver ? "PAUSED" : nil))
     }
 
     @Test func theTableHoldsEveryKnownName() {

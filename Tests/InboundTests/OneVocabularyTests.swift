@@ -57,9 +57,15 @@ import Vocabulary
             type: "ENTERED_BILLING_RETRY", purchasely: [("subscription_status", "\"ON_HOLD\"")],
             revenueCat: ("BILLING_ISSUE", []), adapty: ("billing_issue_detected", [])),
         Case(
-            type: "SUBSCRIPTION_PAUSED", purchasely: [("subscription_status", "\"PAUSED\"")],
-            revenueCat: ("EXPIRATION", [("expiration_reason", "\"SUBSCRIPTION_PAUSED\"")]),
-            adapty: ("subscription_paused", [])),
+            type: "SUBSCRIPTION_PAUSED",
+            purchasely: [
+                ("subscription_status", "\"PAUSED\""), ("effective_next_renewal_at_ms", "1731667536000"),
+            ],
+            revenueCat: (
+                "EXPIRATION",
+                [("expiration_reason", "\"SUBSCRIPTION_PAUSED\""), ("expiration_at_ms", "1731667536000")]
+            ),
+            adapty: ("subscription_paused", [("subscription_expires_at", "\"2024-11-15T10:45:36.000000+0000\"")])),
         Case(
             type: "SUBSCRIPTION_DEFERRED", purchasely: [], revenueCat: ("SUBSCRIPTION_EXTENDED", []),
             adapty: ("subscription_deferred", [])),
@@ -116,7 +122,7 @@ import Vocabulary
             #expect(shared.contains(type) || own.contains(type))
         }
         for name in AdaptyNames.all {
-            let type = AdaptyNames.meaning(of: name, offer: "NONE").type
+            let type = AdaptyNames.meaning(of: name, offer: "NONE", isOver: true).type
             #expect(shared.contains(type) || own.contains(type))
         }
     }

@@ -41,14 +41,15 @@ import Vocabulary
         Customer(id: "u", original: a1, aliases: [a2, "u"], holder: .user("u"), linked: [a1, a2], user: "u"),
         // The id last seen is the user, whatever other users the customer had.
         Customer(id: "u", original: "v", aliases: ["w", a1], holder: .user("u"), linked: [a1], user: "u"),
-        Customer(id: a1, original: a2, aliases: [a3, "u"], holder: .anonymous(a1), linked: [a1, a2, a3], user: "u"),
-        Customer(id: a1, original: a1, aliases: [a1, "u", "u"], holder: .anonymous(a1), linked: [a1], user: "u"),
+        // The anonymous id last seen is one of a known user.
+        Customer(id: a1, original: a2, aliases: [a3, "u"], holder: .user("u"), linked: [a1, a2, a3], user: "u"),
+        Customer(id: a1, original: a1, aliases: [a1, "u", "u"], holder: .user("u"), linked: [a1], user: "u"),
         // Two users: which of them the anonymous one is, nobody knows.
         Customer(id: a1, original: a1, aliases: ["u", "v"], holder: .anonymous(a1), linked: [], user: nil),
         Customer(id: a1, original: a1, aliases: [a1], holder: .anonymous(a1), linked: [], user: nil),
         Customer(id: "u", original: "u", aliases: [], holder: .user("u"), linked: [], user: nil),
         Customer(id: nil, original: "u", aliases: [a1], holder: .user("u"), linked: [], user: nil),
-        Customer(id: nil, original: a1, aliases: ["u"], holder: .anonymous(a1), linked: [a1], user: "u"),
+        Customer(id: nil, original: a1, aliases: ["u"], holder: .user("u"), linked: [a1], user: "u"),
         // Not the vendor's prefix.
         Customer(
             id: "$rcanonymousid:x", original: nil, aliases: [], holder: .user("$rcanonymousid:x"), linked: [], user: nil

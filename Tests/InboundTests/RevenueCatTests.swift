@@ -46,6 +46,21 @@ import Vocabulary
         #expect((event.change == nil) == (event.name != "TRANSFER"))
     }
 
+    /// Oracle: the page "Event flows": it is dispatched together with BILLING_ISSUE, which alone has the grace period.
+    @Test(
+        arguments: [
+            ("CANCELLATION", "\"BILLING_ERROR\"", true), ("CANCELLATION", "\"UNSUBSCRIBE\"", false),
+            ("CANCELLATION", "\"CUSTOMER_SUPPORT\"", false), ("CANCELLATION", nil, false),
+            ("EXPIRATION", "\"BILLING_ERROR\"", false), ("BILLING_ISSUE", "\"BILLING_ERROR\"", false),
+        ] as [(String, String?, Bool)])
+    func aBillingErrorYieldsToWhatElseIsKnownOfItsTransaction(
+        _ type: String, _ reason: String?, _ yields: Bool
+    ) throws {
+        let event = try revenueCat(type, [("cancel_reason", reason)])
+        #expect(event.yieldsTransaction == yields)
+        #expect(event.transaction?.effectiveNextRenewalAt == Self.expiresAt)
+    }
+
     // MARK: Types and access
 
     struct Row: Sendable, CustomStringConvertible {

@@ -36,11 +36,12 @@ extension Event {
         kind: Purchase.Kind = .subscription, transaction: String? = "tx_1", vendorEventID: String? = nil,
         source: String = "shop", app: String = "app.one", environment: String = "PRODUCTION", status: String? = nil,
         isTimeRepeated: Bool = false, product: String? = "gold", money: String? = nil, fact: Fact? = nil,
-        until: Timestamp? = nil, body: String? = nil
+        facts: [Fact] = [], yieldsTransaction: Bool = false, until: Timestamp? = nil, body: String? = nil
     ) -> Event {
         Event(
             scope: Scope(source: source, app: app, environment: environment), vendorEventID: vendorEventID, name: name,
             type: name, holder: holder, occurredAt: at, isTimeRepeated: isTimeRepeated,
+            yieldsTransaction: yieldsTransaction,
             purchase: purchase.map {
                 Purchase(
                     key: $0, kind: kind, store: "APPLE_APP_STORE", product: product, plan: "monthly",
@@ -52,7 +53,7 @@ extension Event {
                     effectiveNextRenewalAt: until, offerType: nil, status: status)
             },
             money: money.map { Array($0.utf8) },
-            facts: fact.map { [$0] } ?? [], body: Array((body ?? #"{"event_name":"\#(name)"}"#).utf8))
+            facts: fact.map { [$0] } ?? facts, body: Array((body ?? #"{"event_name":"\#(name)"}"#).utf8))
     }
 
     /// The webhook that states `fact`, under Purchasely's name for it.

@@ -143,6 +143,8 @@ class Histories:
                              for holder in [step["holder"], *step.get("sharers", [])] if holder.startswith("user:")]
         if source == "revenuecat" and step["holder"].startswith("user:") and self.rng.random() < 0.3:
             step["links"] = [[self.rng.choice(self.anonymous).partition(":")[2], step["holder"].partition(":")[2]]]
+            # The id last seen is then the anonymous one, but the customer is the user.
+            step["seen_anonymous"] = self.rng.random() < 0.5
         if source == "purchasely":
             step["named"] = self.rng.random() < 0.7
         return step

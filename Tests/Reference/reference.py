@@ -91,15 +91,16 @@ def facts_of(step: dict) -> list[Fact]:
     if step["source"] not in SHARING and step.get("identity"):
         # One holder at a time: of an install that is logged in it is the identity.
         holder = step["identity"]
-    common = {"at": step["at"], "until": step.get("until"), "family": step.get("family", False), "key": step["id"]}
+    # Whoever shares it by this event has it as a family does, its holder too: beside the others.
+    is_shared = step.get("family", False) or bool(step.get("sharers"))
+    common = {"at": step["at"], "until": step.get("until"), "family": is_shared, "key": step["id"]}
     if says == "gain":
-        # Those who share it by this event have it as a family does: beside its holder.
-        shared = [Fact(**common | {"family": True}, loser=None, winner=sharer) for sharer in step.get("sharers", [])]
+        shared = [Fact(**common, loser=None, winner=sharer) for sharer in step.get("sharers", [])]
         together = [Fact(**common, loser=None, winner=second) for second in identity_of(step)]
         return [Fact(**common, loser=None, winner=holder), *together, *shared]
     if says in ("loss", "revoked"):
         common["revoked"] = says == "revoked"
-        shared = [Fact(**common | {"family": True}, loser=sharer, winner=None) for sharer in step.get("sharers", [])]
+        shared = [Fact(**common, loser=sharer, winner=None) for sharer in step.get("sharers", [])]
         together = [Fact(**common, loser=second, winner=None) for second in identity_of(step)]
         return [Fact(**common, loser=holder, winner=None), *together, *shared]
     if says in ("transferred", "received") and other != holder:

@@ -175,10 +175,12 @@ class Writer:
             return {"event": event, "api_version": "1.0"}
         names = {"gain": "NON_RENEWING_PURCHASE" if single else "RENEWAL", "loss": "EXPIRATION",
                  "revoked": "CANCELLATION", "note": "PRODUCT_CHANGE"}
+        ids = [self.customer(step["holder"]),
+               *(self.customer("anon:" + anonymous) for anonymous, _ in step.get("links", []))]
+        if step.get("seen_anonymous"):
+            ids.reverse()
         event |= {
-            "type": names[says], "app_user_id": self.customer(step["holder"]),
-            "original_app_user_id": self.customer(step["holder"]),
-            "aliases": [self.customer("anon:" + anonymous) for anonymous, _ in step.get("links", [])],
+            "type": names[says], "app_user_id": ids[0], "original_app_user_id": ids[0], "aliases": ids[1:],
             "product_id": step.get("product", "premium"), "period_type": "NORMAL", "purchased_at_ms": self.base_ms,
             "expiration_at_ms": self.until(step), "transaction_id": self.name(step["purchase"]) + "-t",
             "original_transaction_id": self.name(step["purchase"]), "is_family_share": step.get("family", False)}

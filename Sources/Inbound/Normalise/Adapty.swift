@@ -39,7 +39,9 @@ package struct Adapty: SourceAdapter {
         let offer = try AdaptyNames.offer(of: usual, properties)
         let meaning =
             usual == AdaptyNames.accessLevel
-            ? AdaptyNames.access(properties) : AdaptyNames.meaning(of: usual, offer: offer)
+            ? AdaptyNames.access(properties)
+            : AdaptyNames.meaning(
+                of: usual, offer: offer, isOver: properties.adaptyEnd.map { $0 <= occurredAt } ?? true)
         let purchase = try purchase(in: properties, eventName: usual)
         let environment = try properties.text("environment").map(SharedWords.environment)
         return Event(
@@ -133,25 +135,25 @@ package struct Adapty: SourceAdapter {
             isRefund: eventName.hasSuffix(AdaptyNames.refundedSuffix) || properties.flag("is_refund"))
     }
 
-    /// One fact for the event's own profile, and the same for each profile that shares its access.
+    /// One fact for the event's own profile, and the same for each profile that shares its access. With sharing on,
+    /// each of them gets an event that names the others: so none of them has the purchase before the others, and it
+    /// does not pass from one to the next.
     private func facts(
         _ meaning: EventMeaning, of purchase: Purchase?, in properties: BodyFields, holder: Holder,
         sharing: [BodyFields], at occurredAt: Timestamp
     ) throws(Unreadable) -> [Fact] {
         guard let kind = meaning.fact, let purchase else { return [] }
         if kind == .loss, try AdaptyNames.isReplaced(properties, store: purchase.store) { return [] }
-        func fact(_ holder: Holder, isShared: Bool) -> Fact {
-            Fact(
-                kind: kind, holder: holder, at: occurredAt, until: properties.adaptyEnd,
-                isRevoked: meaning.isRevoked, isFamilyShared: isShared)
-        }
-        var facts = [fact(holder, isShared: false)]
-        var named: Set = [holder]
+        var holders = [holder]
         for profile in sharing {
-            guard let other = try? self.holder(in: profile), named.insert(other).inserted else { continue }
-            facts.append(fact(other, isShared: true))
+            guard let other = try? self.holder(in: profile), !holders.contains(other) else { continue }
+            holders.append(other)
         }
-        return facts
+        return holders.map { each in
+            Fact(
+                kind: kind, holder: each, at: occurredAt, until: properties.adaptyEnd, isRevoked: meaning.isRevoked,
+                isFamilyShared: holders.count > 1)
+        }
     }
 }
 

@@ -10,7 +10,8 @@ internal import Vocabulary
 /// | subscription_renewal_cancelled, trial_renewal_cancelled | RENEWAL_DISABLED | stays to the period's end |
 /// | subscription_renewal_reactivated, trial_renewal_reactivated | RENEWAL_ENABLED | gain |
 /// | subscription_expired | SUBSCRIPTION_TERMINATED | loss |
-/// | subscription_paused | SUBSCRIPTION_PAUSED | loss: it is sent when the pause begins, not when it is requested |
+/// | subscription_paused | SUBSCRIPTION_PAUSED | loss |
+/// | subscription_paused before the period ends | SUBSCRIPTION_WILL_PAUSE | stays to the period's end |
 /// | subscription_deferred | SUBSCRIPTION_DEFERRED | gain |
 /// | subscription_refunded | SUBSCRIPTION_REFUNDED_REVOKED | loss |
 /// | non_subscription_purchase | PURCHASE_VALIDATED | gain |
@@ -35,7 +36,9 @@ enum AdaptyNames {
         + ["started", "converted", "renewal_cancelled", "renewal_reactivated", "expired"].map { "trial_" + $0 }
         + ["entered_grace_period", "billing_issue_detected", accessLevel]
 
-    static func meaning(of name: String, offer: String) -> EventMeaning {
+    /// - Parameter isOver: whether the paid period has ended, or has no end. A pause is requested before it begins; the
+    ///   page "Event flows" says of its older and its newer version that the event is sent at the one or the other.
+    static func meaning(of name: String, offer: String, isOver: Bool) -> EventMeaning {
         switch name {
         case "subscription_started": EventMeaning(started(offer), .gain, status: Status.renewing)
         case "subscription_renewed": EventMeaning("SUBSCRIPTION_RENEWED", .gain, status: Status.renewing)
@@ -44,6 +47,7 @@ enum AdaptyNames {
         case "subscription_renewal_reactivated", "trial_renewal_reactivated":
             EventMeaning("RENEWAL_ENABLED", .gain, status: Status.renewing)
         case "subscription_expired": EventMeaning("SUBSCRIPTION_TERMINATED", .loss, status: Status.deactivated)
+        case "subscription_paused" where !isOver: EventMeaning("SUBSCRIPTION_WILL_PAUSE")
         case "subscription_paused": EventMeaning("SUBSCRIPTION_PAUSED", .loss, status: Status.paused)
         case "subscription_deferred": EventMeaning("SUBSCRIPTION_DEFERRED", .gain, status: Status.renewing)
         case "subscription_refunded": .refunded

@@ -20,7 +20,9 @@ package struct RevenueCat: SourceAdapter {
         let name = try fields.requiredName("type")
         if name == RevenueCatNames.transfer { return try transfer(fields, body: body, from: source) }
 
-        let holder = try holder(in: fields)
+        // The console's test names invented customers.
+        let links = name == RevenueCatNames.test ? [] : try links(in: fields)
+        let holder = try holder(in: fields, known: links)
         let occurredAt = try fields.requiredTime(.milliseconds("event_timestamp_ms"))
         let details = try details(in: fields, eventName: name)
         let meaning = RevenueCatNames.meaning(of: name, details)
@@ -32,12 +34,12 @@ package struct RevenueCat: SourceAdapter {
             type: meaning.type,
             holder: holder,
             occurredAt: occurredAt,
+            yieldsTransaction: RevenueCatNames.isBillingError(name, details),
             purchase: purchase,
             transaction: try transaction(in: fields, details: details, status: meaning.status),
             money: money(in: fields, of: name, details)?.json,
             facts: purchase == nil ? [] : facts(meaning, in: fields, holder: holder, at: occurredAt),
-            // The console's test names invented customers.
-            links: name == RevenueCatNames.test ? [] : try links(in: fields),
+            links: links,
             body: body)
     }
 
@@ -47,11 +49,20 @@ package struct RevenueCat: SourceAdapter {
         return Scope(source: source.name, app: app, environment: environment ?? source.defaultEnvironment)
     }
 
-    /// The customer by the id last seen, else by the first one; both belong to the same customer.
-    private func holder(in fields: BodyFields) throws(Unreadable) -> Holder {
-        if let id = try fields.strictText("app_user_id") { return RevenueCatNames.holder(id) }
-        if let id = try fields.strictText("original_app_user_id") { return RevenueCatNames.holder(id) }
-        throw Unreadable(reason: "neither event.app_user_id nor event.original_app_user_id is there")
+    /// The customer by the id last seen, else by the first one; both belong to the same customer. An anonymous id may
+    /// be the last seen of a customer who is a known user: the holder is the user then, else the purchase would pass
+    /// to the anonymous one and back.
+    private func holder(in fields: BodyFields, known links: [HolderLink]) throws(Unreadable) -> Holder {
+        var id = try fields.strictText("app_user_id")
+        if id == nil { id = try fields.strictText("original_app_user_id") }
+        guard let id else {
+            throw Unreadable(reason: "neither event.app_user_id nor event.original_app_user_id is there")
+        }
+        let holder = RevenueCatNames.holder(id)
+        guard holder.isAnonymous, let user = links.first(where: { $0.anonymousID == holder.id })?.userID else {
+            return holder
+        }
+        return .user(user)
     }
 
     private func details(

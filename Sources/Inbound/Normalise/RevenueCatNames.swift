@@ -9,6 +9,7 @@ internal import Vocabulary
 /// | RENEWAL | SUBSCRIPTION_RENEWED, TRIAL_CONVERTED | gain |
 /// | UNCANCELLATION | RENEWAL_ENABLED | gain: it is sent for subscriptions that have not expired |
 /// | CANCELLATION | RENEWAL_DISABLED | unchanged until EXPIRATION |
+/// | CANCELLATION, BILLING_ERROR | RENEWAL_DISABLED | unchanged: BILLING_ISSUE, sent with it, has the grace period |
 /// | CANCELLATION, CUSTOMER_SUPPORT | SUBSCRIPTION_REFUNDED_REVOKED; one-time: DEACTIVATE | loss: a refund |
 /// | EXPIRATION | SUBSCRIPTION_TERMINATED, TRIAL_NOT_CONVERTED, SUBSCRIPTION_PAUSED | loss |
 /// | BILLING_ISSUE | GRACE_PERIOD_STARTED | gain until the grace period ends |
@@ -79,6 +80,12 @@ enum RevenueCatNames {
     /// Whether the event is a refund. The expiration that follows it has the same reason, and is none.
     static func isRefund(_ name: String, _ details: Details) -> Bool {
         name == "CANCELLATION" && details.cancelReason == refundReason
+    }
+
+    /// Whether the event only repeats that a renewal could not be charged: it comes together with BILLING_ISSUE, often
+    /// at the same time, and lacks the end of the grace period (revenuecat.com/docs/integrations/webhooks/event-flows).
+    static func isBillingError(_ name: String, _ details: Details) -> Bool {
+        name == "CANCELLATION" && details.cancelReason == "BILLING_ERROR"
     }
 
     private static func started(_ periodType: String?) -> String {

@@ -197,9 +197,10 @@ struct BatchPlan {
         }
         let key = TransactionKey(
             purchase: purchase, storeTransactionID: Array(transaction.storeTransactionID.utf8))
-        if let known = transactions[key], (known.asOf, known.asOfEvent) >= (new.event.asOf, new.key) { return }
+        let asOf = new.event.yieldsTransaction ? Timestamp(milliseconds: 0) : new.event.asOf
+        if let known = transactions[key], (known.asOf, known.asOfEvent) >= (asOf, new.key) { return }
         transactions[key] = TransactionRow(
-            purchase: purchase, transaction: transaction, asOf: new.event.asOf, asOfEvent: new.key)
+            purchase: purchase, transaction: transaction, asOf: asOf, asOfEvent: new.key)
     }
 }
 
