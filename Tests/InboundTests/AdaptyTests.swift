@@ -93,6 +93,13 @@ import Vocabulary
         #expect(event.transaction?.status == (isOver ? "PAUSED" : nil))
     }
 
+    @Test(arguments: AdaptyNames.all) func aChangedRenewalAfterThePeriodYields(_ name: String) throws {
+        let isOfRenewal = name.contains("_renewal_")
+        let over = [("subscription_expires_at", String?.some("\"2024-11-15T10:45:36.181000+0000\""))]
+        #expect(try adapty(AdaptyFixtures.event(name, over)).yieldsTransaction == isOfRenewal)
+        #expect(try !adapty(AdaptyFixtures.event(name)).yieldsTransaction)
+    }
+
     @Test func theTableHoldsEveryKnownName() {
         let known = SourceAdapters.adapter(for: .adapty).knownEventNames
         #expect(known.count == 18)

@@ -46,19 +46,25 @@ import Vocabulary
         #expect((event.change == nil) == (event.name != "TRANSFER"))
     }
 
-    /// Oracle: the page "Event flows": it is dispatched together with BILLING_ISSUE, which alone has the grace period.
+    /// Oracle: the pages "Event flows" and "Event types and fields": BILLING_ISSUE alone has the end of a grace period.
     @Test(
         arguments: [
-            ("CANCELLATION", "\"BILLING_ERROR\"", true), ("CANCELLATION", "\"UNSUBSCRIBE\"", false),
-            ("CANCELLATION", "\"CUSTOMER_SUPPORT\"", false), ("CANCELLATION", nil, false),
-            ("EXPIRATION", "\"BILLING_ERROR\"", false), ("BILLING_ISSUE", "\"BILLING_ERROR\"", false),
-        ] as [(String, String?, Bool)])
-    func aBillingErrorYieldsToWhatElseIsKnownOfItsTransaction(
-        _ type: String, _ reason: String?, _ yields: Bool
+            ("CANCELLATION", "\"BILLING_ERROR\"", true, true), ("CANCELLATION", "\"UNSUBSCRIBE\"", false, true),
+            ("CANCELLATION", "\"CUSTOMER_SUPPORT\"", false, false), ("CANCELLATION", nil, false, true),
+            ("UNCANCELLATION", nil, false, true), ("PRODUCT_CHANGE", nil, false, true),
+            ("SUBSCRIPTION_PAUSED", nil, false, true), ("RENEWAL", nil, false, false),
+            ("EXPIRATION", "\"BILLING_ERROR\"", false, false), ("BILLING_ISSUE", "\"BILLING_ERROR\"", false, false),
+            ("SUBSCRIPTION_EXTENDED", nil, false, false),
+        ] as [(String, String?, Bool, Bool)])
+    func whatLacksTheGracePeriodYields(
+        _ type: String, _ reason: String?, _ yields: Bool, _ yieldsAfterThePeriod: Bool
     ) throws {
         let event = try revenueCat(type, [("cancel_reason", reason)])
         #expect(event.yieldsTransaction == yields)
         #expect(event.transaction?.effectiveNextRenewalAt == Self.expiresAt)
+        let over = String(Self.occurredAt.milliseconds)
+        let later = try revenueCat(type, [("cancel_reason", reason), ("expiration_at_ms", over)])
+        #expect(later.yieldsTransaction == yieldsAfterThePeriod)
     }
 
     // MARK: Types and access

@@ -37,11 +37,11 @@ package struct Adapty: SourceAdapter {
         let sharing = try sharing(in: fields, properties: properties)
 
         let offer = try AdaptyNames.offer(of: usual, properties)
+        let isOver = properties.adaptyEnd.map { $0 <= occurredAt }
         let meaning =
             usual == AdaptyNames.accessLevel
             ? AdaptyNames.access(properties)
-            : AdaptyNames.meaning(
-                of: usual, offer: offer, isOver: properties.adaptyEnd.map { $0 <= occurredAt } ?? true)
+            : AdaptyNames.meaning(of: usual, offer: offer, isOver: isOver ?? true)
         let purchase = try purchase(in: properties, eventName: usual)
         let environment = try properties.text("environment").map(SharedWords.environment)
         return Event(
@@ -52,6 +52,7 @@ package struct Adapty: SourceAdapter {
             type: meaning.type,
             holder: holder,
             occurredAt: occurredAt,
+            yieldsTransaction: isOver == true && AdaptyNames.changesRenewal(usual),
             purchase: purchase,
             transaction: try transaction(in: properties, offer: offer, status: meaning.status),
             money: money(in: properties, eventName: usual).json,

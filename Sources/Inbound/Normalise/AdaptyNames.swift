@@ -62,6 +62,12 @@ enum AdaptyNames {
         }
     }
 
+    /// Whether the event says what the customer wants of the next period. After the paid period it comes within a grace
+    /// period, the end of which such an event may lack (the page "Webhook event types and fields").
+    static func changesRenewal(_ name: String) -> Bool {
+        name.hasSuffix("_renewal_cancelled") || name.hasSuffix("_renewal_reactivated")
+    }
+
     private typealias Status = SharedWords.Status
 
     private static func started(_ offer: String) -> String {

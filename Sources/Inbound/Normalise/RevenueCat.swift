@@ -34,7 +34,8 @@ package struct RevenueCat: SourceAdapter {
             type: meaning.type,
             holder: holder,
             occurredAt: occurredAt,
-            yieldsTransaction: RevenueCatNames.isBillingError(name, details),
+            yieldsTransaction: RevenueCatNames.isWithoutPeriod(
+                name, details, isOver: fields.revenueCatEnd.map { $0 <= occurredAt } ?? false),
             purchase: purchase,
             transaction: try transaction(in: fields, details: details, status: meaning.status),
             money: money(in: fields, of: name, details)?.json,

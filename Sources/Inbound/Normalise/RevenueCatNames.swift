@@ -9,7 +9,7 @@ internal import Vocabulary
 /// | RENEWAL | SUBSCRIPTION_RENEWED, TRIAL_CONVERTED | gain |
 /// | UNCANCELLATION | RENEWAL_ENABLED | gain: it is sent for subscriptions that have not expired |
 /// | CANCELLATION | RENEWAL_DISABLED | unchanged until EXPIRATION |
-/// | CANCELLATION, BILLING_ERROR | RENEWAL_DISABLED | unchanged: BILLING_ISSUE, sent with it, has the grace period |
+/// | CANCELLATION, BILLING_ERROR | RENEWAL_DISABLED | unchanged: BILLING_ISSUE, sent with it, has the period |
 /// | CANCELLATION, CUSTOMER_SUPPORT | SUBSCRIPTION_REFUNDED_REVOKED; one-time: DEACTIVATE | loss: a refund |
 /// | EXPIRATION | SUBSCRIPTION_TERMINATED, TRIAL_NOT_CONVERTED, SUBSCRIPTION_PAUSED | loss |
 /// | BILLING_ISSUE | GRACE_PERIOD_STARTED | gain until the grace period ends |
@@ -82,10 +82,17 @@ enum RevenueCatNames {
         name == "CANCELLATION" && details.cancelReason == refundReason
     }
 
-    /// Whether the event only repeats that a renewal could not be charged: it comes together with BILLING_ISSUE, often
-    /// at the same time, and lacks the end of the grace period (revenuecat.com/docs/integrations/webhooks/event-flows).
-    static func isBillingError(_ name: String, _ details: Details) -> Bool {
-        name == "CANCELLATION" && details.cancelReason == "BILLING_ERROR"
+    /// Whether the event says nothing of the period that holds now. Only BILLING_ISSUE has the end of a grace period
+    /// (revenuecat.com/docs/integrations/webhooks/event-types-and-fields): the cancellation for a billing error that is
+    /// sent together with it lacks it, and so does what the customer changes in that time, after the paid period.
+    /// - Parameter isOver: whether the period that it states ended before the event.
+    static func isWithoutPeriod(_ name: String, _ details: Details, isOver: Bool) -> Bool {
+        switch name {
+        case "CANCELLATION" where details.cancelReason == refundReason: false
+        case "CANCELLATION": isOver || details.cancelReason == "BILLING_ERROR"
+        case "UNCANCELLATION", "PRODUCT_CHANGE", "SUBSCRIPTION_PAUSED": isOver
+        default: false
+        }
     }
 
     private static func started(_ periodType: String?) -> String {
