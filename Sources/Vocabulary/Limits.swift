@@ -224,8 +224,10 @@ package enum Limits {
     package static let settleRefusalsMax = 32
     /// How often the settlements kept aside are checked for being due.
     package static let settleRefusedTick: Duration = .milliseconds(100)
-    /// How often leaks are looked for (`Queue.sweep`).
+    /// How often leaks are looked for (`Sweep`).
     package static let sweepInterval: Duration = .seconds(30)
+    /// Blocks of the queue (8 KB) that one step of a sweep looks at: some 10,000 rows.
+    package static let sweepStepBlocks: Int64 = 128
     /// Pause between two sweeps, as a multiple of the duration of the first: with a long queue, 1 % of one connection.
     package static let sweepRestFactor = 100
 

@@ -28,6 +28,23 @@ struct BreakerTests {
         }
     }
 
+    @Test("A clock of the database that is set back leaves no breaker without a probe for as long")
+    func clockSetBack() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
+            let row = daemon.row("all")
+            func claim() async throws -> Bool { try await daemon.queue.claimProbe(row, lasting: .seconds(3_600)) }
+            #expect(try await daemon.queue.openBreaker(row, reason: "answered 503"))
+            try ledger.psql("UPDATE breakers SET opened_at = now() + '1 day', next_probe_at = now() + '1 day 5 s'")
+            #expect(try await daemon.queue.readBreakers() == [row: true])
+            #expect(try await claim())
+            #expect(try await !claim(), "by its own time it is under way")
+            try ledger.psql("UPDATE breakers SET probed_at = now() + '1 day', next_probe_at = now() + '1 day 1 hour'")
+            #expect(try await daemon.queue.readBreakers() == [row: true])
+            #expect(try await claim())
+        }
+    }
+
     @Test("A probe is one daemon's; the next is due an interval later, or when that one cannot last any longer")
     func probes() async throws {
         try await TestLedger.run { ledger in

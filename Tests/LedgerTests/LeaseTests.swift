@@ -59,7 +59,7 @@ struct LeaseTests {
                 #expect(try await other.claimAll("all").count == 1)
                 #expect(try ledger.psql("SELECT leased_by FROM deliveries WHERE id = \(locked)") == "\(frozen.lease)")
             }
-            _ = try await other.queue.sweep(suspects: [])
+            try await other.sweep()
             #expect(try await other.claimAll("all").count == 1)
         }
     }
@@ -84,7 +84,7 @@ struct LeaseTests {
                 try ledger.psql("SELECT attempts, leased_by FROM deliveries ORDER BY id")
                     == "0|\(daemon.lease)\n0|\(daemon.lease)\n1|")
             #expect(daemon.dispatchBuffer.heldCount == 2, "still to be settled")
-            #expect(try await daemon.queue.sweep(suspects: []) == [])
+            #expect(try await daemon.sweep() == [])
             try await daemon.queue.release([before[0]])
             #expect(try ledger.psql(Self.leases) == "2|3", "given back under the lease that it was taken under")
             _ = try await daemon.queue.settle(after.prefix(2).map { $0.settled(.accepted) })
@@ -276,39 +276,6 @@ struct LeaseTests {
         }
     }
 
-    @Test("A leaked lease is given back at the second look, one that is held never")
-    func sweep() async throws {
-        try await TestLedger.run { ledger in
-            let daemon = try await ledger.daemon([.named("all")])
-            await daemon.record([.sample("LEAKED", purchase: "subs_1")])
-            try ledger.psql("UPDATE deliveries SET leased_by = \(daemon.lease)")
-            daemon.open("all")
-            await daemon.record([.sample("HELD", purchase: "subs_2")])
-            let leaked = Int64(try ledger.psql("SELECT min(id) FROM deliveries")) ?? 0
-            let suspects = try await daemon.queue.sweep(suspects: [])
-            #expect(suspects == [leaked])
-            #expect(try ledger.psql(Self.leases) == "2|2")
-            #expect(try await daemon.queue.sweep(suspects: suspects) == [])
-            #expect(try ledger.psql("SELECT id FROM deliveries WHERE leased_by IS NULL") == "\(leaked)")
-            #expect(daemon.log.reclaimed == [1])
-            #expect(try await daemon.queue.sweep(suspects: []) == [])
-            #expect(daemon.log.reclaimed == [1], "nothing left to reclaim")
-        }
-    }
-
-    @Test("A sweep takes over leases of nobody, and unblocks what is blocked by nothing")
-    func mended() async throws {
-        try await TestLedger.run { ledger in
-            let daemon = try await ledger.daemon([.named("all")])
-            await daemon.record([.sample("A"), .sample("B"), .sample("C", purchase: "subs_2")])
-            try ledger.psql("UPDATE deliveries SET leased_by = 4711 WHERE NOT blocked")
-            try ledger.psql("DELETE FROM deliveries WHERE id = (SELECT min(id) FROM deliveries)")
-            #expect(try await daemon.queue.sweep(suspects: []) == [])
-            #expect(try ledger.psql("SELECT count(*) FROM deliveries WHERE leased_by IS NULL AND NOT blocked") == "2")
-            #expect(daemon.log.reclaimed == [1] && daemon.log.warnings.count == 1)
-        }
-    }
-
     @Test("Given back: free for anybody, and not held, even if the lease is lost meanwhile")
     func release() async throws {
         try await TestLedger.run { ledger in
@@ -351,9 +318,9 @@ struct LeaseTests {
             while let state = await states.next() { if case .recovered = state { break } }
             let settled = try await daemon.queue.settle([handed[1].settled(.accepted)])
             #expect(settled.unblocked.map(\.message.type) == ["E3"])
-            let suspects = try await daemon.queue.sweep(suspects: [])
-            #expect(suspects == [handed[0].id])
-            #expect(try await daemon.queue.sweep(suspects: suspects) == [])
+            var sweep = Sweep()
+            #expect(try await daemon.sweep(&sweep) == [handed[0].id])
+            #expect(try await daemon.sweep(&sweep) == [])
             #expect(try await daemon.claimAll("all").map(\.message.type) == ["E0"])
         }
     }

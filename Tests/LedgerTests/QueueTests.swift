@@ -137,6 +137,7 @@ struct QueueTests {
             #expect(Set(mine + yours + rest).count == 400)
 
             try ledger.psql("UPDATE deliveries SET leased_by = NULL")
+            right.dispatchBuffer.dropAll()
             let blocker = try await ledger.connect()
             let lowest = Int64(try ledger.psql("SELECT min(id) FROM deliveries")) ?? 0
             let gate = Gate()

@@ -313,6 +313,24 @@ final class Daemon: Sendable {
     }
 
     /// All that is due in one lane, as a lane would take it.
+    /// Looks at the whole queue once.
+    /// - Returns: what is leased and was not held.
+    @discardableResult
+    func sweep(_ sweep: inout Sweep, blocks: Int64 = Limits.sweepStepBlocks) async throws -> Set<Int64> {
+        var found: Set<Int64> = []
+        while true {
+            found = sweep.found
+            let isDone = try await queue.look(&sweep, blocks: blocks)
+            if isDone { return found }
+        }
+    }
+
+    @discardableResult
+    func sweep() async throws -> Set<Int64> {
+        var sweep = Sweep()
+        return try await self.sweep(&sweep)
+    }
+
     func claimAll(_ name: String, step: Int = 256) async throws -> [Delivery] {
         var cursor = ClaimCursor()
         var claimed: [Delivery] = []

@@ -60,36 +60,10 @@ extension Queue {
 
     /// - Parameter daemon: logged for the operator.
     private func reclaim(leasedBy daemon: Int64?) async throws {
-        let reclaimed = try await pool.withSession { session throws(DatabaseError) in
-            let reclaimed = try session.run(QueueStatements.reclaim, ()).count
-            // A daemon may have settled a head and died before it looked for successors.
-            _ = try session.run(QueueStatements.unblock, ())
-            return reclaimed
-        }
-        // Statements that the dead daemon sent may still be committed.
+        // Also for what fails here, and for statements that the dead daemon sent and that are committed later.
+        dispatchBuffer.requestSweeps()
+        let reclaimed = try await reclaimAll()
         dispatchBuffer.requestSweeps()
         if let daemon { observe(.leasesReclaimed(daemon: daemon, count: reclaimed)) }
-    }
-
-    /// Repairs what a lost answer left: rows leased by this daemon that memory does not hold, rows leased by an
-    /// unregistered daemon, blocked rows with nothing before them.
-    ///
-    /// - Parameter suspects: what the previous sweep found. A row is given back only when it is found twice, so that
-    ///   one that is being dispatched just now is not.
-    /// - Returns: the suspects for the next sweep.
-    package func sweep(suspects: Set<Int64>) async throws -> Set<Int64> {
-        guard let lease = registration.known else { return [] }
-        let (suspects, reclaimed, stuck) = try await pool.withSession { session throws(DatabaseError) in
-            let leased = try session.run(QueueStatements.leased, lease)
-            let unknown = Set(leased.filter { !dispatchBuffer.holds($0, under: lease) })
-            let leaked = unknown.intersection(suspects)
-            if !leaked.isEmpty { _ = try session.execute(QueueStatements.release, (leaked.sorted(), lease)) }
-            let orphans = try session.run(QueueStatements.reclaim, ())
-            let unblocked = try session.run(QueueStatements.unblock, ())
-            return (unknown.subtracting(leaked), leaked.count + orphans.count, unblocked.count)
-        }
-        if reclaimed > 0 { observe(.leasesReclaimed(daemon: lease, count: reclaimed)) }
-        if stuck > 0 { observe(.warning("\(stuck) deliveries were blocked by nothing and have been unblocked")) }
-        return suspects
     }
 }

@@ -69,14 +69,15 @@ extension Queue {
 }
 
 enum BreakerStatements {
-    /// A probe of a daemon that died ends with its lease.
-    static let open = Statement<(), (Int32, Bool)>(
-        "breaker_open",
+    /// A probe of a daemon that died ends with its lease. A row that was written in the future says that the database's
+    /// clock was set back: a probe is due then, too, or there would be none for as long. `now()` is no measure for
+    /// that: the row may be of a transaction that began a moment later.
+    private static let isDue: SQL = """
+        (next_probe_at <= now() OR coalesce(probed_at, opened_at) > clock_timestamp()
+            OR probed_by IS NOT NULL AND NOT EXISTS (SELECT FROM daemons WHERE id = probed_by))
         """
-        SELECT integration,
-               next_probe_at <= now() OR probed_by IS NOT NULL AND NOT EXISTS (SELECT FROM daemons WHERE id = probed_by)
-        FROM breakers
-        """)
+
+    static let open = Statement<(), (Int32, Bool)>("breaker_open", "SELECT integration, \(isDue) FROM breakers")
 
     static let insert = Statement<(Int32, String, Int64), Int32>(
         "breaker_insert",
@@ -96,9 +97,7 @@ enum BreakerStatements {
         "breaker_claim_probe",
         """
         UPDATE breakers SET probed_by = $2, probed_at = now(), next_probe_at = now() + $3 * interval '1 millisecond'
-        WHERE integration = $1
-          AND (next_probe_at <= now()
-               OR probed_by IS NOT NULL AND NOT EXISTS (SELECT FROM daemons WHERE id = probed_by))
+        WHERE integration = $1 AND \(isDue)
         RETURNING integration
         """)
 

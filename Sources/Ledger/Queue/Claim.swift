@@ -67,7 +67,7 @@ extension Queue {
         let found = try session.run(
             QueueStatements.claim, (integration, lease, from.dueMicroseconds, from.id, Int32(slots)))
         let due = found.sorted { ($0.dueMicroseconds, $0.id) < ($1.dueMicroseconds, $1.id) }
-        let rows = try fitting(due, integration, lease, on: session)
+        let rows = try fitting(try notHeld(due, lease, on: session), integration, lease, on: session)
         let messages = try MessageReading.messages(rows.map(\.message), on: session)
         let orphans = rows.filter { messages[$0.message] == nil }.map(\.id)
         if !orphans.isEmpty { try remove(orphans, lease, on: session) }
@@ -100,6 +100,17 @@ extension Queue {
             QueueStatements.unblockNext,
             (heads.map(\.integration), heads.map(\.purchase), [Int64?](repeating: nil, count: heads.count)))
         _ = try session.execute(RecordStatements.notify, "")
+    }
+
+    /// Gives back what memory holds: how its attempt ended is written and the answer was lost, so it will be written
+    /// again, and would end the new lease.
+    private func notHeld(
+        _ rows: [QueueStatements.Claimed], _ lease: Int64, on session: borrowing Session
+    ) throws(DatabaseError) -> [QueueStatements.Claimed] {
+        let held = rows.filter { dispatchBuffer.holds($0.id, under: lease) }.map(\.id)
+        if held.isEmpty { return rows }
+        try session.execute(QueueStatements.unclaim, (held.sorted(), lease))
+        return rows.filter { !held.contains($0.id) }
     }
 
     /// Keeps as many of the claimed rows, from the first on, as the lane has room for in bytes, at least one. Gives the

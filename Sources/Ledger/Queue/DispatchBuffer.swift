@@ -168,7 +168,7 @@ package final class DispatchBuffer: Sendable {
         if case DatabaseError.commitUnknown = error { requestSweeps() }
     }
 
-    /// Requests two sweeps out of turn: after a commit in doubt, and after a failed sweep.
+    /// Requests two sweeps out of turn: after a commit in doubt, and after one that could not reach the database.
     package func requestSweeps() { state.withLock { $0.sweepsRequested = 2 } }
 
     /// Whether a sweep is requested out of turn; each request is returned once.

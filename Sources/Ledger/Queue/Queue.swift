@@ -38,12 +38,9 @@ package struct Queue: Sendable {
     /// Inserts the configured integrations into the database, all or none. They get nothing before `route(to:)`.
     package func name(_ integrations: [Integration]) async throws -> [RoutedIntegration] {
         let names = integrations.map(\.name).sorted()
-        let orderless = integrations.filter { $0.order == .none }.map(\.name)
         let rows = try await pool.withSession { session throws(DatabaseError) in
             try session.transaction { session throws(DatabaseError) in
                 _ = try session.execute(QueueStatements.nameIntegrations, names)
-                // The configuration gave up their order: nothing of theirs is blocked any more.
-                if !orderless.isEmpty { _ = try session.execute(QueueStatements.unblockOrderless, orderless) }
                 return try session.run(QueueStatements.integrations, names)
             }
         }
@@ -57,8 +54,14 @@ package struct Queue: Sendable {
         }
     }
 
-    /// Routes new messages to these from now on.
-    package func route(to routed: [RoutedIntegration]) { routes.replace(RouteTable(routed)) }
+    /// Routes new messages to these from now on. What is blocked of those that gave up their order is unblocked by the
+    /// sweep, which this requests.
+    package func route(to routed: [RoutedIntegration]) {
+        let table = RouteTable(routed)
+        let areNew = !table.orderless.isSubset(of: routes.current.orderless)
+        routes.replace(table)
+        if areNew { dispatchBuffer.requestSweeps() }
+    }
 
     /// The integrations that are paused, with the reason.
     package func pauses() async throws -> [Int32: String] {
@@ -82,9 +85,13 @@ package struct Queue: Sendable {
 
     /// Logs a failure that nobody waits for. The pool logs once that the database is out of reach; the loss of the
     /// lease is logged when it is noticed.
-    package func report(_ error: any Error, doing what: String) {
+    /// - Parameter isTimeOutTold: also if a statement ran into a time-out, which is tried again elsewhere without a word.
+    package func report(_ error: any Error, doing what: String, isTimeOutTold: Bool = false) {
         if error is RegistrationLost { return }
-        if let error = error as? DatabaseError, error.isConnectionLevel || error.isRetryable { return }
+        if let error = error as? DatabaseError {
+            let isTold = isTimeOutTold && error.isStatementTimeout
+            if error.isConnectionLevel || error.isRetryable && !isTold { return }
+        }
         observe(.warning("\(what) failed and will be tried again: \(error)"))
     }
 

@@ -49,20 +49,34 @@ enum QueueStatements {
 
     static let leave = Statement<Int64, ()>("queue_leave", "DELETE FROM daemons WHERE id = $1")
 
+    /// Blocks of the table. A walk over the whole queue takes a step of them at a time, so that each of its statements
+    /// takes the same time, however much waits. Steps are by place: whenever statistics say that the queue is empty,
+    /// any index looks as cheap as another.
+    static let blocks = Statement<(), Int64>(
+        "queue_blocks", "SELECT pg_relation_size('deliveries') / current_setting('block_size')::bigint")
+
+    /// Of a step, from block `$1` to before block `$2`.
+    private static let isInStep: SQL = """
+        d.ctid >= ('(' || $1::bigint || ',0)')::tid AND d.ctid < ('(' || $2::bigint || ',0)')::tid
+        """
+
     /// Reclaims deliveries leased by unregistered daemons: daemons whose leases have just ended, and daemons whose
     /// lease ended while they wrote. A daemon that was frozen as it wrote holds locks for as long: the others are not
     /// left waiting with those, and the next sweep looks again.
-    static let reclaim = Statement<(), Int64>(
+    static let reclaim = Statement<(Int64, Int64), Int64>(
         "queue_reclaim",
         """
         WITH nobodys AS MATERIALIZED (
             SELECT ctid AS place FROM deliveries d
-            WHERE d.leased_by IS NOT NULL AND NOT EXISTS (SELECT FROM daemons WHERE id = d.leased_by)
+            WHERE \(isInStep)
+              AND d.leased_by IS NOT NULL AND NOT EXISTS (SELECT FROM daemons WHERE id = d.leased_by)
             FOR NO KEY UPDATE OF d SKIP LOCKED)
         UPDATE deliveries d SET leased_by = NULL, due_at = now() FROM nobodys WHERE d.ctid = nobodys.place RETURNING d.id
         """)
 
-    static let leased = Statement<Int64, Int64>("queue_leased", "SELECT id FROM deliveries WHERE leased_by = $1")
+    /// Those that are leased by daemon `$3`.
+    static let leased = Statement<(Int64, Int64, Int64), Int64>(
+        "queue_leased", "SELECT d.id FROM deliveries d WHERE \(isInStep) AND d.leased_by = $3")
 
     /// Gives back deliveries that nobody tried.
     static let release = Statement<([Int64], Int64), ()>(
@@ -72,17 +86,20 @@ enum QueueStatements {
     static let releaseAll = Statement<Int64, ()>(
         "queue_release_all", "UPDATE deliveries SET leased_by = NULL WHERE leased_by = $1")
 
-    /// Unblocks blocked deliveries with nothing before them. There should be none.
-    static let unblock = Statement<(), Int64>(
+    /// Unblocks blocked deliveries with nothing before them, of which there should be none, and those of the integrations
+    /// `$3`, whose configuration gave up their order.
+    static let unblock = Statement<(Int64, Int64, [Int32]), Int32>(
         "queue_unblock",
         """
         WITH stuck AS MATERIALIZED (
             SELECT ctid AS place FROM deliveries d
-            WHERE d.blocked AND d.leased_by IS NULL AND coalesce(d.id = (
+            WHERE \(isInStep) AND d.blocked AND d.leased_by IS NULL
+              AND (d.integration = ANY ($3) OR coalesce(d.id = (
                 SELECT e.id FROM deliveries e WHERE e.purchase = d.purchase AND e.integration = d.integration
-                ORDER BY e.id LIMIT 1), true)
+                ORDER BY e.id LIMIT 1), true))
             FOR NO KEY UPDATE OF d SKIP LOCKED)
-        UPDATE deliveries d SET blocked = false, due_at = now() FROM stuck WHERE d.ctid = stuck.place RETURNING d.id
+        UPDATE deliveries d SET blocked = false, due_at = now() FROM stuck WHERE d.ctid = stuck.place
+        RETURNING d.integration
         """)
 
     /// Which of the lanes have something due, in one cheap query for all of them.
@@ -235,15 +252,13 @@ enum QueueStatements {
     static let pauses = Statement<(), (Int32, String?)>(
         "queue_pauses", "SELECT id, pause_reason FROM integrations WHERE paused_at IS NOT NULL")
 
+    /// A conflict alone would use up an id for each name that is known, with each start, reload and command.
     static let nameIntegrations = Statement<[String], ()>(
         "queue_name_integrations",
-        "INSERT INTO integrations (name) SELECT unnest($1) ON CONFLICT (name) DO NOTHING")
-
-    static let unblockOrderless = Statement<[String], ()>(
-        "queue_unblock_orderless",
         """
-        UPDATE deliveries d SET blocked = false, due_at = now() FROM integrations i
-        WHERE d.blocked AND d.integration = i.id AND i.name = ANY ($1)
+        INSERT INTO integrations (name)
+        SELECT name FROM unnest($1) AS wanted (name)
+        WHERE NOT EXISTS (SELECT FROM integrations i WHERE i.name = wanted.name) ON CONFLICT (name) DO NOTHING
         """)
 
     static let integrations = Statement<[String], (Int32, String)>(

@@ -114,20 +114,21 @@ package final class Dispatcher: Sendable {
     }
 
     /// Looks for leaks now and then, and with the next poll if the result of a commit is unknown. A sweep reads the
-    /// whole queue: the longer it takes, the less often it runs without a request.
+    /// whole queue: the longer it takes, the less often it runs without a request. One that fails goes on from where it
+    /// was.
     private func sweep() async {
-        var suspects: Set<Int64> = []
+        var sweep = Sweep()
         var dueAt = ContinuousClock.now + Limits.sweepInterval
         await every(Limits.pollInterval) {
             let began = ContinuousClock.now
             guard dispatchBuffer.takeSweepRequest() || began >= dueAt else { return }
-            defer {
-                let took = ContinuousClock.now - began
-                dueAt = .now + max(Limits.sweepInterval, took * Limits.sweepRestFactor)
+            do {
+                while !Task.isCancelled, try await !queue.look(&sweep) {}
+            } catch {
+                if !Task.isCancelled { queue.report(error, doing: "sweeping", isTimeOutTold: true) }
             }
-            let found = await attempt("sweeping") { [queue, suspects] in try await queue.sweep(suspects: suspects) }
-            if found == nil { dispatchBuffer.requestSweeps() }
-            suspects = found ?? []
+            let took = ContinuousClock.now - began
+            dueAt = .now + max(Limits.sweepInterval, took * Limits.sweepRestFactor)
         }
     }
 

@@ -1,0 +1,90 @@
+import Postgres
+import Vocabulary
+
+/// A look at the whole queue for what a lost answer left, in steps: rows leased by this daemon that memory does not
+/// hold, rows leased by an unregistered daemon, blocked rows with nothing before them, and those of integrations
+/// without an order. A step takes milliseconds, however much waits, so that none runs into a time-out.
+package struct Sweep: Sendable {
+    /// Blocks before this one have been looked at.
+    fileprivate var block: Int64 = 0
+    /// Rows that memory did not hold in this look, and in the one before. A row is given back only when it is found
+    /// twice, so that one that is being dispatched just now is not.
+    fileprivate(set) var found: Set<Int64> = []
+    fileprivate var suspects: Set<Int64> = []
+
+    package init() {}
+
+    fileprivate mutating func beginAgain() { (block, suspects, found) = (0, found, []) }
+}
+
+extension Queue {
+    /// Looks at the next rows. If it fails, the sweep stays where it is; one that could not reach the database is
+    /// requested anew.
+    /// - Returns: whether it has come to the end; the next call begins again.
+    package func look(_ sweep: inout Sweep, blocks: Int64 = Limits.sweepStepBlocks) async throws -> Bool {
+        guard let lease = registration.known else {
+            sweep = Sweep()
+            return true
+        }
+        let (from, suspects, orderless) = (sweep.block, sweep.suspects, routes.current.orderless)
+        let step = try await reaching { session throws(DatabaseError) -> Step? in
+            if try from >= session.run(QueueStatements.blocks, ()).first ?? 0 { return nil }
+            let end = from + blocks
+            let leased = try session.run(QueueStatements.leased, (from, end, lease))
+            let unknown = Set(leased.filter { !dispatchBuffer.holds($0, under: lease) })
+            let leaked = unknown.intersection(suspects)
+            if !leaked.isEmpty { _ = try session.execute(QueueStatements.release, (leaked.sorted(), lease)) }
+            let orphans = try session.run(QueueStatements.reclaim, (from, end))
+            let unblocked = try session.run(QueueStatements.unblock, (from, end, orderless.sorted()))
+            return Step(
+                end: end, unknown: unknown.subtracting(leaked), reclaimed: leaked.count + orphans.count,
+                stuck: unblocked.count { !orderless.contains($0) })
+        }
+        guard let step else {
+            sweep.beginAgain()
+            return true
+        }
+        sweep.block = step.end
+        sweep.found.formUnion(step.unknown)
+        if step.reclaimed > 0 { observe(.leasesReclaimed(daemon: lease, count: step.reclaimed)) }
+        if step.stuck > 0 {
+            observe(.warning("\(step.stuck) deliveries were blocked by nothing and have been unblocked"))
+        }
+        return false
+    }
+
+    /// Reclaims at once what is leased by daemons that are not registered any more, in steps as well.
+    /// - Returns: the number of deliveries.
+    func reclaimAll() async throws -> Int {
+        try await pool.withSession { session throws(DatabaseError) in
+            let blocks = try session.run(QueueStatements.blocks, ()).first ?? 0
+            var reclaimed = 0
+            for from in stride(from: 0, to: blocks, by: Int(Limits.sweepStepBlocks)) {
+                let end = from + Limits.sweepStepBlocks
+                reclaimed += try session.run(QueueStatements.reclaim, (from, end)).count
+                // A daemon may have settled a head and died before it looked for successors.
+                _ = try session.run(QueueStatements.unblock, (from, end, []))
+            }
+            return reclaimed
+        }
+    }
+
+    private func reaching(
+        _ body: @escaping @Sendable (borrowing Session) throws(DatabaseError) -> Step?
+    ) async throws(DatabaseError) -> Step? {
+        do throws(DatabaseError) {
+            return try await pool.withSession(body)
+        } catch {
+            if error.isConnectionLevel { dispatchBuffer.requestSweeps() }
+            throw error
+        }
+    }
+
+    /// What one step found and mended.
+    private struct Step: Sendable {
+        let end: Int64
+        let unknown: Set<Int64>
+        let reclaimed: Int
+        let stuck: Int
+    }
+}

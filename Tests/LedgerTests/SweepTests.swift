@@ -1,0 +1,127 @@
+import Postgres
+import TestSupport
+import Testing
+import Vocabulary
+
+@testable import Ledger
+
+/// Oracle: psql.
+@Suite("The queue: what a sweep finds", .serialized)
+struct SweepTests {
+    private static let leases = "SELECT count(leased_by), count(*) FROM deliveries"
+
+    /// Rows that wait for an hour, and fill blocks between others.
+    private static func fill(_ ledger: TestLedger) throws {
+        try ledger.psql(
+            """
+            INSERT INTO deliveries (id, message, integration, due_at)
+            SELECT nextval('delivery_ids'), 0, 0, now() + interval '1 hour' FROM generate_series(1, 300)
+            """)
+    }
+
+    @Test("A leaked lease is given back at the second look, one that is held never, in one step and in many")
+    func leaked() async throws {
+        for blocks in [1, 2, Limits.sweepStepBlocks] {
+            try await TestLedger.run { ledger in
+                let daemon = try await ledger.daemon([.named("all")])
+                await daemon.record([.sample("LEAKED", purchase: "subs_1")])
+                try ledger.psql("UPDATE deliveries SET leased_by = \(daemon.lease)")
+                try Self.fill(ledger)
+                daemon.open("all")
+                await daemon.record([.sample("HELD", purchase: "subs_2"), .sample("HELD", purchase: "subs_3")])
+                let leaked = Int64(try ledger.psql("SELECT min(id) FROM deliveries")) ?? 0
+                var sweep = Sweep()
+                #expect(try await daemon.sweep(&sweep, blocks: blocks) == [leaked])
+                #expect(try ledger.psql(Self.leases) == "3|303")
+                #expect(try await daemon.sweep(&sweep, blocks: blocks) == [])
+                #expect(
+                    try ledger.psql("SELECT id FROM deliveries WHERE leased_by IS NULL AND message > 0") == "\(leaked)")
+                #expect(daemon.log.reclaimed == [1])
+                #expect(try await daemon.sweep(&sweep, blocks: blocks) == [])
+                #expect(daemon.log.reclaimed == [1], "nothing left to reclaim")
+            }
+        }
+    }
+
+    @Test("A sweep takes over leases of nobody, and unblocks what is blocked by nothing")
+    func mended() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
+            await daemon.record([.sample("A"), .sample("B"), .sample("C", purchase: "subs_2")])
+            try ledger.psql("UPDATE deliveries SET leased_by = 4711 WHERE NOT blocked")
+            try ledger.psql("DELETE FROM deliveries WHERE id = (SELECT min(id) FROM deliveries)")
+            #expect(try await daemon.sweep() == [])
+            #expect(try ledger.psql("SELECT count(*) FROM deliveries WHERE leased_by IS NULL AND NOT blocked") == "2")
+            #expect(daemon.log.reclaimed == [1] && daemon.log.warnings.count == 1)
+        }
+    }
+
+    @Test("A sweep that fails midway goes on from there, and forgets nothing of what it found")
+    func failed() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
+            for number in 0..<4 {
+                await daemon.record([.sample(purchase: "subs_\(number)")])
+                try Self.fill(ledger)
+            }
+            try ledger.psql("UPDATE deliveries SET leased_by = \(daemon.lease) WHERE message > 0")
+            var sweep = Sweep()
+            #expect(try await daemon.sweep(&sweep, blocks: 1).count == 4)
+            #expect(try await !daemon.queue.look(&sweep, blocks: 1))
+            try ledger.psql("ALTER TABLE deliveries RENAME TO away")
+            await #expect(throws: DatabaseError.self) { _ = try await daemon.queue.look(&sweep, blocks: 1) }
+            try ledger.psql("ALTER TABLE away RENAME TO deliveries")
+            #expect(try await daemon.sweep(&sweep, blocks: 1) == [])
+            #expect(try ledger.psql(Self.leases) == "0|1204")
+        }
+    }
+
+    @Test("What waits for a purchase's order is free once the order is given up, and of that integration alone")
+    func orderGivenUp() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("one", order: .purchase), .named("two", order: .purchase)])
+            await daemon.record((0..<3).map { .sample("E\($0)") })
+            let blocked = "SELECT string_agg(integration::text, ' ') FROM deliveries WHERE blocked"
+            let (one, two) = (daemon.row("one"), daemon.row("two"))
+            #expect(try ledger.psql(blocked).split(separator: " ").count == 4)
+            #expect(!daemon.dispatchBuffer.takeSweepRequest())
+            _ = try await daemon.queue.route([.named("one", order: .none), .named("two", order: .purchase)])
+            #expect(daemon.dispatchBuffer.takeSweepRequest(), "it is not left to the next sweep in turn")
+            try await daemon.sweep()
+            #expect(try ledger.psql(blocked) == "\(two) \(two)")
+            #expect(try await daemon.queue.lanesWithDue([one]) == [one])
+            #expect(daemon.log.warnings.isEmpty, "nothing was wrong")
+        }
+    }
+
+    @Test("A name that is known uses up no id of an integration")
+    func namedTwice() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("one"), .named("two")])
+            let rows = try await daemon.queue.name([.named("one"), .named("two")]).map(\.row)
+            for _ in 0..<3 { _ = try await daemon.queue.name([.named("one"), .named("two")]) }
+            let third = try await daemon.queue.name([.named("one"), .named("two"), .named("three")]).map(\.row)
+            #expect(third.prefix(2) == rows[...] && third[2] == (rows.max() ?? 0) + 1)
+        }
+    }
+
+    /// The database took it and its answer was lost: it will be settled again, under the same lease.
+    @Test("A delivery whose settlement is not known to be written is not claimed before it is")
+    func settledTwice() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
+            daemon.open("all")
+            await daemon.record([.sample("A", purchase: "subs_1"), .sample("B", purchase: "subs_2")])
+            let handed = daemon.inbox.take()
+            daemon.dispatchBuffer.release(daemon.row("all"), 2, bytes: handed.reduce(0) { $0 + $1.message.bytes })
+            let retry = handed.map { $0.settled(.retry(after: .zero)) }
+            _ = try await daemon.queue.settle(retry)
+            daemon.dispatchBuffer.hold([handed[0].id], under: daemon.lease)
+            #expect(try await daemon.claimAll("all").map(\.id) == [handed[1].id])
+            #expect(try ledger.psql(Self.leases) == "1|2")
+            _ = try await daemon.queue.settle([retry[0]])
+            #expect(try await daemon.claimAll("all").map(\.id) == [handed[0].id])
+            #expect(try ledger.psql(Self.leases) == "2|2")
+        }
+    }
+}
