@@ -224,6 +224,8 @@ package enum Limits {
     package static let settleRefusalsMax = 32
     /// How often the settlements kept aside are checked for being due.
     package static let settleRefusedTick: Duration = .milliseconds(100)
+    /// When a delivery is tried again whose message the database cannot read.
+    package static let unreadableRetry: Duration = .seconds(3_600)
     /// How often leaks are looked for (`Sweep`).
     package static let sweepInterval: Duration = .seconds(30)
     /// Blocks of the queue (8 KB) that one step of a sweep looks at: some 10,000 rows.

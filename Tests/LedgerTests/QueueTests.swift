@@ -120,6 +120,38 @@ struct QueueTests {
         }
     }
 
+    @Test("A message that cannot be read holds up no other one: it is put off, and told of")
+    func unreadable() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
+            await daemon.record((0..<9).map { .sample("E\($0)", purchase: "subs_\($0)") })
+            daemon.open("all")
+            // As a damaged page would: reading the third is an error.
+            let columns = try ledger.psql(
+                "SELECT string_agg(attname, ', ' ORDER BY attnum) FROM pg_attribute "
+                    + "WHERE attrelid = 'purchases'::regclass AND attnum > 0 AND NOT attisdropped AND attname <> 'key'")
+            try ledger.psql(
+                """
+                ALTER TABLE purchases RENAME TO undamaged;
+                CREATE VIEW purchases AS SELECT \(columns),
+                    CASE WHEN key = 'subs_2' THEN (1 / (length(key) - length(key)))::text ELSE key END AS key
+                FROM undamaged
+                """)
+            let claimed = try await daemon.claimAll("all") + daemon.claimAll("all")
+            #expect(Set(claimed.map(\.message.type)) == Set((0..<9).filter { $0 != 2 }.map { "E\($0)" }))
+            let late = "SELECT count(*) FROM deliveries WHERE leased_by IS NULL AND due_at > now() + interval '50 minutes'"
+            #expect(try ledger.psql(late) == "1")
+            #expect(daemon.log.warnings.count == 1)
+            #expect(daemon.log.warnings.first?.contains("is not delivered to all") == true)
+            try ledger.psql(
+                """
+                DROP VIEW purchases; ALTER TABLE undamaged RENAME TO purchases;
+                UPDATE deliveries SET due_at = now() WHERE leased_by IS NULL
+                """)
+            #expect(try await daemon.claimAll("all").map(\.message.type) == ["E2"])
+        }
+    }
+
     @Test("Two daemons at one lane share it out, and neither waits for the other's locks")
     func skipLocked() async throws {
         try await TestLedger.run { ledger in

@@ -163,7 +163,7 @@ struct StatementCatalogueTests {
         Entry(HolderStatements.changing),
         Entry(QueueStatements.otherLeases), Entry(QueueStatements.expire),
         Entry(QueueStatements.expirePredecessor), Entry(QueueStatements.leave), Entry(QueueStatements.reclaim),
-        Entry(QueueStatements.blocks),
+        Entry(QueueStatements.blocks), Entry(QueueStatements.putOff),
         Entry(QueueStatements.leased), Entry(QueueStatements.release), Entry(QueueStatements.releaseAll),
         Entry(QueueStatements.unblock), Entry(QueueStatements.due), Entry(QueueStatements.claim),
         Entry(MessageReading.messageBytes), Entry(MessageReading.eventBytes), Entry(QueueStatements.unclaim),

@@ -1,4 +1,5 @@
 import Postgres
+import Synchronization
 package import Vocabulary
 
 /// Position of a lane's walk along its due index. Retried, reclaimed and unblocked rows get a later due time, so a walk
@@ -22,13 +23,16 @@ extension Queue {
         guard let (slots, opening) = dispatchBuffer.reserveForClaim(integration, upTo: limit) else {
             return ([], false)
         }
+        let read = Mutex<[QueueStatements.Claimed]>([])
         do {
             let lease = try registration.current()
             let from = cursor
             let claimed = try await pool.withSession { session throws(DatabaseError) in
                 // One transaction: a claim whose messages cannot be read claims nothing.
                 let claimed = try session.transaction { session throws(DatabaseError) in
-                    let claimed = try claim(integration, lease, from, slots: slots, on: session)
+                    let claimed = try claim(integration, lease, from, slots: slots, on: session) { rows in
+                        read.withLock { $0 = rows }
+                    }
                     Failpoint.reach(.claimBeforeCommit)
                     return claimed
                 }
@@ -49,8 +53,30 @@ extension Queue {
         } catch {
             dispatchBuffer.release(integration, slots, of: opening)
             dispatchBuffer.failed(error)
-            throw error
+            guard let error = error as? DatabaseError, error.isOfWhatIsRead else { throw error }
+            // One damaged message must not hold up the others: fewer and fewer, until it is alone.
+            let rows = read.withLock { $0 }
+            if rows.count > 1 { return try await claim(integration, upTo: rows.count / 2, cursor: &cursor) }
+            guard let row = rows.first else { throw error }
+            try await putOff(row, integration, because: error)
+            return ([], false)
         }
+    }
+
+    /// Puts a delivery off whose message cannot be read. What waits for it in the order of its purchase waits on.
+    private func putOff(
+        _ row: QueueStatements.Claimed, _ integration: Int32, because error: DatabaseError
+    ) async throws(DatabaseError) {
+        try await pool.withSession { session throws(DatabaseError) in
+            _ = try session.execute(QueueStatements.putOff, (row.id, Limits.unreadableRetry.wholeMilliseconds))
+        }
+        let name = routes.current[integration]?.integration.name ?? "row \(integration)"
+        observe(
+            .warning(
+                """
+                message row \(row.message) cannot be read, so it is not delivered to \(name); it is tried again in \
+                \(Limits.unreadableRetry): \(error)
+                """))
     }
 
     private struct Claimed: Sendable {
@@ -61,13 +87,17 @@ extension Queue {
         var next: ClaimCursor
     }
 
+    /// - Parameter reading: called with what is read then.
     private func claim(
-        _ integration: Int32, _ lease: Int64, _ from: ClaimCursor, slots: Int, on session: borrowing Session
+        _ integration: Int32, _ lease: Int64, _ from: ClaimCursor, slots: Int, on session: borrowing Session,
+        reading: ([QueueStatements.Claimed]) -> Void
     ) throws(DatabaseError) -> Claimed {
         let found = try session.run(
             QueueStatements.claim, (integration, lease, from.dueMicroseconds, from.id, Int32(slots)))
         let due = found.sorted { ($0.dueMicroseconds, $0.id) < ($1.dueMicroseconds, $1.id) }
-        let rows = try fitting(try notHeld(due, lease, on: session), integration, lease, on: session)
+        let free = try notHeld(due, lease, on: session)
+        reading(free)
+        let rows = try fitting(free, integration, lease, on: session)
         let messages = try MessageReading.messages(rows.map(\.message), on: session)
         let orphans = rows.filter { messages[$0.message] == nil }.map(\.id)
         if !orphans.isEmpty { try remove(orphans, lease, on: session) }

@@ -141,6 +141,13 @@ enum QueueStatements {
     static let unclaim = Statement<([Int64], Int64), ()>(
         "queue_unclaim", "UPDATE deliveries SET leased_by = NULL WHERE id = ANY ($1) AND leased_by = $2")
 
+    static let putOff = Statement<(Int64, Int64), ()>(
+        "queue_put_off",
+        """
+        UPDATE deliveries SET due_at = now() + $2 * interval '1 millisecond'
+        WHERE id = $1 AND leased_by IS NULL AND NOT blocked
+        """)
+
     /// A delivery that has left the queue.
     struct Gone {
         let id: Int64

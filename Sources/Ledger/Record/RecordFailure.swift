@@ -24,6 +24,13 @@ extension DatabaseError {
         return refusal.sqlState.code == "57014"
     }
 
+    /// Whether what is stored can be the cause: a damaged page or value (class XX, 58030), or a value that cannot be
+    /// sent (class 22).
+    var isOfWhatIsRead: Bool {
+        guard case .refused(let refusal) = self else { return false }
+        return ["XX", "22"].contains(refusal.sqlState.conditionClass) || refusal.sqlState.code == "58030"
+    }
+
     /// Whether another transaction or a lack of resources was the cause.
     var isCollision: Bool { isRetryable && !isStatementTimeout }
 

@@ -64,6 +64,9 @@ struct Breaker {
     private var action: Action?
     /// An action failed: the next one follows the next poll that succeeds.
     private var isHeldUp = false
+    /// This machine lacked what an attempt needs: none starts before the next poll, or each would end at once, with its
+    /// row and its line.
+    private var isStarved = false
     /// When the table last accepted a change: what was read before is out of date.
     private var publishedAt: NIODeadline?
 
@@ -80,7 +83,8 @@ struct Breaker {
 
     /// Whether another attempt may start.
     var admits: Bool {
-        switch state {
+        if isStarved { return false }
+        return switch state {
         case .closed(let allowed): underWay < allowed
         case .open(.granted): true
         case .open: false
@@ -98,6 +102,7 @@ struct Breaker {
     // MARK: What attempts say
 
     mutating func ended(_ pass: Pass, _ health: EndpointHealth, at now: NIODeadline) {
+        if health == .starved { isStarved = true }
         guard pass.generation == generation else { return }
         underWay -= 1
         switch state {
@@ -118,7 +123,7 @@ struct Breaker {
     private mutating func record(_ health: EndpointHealth, allowed: Int, at now: NIODeadline) {
         let isFailure: Bool
         switch health {
-        case .none: return
+        case .none, .starved: return
         case .alive: isFailure = false
         case .failing: isFailure = true
         }
@@ -158,7 +163,7 @@ struct Breaker {
     ///   - shared: nil: the breaker is closed.
     ///   - readAt: a time before it was read.
     mutating func apply(_ shared: SharedBreaker?, readAt: NIODeadline) {
-        isHeldUp = false
+        (isHeldUp, isStarved) = (false, false)
         guard unpublished == nil, action == nil, publishedAt.map({ $0 <= readAt }) ?? true else { return }
         guard isUsed else {
             // The schedule was longer when the breaker opened.

@@ -9,13 +9,16 @@ enum EndpointHealth: Sendable, Equatable {
     case failing(String)
     /// No evidence: this daemon gave the attempt up or could not make it.
     case none
+    /// The same, and another attempt cannot be made now either: this machine lacks what each needs.
+    case starved
 
     init(_ result: Result<EndpointAnswer, RequestFailure>) {
         switch result {
         case .success(let answer) where answer.status >= 500 || answer.status == 429:
             self = .failing("answered \(answer.status)")
         case .success: self = .alive
-        case .failure(.cancelled), .failure(.unsendable), .failure(.refusedAddress), .failure(.shortage): self = .none
+        case .failure(.cancelled), .failure(.unsendable), .failure(.refusedAddress): self = .none
+        case .failure(.shortage): self = .starved
         case .failure(let failure): self = .failing(failure.explanation)
         }
     }

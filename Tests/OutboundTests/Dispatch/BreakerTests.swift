@@ -64,6 +64,25 @@ struct BreakerTests {
         }
     }
 
+    @Test("What this machine lacks holds every start up until the next poll, and is no evidence")
+    func starved() throws {
+        let clocked = ClockedBreaker()
+        let passes = (0..<16).map { _ in clocked.breaker.start() }
+        clocked.breaker.ended(passes[0], .starved, at: clocked.now)
+        #expect(!clocked.breaker.admits)
+        for pass in passes.dropFirst() { clocked.breaker.ended(pass, .starved, at: clocked.now) }
+        #expect(!clocked.breaker.admits && !clocked.breaker.isOpen && clocked.action() == nil)
+        clocked.poll(nil)
+        #expect(clocked.breaker.admits)
+        // A probe that could not be made is made again.
+        clocked.attempts(Self.failing, times: 10)
+        #expect(clocked.publish() != nil)
+        let probe = try #require(clocked.probe())
+        clocked.breaker.ended(probe, .starved, at: clocked.now)
+        #expect(clocked.publish() == .publishProbeFailed)
+        #expect(try #require(clocked.probe()).isProbe)
+    }
+
     @Test("Ten failures in a row open it, nine do not; what opened it is published")
     func opens() {
         let clocked = ClockedBreaker()

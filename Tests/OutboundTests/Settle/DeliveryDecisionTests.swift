@@ -148,7 +148,7 @@ import Vocabulary
         let decision = decide(.failure(.shortage("raise LimitNOFILE=")), attempt: 10)
         guard case .keep(let at, let reason) = decision else { Issue.record("\(decision)"); return }
         #expect(at == now.advanced(byMilliseconds: 5_000) && reason.contains("raise LimitNOFILE="))
-        #expect(EndpointHealth(.failure(.shortage(""))) == .none)
+        #expect(EndpointHealth(.failure(.shortage(""))) == .starved)
     }
 
     @Test func aFailedProbeOfAnOpenBreakerUsesUpNoAttempt() {
