@@ -10,6 +10,8 @@ package enum ClusterError: Error, Sendable, Equatable, CustomStringConvertible {
     case versionTooOld(directory: String, version: Int)
     /// Something that is not a cluster is where the cluster would be.
     case notACluster(directory: String)
+    /// A link is where the cluster would be, made when its data was moved by hand.
+    case isLink(path: String, target: String)
     /// The configured directory is itself a PostgreSQL data directory.
     case foreignDataDirectory(directory: String)
     /// As root, and there is no user to run the server as.
@@ -50,6 +52,9 @@ package enum ClusterError: Error, Sendable, Equatable, CustomStringConvertible {
         case .notACluster(let directory):
             "\(directory) exists and is not a PostgreSQL data directory (no readable PG_VERSION): move it away, or "
                 + "name another [embedded] directory"
+        case .isLink(let path, let target):
+            "\(path) is a symbolic link to \(target): let [embedded] directory name the directory in which the data "
+                + "itself lies, under the name cluster"
         case .foreignDataDirectory(let directory):
             "\(directory) is itself a PostgreSQL data directory: [embedded] directory is the directory in which "
                 + "Posthouse makes its own; name another, or use that server by [database] url"

@@ -22,6 +22,9 @@ struct ClusterPaths: Sendable {
             throw .system(action: "use as [embedded] directory a relative path:", path: configured, code: EINVAL)
         }
         // The account comes first: a missing user is the clearer error, and nothing was made yet.
+        if let target = Files.linkTarget(configured + "/cluster") {
+            throw .isLink(path: configured + "/cluster", target: target)
+        }
         let owner = Files.status(configured + "/cluster").map(\.st_uid)
         let account = try Account.choose(clusterOwner: owner, directory: configured + "/cluster")
         try makeDirectories(configured, for: account)

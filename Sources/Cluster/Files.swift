@@ -45,6 +45,13 @@ enum Files {
         return lstat(path, &info) == 0 ? info : nil
     }
 
+    /// Where a symbolic link leads; nil: it is none.
+    static func linkTarget(_ path: String) -> String? {
+        var bytes = [CChar](repeating: 0, count: Int(PATH_MAX))
+        let count = readlink(path, &bytes, bytes.count)
+        return count < 0 ? nil : String(decoding: bytes.prefix(count).map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    }
+
     static func isDirectory(_ info: stat) -> Bool { info.st_mode & S_IFMT == S_IFDIR }
 
     /// Names in a directory, without `.` and `..`; nil where it cannot be read.

@@ -106,14 +106,14 @@ package enum StateDirectory {
     private static let system = "/var/lib/posthouse"
 
     /// `$STATE_DIRECTORY` (systemd; the first of several, systemd.exec(5)); else /var/lib/posthouse, as root and as the
-    /// user whose cluster lies there, for commands beside the daemon; else `$XDG_STATE_HOME/posthouse` (ignored unless
-    /// absolute, XDG Base Directory 0.8) or `~/.local/state/posthouse`.
+    /// user to whom it or the cluster in it belongs, for commands beside the daemon; else `$XDG_STATE_HOME/posthouse`
+    /// (ignored unless absolute, XDG Base Directory 0.8) or `~/.local/state/posthouse`.
     /// - Parameter owns: whether a path is there and this user's own.
     package static func resolve(
         environment: (_ name: String) -> String?, isRoot: Bool, owns: (_ path: String) -> Bool
     ) -> String {
         if let first = environment("STATE_DIRECTORY")?.split(separator: ":").first { return String(first) }
-        if isRoot || owns(system + "/cluster") { return system }
+        if isRoot || owns(system) || owns(system + "/cluster") { return system }
         if let state = environment("XDG_STATE_HOME"), state.hasPrefix("/") { return state + "/posthouse" }
         if let home = environment("HOME"), home.hasPrefix("/") { return home + "/.local/state/posthouse" }
         return system

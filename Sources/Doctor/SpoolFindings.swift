@@ -10,6 +10,8 @@ package struct SpoolFacts: Sendable {
     /// False: this user may not look into it.
     package let isVisible: Bool
     package let webhooks: Int
+    /// Folders of daemons that this user may not look into.
+    package let unreadable: Int
     /// Age of the oldest; nil: none waits.
     package let oldestMilliseconds: Int64?
     /// Of webhooks that wait, those that the configuration does not have.
@@ -22,7 +24,7 @@ package struct SpoolFacts: Sendable {
     package let headroomBytes: Int
 
     package init(
-        directory: String, bytesMax: Int, sources: [String], isVisible: Bool, webhooks: Int,
+        directory: String, bytesMax: Int, sources: [String], isVisible: Bool, webhooks: Int, unreadable: Int,
         oldestMilliseconds: Int64?, unconfigured: [String], damaged: Int, disk: DiskSpace?, headroomBytes: Int
     ) {
         self.directory = directory
@@ -30,6 +32,7 @@ package struct SpoolFacts: Sendable {
         self.sources = sources
         self.isVisible = isVisible
         self.webhooks = webhooks
+        self.unreadable = unreadable
         self.oldestMilliseconds = oldestMilliseconds
         self.unconfigured = unconfigured
         self.damaged = damaged
@@ -45,7 +48,7 @@ package enum SpoolFindings {
 
     /// Nothing where no source spools and nothing waits.
     package static func of(_ spool: SpoolFacts) -> [DoctorFinding] {
-        if spool.sources.isEmpty, spool.webhooks == 0, spool.damaged == 0 { return [] }
+        if spool.sources.isEmpty, spool.webhooks == 0, spool.damaged == 0, spool.unreadable == 0 { return [] }
         guard spool.isVisible else {
             return [
                 DoctorFinding(
@@ -53,6 +56,15 @@ package enum SpoolFindings {
             ]
         }
         var found: [DoctorFinding] = []
+        if spool.unreadable > 0 {
+            found.append(
+                DoctorFinding(
+                    .spool, .wrong,
+                    "\(counted(spool.unreadable, "folder")) of \(spool.directory) cannot be read by this user: what "
+                        + "waits there is not known",
+                    do: "run this as the daemon's user; what that cannot read either, the daemon does not record: "
+                        + "give it to that user"))
+        }
         if let age = spool.oldestMilliseconds {
             let text =
                 "\(counted(spool.webhooks, "webhook")) wait, answered and not recorded, the oldest for "

@@ -264,6 +264,8 @@ package final class Spool: Sendable {
         state.withLock { $0.isClosed = true }
         arrive.finish()
         _ = await writer.value { [self] in writePending() }
+        // The folder that a command made for itself beside a daemon's would be there for nothing.
+        if own.newestNumber == 0 { _ = await reader.value { [own] in try? own.discard() } }
         writer.stop()
         reader.stop()
     }

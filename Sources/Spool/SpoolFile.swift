@@ -22,17 +22,36 @@ package struct SpoolFile: Sendable, Hashable {
     /// Bytes of a file that can be read at all: the largest body that any configuration allows, and the text before it.
     package static let bytesMax = Limits.recordQueueBytesMax + SpooledWebhook.textBytesMax
 
-    /// All that wait in a spool, in order, whoever has their folders: for commands, which lock nothing. Blocks.
+    /// What waits in a spool, whoever has its folders.
+    package struct Waiting: Sendable {
+        /// In order.
+        package fileprivate(set) var files: [SpoolFile] = []
+        /// Folders that this user cannot look into, by name: something may wait there, too.
+        package fileprivate(set) var unreadable: [String] = []
+
+        package var isNothing: Bool { files.isEmpty && unreadable.isEmpty }
+    }
+
+    /// All that wait in a spool: for commands, which lock nothing. Blocks.
     /// - Returns: nothing where there is no spool.
-    package static func all(in directory: String) throws(DurableFile.Failure) -> [SpoolFile] {
+    package static func all(in directory: String) throws(DurableFile.Failure) -> Waiting {
+        var waiting = Waiting()
+        let names: [String]
         do throws(DurableFile.Failure) {
-            var files: [SpoolFile] = []
-            for folder in try folders(in: directory) { files += try of(folder: folder, in: directory) }
-            return files
+            names = try folders(in: directory)
         } catch {
-            if error.isMissing { return [] }
+            if error.isMissing { return waiting }
             throw error
         }
+        for folder in names {
+            do throws(DurableFile.Failure) {
+                waiting.files += try of(folder: folder, in: directory)
+            } catch {
+                // A folder that is gone by now was emptied by its daemon.
+                if !error.isMissing { waiting.unreadable.append(folder) }
+            }
+        }
+        return waiting
     }
 
     /// The names of files that were set aside as damaged. Blocks.

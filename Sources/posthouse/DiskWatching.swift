@@ -11,24 +11,43 @@ final class DiskWatching: Sendable {
     /// nil: the database is an own one, whose disk cannot be seen from here.
     private let directory: String?
     private let found = Mutex<DiskSpace?>(nil)
+    /// A look that has not ended yet: another one would leave another thread that hangs.
+    private let isLooking = Mutex(false)
 
     init(directory: String?) { self.directory = directory }
 
     /// As it was at the last look.
     var latest: DiskSpace? { found.withLock { $0 } }
 
-    /// Until it is cancelled, or the disk hangs.
+    /// Until it is cancelled. While the disk does not answer, nothing is known of it.
     func run(_ observe: @escaping Observer) async {
         guard let directory else { return }
         var watch = DiskWatch()
+        var isKnown = true
         repeat {
-            let space = await Patience.answer(within: Self.patience) { give in
-                do { try DetachedThread.start { give(DiskSpace.of(path: directory)) } } catch { give(nil) }
+            let space = await look(at: directory)
+            if space == nil, isKnown {
+                observe(
+                    .warning(
+                        "the disk of \(directory) does not answer within \(Self.patience): how full it is is not known "
+                            + "until it does"))
             }
-            // Each further look would leave another thread that hangs.
-            guard let space else { return found.withLock { $0 = nil } }
-            found.withLock { $0 = space }
-            if let space, watch.look(space) { observe(.warning(space.lowText)) }
+            isKnown = space != nil
+            found.withLock { $0 = space ?? nil }
+            if let space = space ?? nil, watch.look(space) { observe(.warning(space.lowText)) }
         } while (try? await Task.sleep(for: Self.interval)) != nil
+    }
+
+    /// - Returns: nil: it hangs, or the look before does; nil inside: there is nothing to see.
+    private func look(at directory: String) async -> DiskSpace?? {
+        if isLooking.withLock({ $0 }) { return nil }
+        return await Patience.answer(within: Self.patience) { [self] give in
+            isLooking.withLock { $0 = true }
+            @Sendable func end(_ space: DiskSpace?) {
+                isLooking.withLock { $0 = false }
+                give(space)
+            }
+            do { try DetachedThread.start { end(DiskSpace.of(path: directory)) } } catch { end(nil) }
+        }
     }
 }

@@ -12,6 +12,8 @@ import Vocabulary
 struct EarlyService: Sendable {
     let clients: NetworkClients
     let openListeners: OpenListeners
+    /// Why the database is not reached.
+    private let reason: Replaceable<String>
     /// Keeps the watchdog fed.
     private let check: Task<Void, Never>
     /// Finds out that the disk has room again.
@@ -40,14 +42,21 @@ struct EarlyService: Sendable {
         self.clients = clients
         self.openListeners = openListeners
         let listens = openListeners.servers.map(\.boundAddress).joined(separator: ", ")
+        let reason = Replaceable("")
+        self.reason = reason
         check = Task {
             repeat {
                 if await SelfCheck.answer(clients.group) { _ = Notify.watchdog() }
-                _ = Notify.status("serving \(listens); waiting for the database: webhooks are spooled, or answered 503")
+                _ = Notify.status(
+                    "serving \(listens); webhooks are spooled, or answered 503; "
+                        + "waiting for the database: \(reason.current)")
             } while (try? await Task.sleep(for: SelfCheck.interval)) != nil
         }
         looking = Task { await spool.keepLooking() }
     }
+
+    /// For `systemctl status`, from the next look at the watchdog on.
+    func waits(because reason: String) { self.reason.replace(reason) }
 
     /// The relay serves from here on.
     func handOver() {

@@ -50,17 +50,18 @@ final class Relay: Sendable {
     /// Starts the relay. Everything that can fail comes before the first delivery; a start that fails ends what it
     /// began, and gives its leases back.
     /// - Parameters:
+    ///   - lock: nil: what a daemon before it leased here waits until its lease has run out.
     ///   - spool: closed by `stop`; after a start that fails it is the caller's.
     ///   - early: its listeners and clients become the relay's; after a start that fails they serve on as before.
     static func start(
-        configuration: Configuration, settings: ConnectionSettings, listeners: Listeners, spool: Spool?,
-        early: EarlyService?, observatory: Observatory
+        configuration: Configuration, settings: ConnectionSettings, listeners: Listeners, lock: StateLock?,
+        spool: Spool?, early: EarlyService?, observatory: Observatory
     ) async throws -> Relay {
         let undo = StartUndo()
         do {
             return try await Relay(
-                configuration: configuration, settings: settings, listeners: listeners, spool: spool, early: early,
-                observatory: observatory, undo: undo)
+                configuration: configuration, settings: settings, listeners: listeners, lock: lock, spool: spool,
+                early: early, observatory: observatory, undo: undo)
         } catch {
             if await !undo.run(within: Limits.startUndoTimeout) {
                 observatory.observer(
@@ -71,8 +72,8 @@ final class Relay: Sendable {
     }
 
     private init(
-        configuration: Configuration, settings: ConnectionSettings, listeners: Listeners, spool: Spool?,
-        early: EarlyService?, observatory: Observatory, undo: StartUndo
+        configuration: Configuration, settings: ConnectionSettings, listeners: Listeners, lock: StateLock?,
+        spool: Spool?, early: EarlyService?, observatory: Observatory, undo: StartUndo
     ) async throws {
         let observe = observatory.observer
         self.observe = observe
@@ -87,7 +88,6 @@ final class Relay: Sendable {
         self.pool = pool
         undo.add { await pool.close() }
         let clock = DatabaseClock()
-        let lock = ThisProcess.stateLock(configuration)
         let registration = Registration(pool: pool, key: lock?.own.key, version: Posthouse.version, clock: clock)
         self.registration = registration
         let ledger = try await LedgerMark.read(from: pool)

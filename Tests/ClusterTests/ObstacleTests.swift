@@ -80,6 +80,10 @@ import Vocabulary
             let refused = try await place.refusal()
             #expect(refused == .notACluster(directory: place.data))
             try FileManager.default.removeItem(atPath: place.data)
+            // Data that was moved to another disk by hand: moved away, the link would be followed by an empty ledger.
+            try FileManager.default.createSymbolicLink(atPath: place.data, withDestinationPath: place.root + "/moved")
+            #expect(try await place.refusal() == .isLink(path: place.data, target: place.root + "/moved"))
+            try FileManager.default.removeItem(atPath: place.data)
             try "15\n".write(toFile: place.directory + "/PG_VERSION", atomically: true, encoding: .utf8)
             let itself = try await place.refusal()
             #expect(itself == .foreignDataDirectory(directory: place.directory))

@@ -102,6 +102,8 @@ import Vocabulary
         let cluster = "/var/lib/posthouse/cluster"
         #expect(resolve(["HOME": "/root", "XDG_STATE_HOME": "/s"], owned: cluster) == "/var/lib/posthouse")
         #expect(resolve(["HOME": "/h", "STATE_DIRECTORY": "/s"], owned: cluster) == "/s")
+        // With a PostgreSQL of one's own there is no cluster, and a spool all the same.
+        #expect(resolve(["HOME": "/var/lib/posthouse"], owned: "/var/lib/posthouse") == "/var/lib/posthouse")
     }
 
     @Test func theWholeOfAConfiguration() throws {

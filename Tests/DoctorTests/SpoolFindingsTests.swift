@@ -8,11 +8,11 @@ import Testing
 struct SpoolFindingsTests {
     private static func facts(
         sources: [String] = ["apphud"], isVisible: Bool = true, webhooks: Int = 0, age: Int64? = nil,
-        unconfigured: [String] = [], damaged: Int = 0, available: Int = 50 << 30
+        unconfigured: [String] = [], damaged: Int = 0, unreadable: Int = 0, available: Int = 50 << 30
     ) -> SpoolFacts {
         SpoolFacts(
             directory: "/s", bytesMax: 1 << 30, sources: sources, isVisible: isVisible, webhooks: webhooks,
-            oldestMilliseconds: age, unconfigured: unconfigured, damaged: damaged,
+            unreadable: unreadable, oldestMilliseconds: age, unconfigured: unconfigured, damaged: damaged,
             disk: DiskSpace(sizeBytes: 100 << 30, availableBytes: available), headroomBytes: 1 << 30)
     }
 
@@ -28,7 +28,8 @@ struct SpoolFindingsTests {
             (facts(), [DoctorFinding.State.fine]), (facts(isVisible: false), [.unknown]),
             (facts(webhooks: 2, age: 299_999), [.note]), (facts(webhooks: 2, age: 300_000), [.wrong]),
             (facts(sources: [], webhooks: 2, age: 1, unconfigured: ["old"]), [.note, .wrong]),
-            (facts(damaged: 1), [.wrong]), (facts(available: (1 << 30) - 1), [.wrong]),
+            (facts(damaged: 1), [.wrong]), (facts(sources: [], unreadable: 1), [.wrong]),
+            (facts(available: (1 << 30) - 1), [.wrong]),
             (facts(sources: [], damaged: 1, available: 0), [.wrong]), (facts(available: 1 << 30), [.fine]),
         ])
     func states(_ facts: SpoolFacts, _ expected: [DoctorFinding.State]) {

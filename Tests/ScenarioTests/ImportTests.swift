@@ -79,8 +79,18 @@ import Vocabulary
         #expect((other["different"] as? Int ?? 0) > 0, "\(other)")
         let text = try String(contentsOfFile: difference, encoding: .utf8)
         #expect(text.contains("\"bob\"") && text.contains("\"ledger\":{\"active\":null"), "\(text)")
-        let attributes = try FileManager.default.attributesOfItem(atPath: difference)
-        #expect(attributes[.posixPermissions] as? Int == 0o600)
+        func mode() throws -> Int? {
+            try FileManager.default.attributesOfItem(atPath: difference)[.posixPermissions] as? Int
+        }
+        #expect(try mode() == 0o600)
+        // One that is there is closed to others, too; the input is never the one.
+        #expect(chmod(difference, 0o644) == 0)
+        _ = try relay.json("import", "purchasely", file, "--dry-run", "--diff", difference)
+        #expect(try mode() == 0o600)
+        #expect(try String(contentsOfFile: difference, encoding: .utf8) == text)
+        let itself = try relay.command("import", "purchasely", file, "--dry-run", "--diff", file, "--config", c)
+        #expect(itself.end == .exited(1) && itself.errors.contains("is the file that is read"), "\(itself)")
+        #expect(try String(contentsOfFile: file, encoding: .utf8) == changed)
     }
 
     @Test("Wrong words are refused before anything is read")

@@ -89,6 +89,27 @@ import Testing
         #expect(tally.unanswered > 0, "no kill met a request: the scenario has shown nothing")
     }
 
+    @Test("Started while PostgreSQL was away, and refused once it is back: the journal says so, and what a reload does")
+    func refusedOnceItIsBack() throws {
+        let cluster = try TestCluster(durable: true)
+        let superuser = Database(connectionString: try cluster.createDatabase())
+        try superuser.rows("CREATE ROLE with_password LOGIN PASSWORD 'rotated'")
+        let url =
+            superuser.connectionString.replacing(/user=\w+/, with: "user=with_password") + " password=one-before"
+        let relay = try Relay([], sources: [.init(name: "apphud")], storage: .given(url))
+        defer { relay.end() }
+        try cluster.stop()
+        try relay.start()
+        #expect(relay.waitForLine("without the database") != nil)
+        #expect(try post(relay, 1) == [200, 200])
+        try cluster.start()
+        #expect(relay.waitForLine("password authentication failed") != nil)
+        #expect(Glibc.kill(try #require(relay.processIdentifier), SIGHUP) == 0)
+        #expect(relay.waitForLine("is read again once this daemon has started", "restart it") != nil)
+        #expect(!relay.lines.contains { $0.contains("one-before") })
+        #expect(Self.waiting(relay) == 2)
+    }
+
     @Test("PostgreSQL frozen: a webhook is spooled within its time, those behind it at once, and all are recorded")
     func databaseFrozen() throws {
         let cluster = try TestCluster(durable: true)
@@ -177,6 +198,38 @@ import Testing
         #expect(lines.last?.contains(" quarantined: ") == true, "\(recorded.output)")
         #expect(try FileManager.default.contentsOfDirectory(atPath: folder).sorted() == ["lock", "tmp"])
         #expect(try relay.database.count("events") == 2 && relay.database.count("quarantine") == 1)
+    }
+
+    @Test("What another user's folder hides is told, and hides nothing else", .enabled(if: getuid() == 0))
+    func ofAnotherUser() throws {
+        let cluster = try TestCluster(durable: true)
+        let relay = try Self.relay(cluster, try Receiver())
+        defer { relay.end() }
+        let root = relay.directory.path + "/spool"
+        let settings = "[spool]\ndirectory = \"\(root)\""
+        try relay.configure([], sources: [.init(name: "apphud")], settings: settings)
+        try relay.start()
+        try cluster.stop()
+        #expect(try post(relay, 1) == [200, 200])
+        relay.kill()
+        // As root's `spool record` once left one.
+        let hidden = root + "/" + String(repeating: "0", count: 16)
+        #expect(mkdir(hidden, 0o700) == 0)
+        let binary = relay.directory.path + "/posthouse"
+        #expect(try ChildProcess(["cp", try Relay.binary.get(), binary]).waitForEnd(180) == .exited(0))
+        for path in [relay.directory.path, relay.configuration] { #expect(chmod(path, 0o755) == 0) }
+        #expect(try ChildProcess(["chown", "-R", "65534", root]).waitForEnd(180) == .exited(0))
+        #expect(chown(hidden, 0, 0) == 0)
+        let user = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--", binary]
+        let list = try ChildProcess(user + ["spool", "list", "--config", relay.configuration])
+        #expect(list.waitForEnd(180) == .exited(0), "\(list.errors)")
+        #expect(list.errors.contains { $0.contains("0000000000000000 cannot be read by this user") }, "\(list.errors)")
+        #expect(list.output.count { $0.contains("apphud") } == 2, "\(list.output)")
+        try cluster.start()
+        // Root would make a folder there that the daemon's user cannot enter.
+        let record = try relay.command("spool", "record", "--config", relay.configuration)
+        #expect(record.end == .exited(1) && record.errors.contains("is of user nobody"), "\(record.errors)")
+        #expect(try FileManager.default.contentsOfDirectory(atPath: root).count == 2)
     }
 
     @Test("Webhooks of a source that is not configured wait, status says so, and they are recorded once it is back")

@@ -206,6 +206,19 @@ struct SpoolTests {
         }
     }
 
+    @Test("A spool in which nothing was written leaves no folder behind")
+    func closedEmpty() async throws {
+        let place = try Place()
+        let daemon = try await place.open()
+        #expect(await write(Self.webhook(0), to: daemon) == .written)
+        let command = try await place.open()
+        await command.close()
+        #expect(try DurableFile.folders(of: place.directory).count == 1)
+        #expect(await daemon.files().count == 1)
+        await daemon.close()
+        #expect(try SpoolFile.all(in: place.directory).files.count == 1, "what waits stays")
+    }
+
     @Test("A file that cannot be read is set aside and reported; the others go on")
     func damaged() async throws {
         let place = try Place()
@@ -224,7 +237,7 @@ struct SpoolTests {
         #expect(reported)
         #expect(await spool.files().count == 2)
         await spool.close()
-        #expect(try SpoolFile.all(in: place.directory).count == 2)
+        #expect(try SpoolFile.all(in: place.directory).files.count == 2)
     }
 
     @Test("A damaged file never takes the place of another that was set aside before a restart")
@@ -374,6 +387,6 @@ struct SpoolTests {
         } catch {
             #expect("\(error)".contains("/proc/spool"))
         }
-        #expect(try SpoolFile.all(in: "/tmp/no-such-spool").isEmpty)
+        #expect(try SpoolFile.all(in: "/tmp/no-such-spool").isNothing)
     }
 }

@@ -85,7 +85,7 @@ package struct Queue: Sendable {
 
     /// Logs a failure that nobody waits for. The pool logs once that the database is out of reach; the loss of the
     /// lease is logged when it is noticed.
-    /// - Parameter isTimeOutTold: also if a statement ran into a time-out, which is tried again elsewhere without a word.
+    /// - Parameter isTimeOutTold: also if a statement ran into a time-out, of which nothing is said otherwise.
     package func report(_ error: any Error, doing what: String, isTimeOutTold: Bool = false) {
         if error is RegistrationLost { return }
         if let error = error as? DatabaseError {

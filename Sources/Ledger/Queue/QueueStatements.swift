@@ -86,8 +86,8 @@ enum QueueStatements {
     static let releaseAll = Statement<Int64, ()>(
         "queue_release_all", "UPDATE deliveries SET leased_by = NULL WHERE leased_by = $1")
 
-    /// Unblocks blocked deliveries with nothing before them, of which there should be none, and those of the integrations
-    /// `$3`, whose configuration gave up their order.
+    /// Unblocks blocked deliveries with nothing before them, of which there should be none, and those of the
+    /// integrations `$3`, whose configuration gave up their order.
     static let unblock = Statement<(Int64, Int64, [Int32]), Int32>(
         "queue_unblock",
         """

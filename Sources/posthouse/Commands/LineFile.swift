@@ -102,10 +102,19 @@ final class PrivateFile {
     private let descriptor: Int32
 
     /// Replaces what the file held.
-    init(_ path: String) throws {
+    /// - Parameter input: a file that is read beside it, and must not be the same.
+    init(_ path: String, besides input: String) throws {
         self.path = path
-        descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
+        descriptor = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { throw Self.unwritable(path) }
+        var (own, other) = (stat(), stat())
+        guard fstat(descriptor, &own) == 0 else { throw Self.unwritable(path) }
+        if stat(input, &other) == 0, own.st_dev == other.st_dev, own.st_ino == other.st_ino {
+            throw Complaint("\(path) is the file that is read: name another one")
+        }
+        // A terminal, a pipe or /dev/null has neither a length nor a mode of this command's.
+        guard own.st_mode & S_IFMT == S_IFREG else { return }
+        guard fchmod(descriptor, 0o600) == 0, ftruncate(descriptor, 0) == 0 else { throw Self.unwritable(path) }
     }
 
     deinit { close(descriptor) }

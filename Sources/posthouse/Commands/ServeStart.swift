@@ -56,7 +56,7 @@ extension ServeCommand {
         Task {
             for await signal in signals {
                 later.yield(signal)
-                if signal != SIGHUP { event.yield(.signal(signal)) }
+                event.yield(.signal(signal))
             }
         }
         var cause: Int32?
@@ -67,6 +67,11 @@ extension ServeCommand {
                 guard let cause else { throw error }
                 Self.logEnd(cause, observatory.observer)
                 return nil
+            case .signal(SIGHUP):
+                observatory.observer(
+                    .warning(
+                        "the configuration is read again once this daemon has started; to start with another [database] "
+                            + "url, restart it: what is spooled stays"))
             case .signal(let signal):
                 guard cause == nil else { continue }
                 cause = signal
@@ -124,13 +129,17 @@ extension ServeCommand {
             let settings = try DatabaseAccess.settings(target, by: configuration.database)
             let direct = try DirectConnection(configuration.database, as: configuration.database)
             let isDeclared = configuration.database.durability == .declared
+            // Once: this process could not take it from itself.
+            let lock = ThisProcess.stateLock(configuration)
             if isDeclared { observe(.warning(declaredDurability)) }
             if let report = direct.report(configuration.database.pooling) { observe(.warning(report)) }
             while true {
                 let (from, to) = try await prepare(settings, direct, isDeclared: isDeclared, path, observe) {
+                    early?.waits(because: $0)
                     if early != nil { return true }
                     guard let spool, cluster == nil, Self.spools(configuration) else { return false }
                     early = try await EarlyService.open(configuration, listeners, spool, observatory)
+                    early?.waits(because: $0)
                     serves(early, observe)
                     return true
                 }
@@ -138,8 +147,8 @@ extension ServeCommand {
                 try Task.checkCancellation()
                 do {
                     let relay = try await Relay.start(
-                        configuration: configuration, settings: settings, listeners: listeners, spool: spool,
-                        early: early, observatory: observatory)
+                        configuration: configuration, settings: settings, listeners: listeners, lock: lock,
+                        spool: spool, early: early, observatory: observatory)
                     return Running(relay: relay, cluster: cluster)
                 } catch let error as DatabaseError where early != nil && error.isConnectionLevel {
                     // Lost again: what serves already goes on.
@@ -186,15 +195,15 @@ extension ServeCommand {
     }
 
     /// Prepares the database, and waits for one that is still starting. A wrong setting fails at once.
-    /// - Parameter servesWithout: called when the database is found to be away; true: the daemon serves without it, and
-    ///   waits as long as it takes.
+    /// - Parameter servesWithout: called when the database is found to be away, with the reason; true: the daemon
+    ///   serves without it, and waits as long as it takes.
     private static func prepare(
         _ settings: ConnectionSettings, _ direct: DirectConnection, isDeclared: Bool, _ path: String,
-        _ observe: @escaping Observer, servesWithout: () async throws -> Bool
+        _ observe: @escaping Observer, servesWithout: (_ reason: String) async throws -> Bool
     ) async throws -> (from: Int, to: Int) {
         let deadline = ContinuousClock.Instant.now + databasePatience
         var pause = Limits.reconnectBackoff.lowerBound
-        var isWaiting = false
+        var reason: String?
         while true {
             do {
                 let outcome = try await DatabaseAccess.prepare(
@@ -204,12 +213,13 @@ extension ServeCommand {
                     observe(.warning("\(wait); this daemon starts once they have ended"))
                 }
                 // Logs the end of the outage, so that the journal shows how long the database was away.
-                if isWaiting { observe(.databaseRecovered) }
+                if reason != nil { observe(.databaseRecovered) }
                 return outcome
             } catch let error as DatabaseError where error.isConnectionLevel {
-                if !isWaiting { observe(.databaseLost(reason: "\(error)")) }
-                isWaiting = true
-                if try await !servesWithout() {
+                // A database that comes up may then refuse the password, which only a person can put right.
+                if reason != "\(error)" { observe(.databaseLost(reason: "\(error)")) }
+                reason = "\(error)"
+                if try await !servesWithout("\(error)") {
                     guard ContinuousClock.Instant.now < deadline else {
                         throw DatabaseAccess.unreachable(error, path)
                     }

@@ -1,5 +1,6 @@
 import ArgumentParser
 import Configuration
+import Glibc
 import JSONText
 import Ledger
 import Linux
@@ -44,10 +45,17 @@ struct ListSpool: AsyncParsableCommand {
                         json.member("bytes", file.sizeBytes)
                     }
                     json.member("damaged", strings: waiting.damaged)
+                    json.member("unreadable", strings: waiting.unreadable)
                 }
             }
+            for folder in waiting.unreadable {
+                Terminal.complain("folder \(folder) cannot be read by this user: what waits there is not shown")
+            }
             for name in waiting.damaged { Terminal.complain("damaged, not recorded: \(name)") }
-            guard !waiting.files.isEmpty else { return Terminal.complain("nothing waits in the spool") }
+            guard !waiting.files.isEmpty else {
+                if waiting.unreadable.isEmpty { Terminal.complain("nothing waits in the spool") }
+                return
+            }
             var table = Table([
                 .init(title: "WRITTEN"), .init(title: "SOURCE", shrinksTo: 8),
                 .init(title: "BYTES", isNumber: true, dropsFirst: 1), .init(title: "FILE"),
@@ -149,6 +157,7 @@ struct RecordSpool: AsyncParsableCommand {
         try await LedgerCommand.run(file) { configuration, pool in
             let before = SpoolState(configuration)
             guard before.isVisible else { throw SpoolState.unreadable(configuration) }
+            try Self.refuseIfForeign(configuration.spool.directory)
             let (mine, results) = try await record(before.files, configuration, pool)
             let others = before.files.count - mine
             if output.json {
@@ -163,8 +172,22 @@ struct RecordSpool: AsyncParsableCommand {
             } else {
                 report(results, others)
             }
-            if results.count < mine || results.contains(where: { !$0.isGone }) { throw ExitCode.failure }
+            for folder in before.unreadable {
+                Terminal.complain("folder \(folder) cannot be read by this user: what waits there is not recorded")
+            }
+            if results.count < mine || results.contains(where: { !$0.isGone }) || !before.unreadable.isEmpty {
+                throw ExitCode.failure
+            }
         }
+    }
+
+    /// What root makes in a spool of another user, that user's daemon cannot use.
+    private static func refuseIfForeign(_ directory: String) throws {
+        guard geteuid() == 0, let owner = (try? FileStatus.of(directory))?.owner, owner != 0 else { return }
+        let name = SystemUser.named("\(owner)")?.name ?? "\(owner)"
+        throw Complaint(
+            "the spool in \(directory) is of user \(name): run this as that user, "
+                + "runuser -u \(name) -- posthouse spool record")
     }
 
     private func report(_ results: [Recorded], _ others: Int) {
@@ -172,7 +195,7 @@ struct RecordSpool: AsyncParsableCommand {
         if others > 0 {
             Terminal.complain("\(others) wait in folders of running daemons, which record them by themselves")
         }
-        if results.isEmpty, others == 0 { Terminal.complain("nothing waits in the spool") }
+        if results.isEmpty, others <= 0 { Terminal.complain("nothing waits in the spool") }
     }
 
     /// - Returns: how many wait in folders that no daemon has, and what became of each that could be read.
@@ -241,22 +264,20 @@ struct RecordSpool: AsyncParsableCommand {
 
 /// What of the spool can be seen from a command, by its files alone.
 struct SpoolState {
-    /// In order.
-    let files: [SpoolFile]
+    private let waiting: SpoolFile.Waiting?
     let damaged: [String]
-    /// False: this user may not look.
-    let isVisible: Bool
 
     init(_ configuration: Configuration) {
-        do throws(DurableFile.Failure) {
-            files = try SpoolFile.all(in: configuration.spool.directory)
-            isVisible = true
-        } catch {
-            files = []
-            isVisible = false
-        }
+        waiting = try? SpoolFile.all(in: configuration.spool.directory)
         damaged = SpoolFile.damaged(in: configuration.spool.directory)
     }
+
+    /// False: this user may not look.
+    var isVisible: Bool { waiting != nil }
+    /// In order.
+    var files: [SpoolFile] { waiting?.files ?? [] }
+    /// Folders that this user may not look into.
+    var unreadable: [String] { waiting?.unreadable ?? [] }
 
     var oldestAt: Timestamp? { files.lazy.map(\.writtenAt).min() }
 

@@ -189,6 +189,11 @@ struct StatusText {
             lines.append(
                 "\(count) of them are of \(source), which is not in the configuration: they wait until it is back")
         }
+        if !spool.unreadable.isEmpty {
+            lines.append(
+                "\(spool.unreadable.count) folders of the spool cannot be read by this user: "
+                    + "what waits there is not known")
+        }
         if !spool.damaged.isEmpty {
             lines.append("\(spool.damaged.count) files of the spool are damaged and not recorded (posthouse spool)")
         }

@@ -131,7 +131,7 @@ struct Examination {
             SpoolFacts(
                 directory: directory, bytesMax: configuration.spool.bytesMax,
                 sources: configuration.sources.filter { $0.spooling != .off }.map(\.name), isVisible: state.isVisible,
-                webhooks: state.files.count,
+                webhooks: state.files.count, unreadable: state.unreadable.count,
                 oldestMilliseconds: state.oldestAt.map { max(0, ThisProcess.now().milliseconds - $0.milliseconds) },
                 unconfigured: state.homeless(configuration.sources.map(\.name)).map(\.source),
                 damaged: state.damaged.count, disk: disk, headroomBytes: disk.map(Spool.headroom) ?? 0))
