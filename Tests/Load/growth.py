@@ -98,16 +98,16 @@ def growth(bench: Bench, other: pathlib.Path | None, sizes: list[int] | None, se
     bench.cluster.restart(settings)
     try:
         points = by_stored(bench, other, sizes, seconds)
-        of_peer = peer_growth.by_finished(bench, sizes, seconds)
+        of_peers = peer_growth.by_finished(bench, list(peer_growth.PEERS), sizes, seconds)
     finally:
         bench.cluster.restart({})
-    for line in ratios(points) + peer_growth.ratios(of_peer):
+    for line in ratios(points) + peer_growth.ratios(of_peers) + peer_growth.table(of_peers):
         print(line, flush=True)
     return {"seconds": seconds, "renewals_percent": RENEWALS, "postgresql_settings": settings,
             "stored": [point.as_json() for point in points],
-            "pgqueuer": [dataclasses.asdict(point) for point in of_peer],
             "integrations": by_integrations(bench, seconds, all_want=False),
-            "integrations_all_want": by_integrations(bench, seconds, all_want=True)}
+            "integrations_all_want": by_integrations(bench, seconds, all_want=True)} | {
+        name: [dataclasses.asdict(point) for point in of_peer] for name, of_peer in of_peers.items()}
 
 
 def need_disk(bench: Bench, events: int) -> None:
