@@ -7,6 +7,7 @@ import time
 from typing import Protocol
 
 import peer_pgqueuer
+import peer_river
 from bench_context import Bench
 from cluster import ROLE, Session
 from cpu import CPUTime
@@ -30,7 +31,7 @@ class Peer(Protocol):
         """Makes so many finished jobs of those that a batch has left."""
 
 
-PEERS: dict[str, Peer] = {peer.NAME: peer for peer in (peer_pgqueuer,)}
+PEERS: dict[str, Peer] = {peer.NAME: peer for peer in (peer_pgqueuer, peer_river)}
 
 
 @dataclasses.dataclass
