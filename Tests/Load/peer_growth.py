@@ -6,6 +6,7 @@ import os
 import time
 from typing import Protocol
 
+import peer_awa
 import peer_pgqueuer
 import peer_river
 from bench_context import Bench
@@ -31,7 +32,7 @@ class Peer(Protocol):
         """Makes so many finished jobs of those that a batch has left."""
 
 
-PEERS: dict[str, Peer] = {peer.NAME: peer for peer in (peer_pgqueuer, peer_river)}
+PEERS: dict[str, Peer] = {peer.NAME: peer for peer in (peer_pgqueuer, peer_river, peer_awa)}
 
 
 @dataclasses.dataclass
