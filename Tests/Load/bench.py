@@ -18,6 +18,7 @@ import machine
 import settings
 from bench_context import Bench
 from cluster import Cluster
+from peer_growth import PEERS
 from processes import Scratch
 from program import run_as_program
 from relay import Secrets
@@ -45,10 +46,13 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--beside", type=pathlib.Path, metavar="FILE", help="another build, measured in turn")
     parser.add_argument("--sizes", type=sizes, metavar="1e3,1e5", help="events stored, of growth")
     parser.add_argument("--seconds", type=int, metavar="N", help="of a load of growth")
+    parser.add_argument("--peers", type=peers, metavar="river,awa", help="of growth, these peers' queues alone")
     parser.add_argument("--python", type=pathlib.Path, required=True, help="the peer's")
     given = parser.parse_args()
-    if (given.sizes or given.seconds is not None) and GROWTH not in given.goals:
-        parser.error(f"--sizes and --seconds are {GROWTH}'s")
+    if (given.sizes or given.seconds is not None or given.peers) and GROWTH not in given.goals:
+        parser.error(f"--sizes, --seconds and --peers are {GROWTH}'s")
+    if given.beside and given.peers:
+        parser.error("--beside is of this build, --peers leaves it out")
     if given.seconds is not None and given.seconds < 1:
         parser.error("at least one second")
     for goal in given.goals:
@@ -60,11 +64,19 @@ def arguments() -> argparse.Namespace:
 
 
 def sizes(text: str) -> list[int]:
-    """Of `1e3,20000`; each name of a purchase has nine digits."""
+    """Of `1e3,20000`; each name of a purchase has nine digits, and the peers' jobs come by the hundred."""
     numbers = [int(float(part)) for part in text.split(",")]
-    if numbers != sorted(set(numbers)) or not 2 <= numbers[0] <= numbers[-1] < 10**9:
-        raise argparse.ArgumentTypeError(f"not sizes, from small to large: {text}")
+    if (numbers != sorted(set(numbers)) or not 0 < numbers[0] <= numbers[-1] < 10**9
+            or any(number % 100 for number in numbers)):
+        raise argparse.ArgumentTypeError(f"not sizes in hundreds, from small to large: {text}")
     return numbers
+
+
+def peers(text: str) -> list[str]:
+    names = text.split(",")
+    if not set(names) <= set(PEERS):
+        raise argparse.ArgumentTypeError(f"not peers of {', '.join(PEERS)}: {text}")
+    return names
 
 
 def measure(bench: Bench, wanted: set[str]) -> list[Row]:
@@ -107,7 +119,8 @@ def main() -> int:
             rows = measure(bench, set(given.goals or GOALS))
         grown = {}
         if GROWTH in given.goals:
-            grown = growth.growth(bench, given.beside and given.beside.resolve(), given.sizes, given.seconds)
+            grown = growth.growth(bench, given.beside and given.beside.resolve(), given.sizes, given.seconds,
+                                  given.peers)
     print()
     if rows:
         print(table(rows))

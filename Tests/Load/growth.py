@@ -33,6 +33,8 @@ CONNECTIONS_OF_ALL = 2_000
 SETTINGS = {"checkpoint_timeout": "1h", "max_wal_size": "8GB"}
 # Of disk: an event as the widest layout stores it, and the log with what the measurements add.
 BYTES_AN_EVENT, BYTES_BESIDE = 4_500, 10_000_000_000
+# A job that a peer keeps, the widest of them.
+BYTES_A_JOB = 2_000
 THIS, OTHER = "this build", "the other build"
 
 
@@ -87,33 +89,36 @@ class Point:
                 "filled_bytes": self.filled_bytes} | dataclasses.asdict(self.cost)
 
 
-def growth(bench: Bench, other: pathlib.Path | None, sizes: list[int] | None, seconds: int | None) -> dict:
+def growth(bench: Bench, other: pathlib.Path | None, sizes: list[int] | None, seconds: int | None,
+           peers: list[str] | None) -> dict:
     """Processor time and log an event, fan-out 3, by events stored; of both builds, where there is another, and of the
-    peer's queue, a job. And by integrations, three or all of them wanting it."""
+    peers' queues, a job. And by integrations, three or all of them wanting it. With `peers` theirs alone."""
     sizes = sizes or (STORED_QUICK if bench.is_quick else STORED)
     seconds = seconds or (SECONDS_QUICK if bench.is_quick else SECONDS)
-    need_disk(bench, max(sizes))
+    need_disk(bench, max(sizes), BYTES_A_JOB if peers else BYTES_AN_EVENT)
     settings = SETTINGS | compressed(bench)
     bench.note("PostgreSQL's settings: " + ", ".join(f"{name} = {value}" for name, value in settings.items()))
     bench.cluster.restart(settings)
     try:
-        points = by_stored(bench, other, sizes, seconds)
-        of_peer = peer_growth.by_finished(bench, sizes, seconds)
+        points = [] if peers else by_stored(bench, other, sizes, seconds)
+        of_peers = peer_growth.by_finished(bench, peers or list(peer_growth.PEERS), sizes, seconds)
     finally:
         bench.cluster.restart({})
-    for line in ratios(points) + peer_growth.ratios(of_peer):
+    for line in ratios(points) + peer_growth.ratios(of_peers) + peer_growth.table(of_peers):
         print(line, flush=True)
-    return {"seconds": seconds, "renewals_percent": RENEWALS, "postgresql_settings": settings,
-            "stored": [point.as_json() for point in points],
-            "pgqueuer": [dataclasses.asdict(point) for point in of_peer],
-            "integrations": by_integrations(bench, seconds, all_want=False),
-            "integrations_all_want": by_integrations(bench, seconds, all_want=True)}
+    measured = {"seconds": seconds, "postgresql_settings": settings} | {
+        name: [dataclasses.asdict(point) for point in of_peer] for name, of_peer in of_peers.items()}
+    if peers:
+        return measured
+    return measured | {"renewals_percent": RENEWALS, "stored": [point.as_json() for point in points],
+                       "integrations": by_integrations(bench, seconds, all_want=False),
+                       "integrations_all_want": by_integrations(bench, seconds, all_want=True)}
 
 
-def need_disk(bench: Bench, events: int) -> None:
-    free, needed = shutil.disk_usage(bench.scratch.path).free, BYTES_AN_EVENT * events + BYTES_BESIDE
+def need_disk(bench: Bench, stored: int, bytes_each: int) -> None:
+    free, needed = shutil.disk_usage(bench.scratch.path).free, bytes_each * stored + BYTES_BESIDE
     if free < needed:
-        raise BenchError(f"{events:,} events stored need {needed / 1e9:.0f} GB below {bench.scratch.PARENT}, and "
+        raise BenchError(f"{stored:,} stored need {needed / 1e9:.0f} GB below {bench.scratch.PARENT}, and "
                          f"{free / 1e9:.0f} GB are free: --sizes takes others")
 
 
