@@ -41,11 +41,11 @@ package enum StoredStatement {
         _ grant: Grant, until: Timestamp, _ stored: StoredWebhook, of source: Source
     ) -> ReadWebhook {
         let statement = grant.granting(
-            to: [], at: stored.occurredAt, until: until, transaction: stored.storeTransactionID ?? "")
+            to: [], insteadOf: [], at: stored.occurredAt, until: until, transaction: stored.storeTransactionID ?? "")
         return ReadWebhook(event(statement, stored)) { known in
-            source.ownership.holders(install: grant.install, identity: known.user).map {
-                Fact(kind: .gain, holder: $0, at: stored.occurredAt, until: until)
-            }
+            Grant.facts(
+                to: source.ownership.holders(install: grant.install, identity: known.user), insteadOf: known.holders,
+                at: stored.occurredAt, until: until)
         }
     }
 

@@ -9,11 +9,14 @@ extension Backend {
         let view = try version3(call)
         let parameters = try call.parameters()
         let (cursor, limit) = (try parameters.cursor, try parameters.limit(default: APILimits.pageEntriesMax))
+        // Only where it is named: purchases from before the source had an app of its own count otherwise.
+        let app = try parameters.app
         let user = try await user(call.route.names[0], in: view)
         let page = try await gate.pass { () async throws(LookupFailure) in
             try await lookup.products(
-                of: .install(user.id), in: LookupScope(environment: user.environment, source: view.source.name),
-                after: cursor, limit: limit)
+                of: .install(user.id),
+                in: LookupScope(environment: user.environment, source: view.source.name, app: app), after: cursor,
+                limit: limit)
         }
         return .object { json in
             json.member("object", "list")
@@ -36,7 +39,8 @@ extension Backend {
         let identity = try await identity(of: user, in: view).current
         let at = try clock.next(after: former.map(\.asOf).max())
         let statement = grant.granting(
-            to: view.source.ownership.holders(install: user.id, identity: identity), at: at, until: until)
+            to: view.source.ownership.holders(install: user.id, identity: identity),
+            insteadOf: former.map(\.holder), at: at, until: until)
         try await record(statement) { json in
             json.member("entitlement", id)
             json.member("expires_ms", until.milliseconds)
@@ -97,15 +101,24 @@ struct Grant {
     }
 
     func granting(
-        to holders: [Holder], at: Timestamp, until: Timestamp, transaction: String = "manual:" + Identifier.random().hex
+        to holders: [Holder], insteadOf former: [Holder], at: Timestamp, until: Timestamp,
+        transaction: String = "manual:" + Identifier.random().hex
     ) -> BackendStatement {
         var statement = BackendStatement(name: .entitlementGranted, scope: scope, install: install, at: at)
         statement.purchase = purchase
         statement.transaction = Transaction(
             storeTransactionID: transaction, storeOriginalTransactionID: nil, purchasedAt: at,
             effectiveNextRenewalAt: until, offerType: "NONE", status: nil)
-        statement.facts = holders.map { Fact(kind: .gain, holder: $0, at: at, until: until) }
+        statement.facts = Self.facts(to: holders, insteadOf: former, at: at, until: until)
         return statement
+    }
+
+    /// Whoever had it before does not get it again: an identity that has logged out meanwhile, or another user. An end
+    /// or a revocation ends the purchase, and leaves open whose it is.
+    static func facts(to holders: [Holder], insteadOf former: [Holder], at: Timestamp, until: Timestamp) -> [Fact] {
+        former.filter { !holders.contains($0) }.map {
+            Fact(kind: .loss, holder: $0, at: at, until: at, isRevoked: true, isFamilyShared: true)
+        } + holders.map { Fact(kind: .gain, holder: $0, at: at, until: until) }
     }
 
     func revoking(_ holdings: [GrantHolding], at: Timestamp) -> BackendStatement {

@@ -33,7 +33,7 @@ extension Backend {
         }
         let scope = view.scope(user.environment)
         if let linked = try await install(identifiedAs: id, in: view, environment: user.environment) {
-            guard linked.id == user.id else { throw Self.linkedToAnother }
+            guard linked.id.hasSameBytes(as: user.id) else { throw Self.linkedToAnother }
             // The request was repeated, for example after a lost answer.
             return Self.answer(identity: id, install: user.id)
         }
@@ -52,7 +52,7 @@ extension Backend {
             return Self.answer(identity: id, install: user.id)
         }
         let linked = try await install(identifiedAs: id, in: view, environment: scope.environment)
-        if let linked, linked.id != user.id { throw Self.linkedToAnother }
+        if let linked, !linked.id.hasSameBytes(as: user.id) { throw Self.linkedToAnother }
         guard linked == nil else { return Self.answer(identity: id, install: user.id) }
         throw Self.hasIdentity
     }

@@ -64,7 +64,7 @@ extension JournalEntry {
             "integration \(name) is paused: \(reason); its deliveries wait until: posthouse resume \(name)"
         case .integrationResumed(let name): "integration \(name) is resumed"
         case .breakerOpened(let name, let reason):
-            "the breaker of \(name) is open: \(reason); its deliveries wait as they are, and one is tried every"
+            "the breaker of \(name) is open: \(reason); its deliveries wait and lose no attempt, and one is tried every"
                 + " \(Limits.breakerProbeInterval.components.seconds) s"
         case .breakerClosed(let name, let seconds):
             "the breaker of \(name) is closed after \(seconds) s: it answers again, and what waits goes out"
@@ -94,9 +94,9 @@ extension JournalEntry {
         case .migrated(let from, let to): "migrated the schema from version \(from) to \(to)"
         case .ready(let listen): "ready on \(listen)"
         case .startFailed(let reason): "cannot start: \(reason)"
-        case .reloaded(let changes): "the new configuration holds: \(changes)"
+        case .reloaded(let changes): "the new configuration is in effect: \(changes)"
         case .reloadRefused(let reason):
-            "the new configuration cannot be used, the one before holds on: \(reason)"
+            "the new configuration cannot be used; the previous one stays in effect: \(reason)"
         case .hangs(let what): "\(what); the watchdog is not fed until it does"
         case .stopping(let reason): "stopping: \(reason)"
         case .stopped(0): "stopped, nothing was left under way"
@@ -104,7 +104,7 @@ extension JournalEntry {
             "stopped with \(counted(inFlight, "attempt")) under way, which will be made again"
         case .warning(let text): text
         case .journalDropped(let count):
-            "\(counted(count, "entry", "entries")) lost: the journal did not keep up; nothing else was"
+            "\(counted(count, "entry", "entries")) lost: the journal did not keep up; nothing else was lost"
         }
     }
 

@@ -86,6 +86,16 @@ package struct StatementDescription: Hashable, Sendable {
         lengths.append(writer.bytes.count - start)
     }
 
+    /// Appends a column's value of one row, which it writes behind its length.
+    @inlinable
+    mutating func append<Row>(_ column: Column<Row>, ofOne row: Row) {
+        let frame = writer.bytes.count
+        column.write(row, &writer)
+        offsets.append(frame + 4)
+        let isNull = writer.bytes[frame] == 0xff
+        lengths.append(isNull ? nil : writer.bytes.count - frame - 4)
+    }
+
     /// Empties the buffer; memory beyond `keeping` bytes is released, so that one large batch does not stay forever.
     mutating func reset(keeping: Int) {
         writer.removeAll(keepingCapacity: writer.bytes.capacity <= keeping)

@@ -265,7 +265,8 @@ package final class Spool: Sendable {
         arrive.finish()
         _ = await writer.value { [self] in writePending() }
         // The folder that a command made for itself beside a daemon's would be there for nothing.
-        if own.newestNumber == 0 { _ = await reader.value { [own] in try? own.discard() } }
+        // Not waited for: a disk that hangs must not hold up a stop.
+        if own.newestNumber == 0 { reader.post { [own] in try? own.discard() } }
         writer.stop()
         reader.stop()
     }

@@ -32,6 +32,8 @@ package enum Limits {
     /// Bytes of any id, name or holder in a webhook; a webhook with a longer one is quarantined (an index row must fit
     /// a page).
     package static let identifierBytesMax = 1_024
+    /// Bytes of a purchase's key: that of a grant names an install and an entitlement.
+    package static let purchaseKeyBytesMax = 2 * identifierBytesMax + 32
     /// Nesting of a JSON body; a deeper one is quarantined.
     package static let jsonDepthMax = 128
     /// Digits of an amount of money, written out; a longer one is left out of the message.
@@ -224,8 +226,10 @@ package enum Limits {
     package static let settleRefusalsMax = 32
     /// How often the settlements kept aside are checked for being due.
     package static let settleRefusedTick: Duration = .milliseconds(100)
-    /// When a delivery is tried again whose message the database cannot read.
-    package static let unreadableRetry: Duration = .seconds(3_600)
+    /// When a delivery is tried again whose message the database cannot read: first, and at last. Each time is four
+    /// times the one before; of so many of them that is remembered.
+    package static let unreadableRetry: ClosedRange<Duration> = .seconds(5)...(.seconds(3_600))
+    package static let unreadableRemembered = 10_000
     /// How often leaks are looked for (`Sweep`).
     package static let sweepInterval: Duration = .seconds(30)
     /// Blocks of the queue (8 KB) that one step of a sweep looks at: some 10,000 rows.

@@ -224,7 +224,7 @@ final class Relay: Sendable {
             let upkeep = Upkeep(
                 pool: pool, retention: current.retention,
                 alwaysNaming: current.sources.filter { !$0.kind.traits.mayLackName }.map(\.name),
-                mayLackName: current.sources.filter(\.kind.traits.mayLackName).map(\.name))
+                mayLackName: current.sources.filter(\.kind.traits.mayLackName).map(\.name), observe: observe)
             func attempt(_ what: String, _ body: () async throws -> Void) async {
                 do { try await body() } catch { observe(.warning("\(what) was put off for an hour: \(error)")) }
             }

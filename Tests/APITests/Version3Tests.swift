@@ -59,6 +59,11 @@ struct Version3Tests {
             let other = await service.post("/v3/identities/u1", #"{"user_id":"B"}"#)
             #expect(other.status == 422 && other.errorCode == "identity_already_exists")
             #expect(other.message == "identity already exists: it's linked to another user")
+            // Two ids that look alike are two: they are compared by their bytes.
+            for user in ["%C3%A9", "e%CC%81"] { _ = await service.post("/v3/users/" + user) }
+            #expect(await service.post("/v3/identities/u3", "{\"user_id\":\"\u{E9}\"}").status == 200)
+            let alike = await service.post("/v3/identities/u3", "{\"user_id\":\"e\u{301}\"}")
+            #expect(alike.status == 422 && alike.errorCode == "identity_already_exists")
             let second = await service.post("/v3/identities/u2", #"{"user_id":"A"}"#)
             #expect(second.status == 422 && second.errorCode == "user_already_has_identity")
             #expect(second.message == "user already has identity")
@@ -172,6 +177,49 @@ struct Version3Tests {
             #expect(await active("A") == ["0"])
             #expect(await active("B") == ["1"])
             #expect(await active("C") == ["0"])
+        }
+    }
+
+    @Test(
+        "A new grant is of who is logged in then: who had it before does not get it back",
+        arguments: [false, true], ["shared", "shop"])
+    func grantsOfFormerIdentities(_ isRevoked: Bool, _ source: String) async throws {
+        try await TestService.run { service in
+            let query = "?source=\(source)&app="
+            func active(_ holder: String) async -> Int {
+                await service.get("/v1/entitlements?\(holder)&active=true&source=\(source)").data.count
+            }
+            _ = await service.post("/v3/users/A" + query)
+            _ = await service.post("/v1/users/A/identify" + query, #"{"identity":"jeff"}"#)
+            _ = await service.post("/v3/users/A/entitlements" + query, #"{"id":"plus","expires":4102444800}"#)
+            #expect(await active("user_id=jeff") == 1)
+            if isRevoked {
+                _ = await service.send("DELETE", "/v3/users/A/entitlements/plus" + query)
+            } else {
+                service.psql("UPDATE transactions SET effective_next_renewal_at_ms = 1704067200000")
+            }
+            #expect(await active("user_id=jeff") == 0)
+            _ = await service.post("/v1/users/A/logout" + query)
+            _ = await service.post("/v1/users/A/identify" + query, #"{"identity":"bob"}"#)
+            _ = await service.post("/v3/users/A/entitlements" + query, #"{"id":"plus","expires":4202444800}"#)
+            #expect(await active("user_id=bob") == 1)
+            #expect(await active("user_id=jeff") == 0)
+            #expect(await service.get("/v3/users/A/entitlements" + query).column("active") == ["1"])
+            #expect(service.psql("SELECT count(*) FROM transfers") == "0")
+        }
+    }
+
+    @Test("Where the app is named, what the same install bought in another app is not answered")
+    func appsApart() async throws {
+        try await TestService.run { service in
+            await service.record(
+                .stating(of: .anonymous("A"), purchase: "p1", product: "gold", app: "one"),
+                .stating(of: .anonymous("A"), purchase: "p2", product: "silver", app: "two"))
+            for (app, product) in [("one", "gold"), ("two", "silver")] {
+                let list = await service.get("/v3/users/A/entitlements?source=shop&app=\(app)")
+                #expect(list.column("id") == [product])
+            }
+            #expect(await service.get("/v1/entitlements?install=A&source=shop").data.count == 2)
         }
     }
 

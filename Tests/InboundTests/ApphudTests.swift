@@ -79,7 +79,9 @@ import Vocabulary
 
     @Test(arguments: rows.keys.sorted()) func everyDocumentedNameMeansWhatTheTableSays(_ name: String) throws {
         let row = try #require(Self.rows[name])
-        let event = try event(ApphudFixtures.named(name), from: Self.source)
+        let isRefund = name.hasSuffix("_refunded")
+        let body = ApphudFixtures.named(name)
+        let event = try event(isRefund ? Self.line("refunded", of: body) : body, from: Self.source)
         #expect(event.name == name)
         #expect(event.type == row.type)
         #expect(event.facts.map(\.kind) == (row.fact.map { [$0] } ?? []))
@@ -87,6 +89,25 @@ import Vocabulary
         #expect(event.transaction?.status == row.status)
         #expect(event.transaction?.offerType == row.offer)
         #expect(event.purchase?.kind == (name.hasPrefix("non_renewing") ? .oneTime : .subscription))
+    }
+
+    private static func line(_ status: String, of body: String) -> String {
+        body.replacing(#""status": "regular""#, with: #""status": "\#(status)""#)
+    }
+
+    /// The line says what is now: the refund is of an earlier period, if the customer has a paid one.
+    @Test(
+        arguments: [
+            ("regular", false), ("trial", false), ("grace", false), ("refunded", true), ("expired", true), ("", true),
+        ])
+    func aRefundOfAPastPeriodEndsNothing(_ status: String, _ isLoss: Bool) throws {
+        let body = Self.line(status, of: ApphudFixtures.named("subscription_refunded"))
+        let stated = try event(body, from: Self.source)
+        #expect(stated.facts.map(\.kind) == (isLoss ? [.loss] : []))
+        #expect(stated.type == "SUBSCRIPTION_REFUNDED_REVOKED" && stated.transaction?.status == "REVOKED")
+        let over = body.replacing("2024-06-05T07:24:00.000Z", with: "2020-06-05T07:24:00.000Z")
+        let ended = try event(over, from: Self.source)
+        #expect(ended.facts.map(\.kind) == [.loss])
     }
 
     /// Even where such an event names a product, or comes with a receipt, it bought nothing.

@@ -122,10 +122,10 @@ struct AppleTests {
             "DID_RENEW", "SUBSCRIPTION_RENEWED", .gain, "AUTO_RENEWING_CANCELED", renewal: [("autoRenewStatus", "0")]),
         Row("DID_RENEW/BILLING_RECOVERY", "SUBSCRIPTION_RECOVERED_FROM_BILLING_RETRY", .gain, "AUTO_RENEWING"),
         Row("DID_CHANGE_RENEWAL_PREF/UPGRADE", "SUBSCRIPTION_UPGRADED", .gain, "AUTO_RENEWING"),
-        Row("DID_CHANGE_RENEWAL_PREF/DOWNGRADE", "SUBSCRIPTION_DOWNGRADED", nil, "AUTO_RENEWING"),
-        Row("DID_CHANGE_RENEWAL_PREF", "DID_CHANGE_RENEWAL_PREF", nil, "AUTO_RENEWING"),
+        Row("DID_CHANGE_RENEWAL_PREF/DOWNGRADE", "SUBSCRIPTION_DOWNGRADED", .gain, "AUTO_RENEWING"),
+        Row("DID_CHANGE_RENEWAL_PREF", "DID_CHANGE_RENEWAL_PREF", .gain, "AUTO_RENEWING"),
         Row(
-            "DID_CHANGE_RENEWAL_STATUS/AUTO_RENEW_DISABLED", "RENEWAL_DISABLED", nil, "AUTO_RENEWING_CANCELED",
+            "DID_CHANGE_RENEWAL_STATUS/AUTO_RENEW_DISABLED", "RENEWAL_DISABLED", .gain, "AUTO_RENEWING_CANCELED",
             renewal: [("autoRenewStatus", "0")]),
         Row("DID_CHANGE_RENEWAL_STATUS/AUTO_RENEW_ENABLED", "RENEWAL_ENABLED", .gain, "AUTO_RENEWING"),
         Row(
@@ -137,13 +137,13 @@ struct AppleTests {
             "DID_CHANGE_RENEWAL_STATUS/AUTO_RENEW_ENABLED", "RENEWAL_ENABLED", nil, "DEACTIVATED",
             data: [("status", "2")]),
         Row("OFFER_REDEEMED/UPGRADE", "SUBSCRIPTION_UPGRADED", .gain, "AUTO_RENEWING"),
-        Row("OFFER_REDEEMED", "OFFER_REDEEMED", nil, "AUTO_RENEWING"),
-        Row("OFFER_REDEEMED/DOWNGRADE", "OFFER_REDEEMED/DOWNGRADE", nil, "AUTO_RENEWING"),
+        Row("OFFER_REDEEMED", "OFFER_REDEEMED", .gain, "AUTO_RENEWING"),
+        Row("OFFER_REDEEMED/DOWNGRADE", "OFFER_REDEEMED/DOWNGRADE", .gain, "AUTO_RENEWING"),
         Row("RENEWAL_EXTENDED", "SUBSCRIPTION_DEFERRED", .gain, "AUTO_RENEWING"),
-        Row("RENEWAL_EXTENSION/FAILURE", "RENEWAL_EXTENSION/FAILURE", nil, "AUTO_RENEWING"),
-        Row("PRICE_INCREASE/PENDING", "PRICE_INCREASE/PENDING", nil, "AUTO_RENEWING"),
-        Row("PRICE_INCREASE/ACCEPTED", "PRICE_INCREASE/ACCEPTED", nil, "AUTO_RENEWING"),
-        Row("PRICE_CHANGE", "PRICE_CHANGE", nil, "AUTO_RENEWING"),
+        Row("RENEWAL_EXTENSION/FAILURE", "RENEWAL_EXTENSION/FAILURE", .gain, "AUTO_RENEWING"),
+        Row("PRICE_INCREASE/PENDING", "PRICE_INCREASE/PENDING", .gain, "AUTO_RENEWING"),
+        Row("PRICE_INCREASE/ACCEPTED", "PRICE_INCREASE/ACCEPTED", .gain, "AUTO_RENEWING"),
+        Row("PRICE_CHANGE", "PRICE_CHANGE", .gain, "AUTO_RENEWING"),
     ]
 
     static let ends: [Row] = [
@@ -231,6 +231,33 @@ struct AppleTests {
             #expect(fact.isRevoked == row.isRevoked && fact.until == row.until && fact.at == event.occurredAt)
             #expect(fact.holder == event.holder && fact.isFamilyShared == isShared && fact.isNamed != isShared)
         }
+    }
+
+    /// Oracle: "Set App Account Token": a purchase by an offer code has none before, and no notification comes of it.
+    @Test("An account token that is set later says whose the running subscription is", arguments: renewals)
+    func tokenSetLater(_ row: Row) throws {
+        func facts(_ transaction: BodyEdit.Fields, _ data: BodyEdit.Fields) throws -> [Fact] {
+            try apple(
+                AppleFixtures.notification(
+                    row.name, transaction: row.transaction + transaction, renewal: row.renewal, data: row.data + data)
+            ).facts
+        }
+        let isOwnGain = ["DID_RENEW", "UPGRADE", "RENEWAL_EXTENDED", "AUTO_RENEW_ENABLED"].contains {
+            row.name.contains($0)
+        }
+        if isOwnGain { return }
+        #expect(try facts([("appAccountToken", nil)], []).isEmpty, "nobody is named")
+        #expect(try facts([], [("status", "2")]).isEmpty && facts([], [("status", "3")]).isEmpty)
+        #expect(try facts(Self.over, []).isEmpty)
+        #expect(try facts(Self.revoked, []).isEmpty)
+    }
+
+    @Test("A grace period that begins before the paid period ends is kept by whatever comes in it", arguments: renewals)
+    func earlyGrace(_ row: Row) throws {
+        let event = try apple(
+            AppleFixtures.notification(
+                row.name, transaction: row.transaction, renewal: (row.renewal ?? []) + Self.grace, data: row.data))
+        #expect(event.transaction?.effectiveNextRenewalAt == AppleFixtures.graceEnd)
     }
 
     @Test("The table has every documented name that is about a purchase")

@@ -69,6 +69,18 @@ import Vocabulary
         #expect(event.links == customer.linked.map { HolderLink(anonymousID: $0, userID: customer.user) })
     }
 
+    /// The purchase may have been the anonymous id's before it was known whose that is.
+    @Test func aLossIsAlsoOneOfTheAnonymousIDs() throws {
+        let ids: [(String, String?)] = [
+            ("app_user_id", "\"\(Self.a1)\""), ("original_app_user_id", "\"\(Self.a1)\""),
+            ("aliases", Self.texts([Self.a2, "u"])),
+        ]
+        let loss = try revenueCat("EXPIRATION", ids)
+        #expect(loss.facts.map(\.holder) == [.user("u"), .anonymous(Self.a1), .anonymous(Self.a2)])
+        #expect(loss.facts.map(\.isFamilyShared) == [false, true, true] && loss.facts.allSatisfy { $0.kind == .loss })
+        #expect(try revenueCat("RENEWAL", ids).facts.map(\.holder) == [.user("u")])
+    }
+
     @Test func aTestLinksNobody() throws {
         #expect(try revenueCat("TEST", []).links.isEmpty)
         #expect(try revenueCat("SUBSCRIBER_ALIAS", []).links.count == 2)

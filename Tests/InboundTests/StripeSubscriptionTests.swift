@@ -165,9 +165,9 @@ struct StripeSubscriptionTests {
         Row("updated", "", .gain, "AUTO_RENEWING"),
         // What has not changed is stated again.
         Row("updated", set: status("unpaid"), before: #"{"metadata":{"a":"b"}}"#, "", .loss, rank: 0, "UNPAID"),
-        Row("updated", set: status("past_due"), before: #"{"metadata":{"a":"b"}}"#, "", nil, "ON_HOLD"),
+        Row("updated", set: status("past_due"), before: #"{"metadata":{"a":"b"}}"#, "", nil, nil),
         // While a payment is retried there is access to hand over.
-        Row("updated", set: status("past_due"), before: #"{"metadata":{"user_id":"ben"}}"#, "", .gain, "ON_HOLD"),
+        Row("updated", set: status("past_due"), before: #"{"metadata":{"user_id":"ben"}}"#, "", .gain, nil),
     ]
 
     static let ends: [Row] = [
@@ -211,6 +211,22 @@ struct StripeSubscriptionTests {
             #expect(fact.holder == .user("ada") && fact.isNamed && !fact.isRevoked)
         }
         #expect(event.occurredAt == Fixtures.time(Fixtures.at))
+    }
+
+    /// Oracle: "The subscription continues to create invoices" (the page "Subscriptions overview", past_due).
+    @Test("A period that begins while payment is past due is nobody's")
+    func unpaidPeriod() throws {
+        let rolled = try stripe(
+            Fixtures.subscription(
+                "updated",
+                Self.status(
+                    "past_due", ("current_period_start", "\(Fixtures.end)"),
+                    ("current_period_end", "\(Fixtures.nextEnd)")),
+                previous: #"{"current_period_end":\#(Fixtures.end)}"#))
+        #expect(rolled.transaction == nil && rolled.facts.isEmpty && rolled.purchase != nil)
+        let began = try stripe(
+            Fixtures.subscription("updated", Self.status("past_due"), previous: #"{"status":"active"}"#))
+        #expect(began.transaction?.effectiveNextRenewalAt == Fixtures.time(Fixtures.end))
     }
 
     @Test("The rows have every documented event of a subscription")

@@ -37,6 +37,17 @@ struct ImportLineTests {
             ])
     }
 
+    @Test("What recording takes is taken: a purchase without a store, and the key of a grant with two long ids")
+    func widest() throws {
+        let key = "manual:1024:" + String(repeating: "i", count: 1_024) + ":" + String(repeating: "e", count: 1_024)
+        let line = try Self.read(
+            Self.whole.replacing(#""APPLE_APP_STORE""#, with: #""""#).replacing(#""p1""#, with: "\"\(key)\""))
+        #expect(line.event.purchase?.key == key && line.event.purchase?.store == "")
+        #expect(throws: ImportFault.self) {
+            _ = try Self.read(Self.whole.replacing(#""p1""#, with: "\"\(key + key)\""))
+        }
+    }
+
     @Test("Two spellings of one statement are one event; another end is another")
     func identity() throws {
         let one = try Self.read(
@@ -101,6 +112,10 @@ struct ImportLineTests {
             (#""product":"gold""#, #""expires":"gold""#, #"no member "expires""#),
             (#""product":"gold""#, #""product":{}"#, "neither a string nor an integer"),
             (#""purchase":"p1""#, #""purchase":"""#, "purchase is empty"),
+            (#""until":null"#, #""until":-9223372036854775808"#, "until lies outside"),
+            (#""until":null"#, #""until":1767323046000000"#, "until lies outside"),
+            (#""as_of":"2026-01-02T03:04:05.000Z""#, #""as_of":-62167219200001"#, "as_of lies outside"),
+            (#""purchased_at":"2026-01-01T00:00:00.000Z""#, #""purchased_at":253402300800000"#, "purchased_at lies"),
             (#""posthouse.import","#, #""ACTIVATE","#, "event_name"),
         ])
     func faults(_ part: String, _ other: String, _ reason: String) throws {

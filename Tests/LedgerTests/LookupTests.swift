@@ -37,6 +37,7 @@ struct LookupTests {
             func states(_ webhook: Int, _ message: Int) -> [String] {
                 trace.webhooks[webhook].messages[message].deliveries.map { delivery in
                     switch delivery.state {
+                    case .givenUp: "\(delivery.integration) given up \(delivery.attempts.map(\.outcome))"
                     case .delivered: "\(delivery.integration) delivered \(delivery.attempts.map(\.outcome))"
                     case .waiting(_, let isBlocked): "\(delivery.integration) waiting \(isBlocked)"
                     case .dead(let reason): "\(delivery.integration) dead \(reason) \(delivery.attempts.map(\.number))"
@@ -48,6 +49,11 @@ struct LookupTests {
             #expect(states(2, 2) == [#"a delivered ["accepted"]"#, "b waiting true"])
             #expect(trace.holdings.filter(\.isActive).map(\.holder) == ["user:jeff"] && trace.holdings.count == 2)
             #expect(!trace.isCut)
+            // Thrown away: it was never delivered.
+            try ledger.psql("DELETE FROM dead_letters")
+            let without = try #require(await Trace.read(EventHandle(nil, "tx_1"), from: daemon.pool))
+            let discarded = without.webhooks[1].messages[0].deliveries.first { $0.integration == "a" }
+            #expect(discarded.map { if case .givenUp = $0.state { true } else { false } } == true)
             let newest = try await Trace.read(EventHandle(.transaction, "tx_1"), limit: 1, from: daemon.pool)
             #expect(newest?.webhooks.map(\.name) == ["ACTIVATE"] && newest?.isCut == true)
             #expect(try await Trace.read(EventHandle(nil, "none"), from: daemon.pool) == nil)

@@ -19,7 +19,7 @@ struct PeriodUpkeepTests {
         let day = Duration.seconds(86_400)
         return Upkeep(
             pool: daemon.pool, retention: Retention(attempts: day * days, events: day * days, duplicates: day * days),
-            keptMax: keptMax)
+            keptMax: keptMax, observe: { [log = daemon.log] in log.note($0) })
     }
 
     /// Days go by: the newest period ends, and the next begins.
@@ -137,6 +137,7 @@ struct PeriodUpkeepTests {
             #expect(try ledger.psql("SELECT string_agg(id::text, ' ' ORDER BY id) FROM periods") == "3 4 5")
             // What waits is delivered, and what is dead can be replayed.
             try ledger.psql("UPDATE deliveries SET leased_by = NULL")
+            daemon.dispatchBuffer.dropAll()
             #expect(try await daemon.claimAll("all").map(\.message.type) == ["WAITS"])
             try ledger.psql("DELETE FROM deliveries; DELETE FROM dead_letters")
             try await upkeep.prune()
@@ -212,6 +213,7 @@ struct PeriodUpkeepTests {
             try await upkeep.prune()
             #expect(try ledger.psql(Self.names) == "B" && ledger.psql(Self.types) == "B")
             try ledger.psql("UPDATE deliveries SET leased_by = NULL")
+            daemon.dispatchBuffer.dropAll()
             #expect(try await daemon.claimAll("all").map(\.message.type) == ["B"])
         }
     }
@@ -230,6 +232,7 @@ struct PeriodUpkeepTests {
             let standing = "events_1 events_2 events_3 messages_1 messages_2 messages_3"
             #expect(try ledger.psql(Self.partitions) == standing)
             #expect(try ledger.psql(Self.names) == "E2 E3 E4 E5")
+            #expect(daemon.log.warnings.contains { $0.contains("are kept beyond [retention] events") })
             let two = "SELECT delivery FROM dead_letters ORDER BY 1 LIMIT 2"
             try ledger.psql("DELETE FROM dead_letters WHERE delivery IN (\(two))")
             try await upkeep.prune()

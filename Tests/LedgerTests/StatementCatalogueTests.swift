@@ -26,12 +26,12 @@ struct StatementCatalogueTests {
         let name: String
         /// The declared type of each column.
         let columns: [String: UInt32]
-        let insert: Entry
+        let inserts: [Entry]
 
         init<Row>(_ table: Table<Row>) {
             name = table.name
             columns = Dictionary(uniqueKeysWithValues: table.columns.map { ($0.name, $0.oid) })
-            insert = Entry(table.insert)
+            inserts = [Entry(table.insert), Entry(table.insertOne)]
         }
     }
 
@@ -88,7 +88,7 @@ struct StatementCatalogueTests {
             Entry(MoveStatements.cluster), Entry(MoveStatements.movedAt), Entry(MoveStatements.record),
             Entry(MoveStatements.livingDaemons),
         ] + recording + holders + lookups + queueing + operating + erasing + repairing + auditing + importing
-        + tables.map(\.insert)
+        + tables.flatMap(\.inserts)
 
     private static let importing: [Entry] = [
         Entry(ImportStatements.known), Entry(ImportComparisonStatements.purchases),
@@ -275,7 +275,7 @@ struct StatementCatalogueTests {
             #expect(mentions == text.matches(of: declaration).count, "\(file.lastPathComponent)")
         }
         #expect(declared.count > 40, "the pattern finds the declarations")
-        #expect(declared.union(Self.tables.map(\.insert.name)) == Set(names))
+        #expect(declared.union(Self.tables.flatMap { $0.inserts.map(\.name) }) == Set(names))
     }
 
     /// INSERT converts what it can; COPY reads the bytes of a value as the column's type.

@@ -312,7 +312,6 @@ final class Daemon: Sendable {
             observe: { [log] in log.note($0) })
     }
 
-    /// All that is due in one lane, as a lane would take it.
     /// Looks at the whole queue once.
     /// - Returns: what is leased and was not held.
     @discardableResult
@@ -331,6 +330,7 @@ final class Daemon: Sendable {
         return try await self.sweep(&sweep)
     }
 
+    /// All that is due in one lane, as a lane would take it.
     func claimAll(_ name: String, step: Int = 256) async throws -> [Delivery] {
         var cursor = ClaimCursor()
         var claimed: [Delivery] = []

@@ -66,7 +66,7 @@ import Vocabulary
         #expect(observatory.close(within: .seconds(600)))
         let messages = sink.messages.withLock { $0 }
         #expect(messages.count == 102)
-        #expect(messages.last == "900 entries lost: the journal did not keep up; nothing else was")
+        #expect(messages.last == "900 entries lost: the journal did not keep up; nothing else was lost")
         let page = observatory.metricsPage(gauges: Gauges(databaseIsUp: true, queues: []))
         #expect(page.contains("posthouse_journal_dropped_total 900\n"))
     }

@@ -39,6 +39,40 @@ import Testing
         #expect(late.map(\.0) == [1, 2, 3] && late.map(\.1) == ["a....", "script..", "copied."])
     }
 
+    @Test("One row, several and a copy write the same: NULL, nothing, text and bytes")
+    func rowsOfATable() async throws {
+        typealias Item = (id: Int64, text: String?, bytes: [UInt8]?, number: Int32?)
+        let rows: [Item] = [
+            (1, nil, nil, nil), (2, "", [], 0), (3, "ä\u{1F600}", [0, 255], -1),
+            (4, "x", [UInt8](repeating: 255, count: 300), 7),
+        ]
+        let items = Table<Item>(
+            "wide",
+            [
+                Column("id") { $0.id }, Column("text") { $0.text }, Column("bytes") { $0.bytes },
+                Column("number") { $0.number },
+            ], onConflict: "ON CONFLICT (id) DO NOTHING")
+        let read = Statement<Void, String>("read_wide", "SELECT string_agg(w::text, ' ' ORDER BY id) FROM wide w")
+        let connection = try await freshConnection()
+        try await connection.withSession { session throws(DatabaseError) in
+            try session.script("CREATE TABLE wide (id int8 PRIMARY KEY, text text, bytes bytea, number int4)")
+            var found: [[String]] = []
+            for way in 0..<3 {
+                try session.script("TRUNCATE wide")
+                try session.transaction { session throws(DatabaseError) in
+                    switch way {
+                    case 0: for row in rows + rows { try session.enqueue(items.inserting([row]), [row]) }
+                    case 1: try session.enqueue(items.inserting(rows), rows)
+                    default: try session.copy([items.copied(rows)])
+                    }
+                }
+                found.append(try session.run(read, ()))
+            }
+            #expect(found[0] == found[1] && found[1] == found[2] && found[0].first?.contains("(1,,,)") == true)
+        }
+        #expect(items.inserting([rows[0]]).name != items.inserting(rows).name)
+    }
+
     @Test("Tables copied together: each has its rows, one without rows is left out, and rows may be of any number")
     func copiedTogether() async throws {
         let connection = try await connection()

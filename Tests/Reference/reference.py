@@ -102,6 +102,10 @@ def facts_of(step: dict) -> list[Fact]:
         common["revoked"] = says == "revoked"
         shared = [Fact(**common, loser=sharer, winner=None) for sharer in step.get("sharers", [])]
         together = [Fact(**common, loser=second, winner=None) for second in identity_of(step)]
+        if step["source"] == "revenuecat":
+            # An anonymous id of the customer may have had it before it was known whose it is.
+            shared += [Fact(**common | {"family": True}, loser="anon:" + anonymous, winner=None)
+                       for anonymous, _ in step.get("links", [])]
         return [Fact(**common, loser=holder, winner=None), *together, *shared]
     if says in ("transferred", "received") and other != holder:
         loser, winner = (holder, other) if says == "transferred" else (other, holder)

@@ -81,7 +81,7 @@ import Vocabulary
             [.init("backend", receiver)], sources: [.init(secrets: ["another-secret"]), .init(name: "apphud")],
             settings: tls)
         let refused = try relay.reload()
-        #expect(refused.contains("cannot be used, the one before holds on"), "\(refused)")
+        #expect(refused.contains("cannot be used; the previous one stays in effect"), "\(refused)")
         #expect(try shownName(relay.port).contains("first"))
         #expect(try post(relay, secret: "another-secret") == 401)
         #expect(try post(relay, secret: "source-secret") == 503)

@@ -56,6 +56,9 @@ enum ApphudNames {
         }
     }
 
+    /// Statuses of a line whose customer has access; that of one that was refunded is `refunded`.
+    static let paying: Set<String> = ["trial", "intro", "promo", "regular", "grace"]
+
     /// The offer of the period, if the name states it. A conversion is bought without an offer.
     static func offer(of name: String) -> String? {
         if name.hasSuffix("_converted") { return SharedWords.Offer.none }

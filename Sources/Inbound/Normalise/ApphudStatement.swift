@@ -110,10 +110,19 @@ struct ApphudStatement {
 
     func facts(of holder: Holder, at occurredAt: Timestamp) -> [Fact] {
         guard key != nil, let meaning, let kind = meaning.fact else { return [] }
+        let isSubscription = ApphudNames.purchaseKind(of: name) == .subscription
+        if meaning.isRevoked, isSubscription, isPaid(at: occurredAt) { return [] }
         let fact = Fact(
             kind: kind, holder: holder, at: occurredAt, until: until, isRevoked: meaning.isRevoked,
             isFamilyShared: properties?.flag("family_shared") ?? false)
         return [fact]
+    }
+
+    /// Whether the line, which says what is now, is of a paid period that lasts: a refund is of an earlier one then,
+    /// and ending access by the name alone would cut off a paying customer.
+    private func isPaid(at time: Timestamp) -> Bool {
+        guard let until, let status = try? line?.text("status") else { return false }
+        return until > time && ApphudNames.paying.contains(status)
     }
 
     private var until: Timestamp? { line?.time(.iso8601("expires_at")) }

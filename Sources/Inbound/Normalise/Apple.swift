@@ -55,7 +55,7 @@ package struct Apple: SourceAdapter {
         let renewal = data.object("renewalInfo") ?? .none
 
         let status = try data.text("status").flatMap { AppleNames.Status(rawValue: $0) }
-        let end = Self.end(of: transaction, renewal, name: name, status: status)
+        let end = Self.end(of: transaction, renewal, name: name, status: status, at: occurredAt)
         let details = AppleNames.Details(
             isSubscription: try isSubscription(transaction, in: data),
             offerType: try transaction.text("offerType"),
@@ -80,7 +80,9 @@ package struct Apple: SourceAdapter {
             transaction: try stated(transaction, details, end: end, status: meaning.status),
             money: money(in: transaction, name)?.json,
             mayConvertTrial: meaning.type == AppleNames.renewed,
-            facts: facts(meaning, in: transaction, purchase, holder, at: occurredAt, until: end),
+            facts: facts(
+                meaning, saysWhose: AppleNames.saysWhose(name, details), in: transaction, purchase, holder,
+                at: occurredAt, until: end),
             decoded: document.bytes,
             body: body)
     }
@@ -153,14 +155,18 @@ package struct Apple: SourceAdapter {
         }
     }
 
-    /// The end of the paid period; nil: no end. A grace period counts as paid while it lasts, and when it ends.
+    /// The end of the paid period; nil: no end. A grace period counts as paid while it lasts, and when it ends. It may
+    /// begin before the paid period ends, with a status that says active: its end is there only while it lasts
+    /// (developer.apple.com/documentation/appstoreservernotifications/graceperiodexpiresdate).
     private static func end(
-        of transaction: BodyFields, _ renewal: BodyFields, name: AppleName, status: AppleNames.Status?
+        of transaction: BodyFields, _ renewal: BodyFields, name: AppleName, status: AppleNames.Status?,
+        at time: Timestamp
     ) -> Timestamp? {
+        let stated = renewal.time(.milliseconds("gracePeriodExpiresDate"))
         let isGrace =
             status == .gracePeriod || name.type == "GRACE_PERIOD_EXPIRED"
-            || name == AppleName("DID_FAIL_TO_RENEW", "GRACE_PERIOD")
-        let grace = isGrace ? renewal.time(.milliseconds("gracePeriodExpiresDate")) : nil
+            || name == AppleName("DID_FAIL_TO_RENEW", "GRACE_PERIOD") || stated.map { $0 > time } ?? false
+        let grace = isGrace ? stated : nil
         return [transaction.time(.milliseconds("expiresDate")), grace].compactMap { $0 }.max()
     }
 
@@ -200,10 +206,12 @@ package struct Apple: SourceAdapter {
     }
 
     private func facts(
-        _ meaning: EventMeaning, in transaction: BodyFields, _ purchase: Purchase?, _ holder: Holder?,
-        at occurredAt: Timestamp, until end: Timestamp?
+        _ meaning: EventMeaning, saysWhose: Bool, in transaction: BodyFields, _ purchase: Purchase?,
+        _ holder: Holder?, at occurredAt: Timestamp, until end: Timestamp?
     ) -> [Fact] {
-        guard let kind = meaning.fact, let purchase, let holder else { return [] }
+        guard let purchase, let holder else { return [] }
+        let isOfAccount = saysWhose && holder != .anonymous(purchase.key)
+        guard let kind = meaning.fact ?? (isOfAccount ? .gain : nil) else { return [] }
         let ownership = try? transaction.text("inAppOwnershipType")
         let fact = Fact(
             kind: kind, holder: holder, at: occurredAt, until: end, isRevoked: meaning.isRevoked,

@@ -172,6 +172,20 @@ enum AppleNames {
         }
     }
 
+    /// Whether the account token of a notification that states nothing of access says whose the running subscription
+    /// is: an app may set the token later, and no notification comes of that
+    /// (developer.apple.com/documentation/appstoreserverapi/set-app-account-token). Only types that are about the
+    /// subscription as a whole: one about a refund may have the transaction of a former period, and its token.
+    static func saysWhose(_ name: AppleName, _ details: Details) -> Bool {
+        let isOfTheWhole = [
+            "DID_CHANGE_RENEWAL_PREF", "DID_CHANGE_RENEWAL_STATUS", "PRICE_INCREASE", "PRICE_CHANGE", "OFFER_REDEEMED",
+            "RENEWAL_EXTENSION",
+        ].contains(name.type)
+        let isRunning = details.status == .active || details.status == .gracePeriod
+        let isPaid = isRunning && !details.isOver && !details.isUpgraded && !details.isRevoked
+        return isOfTheWhole && details.isSubscription && isPaid
+    }
+
     /// A renewal may fail up to a day before the paid period ends. While that runs, and the status says so, nothing is
     /// lost yet. A loss as of the end would be in force at once, and would outlive a recovery that is signed before it.
     private static func enteredRetry(_ details: Details) -> EventMeaning {

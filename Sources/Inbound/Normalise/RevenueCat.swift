@@ -39,7 +39,7 @@ package struct RevenueCat: SourceAdapter {
             purchase: purchase,
             transaction: try transaction(in: fields, details: details, status: meaning.status),
             money: money(in: fields, of: name, details)?.json,
-            facts: purchase == nil ? [] : facts(meaning, in: fields, holder: holder, at: occurredAt),
+            facts: purchase == nil ? [] : facts(meaning, in: fields, holder: holder, links: links, at: occurredAt),
             links: links,
             body: body)
     }
@@ -122,14 +122,23 @@ package struct RevenueCat: SourceAdapter {
         return RevenueCatNames.charging.contains(name) || money.isGivenBack ? money : nil
     }
 
+    /// Ids of a customer that one event takes a purchase from.
+    private static let losingIDsMax = 16
+
+    /// One fact. A loss is also one of the customer's anonymous ids: the purchase may have been theirs before it was
+    /// known whose they are, and nothing else would end it for them.
     private func facts(
-        _ meaning: EventMeaning, in fields: BodyFields, holder: Holder, at occurredAt: Timestamp
+        _ meaning: EventMeaning, in fields: BodyFields, holder: Holder, links: [HolderLink], at occurredAt: Timestamp
     ) -> [Fact] {
         guard let kind = meaning.fact else { return [] }
-        let fact = Fact(
-            kind: kind, holder: holder, at: occurredAt, until: fields.revenueCatEnd, isRevoked: meaning.isRevoked,
-            isFamilyShared: fields.flag("is_family_share"))
-        return [fact]
+        func fact(_ holder: Holder, isShared: Bool) -> Fact {
+            Fact(
+                kind: kind, holder: holder, at: occurredAt, until: fields.revenueCatEnd, isRevoked: meaning.isRevoked,
+                isFamilyShared: isShared)
+        }
+        let own = fact(holder, isShared: fields.flag("is_family_share"))
+        guard kind == .loss else { return [own] }
+        return [own] + links.prefix(Self.losingIDsMax).map { fact(.anonymous($0.anonymousID), isShared: true) }
     }
 
     // MARK: Customers

@@ -34,7 +34,7 @@ struct StripeSubscription {
         statement.purchase = Purchase(
             key: id, kind: .subscription, store: SharedWords.stripe, product: prices.first?.product,
             plan: prices.first?.id, subscriptionID: id)
-        statement.transaction = try transaction(of: id, meaning, details)
+        statement.transaction = isOfUnpaidPeriod(details) ? nil : try transaction(of: id, meaning, details)
         if let kind = meaning.fact ?? handover(to: party), let status,
             let fact = party.fact(kind, at: snapshot.createdAt.ranked(status.rank), until: end)
         {
@@ -48,6 +48,13 @@ struct StripeSubscription {
     private func handover(to party: StripeParty) -> Fact.Kind? {
         snapshot.name == StripeNames.updated && status == .pastDue && party.user != nil && snapshot.hasNewUser
             ? .gain : nil
+    }
+
+    /// A subscription that is past due goes on making invoices and periods, which nobody has paid
+    /// (docs.stripe.com/billing/subscriptions/overview, "past_due"): only the event by which it becomes past due has
+    /// the period whose end holds. `invoice.paid` states a later one.
+    private func isOfUnpaidPeriod(_ details: StripeNames.Details) -> Bool {
+        snapshot.name == StripeNames.updated && status == .pastDue && !details.isStatusChanged
     }
 
     /// The newest invoice is the transaction of the current period; before there is one, the subscription is it.

@@ -109,16 +109,21 @@ extension ImportLine {
     fileprivate func compared(to known: ImportComparison.Known) -> ImportComparison {
         let isSame: Bool
         switch subject {
-        case .link(let user, _): isSame = user == known.user
+        case .link(let user, _): isSame = Self.isSame(user, known.user)
         case .change, .first, .install: isSame = true
         case .purchase(let stated):
             isSame =
                 (stated.isActive.map { $0 == (known.isActive ?? false) } ?? true)
                 && (stated.isActive != true || until == known.until)
-                && (stated.purchase.product.map { $0 == known.product } ?? true)
-                && (stated.purchase.plan.map { $0 == known.plan } ?? true)
+                && (stated.purchase.product == nil || Self.isSame(stated.purchase.product, known.product))
+                && (stated.purchase.plan == nil || Self.isSame(stated.purchase.plan, known.plan))
         }
         return isSame ? .same : .different(known)
+    }
+
+    private static func isSame(_ text: String?, _ other: String?) -> Bool {
+        guard let text, let other else { return text == nil && other == nil }
+        return text.hasSameBytes(as: other)
     }
 }
 

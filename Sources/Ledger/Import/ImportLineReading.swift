@@ -89,7 +89,8 @@ private struct LineReading {
         let kind = Purchase.Kind(rawValue: try text("kind"))
         if kind == nil { note("kind is \"subscription\" or \"one_time\"") }
         let purchase = Purchase(
-            key: try text("purchase"), kind: kind ?? .subscription, store: try text("store"),
+            key: try text("purchase", bytesMax: Limits.purchaseKeyBytesMax), kind: kind ?? .subscription,
+            store: try text("store", mayBeEmpty: true),
             product: try optionalText("product"), plan: try optionalText("plan"),
             subscriptionID: try optionalText("subscription_id"))
         var stated = ImportLine.Stated(purchase: purchase, isActive: true)
@@ -193,19 +194,21 @@ private struct LineReading {
 
     private mutating func note(_ text: String) { fault = fault ?? ImportFault(text) }
 
-    private mutating func check(_ text: String, _ key: String, mayBeEmpty: Bool = false) {
+    private mutating func check(
+        _ text: String, _ key: String, mayBeEmpty: Bool = false, bytesMax: Int = Limits.identifierBytesMax
+    ) {
         if text.isEmpty, !mayBeEmpty { note("\(key) is empty") }
-        if text.utf8.count > Limits.identifierBytesMax {
-            note("\(key) is longer than \(Limits.identifierBytesMax) bytes")
-        }
+        if text.utf8.count > bytesMax { note("\(key) is longer than \(bytesMax) bytes") }
     }
 
-    private mutating func text(_ key: String, mayBeEmpty: Bool = false) throws(JSONError) -> String {
+    private mutating func text(
+        _ key: String, mayBeEmpty: Bool = false, bytesMax: Int = Limits.identifierBytesMax
+    ) throws(JSONError) -> String {
         guard let text = try object.digits(key) else {
             note("\(key) is missing")
             return ""
         }
-        check(text, key, mayBeEmpty: mayBeEmpty)
+        check(text, key, mayBeEmpty: mayBeEmpty, bytesMax: bytesMax)
         return text
     }
 
@@ -233,13 +236,13 @@ private struct LineReading {
     private mutating func time(_ key: String) throws(JSONError) -> Timestamp? { try time(key, in: object) }
 
     private mutating func time(_ key: String, in object: JSONObject) throws(JSONError) -> Timestamp? {
-        guard object.raw(key)?.first == UInt8(ascii: "\"") else {
-            return try object.integer(key).map { Timestamp(milliseconds: $0) }
-        }
-        guard let time = try object.string(key).flatMap({ Timestamp(iso8601: $0) }) else {
-            note("\(key) is no time: 2026-11-21T10:00:00Z, or milliseconds since 1970")
-            return nil
-        }
+        let isText = object.raw(key)?.first == UInt8(ascii: "\"")
+        let time =
+            isText
+            ? try object.string(key).flatMap { Timestamp(iso8601: $0) }
+            : try object.integer(key).map { Timestamp(milliseconds: $0) }
+        if isText, time == nil { note("\(key) is no time: 2026-11-21T10:00:00Z, or milliseconds since 1970") }
+        if let time, !Timestamp.writable.contains(time) { note("\(key) lies outside the years 0000 to 9999") }
         return time
     }
 }

@@ -3,7 +3,7 @@ import Vocabulary
 
 /// A look at the whole queue for what a lost answer left, in steps: rows leased by this daemon that memory does not
 /// hold, rows leased by an unregistered daemon, blocked rows with nothing before them, and those of integrations
-/// without an order. A step takes milliseconds, however much waits, so that none runs into a time-out.
+/// without an order. A step takes milliseconds, however much waits, unless somebody holds a lock.
 package struct Sweep: Sendable {
     /// Blocks before this one have been looked at.
     fileprivate var block: Int64 = 0
@@ -13,6 +13,9 @@ package struct Sweep: Sendable {
     fileprivate var suspects: Set<Int64> = []
 
     package init() {}
+
+    /// Whether a look has begun and not come to its end.
+    package var isMidway: Bool { block > 0 }
 
     fileprivate mutating func beginAgain() { (block, suspects, found) = (0, found, []) }
 }

@@ -148,7 +148,7 @@ enum HolderEntitlementStatements {
                    h.active AND \(AccessEnd.hasPassed) AS overdue,
                    h.as_of_ms, p.source, p.app, p.environment, p.store, p.key AS purchase_key, p.kind, p.product,
                    p.plan, p.subscription_id,
-                   (SELECT min(coalesce(purchased_at_ms, as_of_ms)) FROM transactions WHERE purchase = p.id),
+                   (SELECT min(coalesce(purchased_at_ms, nullif(as_of_ms, 0))) FROM transactions WHERE purchase = p.id),
                    t.store_transaction_id, t.store_original_transaction_id, t.purchased_at_ms,
                    t.effective_next_renewal_at_ms, t.offer_type, t.status, h.event
             FROM (
@@ -179,7 +179,8 @@ enum HolderEntitlementStatements {
         """
         SELECT f.purchase, f.holder, f.active, f.overdue, f.as_of_ms, f.source, f.app, f.environment, f.store,
                f.purchase_key, f.kind, f.product, f.plan, f.subscription_id,
-               (SELECT min(coalesce(purchased_at_ms, as_of_ms)) FROM transactions WHERE purchase = f.purchase),
+               (SELECT min(coalesce(purchased_at_ms, nullif(as_of_ms, 0))) FROM transactions
+                WHERE purchase = f.purchase),
                f.store_transaction_id, f.store_original_transaction_id, f.purchased_at_ms,
                f.effective_next_renewal_at_ms, f.offer_type, f.status, f.event
         FROM (

@@ -14,10 +14,13 @@ package struct LookupScope: Sendable, Hashable {
     package var environment: String
     /// Nil: all sources, whose purchases are kept apart.
     package var source: String?
+    /// Nil: all apps. Of an install alone, and together with a source.
+    package var app: String?
 
-    package init(environment: String, source: String?) {
+    package init(environment: String, source: String?, app: String? = nil) {
         self.environment = environment
         self.source = source
+        self.app = app
     }
 }
 
@@ -111,9 +114,12 @@ struct MeantHolders: Sendable {
         switch subject {
         case .holder(let holder): add(holder)
         case .install(let install):
-            add(.anonymous(install))
+            let only = scope.app.flatMap { app in scope.source.map { (source: $0, app: app) } }
+            add(.anonymous(install), source: only?.source, app: only?.app)
             let identities = try session.run(HolderLookupStatements.currentIdentities, (install, scope.environment))
-            for (source, app, user) in identities { add(.user(user), source: source, app: app) }
+            for (source, app, user) in identities where only.map({ $0.source == source && $0.app == app }) ?? true {
+                add(.user(user), source: source, app: app)
+            }
         }
     }
 

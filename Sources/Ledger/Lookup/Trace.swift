@@ -45,12 +45,14 @@ package struct Trace: Sendable {
     package struct Delivery: Sendable {
         package let id: Int64
         package let integration: String
-        package fileprivate(set) var state = State.delivered
+        package fileprivate(set) var state = State.givenUp
         package fileprivate(set) var attempts: [Attempt] = []
     }
 
     package enum State: Sendable {
         case delivered
+        /// Its dead letter was thrown away or replayed; or it was discarded.
+        case givenUp
         case waiting(dueAt: Timestamp, isBlocked: Bool)
         case dead(reason: String)
     }
@@ -281,7 +283,9 @@ extension Trace.Message {
             var delivery =
                 found[finding.delivery] ?? Trace.Delivery(id: finding.delivery, integration: finding.integration)
             switch finding.content {
-            case .attempt(let attempt): delivery.attempts.append(attempt)
+            case .attempt(let attempt):
+                delivery.attempts.append(attempt)
+                if attempt.outcome == Outcome.accepted.rawValue { delivery.state = .delivered }
             case .state(let state): delivery.state = state
             }
             found[finding.delivery] = delivery

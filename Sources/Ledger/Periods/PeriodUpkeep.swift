@@ -64,11 +64,18 @@ extension Upkeep {
             try PeriodTables.facts(on: session).past(retention)
         }
         for period in past {
-            let isDropped = try await pool.withSession { session throws(DatabaseError) in
+            let result = try await pool.withSession { session throws(DatabaseError) in
                 try session.transaction { session throws(DatabaseError) in try drop(period, on: session) }
             }
+            if result == .tooMuchIsNeeded {
+                observe(
+                    .warning(
+                        "webhooks are kept beyond [retention] events: of one period, more than \(keptMax) or "
+                            + "\(Self.keptBytesMax >> 20) MiB wait to be delivered or are dead letters (posthouse status); "
+                            + "deliver them, or throw them away: posthouse discard, then discard --dead"))
+            }
             // The rows kept of a later one would lie on both sides of it.
-            guard isDropped else { return }
+            guard result == .dropped else { return }
         }
         for name in [PeriodTables.before, PeriodTables.kept] {
             try await pool.withSession { session throws(DatabaseError) in
@@ -80,24 +87,29 @@ extension Upkeep {
     private static let notAllowed = DatabaseError.refused(
         Refusal(sqlState: "42501", message: "no privilege UPDATE on the sequences event_ids and message_ids"))
 
-    /// - Returns: false: it still grows or has young events, whatever `periods` says; or too much of it is needed, or
-    ///   somebody reads it for long.
-    private func drop(_ period: Int64, on session: borrowing Session) throws(DatabaseError) -> Bool {
+    private enum DropResult {
+        case dropped
+        /// It still grows or has young events, whatever `periods` says; or somebody reads it for long.
+        case notYet
+        case tooMuchIsNeeded
+    }
+
+    private func drop(_ period: Int64, on session: borrowing Session) throws(DatabaseError) -> DropResult {
         let (first, end) = (Period.firstID(period), Period.firstID(period + 1))
         // What is needed can only become less from here on: nobody puts an old message into the queue meanwhile.
         try Requeue.lock(on: session)
         try PeriodTables.lock(on: session)
-        guard try SwitchGate.isFree(PeriodTables.names, on: session) else { return false }
+        guard try SwitchGate.isFree(PeriodTables.names, on: session) else { return .notYet }
         guard try PeriodTables.facts(on: session).positions.allSatisfy({ $0 >= end - 1 }),
             try session.run(PeriodTables.hasYoung, (first, end, retention.events.wholeMilliseconds)).first == false
-        else { return false }
-        if try session.run(PeriodTables.isUnfinished, (first, end)).first == true { return false }
+        else { return .notYet }
+        if try session.run(PeriodTables.isUnfinished, (first, end)).first == true { return .notYet }
         // Whatever the planner knows of the sizes of partitions: what is looked for is little, and has an index.
         try session.script("SET LOCAL enable_seqscan = off")
         let needed = try session.run(PeriodTables.needed, (first, end, keptMax + 1))
         guard needed.count <= Int(keptMax),
             try session.run(PeriodTables.bytes, needed).first ?? 0 <= Self.keptBytesMax
-        else { return false }
+        else { return .tooMuchIsNeeded }
         try session.script(PeriodTables.lockTables)
         var sql = ""
         for table in PeriodTables.names {
@@ -118,7 +130,7 @@ extension Upkeep {
         try session.script(sql)
         try PeriodTables.giveToOwner(PeriodTables.names.map { "\($0)_\(PeriodTables.kept)" }, on: session)
         _ = try session.execute(PeriodTables.end, period)
-        return true
+        return .dropped
     }
 
     /// Which rows of a table are kept. A message may lie in the period after its event's.

@@ -63,19 +63,21 @@ extension Queue {
         }
     }
 
-    /// Puts a delivery off whose message cannot be read. What waits for it in the order of its purchase waits on.
+    /// Puts a delivery off whose message cannot be read: shortly at first, because the cause may pass. What waits for
+    /// it in the order of its purchase waits on.
     private func putOff(
         _ row: QueueStatements.Claimed, _ integration: Int32, because error: DatabaseError
     ) async throws(DatabaseError) {
+        let delay = dispatchBuffer.delayOfUnreadable(row.id)
         try await pool.withSession { session throws(DatabaseError) in
-            _ = try session.execute(QueueStatements.putOff, (row.id, Limits.unreadableRetry.wholeMilliseconds))
+            _ = try session.execute(QueueStatements.putOff, (row.id, delay.wholeMilliseconds))
         }
         let name = routes.current[integration]?.integration.name ?? "row \(integration)"
         observe(
             .warning(
                 """
                 message row \(row.message) cannot be read, so it is not delivered to \(name); it is tried again in \
-                \(Limits.unreadableRetry): \(error)
+                \(delay): \(error)
                 """))
     }
 

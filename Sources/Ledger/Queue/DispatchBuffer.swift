@@ -29,10 +29,12 @@ package final class DispatchBuffer: Sendable {
         var lastOpening = Opening(number: 0)
         /// Every delivery that this process leased and has not settled, by lease: a delivery that is claimed again
         /// after its lease was lost has nothing to do with what is still under way under the old one. What the table
-        /// says is leased by this daemon and is not in here was leaked by a lost answer (see `Queue.sweep`).
+        /// says is leased by this daemon and is not in here was leaked by a lost answer (see `Sweep`).
         var held: [Int64: Set<Int64>] = [:]
         var notifiedAt: ContinuousClock.Instant?
         var sweepsRequested = 0
+        /// When each delivery is tried again whose message could not be read.
+        var unreadable: [Int64: Duration] = [:]
 
         /// Whether the lane is open and, if `opening` is given, still in that opening.
         func holds(_ integration: Int32, _ opening: Opening?) -> Bool {
@@ -161,6 +163,17 @@ package final class DispatchBuffer: Sendable {
 
     /// Stops holding all ids: the lease that they were held under is lost.
     func dropAll() { state.withLock { $0.held.removeAll() } }
+
+    /// When a delivery is tried again whose message could not be read.
+    func delayOfUnreadable(_ id: Int64) -> Duration {
+        let bounds = Limits.unreadableRetry
+        return state.withLock { state in
+            let delay = state.unreadable[id].map { min($0 * 4, bounds.upperBound) } ?? bounds.lowerBound
+            if state.unreadable.count >= Limits.unreadableRemembered { state.unreadable = [:] }
+            state.unreadable[id] = delay
+            return delay
+        }
+    }
 
     /// Notes that a transaction failed which may have leased something. If its commit is in doubt, requests two sweeps:
     /// one finds what is leaked, the next gives it back.

@@ -8,7 +8,7 @@ package import Vocabulary
 /// - A daemon dies: its lease runs out, and `expireLeases` of any other daemon gives its deliveries back.
 /// - A daemon is frozen past its lease: it is fenced (`Registration`) and starts again under a new id. What it settles
 ///   late, it settles under the lease of the attempt, and finds nothing.
-/// - An answer of the database is lost, so that a row is leased here and memory does not hold it: `sweep` finds such
+/// - An answer of the database is lost, so that a row is leased here and memory does not hold it: `Sweep` finds such
 ///   rows, and gives back those that it finds twice in a row.
 package struct Queue: Sendable {
     let pool: Pool

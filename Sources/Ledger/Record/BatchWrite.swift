@@ -251,13 +251,19 @@ struct BatchWrite {
         if !known.outdated.isEmpty { try session.enqueue(KnownAccessStatements.write, known.outdated) }
         if !known.purchases.isEmpty { try session.enqueue(RecordTables.updatePurchases, known.purchases) }
         try writeTokens(on: session)
-        if !known.transactions.isEmpty { try session.enqueue(RecordTables.transactions.insert, known.transactions) }
-        if !known.entitlements.isEmpty { try session.enqueue(RecordTables.entitlements.insert, known.entitlements) }
-        if !known.ends.isEmpty { try session.enqueue(PurchaseEnds.table.insert, known.ends) }
+        try insert(known.transactions, into: RecordTables.transactions, on: session)
+        try insert(known.entitlements, into: RecordTables.entitlements, on: session)
+        try insert(known.ends, into: PurchaseEnds.table, on: session)
         if !known.regained.isEmpty { try session.enqueue(PurchaseEnds.addStored, known.regained) }
         if !plan.transfers.isEmpty { try session.enqueue(RecordTables.transfers.insert, plan.transfers) }
         try writeLinks(on: session)
         try writeChanges(on: session)
+    }
+
+    private func insert<Row>(
+        _ rows: [Row], into table: Table<Row>, on session: borrowing Session
+    ) throws(DatabaseError) {
+        if !rows.isEmpty { try session.enqueue(table.inserting(rows), rows) }
     }
 
     /// Writes what is new of tokens. A row that another batch wrote first, with another purchase, is not written: then

@@ -13,7 +13,7 @@ struct NewRows {
         if rows.isEmpty { return }
         switch mode {
         case .copy: kept.append(table.copied(rows))
-        case .insert, .insertIfAbsent: try session.enqueue(table.insert, rows)
+        case .insert, .insertIfAbsent: try session.enqueue(table.inserting(rows), rows)
         }
     }
 

@@ -93,10 +93,11 @@ struct Rebuilding {
     }
 
     private func known(before event: Event, in plan: BatchPlan) -> KnownBefore {
-        let active = plan.entitlements.filter { $0.key.purchase == history.purchase && $0.value.access.isActive }
+        let holdings = plan.entitlements.values.filter { $0.purchase == history.purchase }
+            .sorted { $0.holder < $1.holder }
         return KnownBefore(
             user: event.holder.flatMap { plan.holders.user(of: $0, scope: event.scope, at: event.occurredAt) },
-            active: active.map(\.key.holder).sorted())
+            holders: holdings.map(\.holder), active: holdings.filter(\.access.isActive).map(\.holder))
     }
 }
 

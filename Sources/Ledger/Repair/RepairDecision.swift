@@ -94,7 +94,7 @@ struct RepairDecision {
             case .transactions: history.transactions.contains { !keys.contains($0.asOfEvent) }
             case .retention:
                 history.prunedBefore.map { horizon in
-                    history.transactions.contains { min($0.purchasedAt ?? $0.asOf, $0.asOf) < horizon }
+                    history.transactions.contains { $0.isOlder(than: horizon) }
                 } ?? false
             }
         }

@@ -34,7 +34,9 @@ package struct ReadWebhook: Sendable {
 package struct KnownBefore: Sendable {
     /// The user that the event's anonymous holder is.
     package let user: String?
-    /// The holders who have access, ascending.
+    /// All that have or had access, ascending.
+    package let holders: [Holder]
+    /// Those who have it.
     package let active: [Holder]
 }
 
@@ -77,6 +79,13 @@ struct PurchaseHistory {
         let asOf: Timestamp
         let purchasedAt: Timestamp?
         let effectiveNextRenewalAt: Timestamp?
+
+        /// Whether it was bought, or heard of, before. Of one of which only a yielding event has said something
+        /// (`Event.yieldsTransaction`) no time is known.
+        func isOlder(than horizon: Timestamp) -> Bool {
+            let heardAt = asOf.milliseconds == 0 ? nil : asOf
+            return [purchasedAt, heardAt].compactMap { $0 }.contains { $0 < horizon }
+        }
     }
 
     let purchase: Identifier

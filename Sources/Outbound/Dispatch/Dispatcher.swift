@@ -122,13 +122,16 @@ package final class Dispatcher: Sendable {
         await every(Limits.pollInterval) {
             let began = ContinuousClock.now
             guard dispatchBuffer.takeSweepRequest() || began >= dueAt else { return }
+            dueAt = began + Limits.sweepInterval
             do {
-                while !Task.isCancelled, try await !queue.look(&sweep) {}
+                // What is left of a look that failed, and then a whole one.
+                for _ in 0..<(sweep.isMidway ? 2 : 1) {
+                    while !Task.isCancelled, try await !queue.look(&sweep) {}
+                }
+                dueAt = .now + max(Limits.sweepInterval, (.now - began) * Limits.sweepRestFactor)
             } catch {
                 if !Task.isCancelled { queue.report(error, doing: "sweeping", isTimeOutTold: true) }
             }
-            let took = ContinuousClock.now - began
-            dueAt = .now + max(Limits.sweepInterval, took * Limits.sweepRestFactor)
         }
     }
 

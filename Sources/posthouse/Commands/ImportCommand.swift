@@ -60,7 +60,7 @@ struct ImportCommand: AsyncParsableCommand {
 
     private func read(into tally: inout ImportTally, _ importer: Importer, _ pool: Pool) async throws {
         let lines = try LineFile(path)
-        let different = try diff.map { try DiffFile($0, besides: path) }
+        let different = try diff.map { try DiffFile($0, besides: lines) }
         var progress = Progress(dryRun ? "comparing, KiB" : "importing, KiB", of: lines.bytesTotal >> 10)
         defer { progress.finish() }
         while case let batch = try lines.next(Limits.importBatchLinesMax), !batch.isEmpty {
@@ -91,7 +91,7 @@ struct ImportCommand: AsyncParsableCommand {
 private final class DiffFile {
     private let file: PrivateFile
 
-    init(_ path: String, besides input: String) throws { file = try PrivateFile(path, besides: input) }
+    init(_ path: String, besides input: LineFile) throws { file = try PrivateFile(path, besides: input) }
 
     func write(_ lines: [ImportTally.Numbered], _ comparisons: [ImportComparison]) throws {
         var text: [UInt8] = []

@@ -16,7 +16,7 @@ final class LineFile {
     private static let byteOrderMark: [UInt8] = [0xEF, 0xBB, 0xBF]
 
     private let path: String
-    private let descriptor: Int32
+    fileprivate let descriptor: Int32
     private var buffer: [UInt8] = []
     /// Where the next line begins in `buffer`.
     private var start = 0
@@ -102,18 +102,18 @@ final class PrivateFile {
     private let descriptor: Int32
 
     /// Replaces what the file held.
-    /// - Parameter input: a file that is read beside it, and must not be the same.
-    init(_ path: String, besides input: String) throws {
+    /// - Parameter input: what is read beside it, and must not be the same.
+    init(_ path: String, besides input: LineFile) throws {
         self.path = path
         descriptor = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { throw Self.unwritable(path) }
         var (own, other) = (stat(), stat())
         guard fstat(descriptor, &own) == 0 else { throw Self.unwritable(path) }
-        if stat(input, &other) == 0, own.st_dev == other.st_dev, own.st_ino == other.st_ino {
-            throw Complaint("\(path) is the file that is read: name another one")
-        }
         // A terminal, a pipe or /dev/null has neither a length nor a mode of this command's.
         guard own.st_mode & S_IFMT == S_IFREG else { return }
+        if fstat(input.descriptor, &other) == 0, own.st_dev == other.st_dev, own.st_ino == other.st_ino {
+            throw Complaint("\(path) is the file that is read: name another one")
+        }
         guard fchmod(descriptor, 0o600) == 0, ftruncate(descriptor, 0) == 0 else { throw Self.unwritable(path) }
     }
 

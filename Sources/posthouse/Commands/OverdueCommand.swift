@@ -7,7 +7,7 @@ import Vocabulary
 struct OverdueCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "overdue",
-        abstract: "List the purchases whose end has passed without a word, the longest overdue first.",
+        abstract: "List the purchases whose end has passed without a webhook about it, the longest overdue first.",
         discussion: """
             Their stated end, grace included, has passed, and no webhook has said that they were renewed or ended. A \
             platform often reports a renewal some time after the end; what stays here is how lost webhooks look. \

@@ -16,7 +16,7 @@ struct PauseCommand: AsyncParsableCommand {
 
 struct ResumeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "resume", abstract: "Go on with an integration that was paused, by hand or by its 410.")
+        commandName: "resume", abstract: "Continue an integration that was paused by hand or by an answer 410.")
 
     @OptionGroup var file: ConfigurationOption
     @OptionGroup var output: OutputOption

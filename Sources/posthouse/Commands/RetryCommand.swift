@@ -72,7 +72,7 @@ struct RetryCommand: AsyncParsableCommand {
             let name = names.name(of: one.integration)
             var parts = ["\(retry.made[one.integration] ?? 0) due now"]
             if one.due > 0 { parts.append("\(one.due) already") }
-            if one.blocked > 0 { parts.append("\(one.blocked) wait behind others of their purchases") }
+            if one.blocked > 0 { parts.append("\(one.blocked) are blocked by others of their purchases") }
             let rest = paused.contains(one.integration) ? "; it is paused until posthouse resume \(name)" : ""
             Terminal.say("\(name): \(parts.joined(separator: ", "))\(rest)")
         }

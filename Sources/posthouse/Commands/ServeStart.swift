@@ -14,6 +14,8 @@ import Vocabulary
 extension ServeCommand {
     /// How long the start waits for a database that does not answer yet.
     private static let databasePatience: Duration = .seconds(60)
+    /// Reasons that the journal is given for one outage.
+    private static let reasonsMax = 16
     /// A start that a signal ends has this long to undo what it began. Then the process ends as it is: a private
     /// cluster that runs on is taken over by the next start, and a migration is rolled back by the database.
     private static let undoPatience: Duration = .seconds(4)
@@ -203,7 +205,8 @@ extension ServeCommand {
     ) async throws -> (from: Int, to: Int) {
         let deadline = ContinuousClock.Instant.now + databasePatience
         var pause = Limits.reconnectBackoff.lowerBound
-        var reason: String?
+        // One outage; a database that comes up may then refuse the password, which only a person can put right.
+        var reasons: Set<String> = []
         while true {
             do {
                 let outcome = try await DatabaseAccess.prepare(
@@ -213,12 +216,15 @@ extension ServeCommand {
                     observe(.warning("\(wait); this daemon starts once they have ended"))
                 }
                 // Logs the end of the outage, so that the journal shows how long the database was away.
-                if reason != nil { observe(.databaseRecovered) }
+                if !reasons.isEmpty { observe(.databaseRecovered) }
                 return outcome
             } catch let error as DatabaseError where error.isConnectionLevel {
-                // A database that comes up may then refuse the password, which only a person can put right.
-                if reason != "\(error)" { observe(.databaseLost(reason: "\(error)")) }
-                reason = "\(error)"
+                if reasons.isEmpty {
+                    observe(.databaseLost(reason: "\(error)"))
+                } else if reasons.count < reasonsMax, !reasons.contains("\(error)") {
+                    observe(.warning("the database is still out of reach: \(error)"))
+                }
+                if reasons.count < reasonsMax { reasons.insert("\(error)") }
                 if try await !servesWithout("\(error)") {
                     guard ContinuousClock.Instant.now < deadline else {
                         throw DatabaseAccess.unreachable(error, path)

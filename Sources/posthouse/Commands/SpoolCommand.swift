@@ -183,11 +183,15 @@ struct RecordSpool: AsyncParsableCommand {
 
     /// What root makes in a spool of another user, that user's daemon cannot use.
     private static func refuseIfForeign(_ directory: String) throws {
-        guard geteuid() == 0, let owner = (try? FileStatus.of(directory))?.owner, owner != 0 else { return }
-        let name = SystemUser.named("\(owner)")?.name ?? "\(owner)"
-        throw Complaint(
-            "the spool in \(directory) is of user \(name): run this as that user, "
-                + "runuser -u \(name) -- posthouse spool record")
+        guard geteuid() == 0 else { return }
+        for folder in (try? DurableFile.folders(of: directory)) ?? [] {
+            guard let owner = (try? FileStatus.of(directory + "/" + folder))?.owner, owner != 0 else { continue }
+            let user = SystemUser.named("\(owner)")?.name
+            let way = user.map { "runuser -u \($0) --" } ?? "setpriv --reuid=\(owner) --clear-groups --"
+            throw Complaint(
+                "the spool in \(directory) is of user \(user ?? "\(owner)"): run this as that user, "
+                    + "\(way) posthouse spool record")
+        }
     }
 
     private func report(_ results: [Recorded], _ others: Int) {

@@ -120,6 +120,7 @@ enum TraceText {
         let state =
             switch delivery.state {
             case .delivered: "delivered"
+            case .givenUp: "given up"
             case .waiting(_, true): "waits for the message before it"
             case .waiting(let dueAt, false): "waits, due \(dueAt.iso8601)"
             case .dead(let reason): "dead: \(reason)"
@@ -176,6 +177,7 @@ enum TraceJSON {
         json.member("integration", delivery.integration)
         switch delivery.state {
         case .delivered: json.member("state", "delivered")
+        case .givenUp: json.member("state", "given_up")
         case .waiting(let dueAt, let isBlocked):
             json.member("state", "waiting")
             json.member("due_at", dueAt)
