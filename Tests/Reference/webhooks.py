@@ -137,7 +137,8 @@ class Writer:
                 "revoked": "non_renewing_purchase_refunded" if single else "subscription_refunded"}.get(
                     says, "autorenew_disabled")
         environment = step.get("environment", "PRODUCTION").lower()
-        line = {"id": "line-" + self.name(step["purchase"]), "product_id": "premium", "status": "regular",
+        status = {"loss": "expired", "revoked": "refunded"}.get(says, "regular")
+        line = {"id": "line-" + self.name(step["purchase"]), "product_id": "premium", "status": status,
                 "environment": environment, "store": "app_store",
                 "original_transaction_id": self.name(step["purchase"])}
         if step.get("until") is not None:
