@@ -124,7 +124,7 @@ struct Parameters {
         get throws(APIFailure) {
             guard let text = values[.cursor]?.first else { return nil }
             guard let cursor = LookupCursor(written: text) else {
-                throw .parameter("cursor is none that was given as next")
+                throw .parameter("cursor must be a \"next\" of an earlier answer")
             }
             return cursor
         }

@@ -82,13 +82,13 @@ package enum ClusterError: Error, Sendable, Equatable, CustomStringConvertible {
             "no space left on the device of \(directory): free some (df -h \(directory)), then start again; nothing "
                 + "acknowledged is lost"
         case .initialisationFailed(let directory, let lines):
-            "could not make the private cluster in \(directory): mend what initdb says and start again, or set "
+            "could not make the private cluster in \(directory): correct what initdb reports and start again, or set "
                 + "[database] url:\(Self.quoted(lines))"
         case .rolesFailed(let directory, let lines):
-            "could not give the private cluster in \(directory) a role of its own for the daemon: mend what PostgreSQL "
-                + "says and start again:\(Self.quoted(lines))"
+            "could not give the private cluster in \(directory) a role of its own for the daemon: correct what PostgreSQL "
+                + "reports and start again:\(Self.quoted(lines))"
         case .startFailed(let log, let reason, let lines):
-            "PostgreSQL did not start (\(reason)): mend what it says and start again; the end of "
+            "PostgreSQL did not start (\(reason)): correct what it reports and start again; the end of "
                 + "\(log):\(Self.quoted(lines))"
         case .notReady(let log, let seconds, let lines):
             "PostgreSQL was not ready after \(seconds) s: a slow disk, or much to recover; start again, and look at its "

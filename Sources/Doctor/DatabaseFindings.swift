@@ -69,7 +69,7 @@ package enum DatabaseFindings {
             return [
                 DoctorFinding(
                     .database, .wrong,
-                    "the database is at migration \(database), this program knows only \(schema.program)",
+                    "the database is at migration \(database), this program supports only migration \(schema.program)",
                     do: "install the newer posthouse")
             ]
         }

@@ -71,7 +71,7 @@ extension JournalEntry {
         case .leasesReclaimed(let daemon, let count):
             count == 0
                 ? "ended the lease of daemon \(daemon), which is gone; it had no deliveries"
-                : "took over \(counted(count, "delivery", "deliveries")) of daemon \(daemon), which let its lease end"
+                : "reclaimed \(counted(count, "delivery", "deliveries")) of daemon \(daemon), whose lease has ended"
         case .leaseLost(let daemon):
             "lost the lease as daemon \(daemon): others have its deliveries; starting again under a new lease"
         case .databaseLost(let reason):
@@ -97,7 +97,7 @@ extension JournalEntry {
         case .reloaded(let changes): "the new configuration is in effect: \(changes)"
         case .reloadRefused(let reason):
             "the new configuration cannot be used; the previous one stays in effect: \(reason)"
-        case .hangs(let what): "\(what); the watchdog is not fed until it does"
+        case .hangs(let what): "\(what); the watchdog is not fed until it answers"
         case .stopping(let reason): "stopping: \(reason)"
         case .stopped(0): "stopped, nothing was left under way"
         case .stopped(let inFlight):

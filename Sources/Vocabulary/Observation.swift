@@ -71,7 +71,7 @@ package enum Observation: Sendable {
     case reloaded(changes: String)
     /// The new configuration cannot be used; the previous one stays in force.
     case reloadRefused(reason: String)
-    /// A thread of the daemon does not respond; the watchdog is not fed until it does.
+    /// A thread of the daemon does not respond; the watchdog is not fed until it answers.
     case hangs(what: String)
     case stopping(reason: String)
     case stopped(inFlight: Int)

@@ -174,7 +174,7 @@ struct Reload {
         if old.journal != new.journal { parts.append("changed [journal]") }
         if old.retention != new.retention { parts.append("changed [retention]") }
         if old.server.maxBodyBytes != new.server.maxBodyBytes { parts.append("changed [server] max_body") }
-        list("due now is what waits for", mended.map(\.integration.name))
+        list("due now: what waits for", mended.map(\.integration.name))
         if parts.isEmpty { parts.append("nothing differs from the one before") }
         let due = new.dueAtRestart(since: started)
         if !due.isEmpty { parts.append("due at the next restart: \(due.joined(separator: ", "))") }

@@ -96,7 +96,7 @@ extension FaultTests {
         relay.kill()
         try relay.start()
         #expect(try relay.database.count("daemons") == 1, "its predecessor's lease has ended")
-        #expect(relay.waitForLine("took over", within: 10) != nil)
+        #expect(relay.waitForLine("reclaimed", within: 10) != nil)
         #expect(try relay.database.drained())
     }
 }

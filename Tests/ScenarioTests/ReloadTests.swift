@@ -118,7 +118,7 @@ import Vocabulary
         #expect(try !relay.reload().contains("due now"))
         try relay.configure([.init("backend", mended, hour), .init("other", other, hour)])
         let reloaded = try relay.reload()
-        #expect(reloaded.contains("changed integration backend; due now is what waits for backend"), "\(reloaded)")
+        #expect(reloaded.contains("changed integration backend; due now: what waits for backend"), "\(reloaded)")
         #expect(mended.waitForAccepted(1))
         #expect(mended.accepted.first?.id == broken.received.first?.id)
 

@@ -25,7 +25,7 @@ import Vocabulary
         let first = try #require(try sources(relay).first)
         #expect(first["name"] as? String == name && first["last_webhook_at"] is NSNull)
         let early = try relay.command("status", "--config", relay.configuration).output
-        let hint = "no webhook was kept yet; its vendor sends to https://YOUR-HOST/ingest/\(name)"
+        let hint = "no webhook was kept yet; its platform sends to https://YOUR-HOST/ingest/\(name)"
         #expect(early.contains(hint), "\(early)")
 
         let webhook = Webhook("ACTIVATE", .user("u"), purchase: "subs_1")

@@ -51,7 +51,7 @@ package struct Trace: Sendable {
 
     package enum State: Sendable {
         case delivered
-        /// Its dead letter was thrown away or replayed; or it was discarded.
+        /// It was discarded, or its dead letter was discarded or replayed.
         case givenUp
         case waiting(dueAt: Timestamp, isBlocked: Bool)
         case dead(reason: String)

@@ -44,7 +44,7 @@ enum DeadLetterStatements {
         FROM wanted
         """)
 
-    /// Skips what a replay has locked: it stays for the replay. Notes what was thrown away (`Audit`).
+    /// Skips what a replay has locked: it stays for the replay. Records what was discarded (`Audit`).
     static let drop = Statement<(Int32, Int64, Int32), Int64>(
         "dead_letters_drop",
         """

@@ -72,7 +72,7 @@ extension Upkeep {
                     .warning(
                         "webhooks are kept beyond [retention] events: of one period, more than \(keptMax) or "
                             + "\(Self.keptBytesMax >> 20) MiB wait to be delivered or are dead letters (posthouse status); "
-                            + "deliver them, or throw them away: posthouse discard, then discard --dead"))
+                            + "deliver or discard them: posthouse discard, then discard --dead"))
             }
             // The rows kept of a later one would lie on both sides of it.
             guard result == .dropped else { return }

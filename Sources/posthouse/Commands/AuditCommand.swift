@@ -12,10 +12,10 @@ struct AuditCommand: AsyncParsableCommand {
         discussion: """
             For each stored message and each integration that it was for when it came: delivered, waiting, dead, \
             discarded or erased. Anything else is listed, with what to do, and it exits 1. Whom a message was for is \
-            what was noted with it, not what the configuration says today.
+            what was recorded with it, not what the configuration says today.
 
             What became of a message is known for as long as attempts are kept ([retention] attempts): older ones, and \
-            those from before Posthouse noted whom a message was for, are counted as unprovable. Daemons may run \
+            those from before Posthouse recorded whom a message was for, are counted as unprovable. Daemons may run \
             meanwhile: it reads in short steps, rests as long as each took, and writes nothing.
             """)
 

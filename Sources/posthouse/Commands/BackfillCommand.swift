@@ -50,8 +50,8 @@ struct BackfillCommand: AsyncParsableCommand {
             }
             if let knownFrom = backfill.knownFrom, knownFrom > since.time {
                 Terminal.complain(
-                    "from \(knownFrom.iso8601) on only: what \(name) had before is not known any more, "
-                        + "and nothing is to go to it twice")
+                    "only from \(knownFrom.iso8601): what \(name) received earlier is no longer known, "
+                        + "and nothing may go to it twice")
             }
             Terminal.say(dryRun ? "\(queued) would go to \(name)" : "\(queued) put into the queue of \(name)")
         }

@@ -7,20 +7,20 @@ import Vocabulary
 
 struct DiscardCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "discard", abstract: "Give up what waits for an integration, or throw its dead letters away.",
+        commandName: "discard", abstract: "Give up what waits for an integration, or discard its dead letters.",
         discussion: """
             Meant for one that was removed from the configuration: what waits for it would wait until it is back. Each \
             delivery becomes a dead letter that says so; replay can bring it back. Of an integration that is still \
-            there, what a daemon has in hand is left out: pause it first.
+            there, what a daemon has leased is left out: pause it first.
 
-            With --dead what was given up is thrown away for good: no replay brings it back, and its events go when \
+            With --dead what was given up is discarded for good: no replay brings it back, and its events go when \
             [retention] lets them. Until then dead letters are kept.
             """)
 
     @OptionGroup var file: ConfigurationOption
     @OptionGroup var output: OutputOption
     @Argument(help: "The name of the integration.", completion: NameCompletion.integrations) var name: String
-    @Flag(help: "Throw its dead letters away.") var dead = false
+    @Flag(help: "Discard its dead letters.") var dead = false
     @Option(help: .init("With --dead: only what was given up before: \(TimeArgument.help)", valueName: "time"))
     var before: TimeArgument?
     @Flag(help: "Only say how many it would be.") var dryRun = false
@@ -76,8 +76,8 @@ struct DiscardCommand: AsyncParsableCommand {
         }
         Terminal.say(
             dryRun
-                ? "\(letters.count) would be thrown away, dead letters of \(name)"
-                : "\(dropped) thrown away, dead letters of \(name)")
+                ? "\(letters.count) would be discarded, dead letters of \(name)"
+                : "\(dropped) discarded, dead letters of \(name)")
     }
 
     private func report(_ waiting: Discard.Waiting, _ discarded: Int) {

@@ -8,7 +8,7 @@ struct MigrateCommand: AsyncParsableCommand {
         commandName: "migrate", abstract: "Bring the database's schema up to date.",
         discussion: """
             `serve` does the same when it starts; this is for doing it beforehand. It also builds the indexes that the \
-            new version wants, which takes minutes on a large ledger; `serve` builds them while it serves.
+            new version needs, which takes minutes on a large ledger; `serve` builds them while it serves.
 
             --from-embedded moves everything of the private cluster into the database that [database] url names: stop \
             the daemon, set the url, run this (with --dry-run first, if you like), start the daemon. It is there whole \

@@ -12,10 +12,10 @@ import Vocabulary
 struct QuarantineCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "quarantine",
-        abstract: "Look at webhooks that could not be read or stored, read them again, throw them away.",
+        abstract: "Look at webhooks that could not be read or stored, read them again, discard them.",
         discussion: """
-            They were authentic, so they were acknowledged. They are kept byte for byte until they are read or thrown \
-            away.
+            They were authentic, so they were acknowledged. They are kept byte for byte until they are read or \
+            discarded.
             """,
         subcommands: [ListQuarantine.self, ShowQuarantine.self, RetryQuarantine.self, DiscardQuarantine.self],
         defaultSubcommand: ListQuarantine.self)
@@ -140,9 +140,9 @@ struct RetryQuarantine: AsyncParsableCommand {
 
 struct DiscardQuarantine: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "discard", abstract: "Throw them away, for good.",
+        commandName: "discard", abstract: "Discard them, for good.",
         discussion: """
-            What is thrown away cannot be had back. Where its source sends it again, it is kept again. Exits 1 if an id \
+            What is discarded cannot be had back. Where its source sends it again, it is kept again. Exits 1 if an id \
             is not in quarantine.
             """)
 
@@ -176,7 +176,7 @@ struct DiscardQuarantine: AsyncParsableCommand {
         }
         guard !gone.isEmpty else { return all ? Terminal.complain("nothing is in quarantine") : () }
         let list = gone.map(String.init).joined(separator: ", ")
-        Terminal.say("\(gone.count) \(dryRun ? "would be thrown away" : "thrown away"): \(list)")
+        Terminal.say("\(gone.count) \(dryRun ? "would be discarded" : "discarded"): \(list)")
     }
 }
 

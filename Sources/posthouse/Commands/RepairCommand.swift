@@ -162,7 +162,7 @@ private struct RepairSummary {
     func text(isDry: Bool) -> String {
         var parts = ["\(checked) purchases checked", "\(rebuilt) \(isDry ? "would be repaired" : "repaired")"]
         if partial > 0 { parts[1] += " (\(partial) partial)" }
-        if kept > 0 { parts.append("\(kept) left as they are, for want of webhooks") }
+        if kept > 0 { parts.append("\(kept) left as they are, because webhooks are missing") }
         if transfers > 0 { parts.append("\(transfers) transfers were never announced") }
         if impossible + failed > 0 { parts.append("\(impossible + failed) could not be checked") }
         return parts.joined(separator: ", ")

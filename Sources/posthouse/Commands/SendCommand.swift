@@ -56,7 +56,7 @@ struct SendCommand: AsyncParsableCommand {
         help: "How it proves itself: signature or token; left out: as the kind usually does.",
         completion: NameCompletion.authentications)
     var auth: String?
-    @Option(help: "The vendor's name of the event; any name is sent.", completion: NameCompletion.events)
+    @Option(help: "The platform's name of the event; any name is sent.", completion: NameCompletion.events)
     var event: String
     @Option(help: "The user whom the event is about.") var user: String?
     @Option(help: "The anonymous user whom it is about.") var anonymous: String?
@@ -64,9 +64,9 @@ struct SendCommand: AsyncParsableCommand {
     @Option(help: "For transfer events: the anonymous user on the other side, as above.")
     var counterpartAnonymous: String?
     @Option(help: "The store_transaction_id; left out: one is made up.") var transaction: String?
-    @Option(help: "The vendor's id of the purchase (subs_…, otp_…); left out: one is made up.") var purchase: String?
+    @Option(help: "The platform's id of the purchase (subs_…, otp_…); left out: one is made up.") var purchase: String?
     @Option(help: "Event time in milliseconds since 1970; left out: now.") var atMs: Int64?
-    @Option(help: "The vendor's event id; left out: one is made up; \"none\": no id, as older versions.")
+    @Option(help: "The platform's event id; left out: one is made up; \"none\": no id, as older versions.")
     var eventID: String?
     @Option(help: "The environment.") var environment = "PRODUCTION"
     @Flag(help: "Print the body instead of sending it.") var print = false

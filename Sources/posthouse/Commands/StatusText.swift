@@ -85,7 +85,7 @@ struct StatusText {
                 return "\(source.name): its requests are refused: "
                     + "journalctl -u posthouse POSTHOUSE_SOURCE=\(source.name) POSTHOUSE_OUTCOME=refused -o cat"
             }
-            return "\(source.name): no webhook was kept yet; its vendor sends to "
+            return "\(source.name): no webhook was kept yet; its platform sends to "
                 + "https://YOUR-HOST/ingest/\(source.name), and signs by the configured secret"
         }
     }

@@ -38,7 +38,7 @@ struct TraceCommand: AsyncParsableCommand {
             guard let trace = found else {
                 let what =
                     handle.kind.map { "of \($0.rawValue) \(handle.id)" }
-                    ?? "under \(handle.id), be it a transaction, event, message, transfer or holder"
+                    ?? "under \(handle.id), as transaction, event, message, transfer or holder,"
                 throw Complaint("no webhook \(what) is stored; posthouse events shows those that are")
             }
             if output.json {
