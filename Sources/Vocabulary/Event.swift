@@ -32,12 +32,16 @@ package struct Fact: Hashable, Sendable {
     /// False: the event names no account, and `holder` is an anonymous one of the purchase's own. The fact is that of
     /// whoever was named last at or before it; only while nobody is, that of `holder`.
     package let isNamed: Bool
+    /// Whether the loss only ends the access of its holder, who may never have had the purchase: it is another id of
+    /// somebody.
+    package let endsAccessOnly: Bool
     /// Whether the app gave the own holder (an install's token), and not the store: such a one goes before the others.
     package let isGiven: Bool
 
     package init(
         kind: Kind, holder: Holder, counterpart: Holder? = nil, at: Timestamp, until: Timestamp? = nil,
-        isRevoked: Bool = false, isFamilyShared: Bool = false, isNamed: Bool = true, isGiven: Bool = false
+        isRevoked: Bool = false, isFamilyShared: Bool = false, isNamed: Bool = true, endsAccessOnly: Bool = false,
+        isGiven: Bool = false
     ) {
         self.kind = kind
         self.holder = holder
@@ -47,6 +51,7 @@ package struct Fact: Hashable, Sendable {
         self.isRevoked = isRevoked
         self.isFamilyShared = isFamilyShared
         self.isNamed = isNamed
+        self.endsAccessOnly = endsAccessOnly
         self.isGiven = isGiven && !isNamed
     }
 }

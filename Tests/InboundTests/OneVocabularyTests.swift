@@ -111,7 +111,7 @@ import Vocabulary
             #expect(event.transaction == events[0].transaction)
         }
         // Of access the two without an event of its own name state the same.
-        #expect(events[1].facts.filter { !$0.isFamilyShared } == events[2].facts)
+        #expect(events[1].facts.filter { !$0.endsAccessOnly } == events[2].facts)
     }
 
     @Test func everyTypeIsOneThatPurchaselyHasOrTheVendorsOwn() {

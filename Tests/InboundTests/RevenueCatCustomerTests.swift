@@ -76,8 +76,8 @@ import Vocabulary
             ("aliases", Self.texts([Self.a2, "u"])),
         ]
         let loss = try revenueCat("EXPIRATION", ids)
-        #expect(loss.facts.map(\.holder) == [.user("u"), .anonymous(Self.a1), .anonymous(Self.a2)])
-        #expect(loss.facts.map(\.isFamilyShared) == [false, true, true] && loss.facts.allSatisfy { $0.kind == .loss })
+        #expect(loss.facts.map(\.holder) == [.user("u"), .anonymous(Self.a1)])
+        #expect(loss.facts.map(\.endsAccessOnly) == [false, true] && loss.facts.allSatisfy { $0.kind == .loss })
         #expect(try revenueCat("RENEWAL", ids).facts.map(\.holder) == [.user("u")])
     }
 

@@ -144,7 +144,7 @@ import Vocabulary
         #expect(event.name == row.type)
         #expect(event.type == row.means)
         // A loss is also one of the customer's anonymous ids.
-        let own = event.facts.filter { !$0.isFamilyShared }
+        let own = event.facts.filter { !$0.endsAccessOnly }
         #expect(own.map(\.kind) == (row.fact.map { [$0] } ?? []))
         #expect(event.transaction?.status == row.status)
         #expect(event.facts.allSatisfy { $0.isRevoked == (row.status == "REVOKED") })

@@ -9,20 +9,6 @@ import Vocabulary
 
     // MARK: Sessions
 
-    /// An end is known by its transaction alone, so one is made of the purchase.
-    @Test func anEndWithoutAStoresTransactionIsKept() throws {
-        let fields: BodyEdit.Fields = [
-            ("user_id", "\"u1\""), ("purchase_id", "\"sub-1\""), ("effective_next_renewal_at_ms", "1702592000000"),
-        ]
-        let known = try event(SessionsFixtures.of("ACTIVATE", fields), from: SessionsFixtures.source)
-        #expect(known.transaction?.storeTransactionID == "sub-1")
-        #expect(known.transaction?.effectiveNextRenewalAt == Timestamp(milliseconds: 1_702_592_000_000))
-        let endless = SessionsFixtures.of("ACTIVATE", Array(fields.prefix(2)))
-        #expect(try event(endless, from: SessionsFixtures.source).transaction == nil)
-        let stores = SessionsFixtures.of("ACTIVATE", fields + [("store_transaction_id", "\"tx\"")])
-        #expect(try event(stores, from: SessionsFixtures.source).transaction?.storeTransactionID == "tx")
-    }
-
     @Test(arguments: [false, true]) func aLoginLinksUntilItExpiresAndMovesWhereItSaysSo(_ merges: Bool) throws {
         let event = try event(SessionsFixtures.login, from: SessionsFixtures.source(merges: merges))
         #expect(event.scope == Scope(source: "sessions", app: "", environment: "PRODUCTION"))

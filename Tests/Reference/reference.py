@@ -26,6 +26,8 @@ class Fact:
     until: int | None
     revoked: bool = False
     family: bool = False
+    # Ends the access of another id of somebody, and says nothing of whether it had the purchase.
+    ends_only: bool = False
     # Which native announcements of a transfer it has.
     native: tuple[str, ...] = ()
     key: int = 0
@@ -104,8 +106,8 @@ def facts_of(step: dict) -> list[Fact]:
         together = [Fact(**common, loser=second, winner=None) for second in identity_of(step)]
         if step["source"] == "revenuecat":
             # An anonymous id of the customer may have had it before it was known whose it is.
-            shared += [Fact(**common | {"family": True}, loser="anon:" + anonymous, winner=None)
-                       for anonymous, _ in step.get("links", [])]
+            shared += [Fact(**common | {"family": False}, loser="anon:" + anonymous, winner=None, ends_only=True)
+                       for anonymous, _ in step.get("links", []) if step.get("seen_anonymous")]
         return [Fact(**common, loser=holder, winner=None), *together, *shared]
     if says in ("transferred", "received") and other != holder:
         loser, winner = (holder, other) if says == "transferred" else (other, holder)
@@ -164,7 +166,7 @@ class World:
 
     def exclusive(self, purchase: str, facts: list[Fact]) -> tuple[dict, dict, dict]:
         is_single = is_one_time(self.steps, purchase)
-        followed = [] if is_single else [fact for fact in facts if not fact.family]
+        followed = [] if is_single else [fact for fact in facts if not fact.family and not fact.ends_only]
         line = tenures(followed)
         newest = next((tenure.holder for tenure in reversed(line) if tenure.first_gain is not None), None)
         # The newest gain says it: a tenure that began ungranted may have been given since.
@@ -226,7 +228,7 @@ class World:
                      and (fact.at < at or fact.winner == loser)]
             newest = max(gains, key=lambda fact: (fact.at, order(fact.winner)), default=None)
             # Whose access has ended can still hand over while the period lasts that was paid for.
-            until = known_until(stated(loser, [fact for fact in facts if not fact.family]))
+            until = known_until(stated(loser, [fact for fact in facts if not fact.family and not fact.ends_only]))
             if newest and newest.winner == loser and (not is_login or until >= at):
                 until = None if until == 1 << 62 else until
                 self.facts[purchase].append(Fact(at, loser, winner, until, native=native, key=key))

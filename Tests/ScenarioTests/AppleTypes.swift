@@ -60,22 +60,23 @@ struct AppleTypes {
         try add("DID_RENEW", "SUBSCRIPTION_RENEWED", .has, other, of: former, days: 1, passesFrom: former)
 
         try add("DID_CHANGE_RENEWAL_PREF/UPGRADE", "SUBSCRIPTION_UPGRADED", .has)
-        try add("DID_CHANGE_RENEWAL_PREF/DOWNGRADE", "SUBSCRIPTION_DOWNGRADED", .unsaid)
-        try add("DID_CHANGE_RENEWAL_PREF", .unsaid)
+        // Those without a word on access: their account token says whose the running subscription is.
+        try add("DID_CHANGE_RENEWAL_PREF/DOWNGRADE", "SUBSCRIPTION_DOWNGRADED", .named)
+        try add("DID_CHANGE_RENEWAL_PREF", .named)
         try add(
-            "DID_CHANGE_RENEWAL_STATUS/AUTO_RENEW_DISABLED", "RENEWAL_DISABLED", .unsaid,
+            "DID_CHANGE_RENEWAL_STATUS/AUTO_RENEW_DISABLED", "RENEWAL_DISABLED", .named,
             renewal: ["autoRenewStatus": 0])
         try add("DID_CHANGE_RENEWAL_STATUS/AUTO_RENEW_ENABLED", "RENEWAL_ENABLED", .has)
-        try add("OFFER_REDEEMED", .unsaid)
+        try add("OFFER_REDEEMED", .named)
         try add("OFFER_REDEEMED/UPGRADE", "SUBSCRIPTION_UPGRADED", .has)
-        try add("OFFER_REDEEMED/DOWNGRADE", .unsaid)
+        try add("OFFER_REDEEMED/DOWNGRADE", .named)
         try add("RENEWAL_EXTENDED", "SUBSCRIPTION_DEFERRED", .has)
         for name in [
             "RENEWAL_EXTENSION/FAILURE", "PRICE_INCREASE/PENDING", "PRICE_INCREASE/ACCEPTED", "PRICE_CHANGE",
-            "METADATA_UPDATE", "MIGRATION", "PURCHASE_CELEBRATED/WITH_CAKE",
         ] {
-            try add(name, .unsaid)
+            try add(name, .named)
         }
+        for name in ["METADATA_UPDATE", "MIGRATION", "PURCHASE_CELEBRATED/WITH_CAKE"] { try add(name, .unsaid) }
     }
 
     private mutating func addEnds() throws {
@@ -232,7 +233,8 @@ struct AppleTypes {
         }
         let named = (stated["appAccountToken"] as? String).map { "user:" + $0.lowercased() }
         let holder = named ?? "anon:" + key
-        var holders: [String: Bool] = access == .unsaid ? [:] : [holder: access == .has]
+        var holders: [String: Bool] = access == .unsaid ? [:] : [holder: access != .hasNot]
+        if access == .named { holders["anon:" + key] = false }
         if let passesFrom { holders["user:" + Self.user(passesFrom)] = false }
         notices.append(
             StoreNotice(

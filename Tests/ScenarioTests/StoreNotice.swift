@@ -8,6 +8,8 @@ struct StoreNotice: Sendable {
         case has
         /// Its holder does not, and is known with the purchase.
         case hasNot
+        /// The same as `has`, of a purchase of which nobody has been named: it passes from its own anonymous holder.
+        case named
         case unsaid
     }
 

@@ -210,13 +210,17 @@ package struct Apple: SourceAdapter {
         _ holder: Holder?, at occurredAt: Timestamp, until end: Timestamp?
     ) -> [Fact] {
         guard let purchase, let holder else { return [] }
-        let isOfAccount = saysWhose && holder != .anonymous(purchase.key)
-        guard let kind = meaning.fact ?? (isOfAccount ? .gain : nil) else { return [] }
-        let ownership = try? transaction.text("inAppOwnershipType")
-        let fact = Fact(
-            kind: kind, holder: holder, at: occurredAt, until: end, isRevoked: meaning.isRevoked,
-            isFamilyShared: ownership == Self.familyShared, isNamed: !holder.isAnonymous,
-            isGiven: holder.isAnonymous && holder != .anonymous(purchase.key))
-        return [fact]
+        let own = Holder.anonymous(purchase.key)
+        let isShared = (try? transaction.text("inAppOwnershipType")) == Self.familyShared
+        func fact(_ kind: Fact.Kind, of holder: Holder) -> Fact {
+            Fact(
+                kind: kind, holder: holder, at: occurredAt, until: end, isRevoked: meaning.isRevoked,
+                isFamilyShared: isShared, isNamed: !holder.isAnonymous, isGiven: holder.isAnonymous && holder != own)
+        }
+        if let kind = meaning.fact { return [fact(kind, of: holder)] }
+        guard saysWhose, holder != own else { return [] }
+        // A token that is only repeated takes the purchase from nobody to whom it has passed meanwhile.
+        if holder.isAnonymous { return [fact(.gain, of: holder)] }
+        return [Fact(kind: .naming, holder: holder, at: occurredAt), fact(.gain, of: own)]
     }
 }

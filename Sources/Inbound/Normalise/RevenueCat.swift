@@ -39,7 +39,7 @@ package struct RevenueCat: SourceAdapter {
             purchase: purchase,
             transaction: try transaction(in: fields, details: details, status: meaning.status),
             money: money(in: fields, of: name, details)?.json,
-            facts: purchase == nil ? [] : facts(meaning, in: fields, holder: holder, links: links, at: occurredAt),
+            facts: purchase == nil ? [] : try facts(meaning, in: fields, holder: holder, links: links, at: occurredAt),
             links: links,
             body: body)
     }
@@ -122,23 +122,21 @@ package struct RevenueCat: SourceAdapter {
         return RevenueCatNames.charging.contains(name) || money.isGivenBack ? money : nil
     }
 
-    /// Ids of a customer that one event takes a purchase from.
-    private static let losingIDsMax = 16
-
-    /// One fact. A loss is also one of the customer's anonymous ids: the purchase may have been theirs before it was
-    /// known whose they are, and nothing else would end it for them.
+    /// One fact. A loss also ends the access of the anonymous ids by which the customer was first or last seen: the
+    /// purchase may have been theirs before it was known whose they are, and nothing else would end it for them.
     private func facts(
         _ meaning: EventMeaning, in fields: BodyFields, holder: Holder, links: [HolderLink], at occurredAt: Timestamp
-    ) -> [Fact] {
+    ) throws(Unreadable) -> [Fact] {
         guard let kind = meaning.fact else { return [] }
-        func fact(_ holder: Holder, isShared: Bool) -> Fact {
+        func fact(_ holder: Holder, isAlias: Bool) -> Fact {
             Fact(
                 kind: kind, holder: holder, at: occurredAt, until: fields.revenueCatEnd, isRevoked: meaning.isRevoked,
-                isFamilyShared: isShared)
+                isFamilyShared: !isAlias && fields.flag("is_family_share"), endsAccessOnly: isAlias)
         }
-        let own = fact(holder, isShared: fields.flag("is_family_share"))
-        guard kind == .loss else { return [own] }
-        return [own] + links.prefix(Self.losingIDsMax).map { fact(.anonymous($0.anonymousID), isShared: true) }
+        guard kind == .loss else { return [fact(holder, isAlias: false)] }
+        let seen = [try fields.text("app_user_id"), try fields.text("original_app_user_id")].compactMap { $0 }
+        let aliases = links.map(\.anonymousID).filter { id in seen.contains { $0.hasSameBytes(as: id) } }
+        return [fact(holder, isAlias: false)] + aliases.map { fact(.anonymous($0), isAlias: true) }
     }
 
     // MARK: Customers

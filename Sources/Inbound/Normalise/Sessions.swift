@@ -55,7 +55,7 @@ package struct Sessions: SourceAdapter {
             holder: statement.holder,
             occurredAt: occurredAt,
             purchase: purchase,
-            transaction: isOfSession ? nil : try transaction(in: fields, of: purchase),
+            transaction: isOfSession ? nil : try transaction(in: fields),
             facts: purchase == nil ? [] : try facts(in: fields, eventName: name, statement.holder, at: occurredAt),
             change: statement.change,
             links: statement.links,
@@ -88,12 +88,8 @@ package struct Sessions: SourceAdapter {
             subscriptionID: kind == .subscription ? own : nil)
     }
 
-    /// A purchase of which the app states an end and no transaction of a store has that of its own key: ends are known
-    /// by transactions alone.
-    private func transaction(in fields: SessionsFields, of purchase: Purchase?) throws(Unreadable) -> Transaction? {
-        var id = try fields.text("store_transaction_id")
-        if id == nil, fields.time("effective_next_renewal_at") != nil { id = purchase?.key }
-        guard let id else { return nil }
+    private func transaction(in fields: SessionsFields) throws(Unreadable) -> Transaction? {
+        guard let id = try fields.text("store_transaction_id") else { return nil }
         return Transaction(
             storeTransactionID: id,
             storeOriginalTransactionID: try fields.text("store_original_transaction_id"),

@@ -235,6 +235,8 @@ private struct LineReading {
     /// ISO 8601, or milliseconds since 1970.
     private mutating func time(_ key: String) throws(JSONError) -> Timestamp? { try time(key, in: object) }
 
+    private var isMarked: Bool { object.rawRange("event_name") != nil }
+
     private mutating func time(_ key: String, in object: JSONObject) throws(JSONError) -> Timestamp? {
         let isText = object.raw(key)?.first == UInt8(ascii: "\"")
         let time =
@@ -242,7 +244,10 @@ private struct LineReading {
             ? try object.string(key).flatMap { Timestamp(iso8601: $0) }
             : try object.integer(key).map { Timestamp(milliseconds: $0) }
         if isText, time == nil { note("\(key) is no time: 2026-11-21T10:00:00Z, or milliseconds since 1970") }
-        if let time, !Timestamp.writable.contains(time) { note("\(key) lies outside the years 0000 to 9999") }
+        // Lines that are recorded or exported may have such a time from a version that took it.
+        if let time, !isMarked, !Timestamp.writable.contains(time) {
+            note("\(key) lies outside the years 0000 to 9999")
+        }
         return time
     }
 }

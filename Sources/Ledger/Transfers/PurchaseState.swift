@@ -229,7 +229,7 @@ struct FactReading {
         let isRevocation = fact.isRevoked && counterpart == nil
 
         if let loser {
-            if !isTenureFree { facts.append(.loss(of: loser, fact, isRevocation: isRevocation)) }
+            if !isTenureFree, !fact.endsAccessOnly { facts.append(.loss(of: loser, fact, isRevocation: isRevocation)) }
             registers.append(Register(holder: loser, at: fact.at, isOn: false, isTenureFree: isTenureFree))
         }
         if let gainer {

@@ -96,7 +96,7 @@ enum SharedOwnership {
 extension Fact {
     /// Whether it says nothing of whether the purchase runs: it was shared with its holder, or is not any more. Only
     /// lines of an import state that of a purchase that several hold together.
-    fileprivate var concernsHolderAlone: Bool { isFamilyShared }
+    fileprivate var concernsHolderAlone: Bool { isFamilyShared || endsAccessOnly }
 }
 
 extension PurchaseState {
