@@ -85,8 +85,8 @@ package enum ClusterError: Error, Sendable, Equatable, CustomStringConvertible {
             "could not make the private cluster in \(directory): correct what initdb reports and start again, or set "
                 + "[database] url:\(Self.quoted(lines))"
         case .rolesFailed(let directory, let lines):
-            "could not give the private cluster in \(directory) a role of its own for the daemon: correct what PostgreSQL "
-                + "reports and start again:\(Self.quoted(lines))"
+            "could not give the private cluster in \(directory) a role of its own for the daemon: correct what "
+                + "PostgreSQL reports and start again:\(Self.quoted(lines))"
         case .startFailed(let log, let reason, let lines):
             "PostgreSQL did not start (\(reason)): correct what it reports and start again; the end of "
                 + "\(log):\(Self.quoted(lines))"

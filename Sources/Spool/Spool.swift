@@ -264,8 +264,8 @@ package final class Spool: Sendable {
         state.withLock { $0.isClosed = true }
         arrive.finish()
         _ = await writer.value { [self] in writePending() }
-        // The folder that a command made for itself beside a daemon's would be there for nothing.
-        // Not waited for: a disk that hangs must not hold up a stop.
+        // Removes the empty folder that a command made beside a daemon's. Nobody waits for it: a disk that hangs must
+        // not hold up a stop.
         if own.newestNumber == 0 { reader.post { [own] in try? own.discard() } }
         writer.stop()
         reader.stop()

@@ -32,8 +32,8 @@ package struct Fact: Hashable, Sendable {
     /// False: the event names no account, and `holder` is an anonymous one of the purchase's own. The fact is that of
     /// whoever was named last at or before it; only while nobody is, that of `holder`.
     package let isNamed: Bool
-    /// Whether the loss only ends the access of its holder, who may never have had the purchase: it is another id of
-    /// somebody.
+    /// Whether the loss ends its holder's access and says nothing of the purchase. The holder is an alias of the
+    /// customer, and may never have had the purchase.
     package let endsAccessOnly: Bool
     /// Whether the app gave the own holder (an install's token), and not the store: such a one goes before the others.
     package let isGiven: Bool
@@ -77,6 +77,10 @@ package struct Event: Sendable {
     /// Whether what it says of its transaction yields to what any other event says of it: the vendor repeats what was
     /// bought, and leaves out what has changed since.
     package let yieldsTransaction: Bool
+    /// The time of what it states of its transaction: before that of any other event, if it yields.
+    package var transactionAsOf: Timestamp { yieldsTransaction ? Self.yieldedTransaction : asOf }
+    /// The time of a transaction of which only yielding events have said something: none is known.
+    package static let yieldedTransaction = Timestamp(milliseconds: 0)
     /// Whether the vendor's event id is unique in its source, whatever the app and the environment: those are not known
     /// of it before a vendor's API was asked.
     package let isIDOfSource: Bool

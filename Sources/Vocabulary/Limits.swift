@@ -226,9 +226,10 @@ package enum Limits {
     package static let settleRefusalsMax = 32
     /// How often the settlements kept aside are checked for being due.
     package static let settleRefusedTick: Duration = .milliseconds(100)
-    /// When a delivery is tried again whose message the database cannot read: first, and at last. Each time is four
-    /// times the one before; of so many of them that is remembered.
+    /// The first and the longest delay of a delivery whose message the database cannot read. Each delay is four times
+    /// the one before.
     package static let unreadableRetry: ClosedRange<Duration> = .seconds(5)...(.seconds(3_600))
+    /// Deliveries whose last such delay is remembered.
     package static let unreadableRemembered = 10_000
     /// How often leaks are looked for (`Sweep`).
     package static let sweepInterval: Duration = .seconds(30)

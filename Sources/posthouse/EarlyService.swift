@@ -22,7 +22,8 @@ struct EarlyService: Sendable {
     var listens: String { openListeners.servers.map(\.boundAddress).joined(separator: ", ") }
 
     static func open(
-        _ configuration: Configuration, _ listeners: Listeners, _ spool: Spool, _ observatory: Observatory
+        _ configuration: Configuration, _ listeners: Listeners, _ spool: Spool, _ observatory: Observatory,
+        because reason: String
     ) async throws -> EarlyService {
         if let obstacle = StoreClients.obstacles(to: configuration).first { throw Complaint(obstacle) }
         let clients = NetworkClients(observatory.observer)
@@ -31,18 +32,18 @@ struct EarlyService: Sendable {
                 listeners.roles, tls: listeners.tls,
                 handlers: OpenListeners.Handlers(early: configuration, clients.stores, spool, observatory),
                 group: clients.group, observe: observatory.observer)
-            return EarlyService(clients, openListeners, spool)
+            return EarlyService(clients, openListeners, spool, reason)
         } catch {
             await clients.close()
             throw error
         }
     }
 
-    private init(_ clients: NetworkClients, _ openListeners: OpenListeners, _ spool: Spool) {
+    private init(_ clients: NetworkClients, _ openListeners: OpenListeners, _ spool: Spool, _ reason: String) {
         self.clients = clients
         self.openListeners = openListeners
         let listens = openListeners.servers.map(\.boundAddress).joined(separator: ", ")
-        let reason = Replaceable("")
+        let reason = Replaceable(reason)
         self.reason = reason
         check = Task {
             repeat {
@@ -77,7 +78,8 @@ struct EarlyService: Sendable {
 
 extension OpenListeners.Handlers {
     fileprivate init(
-        early configuration: Configuration, _ stores: StoreClients, _ spool: Spool, _ observatory: Observatory
+        early configuration: Configuration, _ stores: StoreClients, _ spool: Spool, _ observatory: Observatory,
+        because reason: String
     ) {
         observatory.expect(
             sources: configuration.sources.map(\.name), integrations: configuration.integrations.map(\.name))

@@ -35,7 +35,7 @@ struct StripeSubscription {
             key: id, kind: .subscription, store: SharedWords.stripe, product: prices.first?.product,
             plan: prices.first?.id, subscriptionID: id)
         statement.transaction = isOfUnpaidPeriod(details) ? nil : try transaction(of: id, meaning, details)
-        if let kind = meaning.fact ?? handover(to: party), let status,
+        if let kind = meaning.fact ?? gain(of: party), let status,
             let fact = party.fact(kind, at: snapshot.createdAt.ranked(status.rank), until: end)
         {
             statement.facts = [fact]
@@ -45,7 +45,7 @@ struct StripeSubscription {
 
     /// While a payment is retried the subscription has its access still: another user in its metadata gets it, to the
     /// end that is known.
-    private func handover(to party: StripeParty) -> Fact.Kind? {
+    private func gain(of party: StripeParty) -> Fact.Kind? {
         snapshot.name == StripeNames.updated && status == .pastDue && party.user != nil && snapshot.hasNewUser
             ? .gain : nil
     }

@@ -33,7 +33,7 @@ package final class DispatchBuffer: Sendable {
         var held: [Int64: Set<Int64>] = [:]
         var notifiedAt: ContinuousClock.Instant?
         var sweepsRequested = 0
-        /// When each delivery is tried again whose message could not be read.
+        /// The last delay of each delivery whose message could not be read.
         var unreadable: [Int64: Duration] = [:]
 
         /// Whether the lane is open and, if `opening` is given, still in that opening.
@@ -164,7 +164,7 @@ package final class DispatchBuffer: Sendable {
     /// Stops holding all ids: the lease that they were held under is lost.
     func dropAll() { state.withLock { $0.held.removeAll() } }
 
-    /// When a delivery is tried again whose message could not be read.
+    /// The next delay of a delivery whose message could not be read.
     func delayOfUnreadable(_ id: Int64) -> Duration {
         let bounds = Limits.unreadableRetry
         return state.withLock { state in

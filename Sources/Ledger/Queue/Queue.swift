@@ -85,12 +85,12 @@ package struct Queue: Sendable {
 
     /// Logs a failure that nobody waits for. The pool logs once that the database is out of reach; the loss of the
     /// lease is logged when it is noticed.
-    /// - Parameter isTimeOutTold: also if a statement ran into a time-out, of which nothing is said otherwise.
-    package func report(_ error: any Error, doing what: String, isTimeOutTold: Bool = false) {
+    /// - Parameter logsTimeouts: whether a statement's time-out is logged, too.
+    package func report(_ error: any Error, doing what: String, logsTimeouts: Bool = false) {
         if error is RegistrationLost { return }
         if let error = error as? DatabaseError {
-            let isTold = isTimeOutTold && error.isStatementTimeout
-            if error.isConnectionLevel || error.isRetryable && !isTold { return }
+            let isLogged = logsTimeouts && error.isStatementTimeout
+            if error.isConnectionLevel || error.isRetryable && !isLogged { return }
         }
         observe(.warning("\(what) failed and will be tried again: \(error)"))
     }

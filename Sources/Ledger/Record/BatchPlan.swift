@@ -197,7 +197,7 @@ struct BatchPlan {
         }
         let key = TransactionKey(
             purchase: purchase, storeTransactionID: Array(transaction.storeTransactionID.utf8))
-        let asOf = new.event.yieldsTransaction ? Timestamp(milliseconds: 0) : new.event.asOf
+        let asOf = new.event.transactionAsOf
         if let known = transactions[key], (known.asOf, known.asOfEvent) >= (asOf, new.key) { return }
         transactions[key] = TransactionRow(
             purchase: purchase, transaction: transaction, asOf: asOf, asOfEvent: new.key)

@@ -80,10 +80,9 @@ struct PurchaseHistory {
         let purchasedAt: Timestamp?
         let effectiveNextRenewalAt: Timestamp?
 
-        /// Whether it was bought, or heard of, before. Of one of which only a yielding event has said something
-        /// (`Event.yieldsTransaction`) no time is known.
+        /// Whether it was bought, or an event spoke of it, before.
         func isOlder(than horizon: Timestamp) -> Bool {
-            let heardAt = asOf.milliseconds == 0 ? nil : asOf
+            let heardAt = asOf == Event.yieldedTransaction ? nil : asOf
             return [purchasedAt, heardAt].compactMap { $0 }.contains { $0 < horizon }
         }
     }

@@ -73,7 +73,8 @@ package enum MigrationError: Error, CustomStringConvertible {
             "migration \(version) (\(name)) was applied in another form than this program carries; "
                 + "run the version of posthouse that made this database, or restore a backup"
         case .newer(let database, let program):
-            "the database is at migration \(database), this program supports only migration \(program); install the newer posthouse"
+            "the database is at migration \(database), this program supports only migration \(program); "
+                + "install the newer posthouse"
         case .noSchema(let schema, let role):
             "the database has no schema \(schema), and the role \(role) may not make it; run as a role that may: "
                 + "CREATE SCHEMA \(schema) AUTHORIZATION \(role)"

@@ -130,7 +130,7 @@ package final class Dispatcher: Sendable {
                 }
                 dueAt = .now + max(Limits.sweepInterval, (.now - began) * Limits.sweepRestFactor)
             } catch {
-                if !Task.isCancelled { queue.report(error, doing: "sweeping", isTimeOutTold: true) }
+                if !Task.isCancelled { queue.report(error, doing: "sweeping", logsTimeouts: true) }
             }
         }
     }

@@ -131,7 +131,7 @@ extension ServeCommand {
             let settings = try DatabaseAccess.settings(target, by: configuration.database)
             let direct = try DirectConnection(configuration.database, as: configuration.database)
             let isDeclared = configuration.database.durability == .declared
-            // Once: this process could not take it from itself.
+            // Taken once: a second try of this process would find it held.
             let lock = ThisProcess.stateLock(configuration)
             if isDeclared { observe(.warning(declaredDurability)) }
             if let report = direct.report(configuration.database.pooling) { observe(.warning(report)) }
@@ -140,8 +140,7 @@ extension ServeCommand {
                     early?.waits(because: $0)
                     if early != nil { return true }
                     guard let spool, cluster == nil, Self.spools(configuration) else { return false }
-                    early = try await EarlyService.open(configuration, listeners, spool, observatory)
-                    early?.waits(because: $0)
+                    early = try await EarlyService.open(configuration, listeners, spool, observatory, because: $0)
                     serves(early, observe)
                     return true
                 }

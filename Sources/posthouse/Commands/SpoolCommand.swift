@@ -159,7 +159,8 @@ struct RecordSpool: AsyncParsableCommand {
             guard before.isVisible else { throw SpoolState.unreadable(configuration) }
             try Self.refuseIfForeign(configuration.spool.directory)
             let (mine, results) = try await record(before.files, configuration, pool)
-            let others = before.files.count - mine
+            // `mine` has grown where a daemon has died meanwhile.
+            let others = max(0, before.files.count - mine)
             if output.json {
                 Terminal.say { json in
                     json.member("recorded", objects: results) { recorded, json in
@@ -199,7 +200,7 @@ struct RecordSpool: AsyncParsableCommand {
         if others > 0 {
             Terminal.complain("\(others) wait in folders of running daemons, which record them by themselves")
         }
-        if results.isEmpty, others <= 0 { Terminal.complain("nothing waits in the spool") }
+        if results.isEmpty, others == 0 { Terminal.complain("nothing waits in the spool") }
     }
 
     /// - Returns: how many wait in folders that no daemon has, and what became of each that could be read.
