@@ -78,8 +78,7 @@ struct EarlyService: Sendable {
 
 extension OpenListeners.Handlers {
     fileprivate init(
-        early configuration: Configuration, _ stores: StoreClients, _ spool: Spool, _ observatory: Observatory,
-        because reason: String
+        early configuration: Configuration, _ stores: StoreClients, _ spool: Spool, _ observatory: Observatory
     ) {
         observatory.expect(
             sources: configuration.sources.map(\.name), integrations: configuration.integrations.map(\.name))
