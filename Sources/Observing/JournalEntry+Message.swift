@@ -70,7 +70,7 @@ extension JournalEntry {
             "the breaker of \(name) is closed after \(seconds) s: it answers again, and what waits goes out"
         case .leasesReclaimed(let daemon, let count):
             count == 0
-                ? "ended the lease of daemon \(daemon), which is gone; it had no deliveries"
+                ? "ended the lease of daemon \(daemon), which is gone; its deliveries go on here"
                 : "reclaimed \(counted(count, "delivery", "deliveries")) of daemon \(daemon), whose lease has ended"
         case .leaseLost(let daemon):
             "lost the lease as daemon \(daemon): others have its deliveries; starting again under a new lease"

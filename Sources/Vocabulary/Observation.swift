@@ -40,6 +40,7 @@ package enum Observation: Sendable {
     /// Reported by the daemon that opened or closed the breaker for all daemons.
     case breakerOpened(integration: String, reason: String)
     case breakerClosed(integration: String, openSeconds: Int)
+    /// Count 0: the lease was ended, and what it had is being looked for.
     case leasesReclaimed(daemon: Int64, count: Int)
     /// This daemon's lease expired and its deliveries were reclaimed; it starts again under a new lease.
     case leaseLost(daemon: Int64)

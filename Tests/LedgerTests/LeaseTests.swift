@@ -20,7 +20,7 @@ struct LeaseTests {
             ])
             let held = frozen.inbox.take()
             try ledger.expire(frozen)
-            try await other.queue.endExpiredLeases()
+            try await other.endExpiredLeases()
             #expect(other.log.reclaimed == [2])
             #expect(try ledger.psql(Self.leases) == "0|3")
             let before = try ledger.psql("SELECT * FROM deliveries ORDER BY id")
@@ -54,13 +54,35 @@ struct LeaseTests {
             let locked = "(SELECT min(id) FROM deliveries)"
             try await ledger.during("SELECT FROM deliveries WHERE id = \(locked) FOR UPDATE") {
                 try ledger.expire(frozen)
-                try await other.queue.endExpiredLeases()
+                try await other.endExpiredLeases()
                 #expect(other.log.reclaimed == [1])
                 #expect(try await other.claimAll("all").count == 1)
                 #expect(try ledger.psql("SELECT leased_by FROM deliveries WHERE id = \(locked)") == "\(frozen.lease)")
             }
             try await other.sweep()
             #expect(try await other.claimAll("all").count == 1)
+        }
+    }
+
+    @Test("A daemon ends leases and renews its own while the queue is locked, or takes long to look at")
+    func lockedQueue() async throws {
+        try await TestLedger.run { ledger in
+            let (dead, daemon) = (try await ledger.daemon([.named("all")]), try await ledger.daemon([.named("all")]))
+            dead.open("all")
+            await dead.record([.sample("A")])
+            try await ledger.during("LOCK TABLE deliveries IN EXCLUSIVE MODE") {
+                try ledger.expire(dead)
+                try await daemon.queue.endExpiredLeases()
+                try ledger.psql("DELETE FROM daemons")
+                #expect(try await !daemon.queue.keepAlive())
+                #expect(try await daemon.queue.keepAlive())
+                #expect(try ledger.psql("SELECT id FROM daemons") == "\(daemon.lease)")
+            }
+            #expect(daemon.dispatchBuffer.takeSweepRequest())
+            try await daemon.sweep()
+            #expect(daemon.log.reclaimed == [1])
+            daemon.open("all")
+            #expect(try await daemon.claimAll("all").map(\.message.type) == ["A"])
         }
     }
 
@@ -73,6 +95,7 @@ struct LeaseTests {
             let before = daemon.inbox.take()
             try ledger.psql("DELETE FROM daemons")
             #expect(try await !daemon.queue.keepAlive())
+            try await daemon.sweep()
             let after = try await daemon.claimAll("all")
             #expect(after.map(\.id) == before.map(\.id) && after.map(\.lease) != before.map(\.lease))
             // The first two are under way once more; the third has ended under both.
@@ -110,11 +133,11 @@ struct LeaseTests {
                 INSERT INTO daemons (place, process_id, process_started, version, expires_at)
                 VALUES ('unknown ', 1, 0, 'older', now() + interval '1 hour')
                 """)
-            try await daemons[0].queue.endExpiredLeases()
+            try await daemons[0].endExpiredLeases()
             #expect(try ledger.psql("SELECT count(*) FROM daemons") == "4")
             try ledger.expire(daemons[1])
             try ledger.psql("UPDATE daemons SET expires_at = now() - interval '1 second' WHERE version = 'older'")
-            try await daemons[0].queue.endExpiredLeases()
+            try await daemons[0].endExpiredLeases()
             #expect(try ledger.psql("SELECT count(*) FROM daemons") == "2")
             #expect(daemons[0].log.reclaimed == [1])
             #expect(try ledger.psql(Self.leases) == "2|3")
@@ -130,7 +153,7 @@ struct LeaseTests {
             try ledger.psql("UPDATE daemons SET expires_at = now() - interval '1 minute'")
             try await one.queue.expireLeases()
             #expect(try ledger.psql("SELECT count(*) FROM daemons") == "2")
-            try await one.queue.endExpiredLeases()
+            try await one.endExpiredLeases()
             #expect(try ledger.psql("SELECT id FROM daemons") == "\(one.lease)", "its own it renews")
             #expect(try await one.queue.keepAlive())
             #expect(try await !other.queue.keepAlive())
@@ -270,6 +293,7 @@ struct LeaseTests {
             #expect(
                 try ledger.psql("SELECT string_agg(id::text, ' ' ORDER BY id) FROM daemons")
                     == [living, keyless, successor].map { "\($0.lease)" }.joined(separator: " "))
+            try await successor.sweep()
             #expect(successor.log.reclaimed == [1])
             successor.open("all")
             #expect(try await successor.claimAll("all").map(\.message.type) == ["A"])
@@ -401,6 +425,27 @@ struct LeaseTests {
             hinting.cancel()
             listening.cancel()
             await listening.value
+        }
+    }
+
+    @Test("Whoever sees that a lease is gone looks for what was leased under it: who ended it may have left before")
+    func endedBySomebody() async throws {
+        try await TestLedger.run { ledger in
+            var daemons: [Daemon] = []
+            for _ in 0..<3 { daemons.append(try await ledger.daemon([.named("all")])) }
+            let (dead, leaving, third) = (daemons[0], daemons[1], daemons[2])
+            dead.open("all")
+            await dead.record([.sample("A")])
+            try await third.queue.expireLeases()
+            #expect(!third.dispatchBuffer.takeSweepRequest())
+            try ledger.expire(dead)
+            try await leaving.queue.endExpiredLeases()
+            try await leaving.queue.leave()
+            #expect(try ledger.psql(Self.leases) == "1|1")
+            try await third.queue.expireLeases()
+            #expect(third.dispatchBuffer.takeSweepRequest())
+            try await third.sweep()
+            #expect(try ledger.psql(Self.leases) == "0|1")
         }
     }
 }

@@ -48,7 +48,7 @@ struct LedgerFormTests {
             #expect(Set(listed.map(\.message)) == [before.message.id, after.message.id])
             let other = try await ledger.daemon([.named("all")])
             try ledger.expire(daemon)
-            try await other.queue.endExpiredLeases()
+            try await other.endExpiredLeases()
             other.open("all")
             let claimed = try await other.claimAll("all").map(\.message.id)
             #expect(Set(claimed) == [before.message.id, after.message.id])

@@ -135,7 +135,7 @@ struct OrderTests {
             try ledger.psql("DELETE FROM deliveries WHERE id = \(head.id)")
             #expect(try ledger.psql("SELECT blocked FROM deliveries") == "t")
             try ledger.expire(dead)
-            try await living.queue.endExpiredLeases()
+            try await living.endExpiredLeases()
             living.open("all")
             #expect(try await living.claimAll("all").map(\.message.type) == ["B"])
         }

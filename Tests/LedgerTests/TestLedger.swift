@@ -330,6 +330,12 @@ final class Daemon: Sendable {
         return try await self.sweep(&sweep)
     }
 
+    /// Ends the leases of others that have run out, and reclaims what they had.
+    func endExpiredLeases() async throws {
+        try await queue.endExpiredLeases()
+        try await sweep()
+    }
+
     /// All that is due in one lane, as a lane would take it.
     func claimAll(_ name: String, step: Int = 256) async throws -> [Delivery] {
         var cursor = ClaimCursor()
@@ -355,7 +361,7 @@ final class Log: Sendable {
     var warnings: [String] { all { if case .warning(let text) = $0 { text } else { nil } } }
     var transfers: [TransferTrail] { all { if case .transferResolved(let trail) = $0 { trail } else { nil } } }
     var differing: [EventTrail] { all { if case .duplicateDiffers(let trail) = $0 { trail } else { nil } } }
-    var reclaimed: [Int] { all { if case .leasesReclaimed(_, let count) = $0 { count } else { nil } } }
+    var reclaimed: [Int] { all { if case .leasesReclaimed(_, let count) = $0, count > 0 { count } else { nil } } }
 
     func recorded(duplicate: Bool) -> [EventTrail] {
         all { if case .eventRecorded(let trail, duplicate) = $0 { trail } else { nil } }

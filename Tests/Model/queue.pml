@@ -11,8 +11,7 @@
  *   order    1 is sent after 0 was settled
  *   none is lost or stuck: where nothing more can happen, all three are settled
  *
- * Left out is the look of the sweep for blocked deliveries without a head. It comes every half minute and would only
- * hide, here, what should have been unblocked at once.
+ * Left out is the sweep that comes every half minute: it would only hide, here, what should have been found before.
  *
  * -DPROCESS_SCOPE   a daemon ends the lease of another whose process it does not see, as under ProtectProc=invisible
  * -DROUTES  a settlement looks only for successors at integrations that are configured then
@@ -48,6 +47,8 @@ byte under[DAEMONS * DELIVERIES];
 byte stale[DAEMONS * DELIVERIES];
 /* 0 was settled; its successor is still to be looked at. */
 bool mustLook[DAEMONS];
+/* A lease was ended, or it has just started: it is still to sweep. */
+bool mustSweep[DAEMONS];
 
 /* Of no state. */
 hidden byte number;
@@ -100,8 +101,9 @@ inline unblock() {
     if :: recorded[1] && blocked[1] && settled[0] -> blocked[1] = false :: else fi
 }
 
-/* What no registered daemon has leased is anybody's; and whoever died may have settled 0 before it looked for its successor. */
-inline reclaim() {
+/* What no registered daemon has leased is anybody's; and whoever died may have settled 0 before it looked for its
+ * successor. */
+inline sweep() {
     if :: leased[0] && !registered[leased[0]] -> leased[0] = 0 :: else fi;
     if :: leased[1] && !registered[leased[1]] -> leased[1] = 0 :: else fi;
     if :: leased[2] && !registered[leased[2]] -> leased[2] = 0 :: else fi;
@@ -182,10 +184,11 @@ end:
     /* Renews a lease that is still there, expired or not. */
     :: atomic { life[d] == running && registered[lease[d]] && expired[lease[d]] -> expired[lease[d]] = false }
     /* Finds that it was ended. */
-    :: atomic { life[d] == running && !registered[lease[d]] -> forget(d); register(d); reclaim() }
+    :: atomic { life[d] == running && !registered[lease[d]] -> forget(d); register(d); mustSweep[d] = true }
     /* Ends the leases of others that have run out, or of processes that it does not see. */
     :: atomic { life[d] == running && registered[lease[other(d)]] && seemsDead(lease[other(d)]) ->
-        registered[lease[other(d)]] = false; reclaim() }
+        registered[lease[other(d)]] = false; mustSweep[d] = true }
+    :: atomic { life[d] == running && mustSweep[d] -> mustSweep[d] = false; sweep() }
     od
 }
 
@@ -200,15 +203,15 @@ active proctype Recorder() {
 #define FATE(d) \
     :: atomic { faults < FAULTS && life[d] == running -> faults++; life[d] = frozen } \
     :: atomic { life[d] == frozen -> life[d] = running } \
-    :: atomic { faults < FAULTS && life[d] == running -> faults++; life[d] = dead; mustLook[d] = false; \
+    :: atomic { faults < FAULTS && life[d] == running -> faults++; life[d] = dead; mustLook[d] = false; mustSweep[d] = false; \
         drop(d, 0); drop(d, 1); drop(d, 2); \
         stale[at(d, 0)] = 0; stale[at(d, 1)] = 0; stale[at(d, 2)] = 0 } \
     /* It returns without a lock of its state directory: its old lease has to run out. */ \
     :: atomic { life[d] == dead && expired[lease[d]] -> \
-        registered[lease[d]] = false; life[d] = running; register(d); reclaim() } \
+        registered[lease[d]] = false; life[d] = running; register(d); mustSweep[d] = true } \
     /* With the lock: it knows that its predecessor is dead. */ \
     :: atomic { life[d] == dead && !expired[lease[d]] -> \
-        registered[lease[d]] = false; life[d] = running; register(d); reclaim() } \
+        registered[lease[d]] = false; life[d] = running; register(d); mustSweep[d] = true } \
     /* Time passes, and a lease that nobody renews runs out. */ \
     :: atomic { life[d] != running && registered[lease[d]] && !expired[lease[d]] -> expired[lease[d]] = true }
 
@@ -225,7 +228,7 @@ active proctype World() {
     FATE(1)
 #ifdef SHORTCUT
     /* A second process starts beside a frozen or living one, and takes it for its dead predecessor. */
-    :: atomic { !hasTwin && life[0] != dead -> hasTwin = true; registered[lease[0]] = false; reclaim() }
+    :: atomic { !hasTwin && life[0] != dead -> hasTwin = true; registered[lease[0]] = false; sweep() }
 #endif
     :: atomic { configured && !wasRemoved -> configured = false; wasRemoved = true }
     :: atomic { !configured -> configured = true }

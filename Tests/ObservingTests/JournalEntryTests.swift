@@ -85,7 +85,7 @@ import Vocabulary
             #expect(!message.isEmpty && !message.contains("\n"))
         }
         #expect(JournalEntry(.leasesReclaimed(daemon: 4, count: 1)).message.contains("1 delivery of daemon 4"))
-        #expect(JournalEntry(.leasesReclaimed(daemon: 4, count: 0)).message.contains("it had no deliveries"))
+        #expect(JournalEntry(.leasesReclaimed(daemon: 4, count: 0)).message.contains("its deliveries go on here"))
         #expect(JournalEntry(.journalDropped(count: 2)).message.hasPrefix("2 entries lost"))
         #expect(JournalEntry(.eventRecorded(.sample(), duplicate: false)).message.contains("(1 message, 2 deliveries)"))
     }

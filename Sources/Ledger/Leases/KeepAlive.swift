@@ -19,14 +19,17 @@ extension Queue {
         await forget()
         try await registration.register()
         // It may have leased something after another daemon ended its lease.
-        try await reclaim(leasedBy: old)
+        dispatchBuffer.requestSweeps()
         return false
     }
 
-    /// Ends the leases that have run out, and reclaims their deliveries. To be called every `Limits.pollInterval`:
-    /// what it sees of leases that are renewed keeps them from being ended.
+    /// Ends the leases that have run out; a sweep reclaims their deliveries, here and wherever it is seen that a lease
+    /// is gone. To be called every `Limits.pollInterval`: what it sees of leases that are renewed keeps them from being
+    /// ended.
     package func expireLeases() async throws {
-        try await end(registration.expired(try await otherLeases()))
+        let (expired, hasLostOne) = registration.look(at: try await otherLeases())
+        if hasLostOne { dispatchBuffer.requestSweeps() }
+        try await end(expired)
     }
 
     /// Ends all leases of others that have run out, for tests.
@@ -43,27 +46,26 @@ extension Queue {
 
     private func end(_ leases: [OtherLease]) async throws {
         if leases.isEmpty { return }
-        let expired = try await pool.withSession { session throws(DatabaseError) in
-            try session.run(QueueStatements.expire, (leases.map(\.daemon), leases.map(\.end)))
-        }
-        if let first = expired.first { try await reclaim(leasedBy: first) }
+        ended(
+            try await pool.withSession { session throws(DatabaseError) in
+                try session.run(QueueStatements.expire, (leases.map(\.daemon), leases.map(\.end)))
+            })
     }
 
-    /// Ends the lease of the daemon that had this key, and reclaims its deliveries. The caller has proof that it is
+    /// Ends the lease of the daemon that had this key; a sweep reclaims its deliveries. The caller has proof that it is
     /// dead; if it were alive, everything that it has under way would be delivered twice.
     package func takeOver(fromPredecessor key: Identifier) async throws {
-        let expired = try await pool.withSession { session throws(DatabaseError) in
-            try session.run(QueueStatements.expirePredecessor, key)
-        }
-        if let first = expired.first { try await reclaim(leasedBy: first) }
+        ended(
+            try await pool.withSession { session throws(DatabaseError) in
+                try session.run(QueueStatements.expirePredecessor, key)
+            })
     }
 
-    /// - Parameter daemon: logged for the operator.
-    private func reclaim(leasedBy daemon: Int64?) async throws {
-        // Also for what fails here, and for statements that the dead daemon sent and that are committed later.
+    /// What the daemons had is left to a sweep, and takes as long as the queue is: whoever ends a lease has one of its
+    /// own to renew.
+    private func ended(_ daemons: [Int64]) {
+        if daemons.isEmpty { return }
         dispatchBuffer.requestSweeps()
-        let reclaimed = try await reclaimAll()
-        dispatchBuffer.requestSweeps()
-        if let daemon { observe(.leasesReclaimed(daemon: daemon, count: reclaimed)) }
+        for daemon in daemons { observe(.leasesReclaimed(daemon: daemon, count: 0)) }
     }
 }

@@ -14,6 +14,9 @@ struct LeaseWatch {
 
     /// By daemon: the end of its lease, and when it was first seen.
     private var seen: [Int64: (end: Int64, at: ContinuousClock.Instant)] = [:]
+    /// Whether the lease of one that was seen before is gone. Whoever ended it may be gone as well, before it had looked
+    /// for what was leased under it.
+    private(set) var hasLostOne = false
 
     /// Takes what the table has now.
     /// - Returns: those that have run out, by either clock, and have not been renewed while this daemon looked.
@@ -24,6 +27,7 @@ struct LeaseWatch {
             let known = before[lease.daemon]
             seen[lease.daemon] = known?.end == lease.end ? known : (lease.end, now)
         }
+        hasLostOne = before.keys.contains { seen[$0] == nil }
         return leases.filter { lease in
             guard let known = seen[lease.daemon] else { return false }
             return now - known.at >= (lease.hasRunOut ? Self.unchangedMin : Self.deadAfter)

@@ -4,8 +4,9 @@ package import Vocabulary
 
 /// This daemon's lease: one row of `daemons`, renewed instead of one lease for each delivery.
 ///
-/// - A daemon that finds the row expired, by the database's time, deletes it and reclaims the deliveries. Whatever this
-///   daemon then tries to settle under the old id finds nothing (the fence). It registers again under a new id.
+/// - A daemon that finds the row expired, by the database's time, deletes it, and a sweep reclaims the deliveries.
+///   Whatever this daemon then tries to settle under the old id finds nothing (the fence). It registers again under a
+///   new id.
 /// - A daemon that was frozen does not notice it, so `mayStart` reads its own monotonic clock before each attempt.
 /// - A database that was out of reach may have kept every daemon from renewing, and not all are back at once. So no
 ///   daemon ends another's lease before its own contact has been unbroken for a while: `mayExpireOthers`.
@@ -78,10 +79,11 @@ package final class Registration: Sendable {
         }
     }
 
-    /// Takes the leases of others as the table has them now, and returns those that this daemon may end.
-    func expired(_ leases: [OtherLease]) -> [OtherLease] {
-        let unrenewed = watch.withLock { $0.look(leases, at: .now) }
-        return mayExpireOthers ? unrenewed : []
+    /// Takes the leases of others as the table has them now.
+    /// - Returns: those that this daemon may end, and whether one that was there before is gone.
+    func look(at leases: [OtherLease]) -> (expired: [OtherLease], hasLostOne: Bool) {
+        let (unrenewed, hasLostOne) = watch.withLock { ($0.look(leases, at: .now), $0.hasLostOne) }
+        return (mayExpireOthers ? unrenewed : [], hasLostOne)
     }
 
     /// The id that leases are written under. Does not register: a daemon whose lease has ended must first forget what

@@ -37,10 +37,11 @@ extension Queue {
             let unknown = Set(leased.filter { !dispatchBuffer.holds($0, under: lease) })
             let leaked = unknown.intersection(suspects)
             if !leaked.isEmpty { _ = try session.execute(QueueStatements.release, (leaked.sorted(), lease)) }
-            let orphans = try session.run(QueueStatements.reclaim, (from, end))
+            var reclaimed: [Int64: Int] = leaked.isEmpty ? [:] : [lease: leaked.count]
+            for daemon in try session.run(QueueStatements.reclaim, (from, end)) { reclaimed[daemon, default: 0] += 1 }
             let unblocked = try session.run(QueueStatements.unblock, (from, end, orderless.sorted()))
             return Step(
-                end: end, unknown: unknown.subtracting(leaked), reclaimed: leaked.count + orphans.count,
+                end: end, unknown: unknown.subtracting(leaked), reclaimed: reclaimed,
                 stuck: unblocked.count { !orderless.contains($0) })
         }
         guard let step else {
@@ -49,27 +50,13 @@ extension Queue {
         }
         sweep.block = step.end
         sweep.found.formUnion(step.unknown)
-        if step.reclaimed > 0 { observe(.leasesReclaimed(daemon: lease, count: step.reclaimed)) }
+        for (daemon, count) in step.reclaimed.sorted(by: { $0.key < $1.key }) {
+            observe(.leasesReclaimed(daemon: daemon, count: count))
+        }
         if step.stuck > 0 {
-            observe(.warning("\(step.stuck) deliveries were blocked by nothing and have been unblocked"))
+            observe(.warning("\(step.stuck) deliveries waited for others that had left the queue; they are unblocked"))
         }
         return false
-    }
-
-    /// Reclaims at once what is leased by daemons that are not registered any more, in steps as well.
-    /// - Returns: the number of deliveries.
-    func reclaimAll() async throws -> Int {
-        try await pool.withSession { session throws(DatabaseError) in
-            let blocks = try session.run(QueueStatements.blocks, ()).first ?? 0
-            var reclaimed = 0
-            for from in stride(from: 0, to: blocks, by: Int(Limits.sweepStepBlocks)) {
-                let end = from + Limits.sweepStepBlocks
-                reclaimed += try session.run(QueueStatements.reclaim, (from, end)).count
-                // A daemon may have settled a head and died before it looked for successors.
-                _ = try session.run(QueueStatements.unblock, (from, end, []))
-            }
-            return reclaimed
-        }
     }
 
     private func reaching(
@@ -87,7 +74,8 @@ extension Queue {
     private struct Step: Sendable {
         let end: Int64
         let unknown: Set<Int64>
-        let reclaimed: Int
+        /// How many, by the daemon that had leased them.
+        let reclaimed: [Int64: Int]
         let stuck: Int
     }
 }

@@ -5,7 +5,8 @@ package import Vocabulary
 ///
 /// The table is authoritative: it has a row for each delivery still to do, and the row leaves when the delivery is
 /// settled. What is in memory (`DispatchBuffer`) is leased in the table to this daemon. Three things can go wrong:
-/// - A daemon dies: its lease runs out, and `expireLeases` of any other daemon gives its deliveries back.
+/// - A daemon dies: its lease runs out, `expireLeases` of any other daemon ends it, and a `Sweep` gives its deliveries
+///   back.
 /// - A daemon is frozen past its lease: it is fenced (`Registration`) and starts again under a new id. What it settles
 ///   late, it settles under the lease of the attempt, and finds nothing.
 /// - An answer of the database is lost, so that a row is leased here and memory does not hold it: `Sweep` finds such

@@ -62,16 +62,17 @@ enum QueueStatements {
 
     /// Reclaims deliveries leased by unregistered daemons: daemons whose leases have just ended, and daemons whose
     /// lease ended while they wrote. A daemon that was frozen as it wrote holds locks for as long: the others are not
-    /// left waiting with those, and the next sweep looks again.
+    /// left waiting with those, and the next sweep looks again. Returns the daemon of each.
     static let reclaim = Statement<(Int64, Int64), Int64>(
         "queue_reclaim",
         """
         WITH nobodys AS MATERIALIZED (
-            SELECT ctid AS place FROM deliveries d
+            SELECT ctid AS place, leased_by FROM deliveries d
             WHERE \(isInStep)
               AND d.leased_by IS NOT NULL AND NOT EXISTS (SELECT FROM daemons WHERE id = d.leased_by)
             FOR NO KEY UPDATE OF d SKIP LOCKED)
-        UPDATE deliveries d SET leased_by = NULL, due_at = now() FROM nobodys WHERE d.ctid = nobodys.place RETURNING d.id
+        UPDATE deliveries d SET leased_by = NULL, due_at = now() FROM nobodys WHERE d.ctid = nobodys.place
+        RETURNING nobodys.leased_by
         """)
 
     /// Those that are leased by daemon `$3`.

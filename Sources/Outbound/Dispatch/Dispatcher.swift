@@ -113,15 +113,17 @@ package final class Dispatcher: Sendable {
         } != nil
     }
 
-    /// Looks for leaks now and then, and with the next poll if the result of a commit is unknown. A sweep reads the
-    /// whole queue: the longer it takes, the less often it runs without a request. One that fails goes on from where it
-    /// was.
+    /// Looks at the whole queue at the start, now and then, and soon after a lease was ended or the result of a commit
+    /// is unknown. The longer a look takes, the less often one comes without a request. One that fails goes on from
+    /// where it was.
     private func sweep() async {
+        // For what daemons left that died meanwhile.
+        dispatchBuffer.requestSweeps()
         var sweep = Sweep()
-        var dueAt = ContinuousClock.now + Limits.sweepInterval
-        await every(Limits.pollInterval) {
+        var dueAt = ContinuousClock.now
+        repeat {
             let began = ContinuousClock.now
-            guard dispatchBuffer.takeSweepRequest() || began >= dueAt else { return }
+            guard dispatchBuffer.takeSweepRequest() || began >= dueAt else { continue }
             dueAt = began + Limits.sweepInterval
             do {
                 // What is left of a look that failed, and then a whole one.
@@ -129,10 +131,12 @@ package final class Dispatcher: Sendable {
                     while !Task.isCancelled, try await !queue.look(&sweep) {}
                 }
                 dueAt = .now + max(Limits.sweepInterval, (.now - began) * Limits.sweepRestFactor)
+                // What it has freed is due.
+                await poll()
             } catch {
                 if !Task.isCancelled { queue.report(error, doing: "sweeping", logsTimeouts: true) }
             }
-        }
+        } while (try? await Task.sleep(for: Limits.pollInterval)) != nil
     }
 
     /// Releases acknowledgements that wait for an integration.
