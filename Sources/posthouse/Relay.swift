@@ -213,7 +213,8 @@ final class Relay: Sendable {
         var hour = 23
         // After a restore the ids may be further than the tables.
         do {
-            try await Upkeep(pool: pool, retention: configuration.current.retention).beginPeriod()
+            let upkeep = Upkeep(pool: pool, retention: configuration.current.retention)
+            if try await upkeep.beginPeriod() { try await upkeep.lookOverPeriods() }
         } catch {
             observe(.warning("beginning a period was put off for an hour: \(error)"))
         }

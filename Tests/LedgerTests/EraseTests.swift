@@ -433,4 +433,38 @@ struct EraseTests {
         #expect(!id("jeff").occur(in: Array("jeffrey, jeff_2".utf8)))
         #expect(id("a.b|c").expression.contains(#"(a\.b\|c)"#))
     }
+
+    @Test("An install that somebody else has, too, keeps its webhooks, without the user; the others go in any spelling")
+    func sharedInstalls() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
+            let small = "6837c35a-9f3c-77aa-8b1e-0123456789ab"
+            let shared = Holder.anonymous("tablet-51")
+            func linked(_ install: String, _ user: Holder, _ source: String) -> Event {
+                Event(
+                    scope: Scope(source: source, app: "app.one", environment: "PRODUCTION"), vendorEventID: nil,
+                    name: "LINKED", type: "LINKED", holder: .anonymous(install), occurredAt: seconds(0), purchase: nil,
+                    transaction: nil, links: [HolderLink(anonymousID: install, userID: user.id)],
+                    body: Array(#"{"user":"\#(user.id)","install":"\#(install)"}"#.utf8))
+            }
+            for event in [
+                linked(small.uppercased(), Self.jeff, "shop"), linked(shared.id, Self.jeff, "shop"),
+                linked(shared.id, Self.ann, "moving"),
+                .sample("OF_BOTH", holder: shared, purchase: nil, transaction: nil, body: #"{"user":"jeff-9f3c"}"#),
+                .sample("SMALL", holder: .anonymous(small), purchase: nil, transaction: nil),
+            ] { await daemon.record([event]) }
+            let erasure = try await Erasure.start(Self.jeff, source: nil, isDry: false, in: daemon.pool)
+            #expect(erasure.sharedInstalls == [shared] && !erasure.holders.contains(shared))
+            _ = try await erasure.run(in: daemon.pool) { _ in }
+            #expect(try await erasure.proof.run(in: daemon.pool) { _ in }.total == 0)
+            #expect(try places(ledger) == [])
+            #expect(
+                try ledger.psql("SELECT string_agg(name || ' ' || holder, ', ' ORDER BY id) FROM events")
+                    == "LINKED anon:tablet-51, LINKED anon:tablet-51, OF_BOTH anon:tablet-51")
+            #expect(
+                try ledger.psql("SELECT convert_from(body, 'UTF8') FROM events WHERE name = 'OF_BOTH'")
+                    == #"{"user":"erased"}"#)
+            #expect(try ledger.psql("SELECT string_agg(user_id, ' ') FROM holder_links") == "ann")
+        }
+    }
 }

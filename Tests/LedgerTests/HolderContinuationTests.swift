@@ -175,4 +175,64 @@ struct HolderContinuationTests {
             #expect(try ledger.psql("SELECT count(*) FROM deliveries WHERE message < 0") == "0", "announced before")
         }
     }
+
+    @Test("What a change has not reached yet is not erased with the holder before, and not repaired as if it had")
+    func erasedAndRepairedMeanwhile() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")], changePurchasesMax: 2)
+            let readings = Readings()
+            readings.remember((0..<5).flatMap { [Self.gain(Self.a, "a\($0)"), Self.gain(Self.c, "c\($0)")] })
+            readings.remember([Self.move(Self.a, Self.b), Self.move(Self.c, Self.d)])
+            try await Self.begin(daemon)
+            let before = try ledger.picture()
+            let erasure = try await Erasure.start(Self.a, source: nil, isDry: false, in: daemon.pool)
+            #expect(try await erasure.run(in: daemon.pool) { _ in }.isMoving)
+            #expect(try ledger.picture() == before)
+            var impossible = 0
+            for purchase in try await Repair.page(after: nil, source: nil, in: daemon.pool) {
+                let report = try await readings.repair.run(purchase, isDry: false, in: daemon.pool)
+                if case .impossible = report?.verdict { impossible += 1 }
+            }
+            #expect(impossible == 6, "those that were reached are sound")
+            #expect(try ledger.picture() == before)
+            await Self.finish(daemon.recorder(RecordQueue()))
+            #expect(try ledger.psql("SELECT count(*) FROM transfers") == "10")
+            #expect(try ledger.psql("SELECT count(*) FROM messages WHERE transfer IS NOT NULL") == "20")
+            #expect(try await !erasure.run(in: daemon.pool) { _ in }.isMoving)
+            #expect(try ledger.psql(Self.active) == "user:b:5 user:d:5")
+        }
+    }
+
+    @Test("A webhook whose change of holders is not applied to all its purchases outlives its retention until it is")
+    func keptForItsChange() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon(changePurchasesMax: 2)
+            try await Self.begin(daemon)
+            try ledger.psql(
+                """
+                UPDATE periods SET began_at = began_at - interval '10 days';
+                UPDATE events SET received_at = received_at - interval '10 days'
+                """)
+            let month = Duration.seconds(30 * 86_400)
+            let upkeep = Upkeep(
+                pool: daemon.pool, retention: Retention(attempts: month, events: month, duplicates: month),
+                observe: { [log = daemon.log] in log.note($0) })
+            try await upkeep.beginPeriod()
+            try ledger.psql(
+                """
+                UPDATE periods SET began_at = began_at - interval '40 days';
+                UPDATE events SET received_at = received_at - interval '40 days'
+                """)
+            try await upkeep.beginPeriod()
+            for _ in 0..<2 { try await upkeep.prune() }
+            #expect(try ledger.psql("SELECT count(*) FROM events WHERE type = 'MOVE'") == "2")
+            #expect(daemon.log.warnings.contains { $0.contains("not all are moved yet") })
+            await Self.finish(daemon.recorder(RecordQueue()))
+            #expect(try ledger.psql(Self.active) == "user:b:5 user:d:5")
+            for _ in 0..<2 { try await upkeep.prune() }
+            #expect(
+                try ledger.psql("SELECT count(*) FROM events WHERE id < (SELECT min(event) FROM holder_changes)") == "0"
+            )
+        }
+    }
 }

@@ -124,6 +124,12 @@ struct IndexMigrationTests {
                 #expect(try await ledger.migrateIndexes() == .left(["identities_pkey", "messages_key_key"]))
                 try ledger.psql("SELECT pg_sleep(1.1)")
             }
+            let connection = try await ledger.connect()
+            let isFree = try await connection.withSession { session throws(DatabaseError) in
+                try SwitchGate.isFree(["identities"], on: session)
+            }
+            await connection.close()
+            #expect(!isFree, "a table without partitions is seen, too")
         }
         try ledger.psql("UPDATE schema_migrations SET applied_at = now() - interval '59 min' WHERE version = 9")
         #expect(try await ledger.migrateIndexes() == .left(["identities_pkey", "messages_key_key"]))

@@ -132,6 +132,7 @@ struct StatementCatalogueTests {
         Entry(AuditStatements.waitingAlone), Entry(AuditStatements.waitingAnywhere),
         Entry(AuditStatements.deliveries), Entry(AuditStatements.deadLetters),
         Entry(BackfillStatements.want), Entry(EraseStatements.note), Entry(PruneStatements.discards),
+        Entry(PruneStatements.discardPages), Entry(PruneStatements.strayPages),
     ]
 
     private static let holders: [Entry] = [
@@ -141,7 +142,8 @@ struct StatementCatalogueTests {
         Entry(HolderStatements.restored),
         Entry(HolderStatements.newestTransactions), Entry(HolderStatements.changes),
         Entry(HolderStatements.changesBeforeFour),
-        Entry(HolderStatements.unfinished), Entry(HolderStatements.unfinishedOf),
+        Entry(HolderStatements.unfinishedAmong), Entry(HolderStatements.unfinished),
+        Entry(HolderStatements.unfinishedOf),
         Entry(HolderStatements.unfinishedSources),
         Entry(HolderStatements.cause), Entry(HolderStatements.advance),
     ]
@@ -203,7 +205,7 @@ struct StatementCatalogueTests {
     ]
 
     private static let erasing: [Entry] = [
-        Entry(EraseStatements.linked),
+        Entry(EraseStatements.linked), Entry(EraseStatements.sharedInstalls), Entry(EraseStatements.sourcesOf),
         Entry(EraseStatements.standIns), Entry(EraseStatements.statesOf),
         Entry(EraseStatements.linkedElsewhere),
         Entry(EraseStatements.strayEvents), Entry(EraseStatements.purchasesOf), Entry(EraseStatements.eventsOf),

@@ -44,13 +44,15 @@ extension Erasure {
     /// no webhook meets a purchase in which the person has another name than in the changes.
     ///
     /// - Returns: the purchases; nil if webhooks of the person came meanwhile: their purchases must not be renamed
-    ///   before they are gone; or if an own holder has become somebody else's.
+    ///   before they are gone; or if an own holder has become somebody else's, or a change of holders concerns the
+    ///   person.
     private func eraseHolders(
         of source: String, _ found: Set<Identifier>, on session: borrowing Session
     ) throws(DatabaseError) -> Set<Identifier>? {
         if !isDry {
             try session.enqueue(HolderStatements.lock, session.halfLockKey(KeyHash.lock(ofSource: source)))
             if try session.run(EraseStatements.hasArrivals, (storageKeys, source)).first ?? true { return nil }
+            if try isMoving(on: session) { return nil }
             if try isShared(on: session) { return nil }
         }
         let held = try session.run(EraseStatements.held, (storageKeys, source))

@@ -56,7 +56,8 @@ extension Erasure {
             ownHolders, of: Set(holders).subtracting(ownHolders), source: source, on: session)
         let shared = ownHolders.subtracting(unshared)
         return Erasure(
-            ids: ids.filter { !shared.contains($0.holder) }, source: source, isDry: isDry, ownHolders: unshared)
+            ids: ids.filter { !shared.contains($0.holder) }, source: source, isDry: isDry,
+            sharedInstalls: sharedInstalls, ownHolders: unshared)
     }
 
     /// Whether an own holder has become somebody else's since this run began.

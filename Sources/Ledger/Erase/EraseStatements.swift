@@ -44,6 +44,21 @@ enum EraseStatements {
         UNION SELECT install FROM install_identities WHERE identity = $1 AND ($2 IS NULL OR source = $2)
         """)
 
+    /// Those of the installs ($1) that are known to be others than the users $2, too: on one device two people may log
+    /// in, one after the other.
+    static let sharedInstalls = Statement<([String], [String], String?), String>(
+        "erase_shared_installs",
+        """
+        SELECT anonymous_user_id FROM holder_links
+        WHERE anonymous_user_id = ANY ($1) AND user_id <> ALL ($2) AND ($3 IS NULL OR source = $3)
+        UNION SELECT install FROM install_identities
+        WHERE install = ANY ($1) AND identity <> ALL ($2) AND ($3 IS NULL OR source = $3)
+        """)
+
+    /// The sources of events.
+    static let sourcesOf = Statement<[Int64], String>(
+        "erase_sources_of", "SELECT DISTINCT source FROM events WHERE id = ANY ($1)")
+
     struct HeldState {
         let id: Identifier
         let state: [UInt8]

@@ -10,6 +10,8 @@ package import Vocabulary
 /// - Waiting deliveries are given up without a message about it; those that a daemon has leased end first
 ///   (`Tally.inHand`).
 /// - The relay keeps a salted hash of each webhook, so that a late duplicate is recognised and not stored.
+/// - A change of holders that moves the person's purchases, or moves others' to the person, ends first
+///   (`Tally.isMoving`): until then a purchase that it has not reached looks like the person's alone.
 ///
 /// Runs in steps of one transaction each, under the locks of recording (`RecordEvents`). If it is interrupted, it
 /// continues when it is run again. A dry run does the same without writing: after an erasure it must find nothing,
@@ -35,6 +37,8 @@ package struct Erasure: Sendable {
         /// Webhooks of the person came meanwhile, or one that makes an own holder somebody else's, too: the later
         /// stages were skipped, run it again.
         package var isOvertaken = false
+        /// A change of holders is not applied to all purchases of the person yet: nothing was erased, run it again.
+        package var isMoving = false
 
         package init() {}
 
@@ -49,6 +53,8 @@ package struct Erasure: Sendable {
     let ids: [ErasedID]
     let source: String?
     let isDry: Bool
+    /// Installs that are known to be the user and to be somebody else, too: what is stored under them stays.
+    package var sharedInstalls: [Holder] = []
     /// Those of the holders that are purchases' own.
     var ownHolders: Set<Holder> = []
 
@@ -70,6 +76,11 @@ package struct Erasure: Sendable {
             for user in holders where !user.isAnonymous {
                 linked += try session.run(EraseStatements.linked, (user.id, source)).sorted().map(Holder.anonymous)
             }
+            let shared = try session.run(
+                EraseStatements.sharedInstalls, (linked.map(\.id), holders.map(\.id), source)
+            ).map(Holder.anonymous)
+            linked.removeAll { shared.contains($0) }
+            linked = linked.flatMap(ErasedID.spellings)
             linked.removeAll { holders.contains($0) }
             let (known, own) = try findOwnHolders(of: holders, linked: linked, source: source, on: session)
             holders += known + own
@@ -77,17 +88,25 @@ package struct Erasure: Sendable {
             let ids = zip(holders, hashes).map {
                 ErasedID(holder: $0, standIn: ErasedID.standIn($1))
             }
-            return Erasure(ids: ids, source: source, isDry: isDry, ownHolders: Set(own))
+            return Erasure(
+                ids: ids, source: source, isDry: isDry, sharedInstalls: shared.sorted(), ownHolders: Set(own))
         }
     }
 
     /// A dry run of the same erasure, which finds what is left.
-    package var proof: Erasure { Erasure(ids: ids, source: source, isDry: true, ownHolders: ownHolders) }
+    package var proof: Erasure {
+        Erasure(ids: ids, source: source, isDry: true, sharedInstalls: sharedInstalls, ownHolders: ownHolders)
+    }
 
     /// - Parameter progress: called before each stage and between its steps.
     package func run(in pool: Pool, progress: (String) async -> Void) async throws(DatabaseError) -> Tally {
-        let erasure = try await pool.withSession { session throws(DatabaseError) in
-            try withoutShared(on: session)
+        let erasure = try await pool.withSession { session throws(DatabaseError) -> Erasure? in
+            try isMoving(on: session) ? nil : try withoutShared(on: session)
+        }
+        guard let erasure else {
+            var tally = Tally()
+            tally.isMoving = true
+            return tally
         }
         return try await erasure.runStages(in: pool, progress: progress)
     }
@@ -194,6 +213,7 @@ package struct Erasure: Sendable {
             session throws(DatabaseError) -> (Forgotten, Int, Set<Identifier>)? in
             if !isDry {
                 try Requeue.lock(on: session)
+                try lockSources(of: page, on: session)
                 _ = try session.execute(EraseStatements.lockEvents, page.map(\.id))
             }
             let messages = try session.run(EraseStatements.messagesOf, page.map(\.id))
@@ -215,6 +235,25 @@ package struct Erasure: Sendable {
         own.purchases.formUnion(alone)
         forgotten.add(to: &tally, &own)
         return page
+    }
+
+    /// A change of holders of one of these sources is either committed, and seen (`isMoving`), or waits.
+    private func lockSources(
+        of page: [EraseStatements.OwnEvent], on session: borrowing Session
+    ) throws(DatabaseError) {
+        let sources = try session.run(EraseStatements.sourcesOf, page.map(\.id))
+        for key in Set(sources.map { KeyHash.lock(ofSource: $0) }).sorted() {
+            try session.enqueue(HolderStatements.lockShared, session.halfLockKey(key))
+        }
+    }
+
+    /// Whether a change of holders that concerns the person is not applied to all purchases yet. One that cannot be
+    /// read never will be.
+    func isMoving(on session: borrowing Session) throws(DatabaseError) -> Bool {
+        if isDry { return false }
+        return try session.run(HolderStatements.unfinishedAmong, (storageKeys, source)).contains { unfinished in
+            if case .success = unfinished.change { true } else { false }
+        }
     }
 
     /// Erases messages of others' events: those of the person are gone.
@@ -258,7 +297,8 @@ package struct Erasure: Sendable {
     /// caller holds the lock of replays, so that none puts them into the queue again meanwhile. Locks every purchase
     /// before it deletes anything (Architecture.md, "Locks").
     /// - Parameter purchases: more that this transaction deletes from.
-    /// - Returns: nil if an own holder has become somebody else's: nothing is deleted.
+    /// - Returns: nil if an own holder has become somebody else's, or a change of holders concerns the person: nothing is
+    ///   deleted.
     private func forget(
         _ messages: [EraseStatements.CausedMessage], of purchases: [Identifier], on session: borrowing Session
     ) throws(DatabaseError) -> Forgotten? {
@@ -268,6 +308,7 @@ package struct Erasure: Sendable {
         if !isDry {
             _ = try session.execute(
                 RequeueStatements.lockPurchases, Set(messages.compactMap(\.purchase) + purchases).sorted())
+            if try isMoving(on: session) { return nil }
             if try isShared(on: session) { return nil }
             gone = try session.run(EraseStatements.giveUp, rows)
             forgotten.deliveries = gone.count

@@ -262,6 +262,16 @@ enum HolderStatements {
         FROM holder_changes WHERE applied_through IS NOT NULL AND source = ANY ($1)
         """, row: unfinishedChange)
 
+    /// Changes from or to these holders that are not applied to all purchases yet; `$2` is the source, null: any.
+    static let unfinishedAmong = Statement<([String], String?), Unfinished>(
+        "holder_unfinished_among",
+        """
+        SELECT id, source, app, environment, subject, kind, target, second_target, at_ms, event, applied_through
+        FROM holder_changes
+        WHERE applied_through IS NOT NULL AND ($2 IS NULL OR source = $2)
+            AND (subject = ANY ($1) OR target = ANY ($1) OR second_target = ANY ($1))
+        """, row: unfinishedChange)
+
     /// The event that stated a change.
     struct Cause {
         let key: Identifier

@@ -130,15 +130,15 @@ extension Event {
     func stored(as webhook: StoredWebhook) -> Event {
         Event(
             scope: webhook.scope, vendorEventID: webhook.vendorEventID, name: name, type: type, holder: holder,
-            occurredAt: occurredAt, asOf: asOf, purchase: purchase, transaction: transaction, facts: facts,
-            change: change, links: links, history: history, body: [])
+            occurredAt: occurredAt, asOf: asOf, yieldsProduct: yieldsProduct, purchase: purchase,
+            transaction: transaction, facts: facts, change: change, links: links, history: history, body: [])
     }
 
     func stating(_ facts: [Fact]) -> Event {
         Event(
             scope: scope, vendorEventID: vendorEventID, name: name, type: type, holder: holder, occurredAt: occurredAt,
-            asOf: asOf, purchase: purchase, transaction: transaction, facts: facts, change: change, links: links,
-            history: history, body: body)
+            asOf: asOf, yieldsProduct: yieldsProduct, purchase: purchase, transaction: transaction, facts: facts,
+            change: change, links: links, history: history, body: body)
     }
 
     /// The same event without what it states about holders as such; a login still says who its install is.

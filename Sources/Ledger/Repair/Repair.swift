@@ -97,6 +97,10 @@ package struct Repair: Sendable {
                 "the configuration has no source \(source); give it back its name, then try again")
             return report
         }
+        if let moving = try moving(purchase, stored, on: session) {
+            report.verdict = .impossible(moving)
+            return report
+        }
         let history = try HistoryLoading(
             purchase, hash: row.hash ?? row.id, scope: row.scope, key: row.key, kind: row.purchaseKind,
             mayLackName: rules.mayLackName, read: read
@@ -108,6 +112,21 @@ package struct Repair: Sendable {
         let prefix = LoadedPurchases.unreadablePrefix(key: row.key)
         report.waiting = try session.run(RepairStatements.waiting, (source, prefix))
         return report
+    }
+
+    /// Says that a change of holders has not reached the purchase yet: applied here it would never be announced.
+    private func moving(
+        _ purchase: Identifier, _ stored: PurchaseState?, on session: borrowing Session
+    ) throws(DatabaseError) -> String? {
+        let entitled = try session.run(RepairStatements.entitlements, purchase).map(\.holder)
+        let holders = Set(entitled).union(stored?.holders.map(\.storageKey) ?? [])
+        let unfinished = try session.run(HolderStatements.unfinishedAmong, (holders.sorted(), nil))
+        let isMoving = unfinished.contains { unfinished in
+            guard unfinished.appliedThrough < purchase, case .success = unfinished.change else { return false }
+            return true
+        }
+        return isMoving
+            ? "a webhook that moves the purchases of one of its holders has not reached it yet: try again later" : nil
     }
 
     private func write(

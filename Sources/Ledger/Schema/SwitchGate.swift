@@ -14,14 +14,16 @@ enum SwitchGate {
         SELECT NOT EXISTS (SELECT FROM schema_migrations
                            WHERE version = $1 AND applied_at > now() - $2 * interval '1 millisecond')
         """)
-    /// Looks at this database alone: tables of databases that were made from one template have the same OIDs.
+    /// Looks at this database alone: tables of databases that were made from one template have the same OIDs. A table
+    /// without partitions is in no partition tree.
     static let isFree = Statement<[String], Bool>(
         "switch_is_free",
         """
         SELECT NOT EXISTS (SELECT FROM pg_locks l LEFT JOIN pg_stat_activity a USING (pid)
                            WHERE l.relation IN (
-                                   SELECT p.relid FROM unnest($1) AS t (name)
-                                   CROSS JOIN LATERAL pg_partition_tree(to_regclass(t.name)) AS p) AND l.granted
+                                   SELECT coalesce(p.relid, to_regclass(t.name)) FROM unnest($1) AS t (name)
+                                   LEFT JOIN LATERAL pg_partition_tree(to_regclass(t.name)) AS p ON true)
+                               AND l.granted
                                AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
                                AND l.pid IS DISTINCT FROM pg_backend_pid()
                                AND coalesce(a.xact_start < now() - interval '1 second', true))
@@ -47,7 +49,7 @@ enum SwitchGate {
             AND relation IN (
                 SELECT coalesce(p.relid, c.oid) FROM pg_class c LEFT JOIN LATERAL pg_partition_tree(c.oid) AS p ON true
                 WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind IN ('r', 'p')
-                    AND NOT c.relispartition AND $1 ~ ('\\m' || c.relname || '\\M'))
+                    AND NOT c.relispartition AND c.relname = ANY (regexp_split_to_array($1, '\\W+')))
         """)
     /// Those of the transactions that still use a table. Not a VACUUM of PostgreSQL's own, which has no user and makes
     /// way.

@@ -30,8 +30,8 @@ extension Upkeep {
 
     private func dropDays() async throws {
         let days = Int32(clamping: retention.attempts.wholeMilliseconds / 86_400_000)
-        try await pool.withSession { session throws(DatabaseError) in
-            guard let today = try session.run(Self.today, ()).first else { return }
+        let today = try await pool.withSession { session throws(DatabaseError) in
+            let today = try session.run(Self.today, ()).first ?? 0
             // The oldest first, stopping at the first that cannot be dropped, so that the kept attempts have no gap
             // (`Backfill.knownFrom`).
             let past = try session.run(Self.partitions, ()).filter { $0.day < today - days }.sorted { $0.day < $1.day }
@@ -41,13 +41,14 @@ extension Upkeep {
                     try session.script("\(Self.lockTimeout(Self.lockWaitMax)); DROP TABLE IF EXISTS \(name)")
                 }
             }
-            _ = try session.execute(PruneStatements.strays, today - days)
-            _ = try session.execute(PruneStatements.discards, today - days)
+            return today
         }
+        try await pruneByPages(PruneStatements.strayPages, PruneStatements.strays, today - days)
+        try await pruneByPages(PruneStatements.discardPages, PruneStatements.discards, today - days)
     }
 
     /// Prunes old events whose messages are all settled and no dead letters, with their messages: those that lie below
-    /// the periods which are dropped as a whole.
+    /// the periods which are dropped as a whole. One that moves purchases is kept until it has moved them all.
     private func pruneEvents() async throws {
         let age = retention.events.wholeMilliseconds
         let first = try await pool.withSession { session throws(DatabaseError) in
@@ -75,13 +76,23 @@ extension Upkeep {
 
     /// Prunes event keys; runs once a day.
     package func pruneEventKeys() async throws {
-        let pages = try await pool.withSession { session throws(DatabaseError) in
-            try session.run(PruneStatements.eventKeyPages, ()).first ?? 0
+        try await pruneByPages(
+            PruneStatements.eventKeyPages, PruneStatements.eventKeys, retention.duplicates.wholeMilliseconds)
+    }
+
+    /// Prunes a table some pages at a time, so that none of its statements takes long.
+    /// - Parameters:
+    ///   - pages: how many the table has.
+    ///   - statement: of a range of pages (a TID range scan), with `limit` as its third parameter.
+    private func pruneByPages<Limit: Sendable>(
+        _ pages: Statement<(), Int64>, _ statement: Statement<(String, String, Limit), ()>, _ limit: Limit
+    ) async throws {
+        let count = try await pool.withSession { session throws(DatabaseError) in
+            try session.run(pages, ()).first ?? 0
         }
-        for page in stride(from: 0, to: pages, by: Int64.Stride(Self.pruneStepPages)) {
-            let range = ("(\(page),0)", "(\(page + Self.pruneStepPages),0)", retention.duplicates.wholeMilliseconds)
+        for page in stride(from: 0, to: count, by: Int64.Stride(Self.pruneStepPages)) {
             try await pool.withSession { session throws(DatabaseError) in
-                _ = try session.execute(PruneStatements.eventKeys, range)
+                _ = try session.execute(statement, ("(\(page),0)", "(\(page + Self.pruneStepPages),0)", limit))
             }
         }
     }
@@ -105,14 +116,21 @@ extension Upkeep {
 enum PruneStatements {
     static let now = Statement<(), Int64>("prune_now", "SELECT (extract(epoch FROM now()) * 1000)::bigint")
 
-    /// Attempts that came while their day had no partition.
-    static let strays = Statement<Int32, ()>(
-        "prune_strays",
-        "DELETE FROM attempts_default WHERE at < (date '1970-01-01' + $1)::timestamp AT TIME ZONE 'UTC'")
+    private static func pages(of table: SQL) -> SQL {
+        "SELECT pg_relation_size('\(table)') / current_setting('block_size')::bigint"
+    }
+    private static let isInRange: SQL = "ctid >= $1::text::tid AND ctid < $2::text::tid"
+    private static let isBeforeDay: SQL = "at < (date '1970-01-01' + $3)::timestamp AT TIME ZONE 'UTC'"
+
+    /// Attempts that came while their day had no partition, from before day `$3`.
+    static let strays = Statement<(String, String, Int32), ()>(
+        "prune_strays", "DELETE FROM attempts_default WHERE \(isInRange) AND \(isBeforeDay)")
+    static let strayPages = Statement<(), Int64>("prune_stray_pages", pages(of: "attempts_default"))
 
     /// Nothing is known of the attempts of that time any more, either.
-    static let discards = Statement<Int32, ()>(
-        "prune_discards", "DELETE FROM discards WHERE at < (date '1970-01-01' + $1)::timestamp AT TIME ZONE 'UTC'")
+    static let discards = Statement<(String, String, Int32), ()>(
+        "prune_discards", "DELETE FROM discards WHERE \(isInRange) AND \(isBeforeDay)")
+    static let discardPages = Statement<(), Int64>("prune_discard_pages", pages(of: "discards"))
 
     /// Takes an id to start after, an id to stop before and a limit; returns the last id and the number of events read.
     static let events = Statement<(Int64, Int64, Int32), (Int64?, Int64)>(
@@ -125,23 +143,22 @@ enum PruneStatements {
         old AS MATERIALIZED (
             SELECT id FROM page p
             WHERE NOT EXISTS (SELECT FROM own JOIN deliveries d ON d.message = own.id WHERE own.event = p.id)
-              AND NOT EXISTS (SELECT FROM own JOIN dead_letters l ON l.message = own.id WHERE own.event = p.id)),
+              AND NOT EXISTS (SELECT FROM own JOIN dead_letters l ON l.message = own.id WHERE own.event = p.id)
+              AND NOT EXISTS (SELECT FROM holder_changes c WHERE c.applied_through IS NOT NULL AND c.event = p.id)),
         messages_gone AS (
             DELETE FROM messages WHERE id = ANY (ARRAY (SELECT own.id FROM own JOIN old ON old.id = own.event))),
         events_gone AS (DELETE FROM events WHERE id = ANY (ARRAY (SELECT id FROM old)))
         SELECT max(id), count(*) FROM page
         """)
 
-    static let eventKeyPages = Statement<(), Int64>(
-        "prune_event_key_pages",
-        "SELECT pg_relation_size('identities') / current_setting('block_size')::bigint")
-    /// Event keys in a range of pages (a TID range scan) that are older than so many milliseconds and whose events are
-    /// gone: while an event is kept, nothing but its key tells that it came again.
+    static let eventKeyPages = Statement<(), Int64>("prune_event_key_pages", pages(of: "identities"))
+    /// Event keys that are older than so many milliseconds and whose events are gone: while an event is kept, nothing
+    /// but its key tells that it came again.
     static let eventKeys = Statement<(String, String, Int64), ()>(
         "prune_event_keys",
         """
         DELETE FROM identities i
-        WHERE ctid >= $1::text::tid AND ctid < $2::text::tid AND received_at < now() - $3 * interval '1 millisecond'
+        WHERE \(isInRange) AND received_at < now() - $3 * interval '1 millisecond'
             AND (SELECT true FROM events e WHERE e.id = i.event LIMIT 1) IS NULL
         """)
 

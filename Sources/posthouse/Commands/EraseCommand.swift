@@ -40,6 +40,11 @@ struct EraseCommand: AsyncParsableCommand {
         try await LedgerCommand.run(file) { _, pool in
             let holder = user.map { Holder.user($0) } ?? .anonymous(anonymous ?? "")
             let erasure = try await Erasure.start(holder, source: source, isDry: dryRun, in: pool)
+            for install in erasure.sharedInstalls {
+                Terminal.complain(
+                    "anonymous id \(install.id) is known to be somebody else, too: what is stored under it stays, without "
+                        + "the user's name; posthouse erase --anonymous \(install.id) erases it")
+            }
             let end = ContinuousClock.now + Self.patience
             var done = try await erase(erasure, in: pool)
             var left: Erasure.Tally?
@@ -61,6 +66,11 @@ struct EraseCommand: AsyncParsableCommand {
                 throw Complaint(
                     "\(done.inHand) deliveries are still in a daemon's hands: pause their integration if they stay; \(again)"
                 )
+            }
+            if done.isMoving {
+                throw Complaint(
+                    "a webhook moves purchases from or to this person, and not all are moved yet: the daemon goes on with "
+                        + "it while its source is configured (posthouse status); \(again)")
             }
             if done.isOvertaken { throw Complaint("webhooks of this person keep coming: \(again)") }
             if let left, left.total > 0 {
@@ -113,7 +123,7 @@ extension Erasure.Tally {
     }
 
     /// Whether no stage was skipped.
-    fileprivate var isComplete: Bool { inHand == 0 && !isOvertaken }
+    fileprivate var isComplete: Bool { inHand == 0 && !isOvertaken && !isMoving }
 
     /// Adds a later round. What was skipped is that of the last round.
     fileprivate mutating func add(_ other: Erasure.Tally) {
@@ -126,5 +136,6 @@ extension Erasure.Tally {
         quarantined += other.quarantined
         inHand = other.inHand
         isOvertaken = other.isOvertaken
+        isMoving = other.isMoving
     }
 }
