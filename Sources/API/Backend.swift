@@ -82,12 +82,14 @@ final class BackendClock: Sendable {
         return now
     }
 
-    /// A time for a new event: later than every earlier one, and than `former`.
+    /// A time for a new event: later than every earlier one that the clock gave, and than `former`. That may be far
+    /// ahead, because a source stated it: it must not put what has nothing to do with it ahead as well.
     func next(after former: Timestamp? = nil) throws(APIFailure) -> Timestamp {
         let now = try now()
-        return last.withLock { last in
-            last = max(now, last.advanced(byMilliseconds: 1), former?.advanced(byMilliseconds: 1) ?? now)
+        let next = last.withLock { last in
+            last = max(now, last.advanced(byMilliseconds: 1))
             return last
         }
+        return max(next, former?.advanced(byMilliseconds: 1) ?? next)
     }
 }

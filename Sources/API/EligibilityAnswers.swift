@@ -49,7 +49,9 @@ extension Backend {
         let transactions = ofGroup.map(StoreTransaction.init)
         // Each subscription represents the entry that the store keeps of it, active or expired.
         let renewals = ofGroup.map { item in
-            PendingRenewal(product: item.product, graceExpiresAt: item.status == LedgerWord.inGrace ? item.until : nil)
+            PendingRenewal(
+                product: item.product,
+                graceExpiresAt: item.isHeld && item.status == LedgerWord.inGrace ? item.until : nil)
         }
         return Eligibility.decide(
             EligibilityQuestion(group: group, products: products, offer: offer), transactions: transactions,

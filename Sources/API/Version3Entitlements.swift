@@ -25,7 +25,8 @@ extension Backend {
         }
     }
 
-    /// Grants an entitlement. A second grant while the first lasts changes nothing and keeps the old end.
+    /// Grants an entitlement. A second grant to the same holders changes nothing while the first lasts, and keeps the
+    /// old end.
     func grantEntitlement(_ call: Call) async throws(APIFailure) -> HTTPAnswer {
         let view = try version3(call)
         let user = try await user(call.route.names[0], in: view)
@@ -33,14 +34,14 @@ extension Backend {
         let (id, until) = try Self.grantAsked(call.body, now: now)
         let grant = Grant(entitlement: id, install: user.id, scope: view.scope(user.environment))
         let former = try await holdings(of: grant)
-        if former.contains(where: \.isActive) {
+        let identity = try await identity(of: user, in: view).current
+        let holders = view.source.ownership.holders(install: user.id, identity: identity)
+        let (active, ended) = (former.filter(\.isActive), former.filter { !$0.isActive })
+        if holders.allSatisfy({ holder in active.contains { $0.holder == holder } }) {
             return Self.answer(Version3Entitlement(id: id, holdings: former))
         }
-        let identity = try await identity(of: user, in: view).current
         let at = try clock.next(after: former.map(\.asOf).max())
-        let statement = grant.granting(
-            to: view.source.ownership.holders(install: user.id, identity: identity),
-            insteadOf: former.map(\.holder), at: at, until: until)
+        let statement = grant.granting(to: holders, insteadOf: ended.map(\.holder), at: at, until: until)
         try await record(statement) { json in
             json.member("entitlement", id)
             json.member("expires_ms", until.milliseconds)
@@ -113,8 +114,8 @@ struct Grant {
         return statement
     }
 
-    /// Whoever had it before does not get it again: an identity that has logged out meanwhile, or another user. An end
-    /// or a revocation ends the purchase, and leaves open whose it is.
+    /// Whoever had it before and has it no more does not get it again: an identity that has logged out meanwhile, or
+    /// another user. An end or a revocation ends the purchase, and leaves open whose it is.
     static func facts(to holders: [Holder], insteadOf former: [Holder], at: Timestamp, until: Timestamp) -> [Fact] {
         former.filter { !holders.contains($0) }.map {
             Fact(kind: .loss, holder: $0, at: at, until: at, isRevoked: true, isFamilyShared: true)

@@ -48,7 +48,7 @@ struct EligibilityAnswerTests {
             StoreTransaction(
                 HeldTransaction(
                     purchase: Identifier(high: 0, low: 0), kind: .subscription, product: "gold", until: Self.past,
-                    offerType: offer, status: nil, eventTypes: types, stated: stated))
+                    offerType: offer, status: nil, isHeld: true, eventTypes: types, stated: stated))
         }
         for end in ["STARTED", "CONVERTED", "NOT_CONVERTED"] {
             #expect(transaction(["TRIAL_" + end]).isTrial && !transaction(["TRIAL_" + end]).isIntroductory)
@@ -142,6 +142,18 @@ struct EligibilityAnswerTests {
             #expect(await judge("") == (400, "invalid_body"))
             let broken = await service.post("/v1/eligibility", #"{"group": "premium",, }"#)
             #expect(broken.status == 400 && broken.message.contains("at byte 20"))
+        }
+    }
+
+    @Test("Whose purchase in grace passed on is not let in")
+    func graceOfAnother() async throws {
+        try await TestService.run { service in
+            let device = Holder.anonymous("device")
+            await service.record(
+                .stating("GRACE_PERIOD_STARTED", of: device, status: "IN_GRACE_PERIOD"),
+                .stating("ACTIVATE", of: .user("jeff"), at: at(10), status: "IN_GRACE_PERIOD"))
+            #expect(await ask(service) == "ENTITLED")
+            #expect(await ask(service, "anonymous_user_id=device&group=premium") == "NOT_ELIGIBLE")
         }
     }
 }

@@ -202,4 +202,14 @@ struct InstallCommandTests {
             #expect(service.log.refusals.contains { $0.hasPrefix("503 ") })
         }
     }
+
+    @Test("An install whose session a source dated far ahead puts no other install's statements ahead")
+    func farAhead() async throws {
+        let clock = BackendClock { at(0) }
+        #expect(try clock.next(after: at(1_000)) == at(1_000).advanced(byMilliseconds: 1))
+        let next = try clock.next()
+        #expect(next < at(1) && next > at(0))
+        #expect(try clock.next(after: at(-5)) > next)
+        #expect(try clock.next() < at(1))
+    }
 }

@@ -394,4 +394,29 @@ struct HolderChangeTests {
             #expect(named == [true, false, false, true, false])
         }
     }
+
+    @Test("A transfer that only the new holder's webhook shows keeps the session's end, and says who the old one is")
+    func linkOfUnnamed() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon([.named("all")])
+            let (a, b, u) = (Holder.anonymous("a"), Holder.anonymous("b"), Holder.user("u"))
+            let login = Event(
+                scope: Scope(source: "shop", app: "app.one", environment: "PRODUCTION"), vendorEventID: nil,
+                name: "LOGIN", type: "LOGIN", holder: a, occurredAt: seconds(10), purchase: nil, transaction: nil,
+                links: [HolderLink(anonymousID: "a", userID: "u", until: seconds(1_000))], body: Array("{}".utf8))
+            for event in [
+                .stating(.activate(a, seconds(1), until: seconds(9_000))), login,
+                .stating(.activate(b, seconds(15), until: seconds(9_000))),
+                .stating(.activate(a, seconds(16), until: seconds(9_000))),
+                .stating(.activate(u, seconds(20), until: seconds(9_000))),
+            ] { await daemon.record([event]) }
+            let derived = try ledger.psql(
+                "SELECT convert_from(envelope, 'UTF8') FROM messages WHERE type = 'SUBSCRIPTION_TRANSFERRED' ORDER BY id"
+            ).split(separator: "\n").filter { $0.contains(#""holder":{"anonymous_user_id":"a""#) }
+            #expect(!derived.isEmpty)
+            #expect(derived.allSatisfy { $0.contains(#""resolved_user_id":"u""#) }, "\(derived)")
+            let link = "SELECT user_id, until_ms FROM holder_links WHERE anonymous_user_id = 'a'"
+            #expect(try ledger.psql(link) == "u|\(seconds(1_000).milliseconds)")
+        }
+    }
 }

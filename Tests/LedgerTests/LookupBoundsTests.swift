@@ -183,4 +183,21 @@ struct LookupBoundsTests {
             #expect(page.rows == 10 && page.read(of: ["dead", "attempts", "messages"]) <= 1_000)
         }
     }
+
+    @Test("What is read of an install is of one moment, whatever is recorded meanwhile")
+    func ofOneMoment() async throws {
+        try await TestLedger.run { ledger in
+            let daemon = try await ledger.daemon()
+            await daemon.record([.stating(.activate(anonymous, seconds(0)))])
+            let scope = LookupScope(environment: "PRODUCTION", source: nil)
+            let counts = try await HolderLookup(pool: daemon.pool).read(
+                of: .install(anonymous.id), in: scope
+            ) { _, session throws(DatabaseError) in
+                let before = try session.number("SELECT count(*) FROM events", stall: .seconds(60))
+                do { try ledger.psql("DELETE FROM events") } catch { Issue.record(error) }
+                return [before, try session.number("SELECT count(*) FROM events", stall: .seconds(60))]
+            }
+            #expect(counts == [1, 1])
+        }
+    }
 }

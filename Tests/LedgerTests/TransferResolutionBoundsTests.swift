@@ -194,4 +194,34 @@ struct TransferResolutionBoundsTests {
             #expect(Set(outcomes).count == 1)
         }
     }
+
+    @Test("Late webhooks of the holder before announce nothing again, however many the next one had meanwhile")
+    func lateBehindMany() {
+        let day: Int64 = 86_400
+        for count in [10, 63, 64, 200] as [Int64] {
+            var playback = Playback([.activate(anonymous, seconds(0)), .activate(user, seconds(day))])
+            for number in 1...count { playback.play(.activate(user, seconds(day + number * 3_600))) }
+            playback.play(.deactivate(anonymous, seconds(day)))
+            playback.play(.activate(anonymous, seconds(day / 2)))
+            playback.play(.activate(anonymous, seconds(day / 4)))
+            #expect(playback.numbers == [Pair(from: anonymous, to: user): 1], "\(count)")
+            #expect(playback.isAnnouncedOnce && playback.access[user]?.isActive == true)
+            #expect(playback.access[anonymous]?.isActive == false)
+            #expect(playback.state.facts.count <= PurchaseState.factsMax)
+        }
+    }
+
+    @Test("A fact that comes before all of a full list shows no transfer that was counted")
+    func lateBehindFullList() {
+        var playback = Playback()
+        for number in 0..<100 as Range<Int64> {
+            playback.play(.activate(.user("user-\(number % 2)"), seconds(number * 3_600)))
+        }
+        let before = playback.announced
+        #expect(before.count == 99 && playback.state.facts.count == PurchaseState.factsMax)
+        for number in 0..<10 as Range<Int64> {
+            playback.play(.activate(.user("user-\(number % 2)"), seconds(number * 3_600 + 1)))
+        }
+        #expect(playback.announced == before)
+    }
 }

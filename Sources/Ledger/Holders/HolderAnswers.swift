@@ -5,6 +5,8 @@ import Vocabulary
 struct HolderAnswers {
     let owners: OwnerLoading
     var links: [PendingRows<HolderStatements.LinkRow>] = []
+    /// Anonymous holders whose links were queried.
+    var lookedUp: [HolderKnowledge.LinkKey] = []
     var identities: PendingRows<HolderStatements.IdentityRow>?
     var registered: PendingRows<HolderKnowledge.LinkKey>?
     var owned: PendingRows<(Int64, Identifier)>?
@@ -42,6 +44,7 @@ struct HolderAnswers {
         for pending in links {
             for (key, link) in try session.answer(to: pending) { holders.load(link, of: key) }
         }
+        holders.note(lookedUp: lookedUp)
         if let identities {
             for (key, identity) in try session.answer(to: identities) { holders.load(identity, of: key) }
         }

@@ -70,6 +70,10 @@ struct HolderKnowledge {
     /// Loaded and learned.
     private(set) var links: [LinkKey: Link] = [:]
     private(set) var learnedLinks: Set<LinkKey> = []
+    /// Anonymous holders whose links were looked up, whether there are any or not.
+    private var lookedUp: Set<LinkKey> = []
+    /// Those of announced transfers that were not: no event names them.
+    private(set) var missingLinks: Set<LinkKey> = []
     /// By user: all links that name it, and perhaps former ones.
     private var linksOfUsers: [LinkKey: Set<LinkKey>] = [:]
     var changes = KnownChanges()
@@ -94,6 +98,7 @@ struct HolderKnowledge {
     init(changing: Set<String> = []) { self.changing = changing }
 
     mutating func load(_ link: Link, of key: LinkKey) { set(link, of: key) }
+    mutating func note(lookedUp keys: some Sequence<LinkKey>) { lookedUp.formUnion(keys) }
     mutating func load(_ identity: Identity, of key: IdentityKey) { identities[key] = identity }
     mutating func load(registered: LinkKey) { self.registered.insert(registered) }
     mutating func load(_ holder: LinkKey, through last: Identifier) { loadedThrough[holder] = last }
@@ -122,6 +127,10 @@ struct HolderKnowledge {
     }
 
     mutating func learn(_ announced: AnnouncedTransfer, scope: Scope, at time: Timestamp) {
+        for holder in [announced.from, announced.to] where holder.isAnonymous {
+            let key = LinkKey(scope: scope, holder: holder)
+            if !lookedUp.contains(key) { missingLinks.insert(key) }
+        }
         guard announced.from.isAnonymous, case .user(let user) = announced.to else { return }
         let key = LinkKey(scope: scope, holder: announced.from)
         // If a session links the same user, its end stays; the link becomes as new as this transfer.

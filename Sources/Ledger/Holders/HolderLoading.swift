@@ -108,6 +108,9 @@ struct HolderLoading {
     ) throws(DatabaseError) -> HolderAnswers {
         var answers = HolderAnswers(owners: owners, changing: changing)
         if !anonymous.isEmpty {
+            answers.lookedUp = anonymous.map {
+                HolderKnowledge.LinkKey(scope: $0.scope, holder: .anonymous(String(decoding: $0.text, as: UTF8.self)))
+            }
             answers.links.append(try session.enqueueQuery(HolderStatements.links, arrays(anonymous)))
         }
         if !users.isEmpty {

@@ -36,6 +36,8 @@ package struct Leeways: Sendable {
 enum AccessEnd {
     /// The database's time in milliseconds.
     static let now: SQL = "(extract(epoch FROM now()) * 1000)::bigint"
+    /// The same as the statement began that it is in, not the transaction: behind locks that may be later.
+    static let nowBehindLocks: SQL = "(extract(epoch FROM statement_timestamp()) * 1000)::bigint"
 
     /// The newest transaction of a purchase, by the time of purchase, as `t`. Its end is the purchase's, whatever else
     /// older transactions state later. One of which nothing is known but that it was revoked is the oldest: that of a
@@ -64,14 +66,18 @@ enum AccessEnd {
     /// - Parameters:
     ///   - sources: the parameter with `Leeways.names`.
     ///   - leeways: the parameter with `Leeways.milliseconds`.
-    static func goesOn(sources: SQL, leeways: SQL) -> SQL {
+    static func goesOn(sources: SQL, leeways: SQL, at now: SQL = now) -> SQL {
         """
         (t.effective_next_renewal_at_ms <= \(now) - \(leeway(sources: sources, leeways: leeways))) IS NOT TRUE
         """
     }
 
     /// Whether the stated end of the purchase `p` with the newest transaction `t` has passed, if access was granted.
-    static let hasPassed: SQL = "(t.effective_next_renewal_at_ms <= \(now) AND p.store <> 'MANUAL') IS TRUE"
+    static let hasPassed = hasPassed(at: now)
+
+    static func hasPassed(at now: SQL) -> SQL {
+        "(t.effective_next_renewal_at_ms <= \(now) AND p.store <> 'MANUAL') IS TRUE"
+    }
 
     /// Milliseconds; null: off.
     private static func leeway(sources: SQL, leeways: SQL) -> SQL {

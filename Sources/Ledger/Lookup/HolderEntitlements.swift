@@ -45,8 +45,7 @@ extension HolderLookup {
         of subject: LookupSubject, in scope: LookupScope, isActive: Bool? = nil, after cursor: LookupCursor? = nil,
         limit: Int = HolderLookup.entriesMax
     ) async throws(LookupFailure) -> LookupPage<HeldPurchase> {
-        let found = try await read { session throws(DatabaseError) in
-            let meant = try MeantHolders(subject, in: scope, on: session)
+        let found = try await read(of: subject, in: scope) { meant, session throws(DatabaseError) in
             let held = try session.run(
                 HolderEntitlementStatements.page,
                 (
@@ -68,8 +67,7 @@ extension HolderLookup {
         of subject: LookupSubject, in scope: LookupScope, after cursor: LookupCursor? = nil, limit: Int
     ) async throws(LookupFailure) -> LookupPage<HeldPurchase> {
         let place = cursor ?? .least
-        let found = try await read { session throws(DatabaseError) in
-            let meant = try MeantHolders(subject, in: scope, on: session)
+        let found = try await read(of: subject, in: scope) { meant, session throws(DatabaseError) in
             let held = try session.run(
                 HolderEntitlementStatements.products,
                 (

@@ -46,8 +46,7 @@ extension HolderLookup {
     package func history(
         of subject: LookupSubject, in scope: LookupScope, after cursor: LookupCursor? = nil, limit: Int
     ) async throws(LookupFailure) -> LookupPage<PastEvent> {
-        let found = try await read { session throws(DatabaseError) in
-            let meant = try MeantHolders(subject, in: scope, on: session)
+        let found = try await read(of: subject, in: scope) { meant, session throws(DatabaseError) in
             var events = try session.run(
                 HolderHistoryStatements.events,
                 (
@@ -68,8 +67,7 @@ extension HolderLookup {
     package func transfers(
         of subject: LookupSubject, in scope: LookupScope, after cursor: LookupCursor? = nil, limit: Int
     ) async throws(LookupFailure) -> LookupPage<PassedPurchase> {
-        let found = try await read { session throws(DatabaseError) in
-            let meant = try MeantHolders(subject, in: scope, on: session)
+        let found = try await read(of: subject, in: scope) { meant, session throws(DatabaseError) in
             let place = cursor ?? .greatest
             return try session.run(
                 HolderHistoryStatements.transfers,

@@ -100,6 +100,19 @@ package struct HolderLookup: Sendable {
             throw LookupFailure(error)
         }
     }
+
+    /// The same of a subject, with what all statements see of one moment: between two of them a login would take an
+    /// install's purchases out of the one answer before they are in the other.
+    func read<Value: Sendable>(
+        of subject: LookupSubject, in scope: LookupScope,
+        _ body: @Sendable (MeantHolders, borrowing Session) throws(DatabaseError) -> Value
+    ) async throws(LookupFailure) -> Value {
+        try await read { session throws(DatabaseError) in
+            try session.transaction(.snapshot) { session throws(DatabaseError) in
+                try body(try MeantHolders(subject, in: scope, on: session), session)
+            }
+        }
+    }
 }
 
 /// The holders that a subject means. A named holder means itself everywhere; the identity of an install counts only

@@ -10,6 +10,8 @@ package struct HeldTransaction: Sendable {
     package let until: Timestamp?
     package let offerType: String?
     package let status: String?
+    /// Whether the subject has its purchase: not if that passed to another, say.
+    package let isHeld: Bool
     /// Types of its events, of those that were asked for, each once.
     package let eventTypes: Set<String>
     /// Values of the requested member in its events' bodies, each once.
@@ -29,8 +31,7 @@ extension HolderLookup {
         of subject: LookupSubject, in scope: LookupScope, products: [String], eventTypes: [String],
         stating member: String
     ) async throws(LookupFailure) -> [HeldTransaction]? {
-        let found = try await read { session throws(DatabaseError) in
-            let meant = try MeantHolders(subject, in: scope, on: session)
+        let found = try await read(of: subject, in: scope) { meant, session throws(DatabaseError) in
             return try session.run(
                 HolderTransactionStatements.transactions,
                 (
@@ -46,11 +47,11 @@ extension HolderLookup {
 enum HolderTransactionStatements {
     private static func transaction(
         purchase: Identifier, kind: String, product: String, until: Timestamp?, offerType: String?, status: String?,
-        eventTypes: [String], stated: [String]
+        isHeld: Bool, eventTypes: [String], stated: [String]
     ) -> HeldTransaction {
         HeldTransaction(
             purchase: purchase, kind: Purchase.Kind(rawValue: kind) ?? .subscription, product: product, until: until,
-            offerType: offerType, status: status, eventTypes: Set(eventTypes), stated: Set(stated))
+            offerType: offerType, status: status, isHeld: isHeld, eventTypes: Set(eventTypes), stated: Set(stated))
     }
 
     static let transactions = Statement<
@@ -59,12 +60,13 @@ enum HolderTransactionStatements {
         "lookup_transactions",
         """
         WITH h AS MATERIALIZED (
-            SELECT DISTINCT e.purchase FROM unnest($1, $2, $3) AS w (holder, source, app)
+            SELECT e.purchase, bool_or(e.active) AS active FROM unnest($1, $2, $3) AS w (holder, source, app)
             JOIN entitlements e ON e.holder = w.holder
             JOIN purchases p ON p.id = e.purchase AND p.environment = $4 AND p.product = ANY ($6)
             WHERE ($5 IS NULL OR p.source = $5) AND (w.source IS NULL OR p.source = w.source AND p.app = w.app)
+            GROUP BY e.purchase
         ), chosen AS MATERIALIZED (
-            SELECT p.kind, p.product, t.*
+            SELECT p.kind, p.product, h.active, t.*
             FROM h JOIN purchases p ON p.id = h.purchase JOIN transactions t ON t.purchase = p.id LIMIT $8
         ), stated AS MATERIALIZED (
             SELECT e.purchase, e.store_transaction_id, array_agg(DISTINCT e.type) FILTER (WHERE e.type = ANY ($7)) AS types,
@@ -75,7 +77,7 @@ enum HolderTransactionStatements {
             GROUP BY e.purchase, e.store_transaction_id
         )
         SELECT c.purchase, c.kind, c.product, c.effective_next_renewal_at_ms, c.offer_type, c.status,
-               coalesce(s.types, '{}'), coalesce(s.texts, '{}')
+               c.active, coalesce(s.types, '{}'), coalesce(s.texts, '{}')
         FROM chosen c
         LEFT JOIN stated s ON s.purchase = c.purchase AND s.store_transaction_id = c.store_transaction_id
         """, row: transaction)

@@ -33,8 +33,8 @@ struct LoadedPurchases {
     /// this.
     static func unreadablePrefix(key: String) -> String { "the stored state of its purchase \(key) cannot be read" }
 
-    /// The plan that `build` makes of these purchases. If it misses stored changes, they are read and it starts again.
-    /// Each round reads further, so there are at most as many rounds as times that a purchase has passed on.
+    /// The plan that `build` makes of these purchases. If it misses stored changes or links, they are read and it starts
+    /// again. Each round reads further, so there are at most as many rounds as times that a purchase has passed on.
     func plan(
         _ known: HolderKnowledge, rules: [String: SourceRules], in form: LedgerForm, on session: borrowing Session,
         _ build: (inout BatchPlan) -> Void
@@ -45,9 +45,24 @@ struct LoadedPurchases {
                 purchases: rows, periods: periods, statuses: statuses, holders: known, rules: rules)
             build(&plan)
             let missing = ChangeLoading(missing: plan.holders.changes)
-            guard let answers = try missing.enqueueQueries(in: form, on: session) else { return plan }
-            try answers.add(to: &known, on: session) { _ in nil }
+            let answers = try missing.enqueueQueries(in: form, on: session)
+            let isLinkMissing = try loadMissingLinks(of: plan, into: &known, on: session)
+            if answers == nil, !isLinkMissing { return plan }
+            try answers?.add(to: &known, on: session) { _ in nil }
         }
+    }
+
+    private func loadMissingLinks(
+        of plan: BatchPlan, into known: inout HolderKnowledge, on session: borrowing Session
+    ) throws(DatabaseError) -> Bool {
+        let keys = Array(plan.holders.missingLinks)
+        if keys.isEmpty { return false }
+        let found = try session.run(
+            HolderStatements.links,
+            (keys.map(\.holder.id), keys.map(\.scope.source), keys.map(\.scope.app), keys.map(\.scope.environment)))
+        for (key, link) in found { known.load(link, of: key) }
+        known.note(lookedUp: keys)
+        return true
     }
 }
 

@@ -115,6 +115,7 @@ extension PurchaseState {
     /// do and whose they are: those older than the retry horizon, and those beyond the limits.
     mutating func settle(movesMost: Int = Self.movesMax, namelessMost: Int = Self.namelessMax) {
         moves.removeAll(where: isIdle)
+        if nameless.count > Self.namelessMax { dropInnerNameless() }
         let horizon = horizon ?? Timestamp(milliseconds: .min)
         func isMoveDue() -> Bool { moves.count > movesMost || moves.first.map { $0.at < horizon } ?? false }
         func isFactDue() -> Bool { nameless.count > namelessMost || nameless.first.map { $0.at < horizon } ?? false }

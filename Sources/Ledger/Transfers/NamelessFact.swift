@@ -40,6 +40,20 @@ package struct NamelessFact: Sendable, Hashable {
         self.until = fact.until
     }
 
+    /// Whether both are gains that differ in their times alone.
+    fileprivate func isAlike(_ other: NamelessFact) -> Bool {
+        kind == .gain && other.kind == .gain && !isRevoked && !other.isRevoked && holder == other.holder
+            && isTenureFree == other.isTenureFree
+    }
+
+    /// The same with the later of both ends.
+    fileprivate func lasting(as other: NamelessFact) -> NamelessFact {
+        let ends = [until, other.until].compactMap { $0 }
+        return NamelessFact(
+            at: at, holder: holder, kind: kind, isRevoked: isRevoked, isTenureFree: isTenureFree,
+            until: ends.count == 2 ? ends.max() : nil)
+    }
+
     /// The same as a statement about a holder.
     func fact(of holder: Holder) -> Fact {
         Fact(
@@ -179,6 +193,23 @@ extension PurchaseState {
     }
 
     // MARK: Compaction
+
+    /// Drops gains between two others of the same holder, the newest of which has their end then. Whoever is named
+    /// later has the purchase from one of the others on; settled, they would stay the own holder's, and those around
+    /// them would pass to the named one and back.
+    mutating func dropInnerNameless() {
+        var kept: [NamelessFact] = []
+        for (index, fact) in nameless.enumerated() {
+            guard index + 1 < nameless.endIndex, let previous = kept.last, fact.isAlike(previous),
+                fact.isAlike(nameless[index + 1])
+            else {
+                kept.append(fact)
+                continue
+            }
+            kept[kept.endIndex - 1] = previous.lasting(as: fact)
+        }
+        nameless = kept
+    }
 
     /// Drops names that say nothing new, once no other can come between them; then, beyond the limit, all such, and the
     /// oldest.

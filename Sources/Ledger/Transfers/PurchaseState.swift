@@ -298,7 +298,7 @@ extension PurchaseState {
     mutating func record(_ reading: FactReading, isNaming: Bool = true) {
         if let fact = reading.nameless { return insert(fact, isGiven: reading.isGiven) }
         if reading.naming != nil { expectNameless() }
-        for fact in reading.facts { insert(fact) }
+        for fact in reading.facts where !isSettled(fact) { insert(fact) }
         if let native = reading.native { insert(native) }
         record(reading.registers)
         if mayLackName, isNaming { for name in reading.names { insert(name) } }
@@ -311,6 +311,11 @@ extension PurchaseState {
             keepEarlier(register)
             if let known { keepEarlier(known) }
         }
+    }
+
+    /// Whether the fact comes before all of a full list: it would show a transfer once more that is counted already.
+    private func isSettled(_ fact: KeptFact) -> Bool {
+        facts.count >= Self.factsMax && facts.first.map { fact < $0 } ?? false
     }
 
     /// Whether the native comes before all of a full list: it was settled, or comes too late to be distinguished from

@@ -10,6 +10,7 @@ extension PurchaseState {
         let (facts, moves, nameless) = (facts.count, moves.count, nameless.count)
         settle()
         dropInnerFacts()
+        if self.facts.count > Self.factsMax { dropInnerFacts(before: Timestamp(milliseconds: .max)) }
         dropOldestFacts()
         if self.facts.count != facts || self.moves.count != moves || self.nameless.count != nameless {
             settleChanges(timeline)
@@ -38,10 +39,14 @@ extension PurchaseState {
     /// between them: the later one is older than the retry horizon plus the minute by which a loss reaches back,
     /// counted from the newest event time, because there is no clock. The first gain of such a run stays: it makes the
     /// tenure granted. A revocation stays: it changes the meaning of facts before it.
-    private mutating func dropInnerFacts() {
+    /// - Parameter limit: drops those before this time instead: beyond the limit of facts, where the oldest ones, of a
+    ///   holder before perhaps, say more.
+    private mutating func dropInnerFacts(before limit: Timestamp? = nil) {
         guard facts.count > 2, let newest = facts.last?.at else { return }
-        let horizon = newest.advanced(
-            byMilliseconds: -(Limits.retryHorizonMilliseconds + Limits.ungrantedTenureMilliseconds))
+        let horizon =
+            limit
+            ?? newest.advanced(
+                byMilliseconds: -(Limits.retryHorizonMilliseconds + Limits.ungrantedTenureMilliseconds))
         guard facts[2].at < horizon else { return }
         var kept: [KeptFact] = []
         kept.reserveCapacity(facts.count)

@@ -11,13 +11,15 @@ extension PurchaseState {
 
 extension BatchPlan.PurchaseRow {
     /// Takes what a webhook says of the purchase itself: of each value the newest that a webhook named, whichever
-    /// arrived first (I1); on equal times the greater one, by bytes.
+    /// arrived first (I1); on equal times the greater one, by bytes. A product and a plan that yield are older than any
+    /// others.
     mutating func learn(_ stated: Purchase, of event: Event) {
         let newest = max(asOf, event.asOf)
         // An export says of each when it was named.
         let named = event.history.flatMap { try? PurchaseState(bytes: $0.state) }?.named ?? [:]
         func choose(_ known: String?, _ new: String?, _ value: PurchaseState.Value) -> String? {
-            let (time, knownAt) = (named[value] ?? event.asOf, state.named[value] ?? asOf)
+            let statedAt = value == .subscription ? event.asOf : event.productAsOf
+            let (time, knownAt) = (named[value] ?? statedAt, state.named[value] ?? asOf)
             var (chosen, chosenAt) = (known, knownAt)
             if let new, known == nil || time > knownAt || time == knownAt && new.isGreater(than: known ?? "") {
                 (chosen, chosenAt) = (new, time)
