@@ -81,6 +81,11 @@ package struct Event: Sendable {
     package var transactionAsOf: Timestamp { yieldsTransaction ? Self.yieldedTransaction : asOf }
     /// The time of a transaction of which only yielding events have said something: none is known.
     package static let yieldedTransaction = Timestamp(milliseconds: 0)
+    /// Whether the product and the plan that it names yield to what any other event names: they are those of a payment,
+    /// which need not be in force, and not of the purchase.
+    package let yieldsProduct: Bool
+    /// The time of the product and the plan that it names: before that of any other event, if they yield.
+    package var productAsOf: Timestamp { yieldsProduct ? Timestamp(milliseconds: 0) : asOf }
     /// Whether the vendor's event id is unique in its source, whatever the app and the environment: those are not known
     /// of it before a vendor's API was asked.
     package let isIDOfSource: Bool
@@ -125,7 +130,7 @@ package struct Event: Sendable {
     package init(
         scope: Scope, vendorEventID: String?, name: String, type: String, holder: Holder?, occurredAt: Timestamp,
         isTimeRepeated: Bool = false, asOf: Timestamp? = nil, yieldsTransaction: Bool = false,
-        isIDOfSource: Bool = false, purchase: Purchase?,
+        yieldsProduct: Bool = false, isIDOfSource: Bool = false, purchase: Purchase?,
         transaction: Transaction?, money: [UInt8]? = nil, mayConvertTrial: Bool = false,
         typeIfKnown: String? = nil, typeIfPaused: String? = nil, facts: [Fact] = [], change: HolderChange? = nil,
         links: [HolderLink] = [],
@@ -141,6 +146,7 @@ package struct Event: Sendable {
         self.isTimeRepeated = isTimeRepeated
         self.asOf = asOf ?? occurredAt
         self.yieldsTransaction = yieldsTransaction
+        self.yieldsProduct = yieldsProduct
         self.isIDOfSource = isIDOfSource
         self.purchase = purchase
         self.transaction = transaction

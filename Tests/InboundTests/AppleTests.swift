@@ -221,8 +221,9 @@ struct AppleTests {
         let event = try apple(decoded)
         #expect(event.name == row.name)
         #expect(event.type == row.means)
-        // Whose it is, is said beside that (`tokenSetLater`).
-        let facts = event.facts.first?.kind == .naming ? [] : event.facts
+        // Whose it is, is said beside that (`tokenSetLater`, `lossOfWhoeverHasIt`).
+        let isNaming = event.facts.first?.kind == .naming
+        let facts = isNaming && row.fact == nil ? [] : event.facts.filter { $0.kind != .naming }
         #expect(facts.map(\.kind) == (row.fact.map { [$0] } ?? []))
         #expect(event.transaction?.status == row.status)
         #expect(event.transaction?.effectiveNextRenewalAt == row.until)
@@ -231,8 +232,33 @@ struct AppleTests {
         let isShared = row.transaction.contains { $0.key == "inAppOwnershipType" }
         for fact in facts {
             #expect(fact.isRevoked == row.isRevoked && fact.until == row.until && fact.at == event.occurredAt)
-            #expect(fact.holder == event.holder && fact.isFamilyShared == isShared && fact.isNamed != isShared)
+            let isNamed = row.fact == .gain && !isShared
+            #expect(fact.holder == (isNamed ? event.holder : Holder.anonymous("3000000000000001")))
+            #expect(fact.isFamilyShared == isShared && fact.isNamed == isNamed)
         }
+    }
+
+    /// Oracle: "Set App Account Token" changes the token of a purchase that there is already, and no notification comes
+    /// of it.
+    @Test("A loss is that of whoever has the purchase, also under another account's token", arguments: ends + refunds)
+    func lossOfWhoeverHasIt(_ row: Row) throws {
+        guard row.fact == .loss else { return }
+        let token = "b1b2c3d4-0000-4000-8000-00000000000f"
+        let decoded = AppleFixtures.notification(
+            row.name, transaction: row.transaction + [("appAccountToken", "\"\(token)\"")], renewal: row.renewal,
+            data: row.data)
+        func loss(of holder: Holder, isGiven: Bool = false) -> Fact {
+            Fact(
+                kind: .loss, holder: holder, at: AppleFixtures.signedAt, until: row.until, isRevoked: row.isRevoked,
+                isFamilyShared: row.transaction.contains { $0.key == "inAppOwnershipType" }, isNamed: false,
+                isGiven: isGiven)
+        }
+        let event = try apple(decoded)
+        #expect(event.holder == .user(token), "the message names the account of the notification")
+        let naming = Fact(kind: .naming, holder: .user(token), at: AppleFixtures.signedAt)
+        #expect(event.facts == [naming, loss(of: .anonymous("3000000000000001"))])
+        let install = try apple(decoded, from: appleSource(accountToken: .anonymous))
+        #expect(install.facts == [loss(of: .anonymous(token), isGiven: true)])
     }
 
     /// Oracle: "Set App Account Token": a purchase by an offer code has none before, and no notification comes of it.

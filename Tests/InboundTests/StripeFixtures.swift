@@ -62,13 +62,13 @@ enum StripeFixtures {
 
     /// One line of an invoice, in the shape since 2025-03-31.basil.
     static func line(
-        _ price: String = "price_month", period: (Int64, Int64) = (end, nextEnd), isProration: Bool = false,
-        subscription: String = "sub_1"
+        _ price: String = "price_month", product: String = "prod_plus", period: (Int64, Int64) = (end, nextEnd),
+        isProration: Bool = false, subscription: String = "sub_1"
     ) -> String {
         #"{"id":"il_1","object":"line_item","period":{"start":\#(period.0),"end":\#(period.1)},"#
             + #""parent":{"type":"subscription_item_details","subscription_item_details":{"proration":\#(isProration),"#
             + #""subscription":"\#(subscription)"}},"#
-            + #""pricing":{"price_details":{"price":"\#(price)","product":"prod_plus"}}}"#
+            + #""pricing":{"price_details":{"price":"\#(price)","product":"\#(product)"}}}"#
     }
 
     /// The same line before 2025-03-31.basil.
@@ -105,9 +105,10 @@ enum StripeFixtures {
     static let invoiceObject = """
         {
           "id": "in_2", "object": "invoice", "amount_paid": 799, "billing_reason": "subscription_cycle",
-          "created": \(at - 3_600), "customer": "cus_1", "customer_account": null,
+          "created": \(at - 7_200), "customer": "cus_1", "customer_account": null,
           "lines": {"object": "list", "data": [\(line())]}, "metadata": {}, "period_end": \(end),
           "period_start": \(start), "status": "paid", "total": 799,
+          "status_transitions": {"finalized_at": \(at - 3_600), "paid_at": \(at)},
           "parent": {"type": "subscription_details", "subscription_details":
             {"metadata": {"user_id": "ada"}, "subscription": "sub_1"}}
         }
@@ -117,8 +118,9 @@ enum StripeFixtures {
     static let formerInvoiceObject = """
         {
           "id": "in_2", "object": "invoice", "amount_paid": 799, "billing_reason": "subscription_cycle",
-          "created": \(at - 3_600), "customer": "cus_1", "lines": {"object": "list", "data": [\(formerLine())]},
+          "created": \(at - 7_200), "customer": "cus_1", "lines": {"object": "list", "data": [\(formerLine())]},
           "metadata": {}, "status": "paid", "subscription": "sub_1", "total": 799,
+          "status_transitions": {"finalized_at": \(at - 3_600), "paid_at": \(at)},
           "subscription_details": {"metadata": {"user_id": "ada"}}
         }
         """

@@ -9,13 +9,16 @@ import Vocabulary
 struct StripePaymentTests {
     typealias Fixtures = StripeFixtures
 
-    static let invoicedAt = Fixtures.time(Fixtures.at - 3_600, 1)
+    /// A draft was made of the invoice an hour before.
+    static let finalisedAt = Fixtures.time(Fixtures.at - 3_600, 1)
     static let paidAt = Fixtures.time(Fixtures.at, 1)
     static let customer = Holder.anonymous("cus_1")
 
     // MARK: Invoices
 
-    @Test("A paid cycle is a renewal as of its invoice, of whom the copied metadata name")
+    /// Oracle for the time: the copied metadata are those "when the invoice was finalized" (the page "The Invoice
+    /// object", `parent.subscription_details.metadata`).
+    @Test("A paid cycle is a renewal as of its finalisation, of whoever has it: the copied metadata say whose it is")
     func renewal() throws {
         for body in [Fixtures.invoice("paid"), Fixtures.formerInvoice("paid")] {
             let event = try stripe(body)
@@ -36,8 +39,11 @@ struct StripePaymentTests {
                         status: "AUTO_RENEWING"))
             let until = Fixtures.time(Fixtures.nextEnd)
             #expect(
-                event.facts == [Fact(kind: .gain, holder: .user("ada"), at: Self.invoicedAt, until: until)])
-            #expect(event.links.isEmpty)
+                event.facts == [
+                    Fact(kind: .gain, holder: Self.customer, at: Self.finalisedAt, until: until, isNamed: false),
+                    Fact(kind: .naming, holder: .user("ada"), at: Fixtures.time(Fixtures.at - 3_600)),
+                ])
+            #expect(event.links.isEmpty && event.asOf == Self.finalisedAt)
         }
     }
 
@@ -49,14 +55,21 @@ struct StripePaymentTests {
         #expect(
             event.facts == [
                 Fact(
-                    kind: .gain, holder: Self.customer, at: Self.invoicedAt, until: Fixtures.time(Fixtures.nextEnd),
+                    kind: .gain, holder: Self.customer, at: Self.finalisedAt, until: Fixtures.time(Fixtures.nextEnd),
                     isNamed: false)
             ])
-        let timeless = try stripe(Fixtures.invoice("paid", [("created", nil)]))
-        #expect(timeless.facts.map(\.isNamed) == [false], "a user of no time is none")
-        #expect(timeless.facts.map(\.at) == [Self.paidAt])
-        let ahead = try stripe(Fixtures.invoice("paid", [("created", "\(Fixtures.at + 9)")]))
-        #expect(ahead.facts.map(\.at) == [Self.paidAt], "no invoice is paid before it is made")
+        for transitions in [nil, "null", "{}", #"{"finalized_at":null}"#, "7"] as [String?] {
+            let timeless = try stripe(Fixtures.invoice("paid", [("status_transitions", transitions)]))
+            #expect(timeless.facts.map(\.isNamed) == [false], "a user of no time is none")
+            #expect(timeless.facts.map(\.at) == [Fixtures.time(Fixtures.at - 7_200, 1)])
+            let undated = try stripe(
+                Fixtures.invoice("paid", [("status_transitions", transitions), ("created", nil)]))
+            #expect(undated.facts.map(\.isNamed) == [false] && undated.facts.map(\.at) == [Self.paidAt])
+        }
+        let ahead = try stripe(
+            Fixtures.invoice("paid", [("status_transitions", #"{"finalized_at":\#(Fixtures.at + 9)}"#)]))
+        let times = [Self.paidAt, Fixtures.time(Fixtures.at)]
+        #expect(ahead.facts.map(\.at) == times, "no invoice is paid before it is finalised")
     }
 
     @Test("The metadata of the invoice itself name nobody")
@@ -77,9 +90,30 @@ struct StripePaymentTests {
         let isRenewal = name == "invoice.paid" && reason == "subscription_cycle"
         #expect(event.name == name)
         #expect(event.type == (isRenewal ? "SUBSCRIPTION_RENEWED" : name))
-        #expect(event.facts.count == (isRenewal ? 1 : 0))
+        #expect(event.facts.map(\.kind) == (isRenewal ? [.gain, .naming] : []))
         #expect((event.transaction != nil) == isRenewal)
         #expect(event.purchase?.key == "sub_1" && event.holder == .user("ada"))
+        #expect(event.yieldsProduct && event.yieldsTransaction, "the subscription says what it is")
+    }
+
+    /// Oracle: "subscription items in reverse chronological order" (the page "The Invoice object", `lines`).
+    @Test("What an invoice says of product and period is the subscription's only while that has said nothing")
+    func yielding() throws {
+        let items = Fixtures.items(
+            Fixtures.item(product: "prod_plus"), Fixtures.item("price_addon", product: "prod_addon"))
+        let subscription = try stripe(Fixtures.subscription("updated", [("items", items)]))
+        #expect(!subscription.yieldsProduct && !subscription.yieldsTransaction)
+        #expect(subscription.purchase?.product == "prod_plus")
+        let lines = [Fixtures.line("price_addon", product: "prod_addon"), Fixtures.line()]
+        let list = #"{"data":[\#(lines.joined(separator: ","))]}"#
+        let invoice = try stripe(Fixtures.invoice("payment_succeeded", [("lines", list)]))
+        #expect(invoice.purchase == subscription.purchase, "the message names the same")
+        // A scheduled change of plan.
+        let next = #"{"data":[\#(Fixtures.line("price_basic", product: "prod_basic"))]}"#
+        let upcoming = try stripe(Fixtures.invoice("upcoming", [("lines", next), ("id", nil)]))
+        #expect(upcoming.purchase?.product == "prod_basic" && upcoming.yieldsProduct)
+        #expect(upcoming.productAsOf < subscription.productAsOf && upcoming.transaction == nil)
+        #expect(subscription.productAsOf == subscription.asOf)
     }
 
     @Test("An invoice that is to come has no id, and one without a subscription no purchase")
@@ -96,13 +130,13 @@ struct StripePaymentTests {
     static let proration = Fixtures.line("price_b", period: (1, 9_999_999_999), isProration: true)
     static let foreign = Fixtures.line("price_b", period: (1, 9_999_999_999), subscription: "sub_2")
     /// What was used up until the invoice was made says nothing of the period to come.
-    static let usage = Fixtures.line("price_b", period: (1, Fixtures.at - 3_600))
+    static let usage = Fixtures.line("price_b", period: (1, Fixtures.at - 7_200))
 
     @Test(
         "The paid period is that of the subscription's own lines that lie ahead",
         arguments: [
             ([line], Fixtures.nextEnd), ([line, proration], Fixtures.nextEnd), ([foreign, line], Fixtures.nextEnd),
-            ([line, longer], Fixtures.nextEnd + 5), ([usage, line], Fixtures.nextEnd), ([usage], nil),
+            ([longer, line], Fixtures.nextEnd + 5), ([usage, line], Fixtures.nextEnd), ([usage], nil),
             ([proration], nil), ([], nil), (["{}", "7"], nil), ([Fixtures.formerLine()], Fixtures.nextEnd),
             ([Fixtures.formerLine(isProration: true)], nil),
         ] as [([String], Int64?)])
@@ -111,14 +145,14 @@ struct StripePaymentTests {
         let event = try stripe(Fixtures.invoice("paid", [("lines", list)]))
         #expect(event.type == "SUBSCRIPTION_RENEWED", "the payment is one whatever it pays")
         let stated: [Timestamp?] = until.map { [Fixtures.time($0)] } ?? []
-        #expect(event.facts.map(\.until) == stated)
+        #expect(event.facts.filter { $0.kind == .gain }.map(\.until) == stated)
         #expect(event.transaction?.effectiveNextRenewalAt == until.map { Fixtures.time($0) })
         #expect(event.purchase?.plan == (until == nil ? nil : "price_month"))
     }
 
     @Test("A payment that comes after the subscription was unpaid or canceled brings nothing back")
     func afterTheEnd() throws {
-        // The invoice came an hour before either.
+        // The invoice was finalised half an hour before either.
         let payment = try stripe(Fixtures.invoice("paid"))
         let gain = try #require(payment.facts.first)
         for (name, status) in [("updated", "unpaid"), ("deleted", "canceled")] {

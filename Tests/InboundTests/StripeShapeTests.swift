@@ -143,7 +143,7 @@ struct StripeShapeTests {
             ("customer.subscription.resumed", "SUBSCRIPTION_UNPAUSED", [.gain]),
             ("customer.subscription.deleted", "SUBSCRIPTION_TERMINATED", [.loss]),
             ("customer.subscription.trial_will_end", "customer.subscription.trial_will_end", []),
-            ("invoice.paid", "SUBSCRIPTION_RENEWED", [.gain]),
+            ("invoice.paid", "SUBSCRIPTION_RENEWED", [.gain, .naming]),
             ("invoice.payment_failed", "invoice.payment_failed", []),
             ("charge.refunded", "charge.refunded", [.loss]),
         ] as [(String, String, [Fact.Kind])])

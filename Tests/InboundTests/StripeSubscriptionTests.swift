@@ -224,6 +224,10 @@ struct StripeSubscriptionTests {
                     ("current_period_end", "\(Fixtures.nextEnd)")),
                 previous: #"{"current_period_end":\#(Fixtures.end)}"#))
         #expect(rolled.transaction == nil && rolled.facts.isEmpty && rolled.purchase != nil)
+        for name in ["pending_update_expired", "pending_update_applied", "trial_will_end", "something_new"] {
+            let later = try stripe(Fixtures.subscription(name, Self.status("past_due")))
+            #expect(later.transaction == nil && later.facts.isEmpty && later.purchase != nil, "\(name)")
+        }
         let began = try stripe(
             Fixtures.subscription("updated", Self.status("past_due"), previous: #"{"status":"active"}"#))
         #expect(began.transaction?.effectiveNextRenewalAt == Fixtures.time(Fixtures.end))

@@ -329,6 +329,43 @@ struct NamelessTests {
             numbers: [Pair(from: user, to: otherUser): 1], active: [otherUser])
     }
 
+    /// As the App Store says it after an account token was set anew, of which no notification comes.
+    @Test("A loss beside the name of another account is that of whoever was given the purchase by name")
+    func lossBesideName() {
+        func naming(_ at: Int64) -> PurchaseStatement {
+            .fact(Fact(kind: .naming, holder: otherUser, at: seconds(at)))
+        }
+        let gain = Self.gain(user, 0, until: 9_000)
+        for isRevoked in [true, false] {
+            let loss = [naming(2_000), Self.nameless(.loss, 2_000, until: 9_000, revoked: isRevoked)]
+            for kind in [Purchase.Kind.subscription, .oneTime] {
+                expect([gain] + loss, numbers: [:], active: [], kind: kind)
+                // Nobody was given it by name: it is that of the one whom the loss names.
+                expect([Self.nameless(.gain, 0, until: 9_000)] + loss, numbers: [:], active: [], kind: kind)
+            }
+            expect(
+                [gain, naming(1_000), Self.nameless(.gain, 1_000, until: 9_000)] + loss, numbers: [:], active: [])
+        }
+    }
+
+    /// As Stripe says a renewal: the period begins, the user is changed, the invoice is finalised with the new user in
+    /// its copy of the metadata.
+    @Test("A user who is changed between a period's beginning and its invoice is one transfer, in every order")
+    func userInInvoice() {
+        let until = 30 * Self.day
+        let invoice = [
+            PurchaseStatement.fact(Fact(kind: .naming, holder: otherUser, at: seconds(3_600))),
+            Self.nameless(.gain, 3_600, until: until),
+        ]
+        let webhooks = [[Self.gain(user, 0, until: until)], [Self.gain(otherUser, 1_800, until: until)], invoice]
+        let once = [AnnouncedTransfer(from: user, to: otherUser, ordinal: 1, native: nil)]
+        for order in permutations(webhooks) {
+            let played = NamelessPlayback(order, isStore: true)
+            #expect(played.announced == once && played.voids.isEmpty, "\(order)")
+            #expect(played.access.filter(\.value.isActive).map(\.key) == [otherUser], "\(order)")
+        }
+    }
+
     @Test("What a revocation took back lasts no longer by the end that follows it")
     func endAfterRevocation() {
         let end = 9 * Self.day

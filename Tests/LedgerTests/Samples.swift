@@ -36,12 +36,13 @@ extension Event {
         kind: Purchase.Kind = .subscription, transaction: String? = "tx_1", vendorEventID: String? = nil,
         source: String = "shop", app: String = "app.one", environment: String = "PRODUCTION", status: String? = nil,
         isTimeRepeated: Bool = false, product: String? = "gold", money: String? = nil, fact: Fact? = nil,
-        facts: [Fact] = [], yieldsTransaction: Bool = false, until: Timestamp? = nil, body: String? = nil
+        facts: [Fact] = [], yieldsTransaction: Bool = false, yieldsProduct: Bool = false, until: Timestamp? = nil,
+        body: String? = nil
     ) -> Event {
         Event(
             scope: Scope(source: source, app: app, environment: environment), vendorEventID: vendorEventID, name: name,
             type: name, holder: holder, occurredAt: at, isTimeRepeated: isTimeRepeated,
-            yieldsTransaction: yieldsTransaction,
+            yieldsTransaction: yieldsTransaction, yieldsProduct: yieldsProduct,
             purchase: purchase.map {
                 Purchase(
                     key: $0, kind: kind, store: "APPLE_APP_STORE", product: product, plan: "monthly",

@@ -57,6 +57,34 @@ struct VendorWordsTests {
         #expect(plan.transactions.values.map(\.transaction.effectiveNextRenewalAt) == [Self.end])
     }
 
+    /// A subscription of Stripe whose items have periods of their own: its invoice is of one of them, and the coming
+    /// invoice has the plan to which it is to change.
+    private static let invoiced: [Event] = [
+        .sample(
+            "customer.subscription.updated", at: seconds(10), product: "plus",
+            fact: .activate(user, seconds(10), until: graceEnd), until: graceEnd),
+        .sample(
+            "invoice.paid", at: seconds(10), product: "support", yieldsTransaction: true, yieldsProduct: true,
+            until: end),
+        .sample("invoice.upcoming", at: seconds(900), transaction: nil, product: "basic", yieldsProduct: true),
+    ]
+
+    @Test("An invoice changes neither product nor period that the subscription has stated, in any order")
+    func invoices() {
+        let plans = permutations(Self.invoiced).map { Self.plan($0) }
+        for plan in plans {
+            #expect(plan.purchases.values.map(\.purchase.product) == ["plus"])
+            #expect(plan.transactions.values.map(\.transaction.effectiveNextRenewalAt) == [Self.graceEnd])
+            #expect(plan.messages.map(\.fields.subject.purchase?.product).contains("basic"), "of its own message")
+        }
+        #expect(Set(plans.flatMap { $0.purchases.values.map(\.state.bytes) }).count == 1)
+        #expect(Set(plans.flatMap { $0.purchases.values.map(\.asOf) }) == [seconds(900)])
+        let first = Self.plan(Self.invoiced.dropFirst().prefix(1))
+        #expect(first.purchases.values.map(\.purchase.product) == ["support"], "while nothing else is known")
+        let later = Event.sample("customer.subscription.updated", at: seconds(20), product: "basic")
+        #expect(Self.plan(Self.invoiced + [later]).purchases.values.map(\.purchase.product) == ["basic"])
+    }
+
     /// Adapty sends the same event for each profile that shares access, and each names the others.
     private static func sharing(at time: Int64) -> [Event] {
         let holders = [Holder.user("a"), .user("b")]

@@ -110,6 +110,16 @@ struct AppleTypes {
         let once = Self.oneTime("Non-Consumable")
         let revoked = once.merging(Self.revoked) { $1 }
         try add("REFUND", "DEACTIVATE", .hasNot, revoked, status: nil, money: back)
+        // The app has set another account meanwhile, of which no notification comes: whoever has it loses it.
+        let bought = try add("ONE_TIME_CHARGE", "PURCHASE_VALIDATED", .has, once, status: nil)
+        var other = revoked.merging(["appAccountToken": Self.user(notices.count)]) { $1 }
+        try add(
+            "REFUND", "DEACTIVATE", .hasNot, other, status: nil, of: bought, days: 1, money: back, endsFor: bought)
+        let subscribed = try add("SUBSCRIBED/INITIAL_BUY", "SUBSCRIPTION_STARTED", .has)
+        other = Self.revoked.merging(["appAccountToken": Self.user(notices.count)]) { $1 }
+        try add(
+            "REFUND", "SUBSCRIPTION_REFUNDED_REVOKED", .hasNot, other, status: 5, of: subscribed, days: 1, money: back,
+            endsFor: subscribed)
         try add("REFUND_REVERSED", "SUBSCRIPTION_REACTIVATED", .has)
         try add("REFUND_REVERSED", "SUBSCRIPTION_REACTIVATED", .unsaid, Self.over)
         try add("REFUND_REVERSED", "PURCHASE_VALIDATED", .has, once, status: nil)
@@ -198,14 +208,15 @@ struct AppleTypes {
     ///   - status: of the subscription; nil: of a one-time purchase.
     ///   - renewal: changes of the renewal info.
     ///   - former: another notification of the same purchase; nil: it has one of its own.
-    ///   - passesFrom: the notification whose account loses the purchase by this one.
+    ///   - passesFrom: the notification whose account loses the purchase to another one by this one.
+    ///   - endsFor: the notification whose account loses the purchase by this one.
     /// - Returns: the number of the notification.
     @discardableResult
     private mutating func add(
         _ name: String, _ type: String, _ access: StoreNotice.Access, _ changes: [String: Any] = [:],
         status: Int? = 1, renewal: [String: Any] = [:], of former: Int? = nil, days: Int64 = 0,
         environment: String = "Production", money: String? = "9.99 EUR", isByMemory: Bool = false,
-        passesFrom: Int? = nil
+        passesFrom: Int? = nil, endsFor: Int? = nil
     ) throws -> Int {
         let number = notices.count
         let (key, time) = (Self.transaction(former ?? number), Self.at(days: days))
@@ -234,8 +245,9 @@ struct AppleTypes {
         let named = (stated["appAccountToken"] as? String).map { "user:" + $0.lowercased() }
         let holder = named ?? "anon:" + key
         var holders: [String: Bool] = access == .unsaid ? [:] : [holder: access != .hasNot]
-        if access == .named { holders["anon:" + key] = false }
-        if let passesFrom { holders["user:" + Self.user(passesFrom)] = false }
+        // A loss, too, is stated of whoever has the purchase.
+        if access == .named || access == .hasNot { holders["anon:" + key] = false }
+        if let loser = passesFrom ?? endsFor { holders["user:" + Self.user(loser)] = false }
         notices.append(
             StoreNotice(
                 source: "apple", id: "apple-\(number)",

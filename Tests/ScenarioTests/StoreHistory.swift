@@ -135,9 +135,10 @@ struct StoreHistory: Sendable {
                     previous: #"{"metadata":{"user_id":null}}"#)
             }
         }
-        history.add("SUBSCRIPTION_RENEWED", anonymous) { id in
+        let owner = naming == .metadata ? user : nil
+        history.add("SUBSCRIPTION_RENEWED", owner == nil ? anonymous : named) { id in
             Stripe.event(
-                "invoice.paid", id: id, at: renewal + 3_600, customer.invoice(from: renewal, to: end, user: nil))
+                "invoice.paid", id: id, at: renewal + 3_600, customer.invoice(from: renewal, to: end, user: owner))
         }
         // Of the first period. A charge names no subscription: a message about no purchase.
         history.add("charge.refunded", anonymous) { id in
@@ -146,7 +147,6 @@ struct StoreHistory: Sendable {
                 previous: #"{"amount_refunded":0,"refunded":false}"#)
         }
         if isOver {
-            let owner = naming == .metadata ? user : nil
             history.add("SUBSCRIPTION_TERMINATED", owner == nil ? anonymous : named) { id in
                 Stripe.event(
                     "customer.subscription.deleted", id: id, at: end,

@@ -100,13 +100,13 @@ struct StripeTypes {
 
     private mutating func addInvoices() throws {
         let money = "9.90 EUR"
-        try add("invoice.paid", "SUBSCRIPTION_RENEWED", .has, invoice(), money: money)
+        try add("invoice.paid", "SUBSCRIPTION_RENEWED", .named, invoice(), money: money)
         // Before 2025-03-31.basil.
         var former = invoice()
         former["parent"] = nil
         former["subscription"] = "sub_\(notices.count)"
         former["subscription_details"] = ["metadata": ["user_id": user()]]
-        try add("invoice.paid", "SUBSCRIPTION_RENEWED", .has, former, money: money)
+        try add("invoice.paid", "SUBSCRIPTION_RENEWED", .named, former, money: money)
         for reason in ["subscription_create", "subscription_update", "subscription_threshold", "manual"] {
             try add("invoice.paid", .unsaid, invoice(["billing_reason": reason]), money: money)
         }
@@ -272,6 +272,7 @@ struct StripeTypes {
         let object: [String: Any] = [
             "id": "in_\(number)", "object": "invoice", "billing_reason": "subscription_cycle",
             "customer": "cus_\(number)", "created": Self.at - 3_600, "status": "paid", "amount_paid": 990,
+            "status_transitions": ["finalized_at": Self.at - 5],
             "total": 990, "currency": "eur", "parent": parent, "lines": lines,
         ]
         return object.merging(changes) { $1 }
@@ -355,7 +356,8 @@ struct StripeTypes {
             "id": id, "object": "event", "api_version": "2026-10-28.endive", "created": Self.at + after,
             "livemode": isLive, "pending_webhooks": 1, "request": NSNull(), "type": name, "data": data,
         ]
-        var holders: [String: Bool] = access == .unsaid ? [:] : [holder: access == .has]
+        var holders: [String: Bool] = access == .unsaid ? [:] : [holder: access != .hasNot]
+        if access == .named { holders["anon:cus_\(number)"] = false }
         if let loser = passesFrom ?? endsFor { holders["user:" + user(loser)] = false }
         notices.append(
             StoreNotice(

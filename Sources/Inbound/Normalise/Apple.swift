@@ -217,6 +217,11 @@ package struct Apple: SourceAdapter {
                 kind: kind, holder: holder, at: occurredAt, until: end, isRevoked: meaning.isRevoked,
                 isFamilyShared: isShared, isNamed: !holder.isAnonymous, isGiven: holder.isAnonymous && holder != own)
         }
+        // What ends is the purchase, for whoever has it: the account of a transaction may have been changed since, of
+        // which no notification comes, and then the token is not that of whom the purchase was given to.
+        if meaning.fact == .loss, !holder.isAnonymous {
+            return [Fact(kind: .naming, holder: holder, at: occurredAt), fact(.loss, of: own)]
+        }
         if let kind = meaning.fact { return [fact(kind, of: holder)] }
         guard saysWhose, holder != own else { return [] }
         // A token that is only repeated takes the purchase from nobody to whom it has passed meanwhile.

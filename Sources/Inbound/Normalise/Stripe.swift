@@ -9,7 +9,7 @@ package import Vocabulary
 /// | object | purchase | who has it |
 /// |--|--|--|
 /// | subscription | its id; several items are one purchase | `metadata`, else the customer |
-/// | invoice | the subscription's | the copy of the metadata, as of the invoice's `created` |
+/// | invoice | the subscription's | the copy of the metadata, where no subscription's event has named a user |
 /// | checkout session, `subscription` | the subscription's | once completed, the metadata name the customer's user |
 /// | checkout session, `payment` | the payment intent, else the session: one-time | the metadata, as above |
 /// | charge | the payment intent, unless it paid a subscription | the customer |
@@ -55,6 +55,8 @@ package struct Stripe: SourceAdapter {
             isTimeRepeated: true,
             // Within a second as its facts are.
             asOf: stated.facts.first?.at,
+            yieldsTransaction: stated.isOfInvoice,
+            yieldsProduct: stated.isOfInvoice,
             purchase: stated.purchase,
             transaction: stated.transaction,
             money: stated.money?.json,

@@ -2,12 +2,18 @@ internal import Vocabulary
 
 /// What an event about an invoice states: `invoice.…`.
 ///
-/// Only the payment of a cycle says something of access: the period that the invoice is for was due from the invoice's
-/// `created` on, and the gain is stated as of then. The payment comes an hour later and sometimes weeks. By then the
-/// subscription may be unpaid or canceled: those later losses stand. Stripe says by an event of the subscription that
-/// an unpaid one is active again; nothing comes after a canceled one.
+/// Only the payment of a cycle says something of access. An invoice is a draft for about an hour; once it is finalised
+/// the period that it is for is due, and the gain is stated as of then. The payment comes at once and sometimes weeks
+/// later. By then the subscription may be unpaid or canceled: those later losses stand. Stripe says by an event of the
+/// subscription that an unpaid one is active again; nothing comes after a canceled one.
 ///
-/// An invoice copies the subscription's metadata when it is made, so the copy names who had the purchase then.
+/// The invoice has a copy of the subscription's metadata of that time (docs.stripe.com/api/invoices/object,
+/// `parent.subscription_details.metadata`). Events of the subscription say it, too, and when the user was changed: so
+/// the copy is a naming, which takes the purchase from nobody whom they have named.
+///
+/// The lines of an invoice need not be what the subscription is now: an upgrade may wait for the payment, a coming
+/// invoice has the next plan, and of items with periods of their own one alone may be due. So product, plan and period
+/// count only where no event of the subscription has said them.
 struct StripeInvoice {
     private let snapshot: StripeSnapshot
     private let user: String?
@@ -34,14 +40,15 @@ struct StripeInvoice {
         let end = lines.compactMap(\.end).max()
         let meaning = try meaning(until: end)
         var statement = StripeStatement(
-            type: meaning.type, holder: StripeParty(user: user, anonymousID: customer).holder)
+            type: meaning.type, holder: StripeParty(user: user, anonymousID: customer).holder, isOfInvoice: true)
         guard let subscription else { return statement }
         // `invoice.payment_succeeded` says it again. A session that makes an invoice of no subscription says it itself.
         if snapshot.name == StripeNames.invoicePaid { statement.money = StripeMoney.ofInvoice(fields) }
+        // The lines of a subscription's items come in reverse order (docs.stripe.com/api/invoices/object, `lines`).
         statement.purchase = Purchase(
-            key: subscription, kind: .subscription, store: SharedWords.stripe, product: lines.first?.product,
-            plan: lines.first?.price, subscriptionID: subscription)
-        // Others would put their rows in place of what the subscription's events say of the same invoice.
+            key: subscription, kind: .subscription, store: SharedWords.stripe, product: lines.last?.product,
+            plan: lines.last?.price, subscriptionID: subscription)
+        // Others are not paid, or pay for what the subscription's own events state.
         guard meaning.fact != nil, let end else { return statement }
         if let id = try fields.text("id") {
             statement.transaction = Transaction(
@@ -49,7 +56,7 @@ struct StripeInvoice {
                 purchasedAt: lines.compactMap(\.start).max(), effectiveNextRenewalAt: end,
                 offerType: SharedWords.Offer.none, status: meaning.status)
         }
-        if let fact = gain(customer: customer, until: end) { statement.facts = [fact] }
+        statement.facts = facts(customer: customer, until: end)
         return statement
     }
 
@@ -63,11 +70,14 @@ struct StripeInvoice {
         return EventMeaning("SUBSCRIPTION_RENEWED", .gain, status: SharedWords.Status.renewing)
     }
 
-    /// Without the invoice's time the copied metadata are of no time, and name nobody.
-    private func gain(customer: String?, until end: Timestamp) -> Fact? {
-        let invoicedAt = fields.epoch("created")
-        let party = StripeParty(user: invoicedAt == nil ? nil : user, anonymousID: customer)
-        let dueAt = min(invoicedAt ?? snapshot.createdAt, snapshot.createdAt)
-        return party.fact(.gain, at: dueAt.ranked(.gain), until: end)
+    /// A gain of whoever has the purchase at the finalisation, and whom the copied metadata name. Without that time the
+    /// metadata are of no time, and name nobody.
+    private func facts(customer: String?, until end: Timestamp) -> [Fact] {
+        let finalisedAt = fields.object("status_transitions")?.epoch("finalized_at")
+        let dueAt = min(finalisedAt ?? fields.epoch("created") ?? snapshot.createdAt, snapshot.createdAt)
+        let whoever = StripeParty(user: nil, anonymousID: customer)
+        guard let gain = whoever.fact(.gain, at: dueAt.ranked(.gain), until: end) else { return [] }
+        guard finalisedAt != nil, let user else { return [gain] }
+        return [gain, Fact(kind: .naming, holder: .user(user), at: dueAt)]
     }
 }

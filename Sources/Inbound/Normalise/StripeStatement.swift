@@ -9,6 +9,8 @@ struct StripeStatement {
     var holder: Holder?
     var purchase: Purchase?
     var transaction: Transaction?
+    /// Whether the purchase's product and the transaction yield to what a subscription's event says of them.
+    var isOfInvoice = false
     /// What was paid or given back; nil: nothing is said of it. A price is no payment.
     var money: Money?
     var facts: [Fact] = []

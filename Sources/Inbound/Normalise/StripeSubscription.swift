@@ -52,9 +52,11 @@ struct StripeSubscription {
 
     /// A subscription that is past due goes on making invoices and periods, which nobody has paid
     /// (docs.stripe.com/billing/subscriptions/overview, "past_due"): only the event by which it becomes past due has
-    /// the period whose end holds. `invoice.paid` states a later one.
+    /// the period whose end holds, whatever others are called. `invoice.paid` states a later one.
     private func isOfUnpaidPeriod(_ details: StripeNames.Details) -> Bool {
-        snapshot.name == StripeNames.updated && status == .pastDue && !details.isStatusChanged
+        let becomesPastDue =
+            details.isStatusChanged || [StripeNames.created, StripeNames.resumed].contains(snapshot.name)
+        return status == .pastDue && !becomesPastDue
     }
 
     /// The newest invoice is the transaction of the current period; before there is one, the subscription is it.

@@ -297,8 +297,8 @@ package struct Erasure: Sendable {
     /// caller holds the lock of replays, so that none puts them into the queue again meanwhile. Locks every purchase
     /// before it deletes anything (Architecture.md, "Locks").
     /// - Parameter purchases: more that this transaction deletes from.
-    /// - Returns: nil if an own holder has become somebody else's, or a change of holders concerns the person: nothing is
-    ///   deleted.
+    /// - Returns: nil if an own holder has become somebody else's, or a change of holders concerns the person: then
+    ///   nothing is deleted.
     private func forget(
         _ messages: [EraseStatements.CausedMessage], of purchases: [Identifier], on session: borrowing Session
     ) throws(DatabaseError) -> Forgotten? {

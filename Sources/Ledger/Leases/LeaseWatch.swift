@@ -14,8 +14,8 @@ struct LeaseWatch {
 
     /// By daemon: the end of its lease, and when it was first seen.
     private var seen: [Int64: (end: Int64, at: ContinuousClock.Instant)] = [:]
-    /// Whether the lease of one that was seen before is gone. Whoever ended it may be gone as well, before it had looked
-    /// for what was leased under it.
+    /// Whether the lease of one that was seen before is gone. Whoever ended it may be gone as well, before it had
+    /// looked for what was leased under it.
     private(set) var hasLostOne = false
 
     /// Takes what the table has now.

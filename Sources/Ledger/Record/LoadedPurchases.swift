@@ -33,8 +33,9 @@ struct LoadedPurchases {
     /// this.
     static func unreadablePrefix(key: String) -> String { "the stored state of its purchase \(key) cannot be read" }
 
-    /// The plan that `build` makes of these purchases. If it misses stored changes or links, they are read and it starts
-    /// again. Each round reads further, so there are at most as many rounds as times that a purchase has passed on.
+    /// The plan that `build` makes of these purchases. If it misses stored changes or links, they are read and it
+    /// starts again. Each round reads further, so there are at most as many rounds as times that a purchase has passed
+    /// on.
     func plan(
         _ known: HolderKnowledge, rules: [String: SourceRules], in form: LedgerForm, on session: borrowing Session,
         _ build: (inout BatchPlan) -> Void

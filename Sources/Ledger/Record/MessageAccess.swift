@@ -142,7 +142,8 @@ enum MessageAccessStatements {
         CROSS JOIN LATERAL (
             SELECT p.id, p.product, p.plan, p.app, p.store, p.key, p.kind,
                    p.granted AND \(AccessEnd.goesOn(sources: "$4", leeways: "$5", at: AccessEnd.nowBehindLocks)) AS active,
-                   t.effective_next_renewal_at_ms AS until_ms, p.granted AND \(AccessEnd.hasPassed(at: AccessEnd.nowBehindLocks)) AS overdue
+                   t.effective_next_renewal_at_ms AS until_ms,
+                   p.granted AND \(AccessEnd.hasPassed(at: AccessEnd.nowBehindLocks)) AS overdue
             FROM (
                 SELECT q.id, q.source, q.app, q.store, q.key, q.kind, q.product, q.plan, e.active AS granted
                 FROM entitlements e
